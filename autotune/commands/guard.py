@@ -241,14 +241,14 @@ def _night(
 ) -> tuple[tuple[Launched, ...], tuple[str, ...], str]:
     """Launches of both sides in turn: what they showed, where, and why the settings are not in effect."""
     under, problem = place.recipe(into).under, ""
-    made: list[Launched] = []
+    made: list[tuple[Observation, bool]] = []
     hosts: list[str] = []
     for observation, tuned in in_turn((None, under), [place, place], into, minutes, each):
-        made.append(Launched.by(observation, tuned))
+        made.append((observation, tuned))
         hosts += observation.hosts
         if tuned and observation.status is Status.NOT_APPLIED:
             problem = problem or observation.reason
-    return tuple(made), tuple(dict.fromkeys(hosts)), problem
+    return Launched.all_of(made), tuple(dict.fromkeys(hosts)), problem
 
 
 def _earlier(kept: Kept, place: Place, against: str | None) -> str | None:

@@ -22,6 +22,7 @@ from autotune.history.objectives import Slot, slot_of
 from autotune.history.trial import Observation
 from autotune.resources import user_text
 from autotune.structure import Document, plain
+from autotune.verification.blocks import states
 from autotune.verification.evidence import Drawn
 from autotune.views.documents import json_text
 
@@ -64,18 +65,20 @@ class Launched:
     block: int
     """Those of a block were launched in an order that was drawn."""
     apart: bool = False
-    """Whether its cores were further apart than usual."""
+    """Whether its cores were further apart than the nearest of the night."""
     times: Mapping[str, float] = field(default_factory=dict)
     """Slot, as ``collective/ranks/bytes`` → seconds; empty: it failed."""
     reason: str = ""
     """Why it failed."""
 
     @classmethod
-    def by(cls, observation: Observation, tuned: bool) -> "Launched":
-        """Take from an observation."""
-        times = {slot_text(slot_of(e.cell)): e.median_s for e in observation.usable if e.median_s > 0}
-        trial = observation.trial
-        return cls(tuned, trial.block, observation.apart, times, observation.reason)
+    def all_of(cls, night: Sequence[tuple[Observation, bool]]) -> "tuple[Launched, ...]":
+        """Take from observations, each with its side."""
+        found = []
+        for (observation, tuned), state in zip(night, states([o for o, _ in night]), strict=True):
+            times = {slot_text(slot_of(e.cell)): e.median_s for e in observation.usable if e.median_s > 0}
+            found.append(cls(tuned, observation.trial.block, state > 0, times, observation.reason))
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

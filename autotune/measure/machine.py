@@ -3,11 +3,15 @@
 Notation: a *core* is a logical processor of the kernel; loads are in cores: 1.0 is one of them, always busy.
 """
 
+import math
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ class CoreLimits:
 
 
 LIMITS = CoreLimits()
+PLACED = "ranks_placed"
+"""Figure of a launch: its setting says itself where the ranks go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +111,47 @@ def _figure(name: str) -> str:
 
 
 def far_apart(figures: Mapping[str, float]) -> bool:
-    """Whether a launch's cores were further apart than usual, and none was shared.
+    """Whether a launch's cores were further apart than usual, also where they were shared at times.
 
     Where the host put the cores says nothing of a setting; who shares one does: a setting may not bind ranks.
     """
-    shared = figures.get("core_latency_s", 0.0) >= LIMITS.shared_s
-    return figures.get("cores_apart", 1.0) > LIMITS.near and not shared
+    mean_s, apart = figures.get("core_latency_s", 0.0), figures.get("cores_apart", 1.0)
+    return apart > LIMITS.near and (_latency_s(figures) > LIMITS.near * mean_s / apart or not mean_s)
+
+
+def core_states(launches: Sequence[Mapping[str, float]]) -> tuple[int, ...]:
+    """Which launches had cores equally far apart: the same number, 0 for the nearest.
+
+    A threshold on ln of the latency parts the launches where the variance within both parts is least (Otsu
+    1979), and each part again, as long as their means lie ``near`` apart. Absolute times tell two states of
+    a host from the first launch on; what is usual by then is either of them.
+
+    References:
+        Otsu: A threshold selection method from gray-level histograms. IEEE Transactions on Systems, Man, and
+            Cybernetics 9 (1979) 62–66.
+    """
+    latencies = [_latency_s(one) for one in launches]
+    limits = _thresholds(np.sort(np.log([seconds for seconds in latencies if seconds > 0])))
+    return tuple(sum(seconds > math.exp(limit) for limit in limits) for seconds in latencies)
+
+
+def _thresholds(x: Floats) -> list[float]:
+    """Between the parts of ascending values, ascending."""
+    if len(x) < 2:
+        return []
+    n = np.arange(1, len(x))
+    low, high = np.cumsum(x)[:-1] / n, (x.sum() - np.cumsum(x)[:-1]) / (len(x) - n)
+    at = int(np.argmax(n * (len(x) - n) * (high - low) ** 2))
+    if high[at] - low[at] < math.log(LIMITS.near):
+        return []
+    below, above = x[: at + 1], x[at + 1 :]
+    return [*_thresholds(below), float(below[-1] + above[0]) / 2, *_thresholds(above)]
+
+
+def _latency_s(figures: Mapping[str, float]) -> float:
+    """A launch's core-to-core latency; the best that it saw where it waited for a shared core; 0: unknown."""
+    mean_s = figures.get("core_latency_s", 0.0)
+    return mean_s if mean_s < LIMITS.shared_s else figures.get("best_core_latency_s", 0.0)
 
 
 def often_apart(launches: Sequence[Mapping[str, float]]) -> bool:

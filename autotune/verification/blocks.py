@@ -2,14 +2,15 @@
 
 A *block* is launched in an order that is drawn at random, with as many launches of each side: that draw is
 all that the comparison rests on (see ``evidence``). Launches whose cores the host of a virtual machine had
-moved apart take two to three times as long; they are a stratum of their own. Earlier versions launched there
+moved apart take two to three times as long: in each block they are a stratum of their own, by what was
+measured of the cores alone. Earlier versions launched there
 and back, A B B A or B A A B, and took these for launches in any order, as they still are where such a journal
 is read.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from statistics import fmean
@@ -18,6 +19,7 @@ import numpy as np
 
 from autotune.history.objectives import Slot, slot_of
 from autotune.history.trial import Estimate, Observation
+from autotune.measure.machine import PLACED, core_states
 from autotune.verification.sequential import EACH
 
 _FIRST = 5
@@ -33,13 +35,13 @@ class Block:
     """Slot and ln of the seconds of each launch; empty of one that failed."""
     means: tuple[tuple[tuple[Slot, float], ...], ...] = ()
     """The same of the mean of the calls of each launch; empty: not known, the location stands for it."""
-    strata: tuple[bool, ...] = ()
-    """Which launches had cores further apart than usual: compared among themselves; empty: none."""
+    strata: tuple[int, ...] = ()
+    """For each launch how far apart its cores were: equal ones are compared; empty: all were alike."""
 
     @property
-    def apart(self) -> tuple[bool, ...]:
-        """For each launch in order whether its cores were further apart than usual."""
-        return self.strata or (False,) * len(self.tuned)
+    def states(self) -> tuple[int, ...]:
+        """For each launch in order its stratum."""
+        return self.strata or (0,) * len(self.tuned)
 
     @property
     def slots(self) -> frozenset[Slot]:
@@ -48,14 +50,14 @@ class Block:
 
     def gains(self, slot: Slot) -> list[float]:
         """Ln of the speed-up of each launch of the setting over the mean of the others, in one slot."""
-        others: dict[bool, list[float]] = {False: [], True: []}
-        mine: list[tuple[bool, float]] = []
-        for one, tuned, apart in zip(map(dict, self.logs), self.tuned, self.apart, strict=True):
+        others: dict[int, list[float]] = defaultdict(list)
+        mine: list[tuple[int, float]] = []
+        for one, tuned, state in zip(map(dict, self.logs), self.tuned, self.states, strict=True):
             if slot in one and tuned:
-                mine.append((apart, one[slot]))
+                mine.append((state, one[slot]))
             elif slot in one:
-                others[apart].append(one[slot])
-        return [fmean(others[apart]) - y for apart, y in mine if others[apart]]
+                others[state].append(one[slot])
+        return [fmean(others[state]) - y for state, y in mine if others[state]]
 
     def within(self, slots: Collection[Slot]) -> "Block":
         """The same launches in some slots alone."""
@@ -86,13 +88,22 @@ def blocks_of(
     for _, block in sorted(made.items()):
         block.sort(key=lambda one: one[1].trial.number)
         sides, launched = zip(*block, strict=True)
-        apart = tuple(o.apart for o in launched)
         medians, means, others = (
             tuple(_logs(o, seconds) for o in launched)
             for seconds in (attrgetter("median_s"), attrgetter("mean_s"), attrgetter("other_loop_s"))
         )
-        found.append(Block(sides, *((others, ()) if other_loop else (medians, means)), apart))
+        found.append(Block(sides, *((others, ()) if other_loop else (medians, means)), states(launched)))
     return tuple(found)
+
+
+def states(launches: Sequence[Observation]) -> tuple[int, ...]:
+    """The stratum of each launch by how far apart its cores were, 0 for the nearest.
+
+    A setting that places its ranks may be the reason itself; there what is usual for its placement counts.
+    """
+    if any(o.extra.get(PLACED) for o in launches):
+        return tuple(int(o.apart) for o in launches)
+    return core_states([o.extra for o in launches])
 
 
 def _logs(observation: Observation, of: Callable[[Estimate], float]) -> tuple[tuple[Slot, float], ...]:

@@ -237,7 +237,7 @@ def _arrays(blocks: Iterable[Block], slots: Sequence[Slot], means: bool = False)
     for block in blocks:
         each = list(map(dict, (means and block.means) or block.logs))
         y = np.array([[one.get(slot, math.nan) for slot in slots] for one in each], dtype=float)
-        found.append(Drawn(y, np.array(block.tuned, dtype=bool), np.array(block.apart, dtype=int)))
+        found.append(Drawn(y, np.array(block.tuned, dtype=bool), np.array(block.states, dtype=int)))
     return found
 
 

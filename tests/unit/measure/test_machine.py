@@ -1,5 +1,6 @@
 """From what a kernel counts to what is said of a machine."""
 
+import numpy as np
 import pytest
 
 from autotune.measure.machine import (
@@ -8,7 +9,9 @@ from autotune.measure.machine import (
     Disturbance,
     UsualCore,
     UsualCores,
+    core_states,
     disturbance,
+    far_apart,
     usual_s,
     worst,
 )
@@ -132,3 +135,37 @@ def test_waits_in_vain_are_halved_and_grow_again_once_they_help():
     for _ in range(10):
         usual.add((), figures(1e-7), duration_s=1.0)
     assert usual.of((), 5.0, proving=True)[1] == 5.0
+
+
+@pytest.mark.parametrize("first", ["near", "far"])
+def test_two_states_of_a_host_are_told_whichever_was_usual_before(first):
+    """Launches of a verification that began while the host had its cores apart, and had had them so long."""
+    rng = np.random.default_rng(1)
+    usual_s = {"near": 90e-9, "far": 390e-9}[first]
+    centre = np.repeat([90e-9, 390e-9], 6)
+    latencies = rng.permutation(centre) * np.exp(rng.normal(0, 0.1, 12))
+    made = [UsualCore(usual_s, 3e-5).figures(latency_s, 3e-5, 0.0) for latency_s in latencies]
+    assert core_states(made) == tuple(int(latency_s > 200e-9) for latency_s in latencies)
+
+
+def test_cores_that_are_alike_or_unknown_are_in_one_state():
+    rng = np.random.default_rng(2)
+    alike = [UsualCore().figures(s, 3e-5, 0.0) for s in 100e-9 * np.exp(rng.normal(0, 0.15, 12))]
+    assert core_states(alike) == (0,) * 12
+    assert core_states([{}, {"cores_apart": 4.0}, *alike[:1]]) == (0, 0, 0)
+    assert core_states([]) == ()
+
+
+def test_three_distances_are_three_states():
+    made = [figures(s) for s in (40e-9, 100e-9, 400e-9, 42e-9, 104e-9, 410e-9)]
+    assert core_states(made) == (0, 1, 2, 0, 1, 2)
+
+
+def test_a_core_that_was_shared_at_times_is_as_far_as_the_best_look_at_it():
+    def shared(best_s):
+        mean = UsualCore(90e-9, 3e-5).figures(147e-6, 3e-5, 0.0)
+        return {**mean, "best_core_latency_s": best_s}
+
+    assert core_states([shared(340e-9), shared(90e-9), figures(400e-9), figures(95e-9)]) == (1, 0, 1, 0)
+    assert far_apart(shared(340e-9))
+    assert not far_apart(shared(90e-9))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Subject, Trial
+from autotune.measure.machine import PLACED
 from autotune.space import Point
 from autotune.verification.blocks import blocks_of, order
 
@@ -17,6 +18,10 @@ SLOT = ("allreduce", 2, 1024)
 def launch(number, subject, block, seconds, status=Status.OK):
     estimates = tuple(Estimate(Cell("allreduce", 2, size), t, 0.01 * t, 20) for size, t in seconds.items())
     return Observation(Trial(number, Phase.VERIFY, Point(), subject, block), status, estimates)
+
+
+def cores(latency_s, usual_s):
+    return {"core_latency_s": latency_s, "cores_apart": latency_s / usual_s}
 
 
 @pytest.mark.parametrize(("n_each", "widths"), [(1, [1]), (4, [4]), (8, [5, 3]), (16, [5, 4, 4, 3])])
@@ -47,12 +52,23 @@ def test_a_block_has_its_launches_in_order_and_nothing_of_one_that_failed():
     assert block.within([]).logs == ((),) * 4
 
 
-def test_launches_on_cores_far_apart_are_compared_among_themselves():
+@pytest.mark.parametrize("usual_s", [90e-9, 400e-9])
+def test_launches_on_cores_far_apart_are_compared_among_themselves(usual_s):
     near, apart = (
-        replace(launch(n, Subject.UNTOUCHED, 7, {1024: t}), extra={"cores_apart": ratio})
-        for n, t, ratio in ((1, 2.0, 1.1), (2, 6.0, 4.9))
+        replace(launch(n, Subject.UNTOUCHED, 7, {1024: t}), extra=cores(latency_s, usual_s))
+        for n, t, latency_s in ((1, 2.0, 95e-9), (2, 6.0, 390e-9))
     )
-    tuned = replace(launch(3, Subject.DEPLOYED, 7, {1024: 3.0}), extra={"cores_apart": 5.0})
+    tuned = replace(launch(3, Subject.DEPLOYED, 7, {1024: 3.0}), extra=cores(410e-9, usual_s))
     (block,) = blocks_of([near, apart], [tuned])
-    assert block.apart == (False, True, True)
+    assert block.states == (0, 1, 1)
     assert block.gains(SLOT) == pytest.approx([math.log(2)])
+
+
+def test_a_setting_that_places_ranks_far_apart_is_compared_with_ranks_that_are_near():
+    near = replace(launch(1, Subject.UNTOUCHED, 7, {1024: 2.0}), extra=cores(95e-9, 90e-9))
+    far = replace(launch(2, Subject.UNTOUCHED, 7, {1024: 6.0}), extra=cores(390e-9, 90e-9))
+    placed = cores(410e-9, 400e-9) | {PLACED: 1.0}
+    tuned = replace(launch(3, Subject.DEPLOYED, 7, {1024: 6.0}), extra=placed)
+    (block,) = blocks_of([near, far], [tuned])
+    assert block.states == (0, 1, 0)
+    assert block.gains(SLOT) == pytest.approx([-math.log(3)])
