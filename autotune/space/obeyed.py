@@ -21,6 +21,20 @@ OBEYED = {
     "programs that start an editor, a pager or another helper": (
         *("EDITOR", "VISUAL", "PAGER", "*_PAGER", "MANPAGER", "BROWSER", "LESS*", "GIT_*", "SSH_*"),
         *("*_ASKPASS", "MAKEFLAGS", "MAKEFILES", "MFLAGS", "GNUMAKEFLAGS", "TAR_OPTIONS", "TAPE"),
+        *("RSYNC_*", "CVS_RSH", "PDSH_*", "DSH_*", "WGETRC", "CURL_HOME", "*_proxy", "*_PROXY", "KRB5*"),
+        *("XDG_*", "DISPLAY", "XAUTHORITY", "DBUS_*", "SYSTEMD_*"),
+    ),
+    "a batch system, whose commands start what they name": (
+        *("SLURM_*", "SBATCH_*", "SALLOC_*", "SRUN_*", "PBS_*", "LSB_*", "LSF_*", "SGE_*", "FLUX_*"),
+        "PALS_*",
+    ),
+    "libraries that load what they name": (
+        *("HWLOC_PLUGINS_PATH", "OPENSSL_*", "SSL_*", "CUDA_INJECTION*", "NVTX_INJECTION*", "KOKKOS_*LIB*"),
+        *("ROCP*", "ROCTRACER_*", "OCL_ICD_*", "VK_*", "LIBGL_*", "QT_*", "GTK_*", "GIO_*", "*_PLUGIN_PATH"),
+    ),
+    "what measures or checks a program, and writes to the file that they name": (
+        *("*SAN_OPTIONS", "HEAPPROFILE", "HEAPCHECK", "CPUPROFILE", "MALLOC_CONF", "GCOV_*"),
+        *("LLVM_PROFILE_*", "VALGRIND_*", "GMON_OUT_PREFIX", "SCOREP_*", "EXTRAE_*"),
     ),
     "interpreters": (
         *("PYTHON*", "PERL*", "RUBY*", "GEM_*", "BUNDLE_*", "NODE_*", "NPM_*", "LUA_*", "GUILE_*", "TCL*"),
@@ -35,6 +49,7 @@ OBEYED = {
     "an MPI library, which loads or starts what they name": (
         *("OPAL_*", "OMPI_PREFIX", "PRTE_PREFIX", "PMIX_PREFIX", "PMIX_*DIR", "PRTE_*DIR", "MPI4PY_*"),
         *("*component_path", "*param_file*", "*envar_file*", "*env_list*", "*_agent", "*_preload_*"),
+        *("*_rsh_args", "*_ssh_args", "*_slurm_args", "*EXTRA_ARGS"),
         *("UCX_MODULE_*", "UCX_GDB_*", "UCX_ERROR_MAIL_*", "UCX_CONFIG_DIR", "UCC_*PATH"),
         *("UCC_CONFIG_FILE", "FI_PROVIDER_PATH", "NCCL_*PLUGIN", "NCCL_CONF_*"),
         *("*HYDRA_*EXEC", "I_MPI_ROOT", "I_MPI_*LIBRARY", "I_MPI_*_PATH", "OMP_TOOL*", "*_TOOLS_LIB*"),
@@ -42,11 +57,12 @@ OBEYED = {
     "an MPI library, which writes to the file that they name": (
         *("UCX_LOG_FILE", "UCX_STATS_DEST", "UCX_PROFILE_FILE", "UCX_VFS_*", "NCCL_*FILE", "I_MPI_*OUTPUT*"),
         *("I_MPI_*FILE", "*_params_file", "*monitoring_filename", "*_output_*file*", "*show_mca_params_file"),
+        *("*_stacktrace_output",),
     ),
 }
 """Who obeys ← patterns of names: ld.so(8), "Secure-execution mode"; bash(1), zshparam(1),
-perlrun(1), python(1), node(1), make(1), gcc(1), ssh(1), "Environment"; and what the libraries' own lists say
-(``ompi_info --all``, ``ucx_info -cf``, libfabric's, NCCL's and Intel MPI's reference)."""
+perlrun(1), python(1), node(1), make(1), gcc(1), ssh(1), srun(1), rsync(1), "Environment"; and what the
+libraries' own lists say (``ompi_info --all``, ``ucx_info -cf``, libfabric's, NCCL's and Intel MPI's reference)."""
 
 _ANY = {who: re.compile("|".join(map(translate, names))) for who, names in OBEYED.items()}
 

@@ -7,7 +7,7 @@ the same chance. What the next block races follows from all launches before it:
 
 - the setting of which most is to be expected, what it gains times the chance that its launches will leave no
   loss doubtful, for each launch that it still wants;
-- the one with the best such chance, where that is another one.
+- the one with the best such chance, where that is another one; first of all what a discovery has confirmed.
 
 A setting under way leaves its place to a more promising one, with its launches kept. Once a setting
 holds, only those that promise more than it gains go on, and new ones while there is time to verify one; the
@@ -116,8 +116,7 @@ class Race:
         if not raced:
             return ()
         leads = max(raced, key=self._promise)
-        # To a per cent: of two that are almost sure the one that gains more is as safe.
-        safest = max(raced, key=lambda s: (self._keeps(s), round(self._chance(s), 2), self._expected(s)))
+        safest = max(raced, key=self._safety)
         alone = safest is leads or in_time < 3 * max(self._wanted(leads), self._design.each)
         racing = (leads,) if alone else (leads, safest)
         left = self._design.room(self.launches) / self._design.each - 1
@@ -151,6 +150,14 @@ class Race:
         """
         expected = self._expected(setting)
         return expected / max(self._wanted(setting), self._design.each), expected
+
+    def _safety(self, setting: Recommendation) -> tuple[bool, float, bool, float]:
+        """How sure it is that a setting loses nowhere; to a per cent, as what gains more is then as safe.
+
+        What fresh launches beside the default have confirmed is safer than what the search believes.
+        """
+        confirmed = setting.point in self._confirmed
+        return self._keeps(setting), round(self._chance(setting), 2), confirmed, self._expected(setting)
 
     def _keeps(self, setting: Recommendation) -> bool:
         """Whether a setting that was begun has not had its launches, and nothing speaks against it."""

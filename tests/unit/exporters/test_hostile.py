@@ -160,6 +160,15 @@ OBEYED = (
         "LESSOPEN",
         "TERMINFO",
     ),
+    *(
+        "SLURM_TASK_PROLOG",
+        "SRUN_EXPORT_ENV",
+        "OMPI_MCA_plm_rsh_args",
+        "PRTE_MCA_plm_slurm_args",
+        "RSYNC_RSH",
+    ),
+    *("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "HWLOC_PLUGINS_PATH", "OPENSSL_CONF", "CUDA_INJECTION64_PATH"),
+    *("ASAN_OPTIONS", "CPUPROFILE", "OMPI_MCA_opal_stacktrace_output", "https_proxy"),
 )
 
 
