@@ -168,7 +168,7 @@ OBEYED = (
         "RSYNC_RSH",
     ),
     *("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "HWLOC_PLUGINS_PATH", "OPENSSL_CONF", "CUDA_INJECTION64_PATH"),
-    *("ASAN_OPTIONS", "CPUPROFILE", "OMPI_MCA_opal_stacktrace_output", "https_proxy"),
+    *("RSYNC_RSH", "ASAN_OPTIONS", "CPUPROFILE", "OMPI_MCA_opal_stacktrace_output", "https_proxy"),
 )
 
 
