@@ -62,7 +62,7 @@ OBEYED = {
 }
 """Who obeys ← patterns of names: ld.so(8), "Secure-execution mode"; bash(1), zshparam(1),
 perlrun(1), python(1), node(1), make(1), gcc(1), ssh(1), srun(1), rsync(1), "Environment"; and what the
-libraries' own lists say (``ompi_info --all``, ``ucx_info -cf``, the references of libfabric, NCCL, Intel MPI)."""
+libraries' own lists say (``ompi_info --all``, ``ucx_info -cf``, and the manuals of the others)."""
 
 _ANY = {who: re.compile("|".join(map(translate, names))) for who, names in OBEYED.items()}
 
