@@ -11,7 +11,7 @@ the verification. Where it fails now and then it is 22 % faster, which is what m
 - gain: it is faster at every size; quiet: so it is, on a machine whose launches lie 0.3 % apart;
 - one size: it is faster by 22 %, but for one size, where it is slower by so much;
 - host: it is faster, or nothing differs, on a virtual machine whose host had the cores apart for long, so
-  that this is usual, and puts them together for eight launches or so now and then: small messages take a third;
+  that this is usual, and puts them together for eight launches now and then: small messages take a third;
 - nothing differs: as it is, and with a speed that alternates with a period of four launches (± 5 %), falls
   by half over the campaign, jumps by a fifth every ten launches, is a random walk, or depends on what was
   launched before.

@@ -15,7 +15,7 @@ Notation: n settings, D parameters, v the logarithms of the hyperparameters over
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,26 +78,43 @@ def posterior(
 
 
 def pooled(
-    space: Space, points: Sequence[Point], curves: Array, launches: Sequence[int], noise: float
+    space: Space, points: Sequence[Point], curves: Array, launches: Sequence[int], noise: float, shift: Array
 ) -> tuple[Array, Array]:
     """Posterior of whole curves, in each slot by itself, with hyperparameters that are not fitted.
 
     Of n settings are given a point, ln of times ``(n, m)``, launches behind each, and the standard deviation
-    of one launch. Returns means ``(n, m)`` and standard deviations ``(n,)``.
+    of one launch. ``shift``, ``(n, m)``: by how much launches differ from those asked about, of alike
+    settings alike (a discrepancy, Kennedy, O'Hagan 2000). Returns means and standard deviations,
+    ``(n, m)``.
+
+    References:
+        Kennedy, O'Hagan: Predicting the output from a complex computer code when fast approximations are
+            available. Biometrika 87 (2000) 1–13.
     """
     n = np.array(launches, dtype=float)
-    mean, sd = np.array(curves, dtype=float), noise / np.sqrt(n)
+    mean = np.array(curves, dtype=float)
+    sd = np.hypot(noise / np.sqrt(n)[:, None], shift)
     best = np.argsort(mean.mean(axis=1), kind="stable")[: PRIORS.judged]
     if len(best) >= PRIORS.fewest:
         process = Process(distances(space, [points[i] for i in best]), mean[best, 0], n[best])
         prior = process.prior(
             np.append(np.zeros(len(process.distances)), [math.log(PRIORS.at_one_size / PRIORS.signal), 0])
         )
-        weights = prior @ inverted(prior + np.diag(noise**2 / n[best]))[0]
+        alike, own = (prior - PRIORS.level**2) / PRIORS.at_one_size**2, np.diag(noise**2 / n[best])
         centre = np.median(mean[best], axis=0)
-        mean[best] = centre + weights @ (mean[best] - centre)
-        sd[best] = np.sqrt(np.diag(prior - weights @ prior).clip(min=1e-12))
+        for by, slots in _alike(shift[best]):
+            weights = prior @ inverted(prior + own + alike * np.outer(by, by))[0]
+            at = np.ix_(best, slots)
+            mean[at] = centre[slots] + weights @ (mean[at] - centre[slots])
+            sd[at] = np.sqrt(np.diag(prior - weights @ prior).clip(min=1e-12))[:, None]
     return mean, sd
+
+
+def _alike(shift: Array) -> Iterator[tuple[Array, NDArray[np.intp]]]:
+    """Different columns of a matrix, and where each stands."""
+    columns, places = np.unique(shift, axis=1, return_inverse=True)
+    for number, by in enumerate(columns.T):
+        yield by, np.flatnonzero(places.ravel() == number)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ import numpy as np
 from autotune.history.objectives import Envelope, Slot, envelope
 from autotune.history.trial import History, Observation, Phase
 from autotune.recommend.front import Candidate, against, gains
-from autotune.recommend.posterior import pooled
+from autotune.recommend.posterior import Array, pooled
 from autotune.recommend.repeats import LaunchNoise, launch_noise
 from autotune.space import Point, Space
 from autotune.verification.comparison import Comparison
@@ -44,8 +44,9 @@ class Known:
     design: SequentialDesign  # The loss that does not matter, and how sure is sure.
     rows: tuple[tuple[Point, tuple[float, ...], int], ...] = ()
     """Setting, ln of setting / default in each slot of the baseline, launches behind it."""
-    believed: Mapping[Point, tuple[Mapping[Slot, float], float]] = field(default_factory=dict)
-    """For each of them ln of default / setting in each slot, and the standard deviation of ln t there."""
+    fresh: int = 0  # Of these rows the last so many are of a verification.
+    believed: Mapping[Point, tuple[Mapping[Slot, float], Array]] = field(default_factory=dict)
+    """For each of them ln of default / setting in each slot, and the standard deviations of ln t there."""
 
     @classmethod
     def of(
@@ -82,7 +83,7 @@ class Known:
             if gains and gains.keys() >= self.baseline.keys():
                 slower = tuple(-gains[slot] for slot in self.baseline)
                 rows.append((point, slower, max(c.launches for c in judged)))
-        return self._with(rows) if rows else self
+        return replace(self, fresh=len(rows))._with(rows) if rows else self
 
     def _with(self, more: Sequence[tuple[Point, tuple[float, ...], int]]) -> "Known":
         rows = (*self.rows, *more)
@@ -90,17 +91,39 @@ class Known:
             return self
         points, slower, launches = zip(*rows, strict=True)
         curves = np.array(slower)
-        mean, sd = np.clip(curves, -_FAR, _FAR), self.noise.sd / np.sqrt(launches)
-        near = np.flatnonzero((curves < _APART).all(axis=1))
-        mean[near], sd[near] = pooled(
-            self.space, [points[i] for i in near], mean[near], [launches[i] for i in near], self.noise.sd
-        )
+        mean, shift = np.clip(curves, -_FAR, _FAR), np.tile(self._shift(rows), (len(rows), 1))
+        shift[len(rows) - self.fresh :] = 0.0
+        sd = np.hypot(self.noise.sd / np.sqrt(launches)[:, None], shift)
+        # What fresh launches show of a setting does not decide whether it is a hint for others.
+        searched = dict(zip(reversed(points), reversed(curves), strict=True))
+        near = np.flatnonzero([(searched[point] < _APART).all() for point in points])
+        # The untouched stack gains nothing against itself, then as now.
+        settings = [*(points[i] for i in near), self.space.untouched]
+        made = [*(launches[i] for i in near), max(self.launches, 1)]
+        seen, moved = (np.vstack([of[near], 0.0 * of[:1]]) for of in (mean, shift))
+        found = pooled(self.space, settings, seen, made, self.noise.sd, moved)
+        mean[near], sd[near] = (of[:-1] for of in found)
         mean[curves == 0] = 0.0  # the untouched stack's own calls
         believed = {
-            point: (dict(zip(self.baseline, (-row).tolist(), strict=True)), float(its))
+            point: (dict(zip(self.baseline, (-row).tolist(), strict=True)), its)
             for point, row, its in zip(points, mean, sd, strict=True)
         }
         return replace(self, rows=rows, believed=believed)
+
+    def _shift(self, rows: Sequence[tuple[Point, tuple[float, ...], int]]) -> Array:
+        """By how much the search's launches differ in each slot from fresh ones, beyond chance, ``(m,)``.
+
+        The standard deviation by the method of moments (DerSimonian, Laird), from the settings of both: a
+        machine that has changed meanwhile, or its cores, has not changed all settings alike.
+        """
+        before = {point: (np.array(slower), n) for point, slower, n in rows[: len(rows) - self.fresh]}
+        both = [(point, np.array(slower), n) for point, slower, n in rows[len(rows) - self.fresh :]]
+        squares = [
+            (slower - before[point][0]) ** 2 - self.noise.sd**2 * (1 / n + 1 / before[point][1])
+            for point, slower, n in both
+            if point in before
+        ]
+        return np.sqrt(np.mean(squares, axis=0).clip(min=0.0)) if squares else np.zeros(len(self.baseline))
 
     def losses(self, candidate: Candidate) -> tuple[Slot, ...]:
         """Slots in which a setting is slower by more than ``max_loss``, for sure over all slots together."""
@@ -112,9 +135,11 @@ class Known:
         ratios = {
             slot: math.log(self.baseline[slot].median_s / mine.median_s) for slot, mine in curve.items()
         }
-        mean, sd = self.believed.get(candidate.point, (ratios, self.noise.sd / math.sqrt(candidate.launches)))
-        reach = float(t.isf(self.design.alpha / 2 / len(curve), self.noise.freedom)) * self._spread(sd)
-        return tuple(slot for slot, own in ratios.items() if own and mean[slot] + reach < self.design.least)
+        alone = np.full(len(self.baseline), self.noise.sd / math.sqrt(candidate.launches))
+        mean, sd = self.believed.get(candidate.point, (ratios, alone))
+        quantile = float(t.isf(self.design.alpha / 2 / len(curve), self.noise.freedom))
+        reach = dict(zip(self.baseline, quantile * self._spread(sd), strict=True))
+        return tuple(s for s, own in ratios.items() if own and mean[s] + reach[s] < self.design.least)
 
     def chance(self, point: Point, seen: Mapping[Slot, float] | None = None, made: int = 0) -> float:
         """Predictive probability that the launches of a verification leave no doubt about a setting.
@@ -128,7 +153,7 @@ class Known:
         from scipy.special import ndtri
         from scipy.stats import t
 
-        mean, sd = self.believed.get(point, ({}, self.noise.sd))
+        mean, sd = self.believed.get(point, ({}, np.zeros(0)))
         differing = {slot: ratio for slot, ratio in mean.items() if ratio}
         if not differing:
             return 1.0
@@ -139,12 +164,13 @@ class Known:
         new, k = np.array(list(differing.values())), len(differing)
         before = np.array([(seen or {}).get(slot, ratio) for slot, ratio in differing.items()])
         limit = self.design.least + float(ndtri(DOUBT / k)) * self.noise.sd * math.sqrt(2 / n)
-        reach = share * math.hypot(self._spread(sd), self.noise.sd * math.sqrt(2 / (n - made)))
+        own = self._spread(sd)[[slot in differing for slot in mean]]
+        reach = share * np.hypot(own, self.noise.sd * math.sqrt(2 / (n - made)))
         passes = t.cdf(((1 - share) * before + share * new - limit) / reach, self.noise.freedom)
         return float(np.prod(passes) ** (1 / math.sqrt(k)))
 
-    def _spread(self, sd: float) -> float:
-        return math.hypot(sd, self.noise.sd / math.sqrt(max(self.launches, 1)))
+    def _spread(self, sd: Array) -> Array:
+        return np.hypot(sd, self.noise.sd / math.sqrt(max(self.launches, 1)))
 
     def seen_slower(self, candidate: Candidate) -> bool:
         """Whether a setting is slower somewhere by its own interval, and by more than ``max_loss``."""

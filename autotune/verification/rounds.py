@@ -31,9 +31,6 @@ from autotune.verification.race import Race, closed, side_of, sides
 from autotune.verification.sequential import SequentialDesign
 from autotune.verification.verdict import Verdict
 
-_LAYERS = 8
-"""Pareto fronts of the search of which settings are verified, where those before did not hold."""
-
 
 @dataclass(frozen=True)
 class Verifier:
@@ -185,7 +182,7 @@ class Verifier:
             first = recommendations(*about)
             known_of = {setting.point for setting in first}
             least = ratio_of(self.design.max_loss)  # on the whole; less is no promise of what others hid
-            hidden = (r for r in recommendations(*about, _LAYERS) if r.point not in known_of)
+            hidden = (r for r in recommendations(*about, len(judged)) if r.point not in known_of)
             settings = (*first, *(r for r in hidden if r.speedup > least))
             self._searched["last"] = kept = (made, known, settings)
         return kept

@@ -445,8 +445,9 @@ def test_nothing_is_launched_where_the_default_itself_is_best():
     assert verifier().verdict(history) is None
 
 
-def test_what_fresh_launches_show_of_a_setting_they_show_of_others_like_it():
-    """With ucx 16 B loses a tenth, and the search was lucky there once with each of its settings."""
+@pytest.mark.parametrize(("searched_at_16", "shown_at_16"), [(1.0, 0.85), (1.0, 0.7), (1.3, 0.7)])
+def test_what_fresh_launches_show_of_a_setting_they_show_of_others_like_it(searched_at_16, shown_at_16):
+    """With ucx 16 B loses, and the search saw none of it with any of its settings, or a gain (far cores)."""
     scale = ("1k", "4k", "16k", "64k", "256k")
     space = Space(
         "test",
@@ -469,16 +470,16 @@ def test_what_fresh_launches_show_of_a_setting_they_show_of_others_like_it():
     ucx = [space.complete({"pml": "ucx", "rndv": value}) for value in scale]
     eager = space.complete({"eager": "8k"})
     launches = [seen(n, space.default, (1, 1, 1), Subject.UNTOUCHED) for n in range(3)]
-    launches += [seen(10 + n, where, (1.0, 1.6, 1.6)) for n, where in enumerate(ucx)]
+    launches += [seen(10 + n, where, (searched_at_16, 1.6, 1.6)) for n, where in enumerate(ucx)]
     history = History((*launches, seen(20, eager, (1.0, 1.0, 1.3))))
     known = Verifier(space, OBJECTIVES, DESIGN, seed=3).known(history)
     assert min(known.chance(where) for where in (*ucx, eager)) > 0.5
     told = [
         Comparison(slot, 8, math.log(gain), 0.01, 0, 0, SlotDecision.STILL_BETTER)
-        for slot, gain in zip(slots, (0.85, 1.6, 1.6), strict=True)
+        for slot, gain in zip(slots, (shown_at_16, 1.6, 1.6), strict=True)
     ]
     after = known.after([(ucx[2], told)])
-    assert max(after.chance(where) for where in ucx) < 0.3 < 0.5 < after.chance(eager)
+    assert max(after.chance(where) for where in ucx) < 0.05 < 0.3 < after.chance(eager)
     assert known.after([]) is known
 
 
