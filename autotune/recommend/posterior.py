@@ -15,7 +15,7 @@ Notation: n settings, D parameters, v the logarithms of the hyperparameters over
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,13 +78,19 @@ def posterior(
 
 
 def pooled(
-    space: Space, points: Sequence[Point], curves: Array, launches: Sequence[int], noise: float, shift: Array
+    space: Space,
+    points: Sequence[Point],
+    curves: Array,
+    launches: Sequence[int],
+    noise: float,
+    later: NDArray[np.bool_],
 ) -> tuple[Array, Array]:
     """Posterior of whole curves, in each slot by itself, with hyperparameters that are not fitted.
 
-    Of n settings are given a point, ln of times ``(n, m)``, launches behind each, and the standard deviation
-    of one launch. ``shift``, ``(n, m)``: by how much launches differ from those asked about, of alike
-    settings alike (a discrepancy, Kennedy, O'Hagan 2000). Returns means and standard deviations,
+    Of n rows are given a point, ln of times ``(n, m)``, launches behind each, and the standard deviation of
+    one launch. ``later``, ``(n,)``: which rows were launched under the conditions that are asked about. Where
+    several settings lie elsewhere than they did before, in the same sense, so may all that are like them (a
+    discrepancy with the covariance of f, Kennedy, O'Hagan 2000). Returns means and standard deviations,
     ``(n, m)``.
 
     References:
@@ -93,28 +99,40 @@ def pooled(
     """
     n = np.array(launches, dtype=float)
     mean = np.array(curves, dtype=float)
-    sd = np.hypot(noise / np.sqrt(n)[:, None], shift)
+    sd = np.repeat((noise / np.sqrt(n))[:, None], mean.shape[1], axis=1)
     best = np.argsort(mean.mean(axis=1), kind="stable")[: PRIORS.judged]
     if len(best) >= PRIORS.fewest:
         process = Process(distances(space, [points[i] for i in best]), mean[best, 0], n[best])
         prior = process.prior(
             np.append(np.zeros(len(process.distances)), [math.log(PRIORS.at_one_size / PRIORS.signal), 0])
         )
-        alike, own = (prior - PRIORS.level**2) / PRIORS.at_one_size**2, np.diag(noise**2 / n[best])
+        shape = (prior - PRIORS.level**2) / PRIORS.at_one_size**2
+        before, own = ~later[best], np.diag(noise**2 / n[best])
+        settings = [points[i] if space.says(points[i]) else None for i in best]
+        moved = _moved(settings, mean[best], before, shape)
         centre = np.median(mean[best], axis=0)
-        for by, slots in _alike(shift[best]):
-            weights = prior @ inverted(prior + own + alike * np.outer(by, by))[0]
-            at = np.ix_(best, slots)
-            mean[at] = centre[slots] + weights @ (mean[at] - centre[slots])
+        for variance in np.unique(moved):
+            weights = prior @ inverted(prior + own + variance * shape * np.outer(before, before))[0]
+            at = np.ix_(best, np.flatnonzero(moved == variance))
+            mean[at] = centre[at[1]] + weights @ (mean[at] - centre[at[1]])
             sd[at] = np.sqrt(np.diag(prior - weights @ prior).clip(min=1e-12))[:, None]
     return mean, sd
 
 
-def _alike(shift: Array) -> Iterator[tuple[Array, NDArray[np.intp]]]:
-    """Different columns of a matrix, and where each stands."""
-    columns, places = np.unique(shift, axis=1, return_inverse=True)
-    for number, by in enumerate(columns.T):
-        yield by, np.flatnonzero(places.ravel() == number)
+def _moved(points: Sequence[Point | None], curves: Array, before: NDArray[np.bool_], shape: Array) -> Array:
+    """Variance of the discrepancy in each slot, ``(m,)``: products of what two settings moved by, by moments.
+
+    What a single one moved by is its own luck, for which it was launched again. None: the untouched stack.
+    """
+    first = {point: i for i, point in enumerate(points) if before[i] and point is not None}
+    pairs = [(first[point], i) for i, point in enumerate(points) if not before[i] and point in first]
+    if len(pairs) < 2:
+        return np.zeros(curves.shape[1])
+    earlier, later = map(list, zip(*pairs, strict=True))
+    by, alike = curves[later] - curves[earlier], shape[np.ix_(later, later)]
+    np.fill_diagonal(alike, 0.0)
+    products = np.einsum("im,jm,ij->m", by, by, alike)
+    return np.asarray(products / (alike**2).sum()).clip(min=0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,17 +91,17 @@ class Known:
             return self
         points, slower, launches = zip(*rows, strict=True)
         curves = np.array(slower)
-        mean, shift = np.clip(curves, -_FAR, _FAR), np.tile(self._shift(rows), (len(rows), 1))
-        shift[len(rows) - self.fresh :] = 0.0
-        sd = np.hypot(self.noise.sd / np.sqrt(launches)[:, None], shift)
+        mean, sd = np.clip(curves, -_FAR, _FAR), self.noise.sd / np.sqrt(launches)[:, None] + 0.0 * curves
         # What fresh launches show of a setting does not decide whether it is a hint for others.
         searched = dict(zip(reversed(points), reversed(curves), strict=True))
         near = np.flatnonzero([(searched[point] < _APART).all() for point in points])
         # The untouched stack gains nothing against itself, then as now.
         settings = [*(points[i] for i in near), self.space.untouched]
         made = [*(launches[i] for i in near), max(self.launches, 1)]
-        seen, moved = (np.vstack([of[near], 0.0 * of[:1]]) for of in (mean, shift))
-        found = pooled(self.space, settings, seen, made, self.noise.sd, moved)
+        later = np.append(near >= len(rows) - self.fresh, True)
+        found = pooled(
+            self.space, settings, np.vstack([mean[near], 0.0 * mean[:1]]), made, self.noise.sd, later
+        )
         mean[near], sd[near] = (of[:-1] for of in found)
         mean[curves == 0] = 0.0  # the untouched stack's own calls
         believed = {
@@ -109,21 +109,6 @@ class Known:
             for point, row, its in zip(points, mean, sd, strict=True)
         }
         return replace(self, rows=rows, believed=believed)
-
-    def _shift(self, rows: Sequence[tuple[Point, tuple[float, ...], int]]) -> Array:
-        """By how much the search's launches differ in each slot from fresh ones, beyond chance, ``(m,)``.
-
-        The standard deviation by the method of moments (DerSimonian, Laird), from the settings of both: a
-        machine that has changed meanwhile, or its cores, has not changed all settings alike.
-        """
-        before = {point: (np.array(slower), n) for point, slower, n in rows[: len(rows) - self.fresh]}
-        both = [(point, np.array(slower), n) for point, slower, n in rows[len(rows) - self.fresh :]]
-        squares = [
-            (slower - before[point][0]) ** 2 - self.noise.sd**2 * (1 / n + 1 / before[point][1])
-            for point, slower, n in both
-            if point in before
-        ]
-        return np.sqrt(np.mean(squares, axis=0).clip(min=0.0)) if squares else np.zeros(len(self.baseline))
 
     def losses(self, candidate: Candidate) -> tuple[Slot, ...]:
         """Slots in which a setting is slower by more than ``max_loss``, for sure over all slots together."""

@@ -478,7 +478,7 @@ def test_what_fresh_launches_show_of_a_setting_they_show_of_others_like_it(searc
         Comparison(slot, 8, math.log(gain), 0.01, 0, 0, SlotDecision.STILL_BETTER)
         for slot, gain in zip(slots, (shown_at_16, 1.6, 1.6), strict=True)
     ]
-    after = known.after([(ucx[2], told)])
+    after = known.after([(ucx[2], told), (ucx[4], told)])
     assert max(after.chance(where) for where in ucx) < 0.05 < 0.3 < after.chance(eager)
     assert known.after([]) is known
 
