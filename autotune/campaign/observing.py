@@ -23,7 +23,7 @@ from autotune.history.folder import make_empty
 from autotune.history.objectives import Slot
 from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Subject, Trial, status_of
 from autotune.measure.location import Estimator, bounded_mean, estimate
-from autotune.measure.machine import PLACED, UsualCores
+from autotune.measure.machine import UsualCores
 from autotune.probe.protocol import REQUEST, CellSamples, ProbeRequest, ProbeResult
 from autotune.resources import user_bytes
 from autotune.scenario import Scenario
@@ -142,9 +142,6 @@ class Launches:
         if outcome.result is None:
             return outcome
         self.usual.add(placed, outcome.result.machine, outcome.duration_s)
-        if place:
-            machine = {**outcome.result.machine, PLACED: 1.0}
-            outcome = replace(outcome, result=replace(outcome.result, machine=machine))
         return _said(outcome, rendering.said, directory)
 
     def _together(self, parts: Sequence[Rendering], outcomes: Sequence[LaunchOutcome]) -> LaunchOutcome:

@@ -241,10 +241,10 @@ def _night(
 ) -> tuple[tuple[Launched, ...], tuple[str, ...], str]:
     """Launches of both sides in turn: what they showed, where, and why the settings are not in effect."""
     under, problem = place.recipe(into).under, ""
-    made: list[tuple[Observation, bool]] = []
+    made: list[tuple[bool, Observation]] = []
     hosts: list[str] = []
     for observation, tuned in in_turn((None, under), [place, place], into, minutes, each):
-        made.append((observation, tuned))
+        made.append((tuned, observation))
         hosts += observation.hosts
         if tuned and observation.status is Status.NOT_APPLIED:
             problem = problem or observation.reason

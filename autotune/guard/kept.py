@@ -22,7 +22,7 @@ from autotune.history.objectives import Slot, slot_of
 from autotune.history.trial import Observation
 from autotune.resources import user_text
 from autotune.structure import Document, plain
-from autotune.verification.blocks import states
+from autotune.verification.blocks import strata
 from autotune.verification.evidence import Drawn
 from autotune.views.documents import json_text
 
@@ -72,12 +72,12 @@ class Launched:
     """Why it failed."""
 
     @classmethod
-    def all_of(cls, night: Sequence[tuple[Observation, bool]]) -> "tuple[Launched, ...]":
+    def all_of(cls, night: Sequence[tuple[bool, Observation]]) -> "tuple[Launched, ...]":
         """Take from observations, each with its side."""
         found = []
-        for (observation, tuned), state in zip(night, states([o for o, _ in night]), strict=True):
+        for (tuned, observation), stratum in zip(night, strata(night), strict=True):
             times = {slot_text(slot_of(e.cell)): e.median_s for e in observation.usable if e.median_s > 0}
-            found.append(cls(tuned, observation.trial.block, state > 0, times, observation.reason))
+            found.append(cls(tuned, observation.trial.block, stratum > 0, times, observation.reason))
         return tuple(found)
 
 

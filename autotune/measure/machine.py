@@ -39,8 +39,6 @@ class CoreLimits:
 
 
 LIMITS = CoreLimits()
-PLACED = "ranks_placed"
-"""Figure of a launch: its setting says itself where the ranks go."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,14 @@
 
 A *block* is launched in an order that is drawn at random, with as many launches of each side: that draw is
 all that the comparison rests on (see ``evidence``). Launches whose cores the host of a virtual machine had
-moved apart take two to three times as long: in each block they are a stratum of their own, by what was
+moved apart take two to three times as long: they are a stratum of their own in each block, by what was
 measured of the cores alone. Earlier versions launched there
 and back, A B B A or B A A B, and took these for launches in any order, as they still are where such a journal
 is read.
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -19,8 +19,8 @@ import numpy as np
 
 from autotune.history.objectives import Slot, slot_of
 from autotune.history.trial import Estimate, Observation
-from autotune.measure.machine import PLACED, core_states
-from autotune.verification.sequential import EACH
+from autotune.measure.machine import core_states
+from autotune.verification.sequential import EACH, ONE_IN_TWENTY
 
 _FIRST = 5
 """Launches of each side in a first block of one setting: its 252 orders may be conclusive alone."""
@@ -80,30 +80,35 @@ def blocks_of(
     reference: Iterable[Observation], tuned: Iterable[Observation], other_loop: bool = False
 ) -> tuple[Block, ...]:
     """Launches of both sides by blocks, in order; ``other_loop``: their times in the probe's other loop."""
-    made: dict[int, list[tuple[bool, Observation]]] = defaultdict(list)
-    for side, launches in ((False, reference), (True, tuned)):
-        for o in launches:
-            made[o.trial.block].append((side, o))
+    both = [*((False, o) for o in reference), *((True, o) for o in tuned)]
+    made: dict[int, list[tuple[bool, Observation, int]]] = defaultdict(list)
+    for (side, o), stratum in zip(both, strata(both), strict=True):
+        made[o.trial.block].append((side, o, stratum))
     found = []
     for _, block in sorted(made.items()):
         block.sort(key=lambda one: one[1].trial.number)
-        sides, launched = zip(*block, strict=True)
+        sides, launched, apart = zip(*block, strict=True)
         medians, means, others = (
             tuple(_logs(o, seconds) for o in launched)
             for seconds in (attrgetter("median_s"), attrgetter("mean_s"), attrgetter("other_loop_s"))
         )
-        found.append(Block(sides, *((others, ()) if other_loop else (medians, means)), states(launched)))
+        found.append(Block(sides, *((others, ()) if other_loop else (medians, means)), apart))
     return tuple(found)
 
 
-def states(launches: Sequence[Observation]) -> tuple[int, ...]:
-    """The stratum of each launch by how far apart its cores were, 0 for the nearest.
+def strata(launches: Sequence[tuple[bool, Observation]]) -> tuple[int, ...]:
+    """The stratum of each launch, of the setting or not, by how far apart its cores were, 0 the nearest.
 
-    A setting that places its ranks may be the reason itself; there what is usual for its placement counts.
+    Where the host puts the cores says nothing of a setting. Where those of one side lie far apart more often
+    than by chance (Fisher's exact test), it moves its ranks itself: then all are compared as they are.
     """
-    if any(o.extra.get(PLACED) for o in launches):
-        return tuple(int(o.apart) for o in launches)
-    return core_states([o.extra for o in launches])
+    from scipy.stats import hypergeom
+
+    found = core_states([o.extra for _, o in launches])
+    far = [tuned for (tuned, _), state in zip(launches, found, strict=True) if state]
+    n = Counter(tuned for tuned, _ in launches)
+    chances = [hypergeom.sf(far.count(side) - 1, n.total(), len(far), n[side]) for side in (True, False)]
+    return (0,) * len(found) if far and min(chances) <= ONE_IN_TWENTY / 2 else found
 
 
 def _logs(observation: Observation, of: Callable[[Estimate], float]) -> tuple[tuple[Slot, float], ...]:

@@ -286,13 +286,17 @@ def _of_means(
     from scipy.stats import t
 
     times = []
+    known = {stratum for block in blocks for stratum in block.strata[~block.tuned].tolist()}
     for block in blocks:
         level = np.empty_like(block.y)
         whole = evidence.median(block.y[~block.tuned])
         for part in block.parts:
             own = evidence.median(block.y[part[~block.tuned[part]]])
-            # Where the reference has none, the setting itself may have moved the ranks.
-            level[part] = np.where(np.isnan(own), whole, own)
+            if block.strata[part[0]] not in known:  # the setting itself may have moved the ranks
+                own = whole
+            elif not block.tuned[part].any():  # compared with nothing
+                own = math.nan * own
+            level[part] = own
         times.append(np.exp(block.y - level))
     both = [
         np.concatenate([x[block.tuned == tuned] for x, block in zip(times, blocks, strict=True)])

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Subject, Trial
-from autotune.measure.machine import PLACED
 from autotune.space import Point
 from autotune.verification.blocks import blocks_of, order
 
@@ -64,11 +63,13 @@ def test_launches_on_cores_far_apart_are_compared_among_themselves(usual_s):
     assert block.gains(SLOT) == pytest.approx([math.log(2)])
 
 
-def test_a_setting_that_places_ranks_far_apart_is_compared_with_ranks_that_are_near():
-    near = replace(launch(1, Subject.UNTOUCHED, 7, {1024: 2.0}), extra=cores(95e-9, 90e-9))
-    far = replace(launch(2, Subject.UNTOUCHED, 7, {1024: 6.0}), extra=cores(390e-9, 90e-9))
-    placed = cores(410e-9, 400e-9) | {PLACED: 1.0}
-    tuned = replace(launch(3, Subject.DEPLOYED, 7, {1024: 6.0}), extra=placed)
-    (block,) = blocks_of([near, far], [tuned])
-    assert block.states == (0, 1, 0)
-    assert block.gains(SLOT) == pytest.approx([-math.log(3)])
+def test_a_setting_that_moves_its_ranks_apart_itself_is_compared_as_it_is():
+    near = [replace(launch(n, Subject.UNTOUCHED, 7, {1024: 2.0}), extra=cores(95e-9, 9e-8)) for n in range(4)]
+    far = replace(launch(4, Subject.UNTOUCHED, 7, {1024: 6.0}), extra=cores(390e-9, 9e-8))
+    mine = [
+        replace(launch(n, Subject.DEPLOYED, 7, {1024: 6.0}), extra=cores(41e-8, 9e-8)) for n in range(5, 10)
+    ]
+    (block,) = blocks_of([*near, far], mine)
+    assert set(block.states) == {0}
+    (block,) = blocks_of([near[0], far], mine[:1])  # so few say nothing
+    assert block.states == (0, 1, 1)
