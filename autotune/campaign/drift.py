@@ -10,27 +10,29 @@ likelihood, with a flat prior on m_k; what they add is taken out only where the 
 is no chance, also without the launch that lies farthest from its setting's others, since what is estimated
 badly would add noise. The baseline, which is launched again at intervals, carries most of it. A few launches
 that lie by themselves, which something disturbed, are left out.
-Launches of the search on cores further apart than usual are not corrected but lost: their times are two to
-three times too long, and not by the same at every size; those of a verification are compared among themselves
-(see ``blocks``). How fast the cores were is a covariate: y rises with the logarithm of
-the core loop's duration, by a slope from the same launches (analysis of covariance); that goes first, out of
-the launches of the verification too.
+The host of a virtual machine has its cores near each other or apart, for minutes at times, and small
+messages take two to four times as long there: launches of the search are corrected to the state of most, slot
+by slot, by what the untouched stack shows of both (it is launched as soon as another state appears); those of
+a verification are compared among themselves (see ``blocks``). How fast the cores were is a covariate: y rises
+with the logarithm of the core loop's duration, by a slope from the same launches (analysis of covariance);
+that goes first, out of the launches of the verification too.
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from statistics import median
+from statistics import fmean, median
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autotune.history.memory import remembered
+from autotune.history.objectives import Slot, slot_of
 from autotune.history.trial import History, Observation, Phase, Status, Subject
 from autotune.measure.location import normal_scale
-from autotune.measure.machine import often_apart
+from autotune.measure.machine import LIMITS, core_states, often_apart
 from autotune.recommend.repeats import repeated
 
 _SEARCHED = (Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
@@ -52,6 +54,7 @@ class DriftRule:
 
 
 RULE = DriftRule()
+_APART = "its cores were further apart than usual"
 _ERRORS = np.exp(np.linspace(math.log(0.002), math.log(0.3), 11))
 
 Array = NDArray[np.float64]
@@ -139,17 +142,50 @@ def _slope(made: tuple[Observation, ...]) -> tuple[float, float]:
 
 
 def _steady(history: History) -> History:
-    """The history without launches of the search on distant cores, unless most of this machine's are."""
-    searched = history.of(*_SEARCHED)
-    moved = {o.trial.number for o in searched if o.ok and o.apart}
-    if not moved or often_apart([o.extra for o in searched]):
-        return history
-    return History(tuple(_lost(o) if o.trial.number in moved else o for o in history))
+    """The history as if the host had had the cores of all launches of the search as far apart as of most.
+
+    What was launched in another state is corrected by what the untouched stack shows of both, slot by slot;
+    where that was not launched there yet, it is lost, unless most of this machine's launches are so.
+    """
+    searched = [o for o in history.of(*_SEARCHED) if o.ok]
+    made = [o for o in searched if o.extra.get("core_latency_s")]
+    states = dict(zip((o.trial.number for o in made), core_states([o.extra for o in made]), strict=True))
+    levels = _levels(made, states)
+    often = Counter(states.values())
+    usual = levels.get(max(levels, key=lambda state: often[state], default=0), {})
+    known = {o.trial.number for o in searched} if not often_apart([o.extra for o in searched]) else states
+
+    def steady(one: Observation) -> Observation:
+        number = one.trial.number
+        if (level := levels.get(states.get(number, -1))) is not None:
+            by = ((slot, round(level[slot] - here, 4)) for slot, here in usual.items() if slot in level)
+            return one if level is usual else _moved(one, tuple(by))
+        elsewhere = one.apart or one.extra.get("cores_apart", 1.0) * LIMITS.near < 1.0
+        return _lost(one) if number in known and elsewhere else one
+
+    steadied = [steady(o) for o in history]
+    return (
+        history if all(a is b for a, b in zip(steadied, history, strict=True)) else History(tuple(steadied))
+    )
+
+
+def _levels(made: Sequence[Observation], states: Mapping[int, int]) -> dict[int, dict[Slot, float]]:
+    """Mean of ln t of the untouched stack in each state of the cores, and each slot."""
+    logs: dict[int, dict[Slot, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for o in made:
+        for e in o.usable if o.trial.subject is Subject.UNTOUCHED else ():
+            logs[states[o.trial.number]][slot_of(e.cell)].append(math.log(e.median_s))
+    return {state: {slot: fmean(of) for slot, of in slots.items()} for state, slots in logs.items()}
+
+
+def wants_baseline(history: History) -> bool:
+    """Whether the last launch of a corrected history was lost for want of an untouched one to compare."""
+    return bool(len(history)) and history.observations[-1].reason == _APART
 
 
 @remembered
 def _lost(one: Observation) -> Observation:
-    return replace(one, status=Status.LOST, estimates=(), reason="its cores were further apart than usual")
+    return replace(one, status=Status.LOST, estimates=(), reason=_APART)
 
 
 def drift(history: History) -> Drift:
@@ -272,13 +308,15 @@ def _likelihood(y: Array, covariance: Array) -> float:
 
 
 @remembered
-def _moved(observation: Observation, by: float) -> Observation:
-    factor = math.exp(-by)
+def _moved(observation: Observation, by: float | tuple[tuple[Slot, float], ...]) -> Observation:
+    """By how much its times are too high, in all slots alike or in each."""
     if not by:
         return observation
     names, others = ("median_s", "sem_s", "low_s", "high_s"), {"other_loop_s", "mean_s"}
+    each = by if isinstance(by, float) else dict(by)
     estimates = []
     for e in observation.estimates:
+        factor = math.exp(-(each if isinstance(each, float) else each.get(slot_of(e.cell), 0.0)))
         extra = e.extra
         if named := others & e.extra.keys():
             extra = {**extra, **{name: extra[name] * factor for name in named}}

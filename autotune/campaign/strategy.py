@@ -19,7 +19,7 @@ from typing import TypeAlias
 from autotune.campaign import failures
 from autotune.campaign.description import Description
 from autotune.campaign.discovery import Discovery
-from autotune.campaign.drift import corrected
+from autotune.campaign.drift import corrected, wants_baseline
 from autotune.campaign.plan import Plan, Standing
 from autotune.campaign.ports import Problem, Proposer
 from autotune.campaign.time_left import PLENTY, TimeLeft
@@ -201,8 +201,8 @@ def _failures(plan: Plan, now: Standing) -> Trial | None:
 
 
 def _drift(plan: Plan, now: Standing) -> Trial | None:
-    """The baseline at intervals, so that slow drift shows."""
-    due = plan.due(now.since, now.room)
+    """The baseline at intervals, so that slow drift shows, and where cores lie as it was not launched yet."""
+    due = plan.due(now.since, now.room) or (now.since > 0 < now.room and wants_baseline(now.history))
     return plan.baseline(now.number, "how the machine is by now") if due else None
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autotune.campaign.drift import corrected, drift
+from autotune.campaign.drift import corrected, drift, wants_baseline
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
 from autotune.space import Point
 
@@ -109,6 +109,37 @@ def test_launches_of_the_search_on_cores_far_apart_are_lost_and_those_of_a_verif
     moved = Status.LOST if phase is Phase.SEARCH else Status.OK
     assert [o.status for o in after[30:]] == [Status.OK, moved, Status.OK]
     assert after[:30] == history.observations
+
+
+def on_a_host_that_moves(history, far):
+    """The history with cores apart in some launches: small messages take three times as long."""
+    made = []
+    for i, o in enumerate(history):
+        times = [3.0 if far(i) and e.cell.message_bytes < 1024 else 1.0 for e in o.estimates]
+        each = [replace(e, median_s=e.median_s * t) for e, t in zip(o.estimates, times, strict=True)]
+        extra = {"core_latency_s": 4e-7 if far(i) else 1e-7, "cores_apart": 4.0 if far(i) else 1.0}
+        made.append(replace(o, estimates=tuple(each), extra=extra))
+    return History(tuple(made))
+
+
+@pytest.mark.parametrize("far", [lambda i: 45 <= i < 75, lambda i: i < 130, lambda i: i % 3 == 0])
+def test_launches_on_cores_far_apart_are_corrected_by_the_untouched_stack_in_both_states(rng, far):
+    history = campaign(rng, every=8)
+    seen = corrected(on_a_host_that_moves(history, far))
+    assert all(o.ok for o in seen)
+    away = [
+        [math.log(a.median_s / b.median_s) for a, b in zip(one.estimates, other.estimates, strict=True)]
+        for one, other in zip(seen, history, strict=True)
+    ]
+    assert np.std(away, axis=0).max() < 0.02
+
+
+def test_the_untouched_stack_is_wanted_as_soon_as_cores_lie_as_it_was_not_launched_yet(rng):
+    history = on_a_host_that_moves(campaign(rng, n=50, every=20), lambda i: i >= 45)
+    at = [corrected(History(history.observations[:n])) for n in (45, 46, 50)]
+    assert [wants_baseline(one) for one in at] == [False, True, False]  # the last one is of the baseline
+    assert at[1].observations[45].status is Status.LOST
+    assert all(o.ok for o in at[2])
 
 
 def test_too_few_launches_tell_nothing():
