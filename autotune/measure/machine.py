@@ -121,7 +121,7 @@ def core_states(launches: Sequence[Mapping[str, float]]) -> tuple[int, ...]:
     """Which launches had cores equally far apart: the same number, 0 for the nearest.
 
     A threshold on ln of the latency parts the launches where the variance within both parts is least (Otsu
-    1979), and each part again, as long as their means lie ``near`` apart. Absolute times tell two states of
+    1979), and each part again, as long as their means lie ``near`` apart. Absolute times show two states of
     a host from the first launch on; what is usual by then is either of them.
 
     References:

@@ -165,6 +165,7 @@ OBSERVERS: dict[str, Callable[..., Case]] = {
 }
 ELSEWHERE = {
     "Scattering": "a machine that puts cores apart in tests/unit/verification/test_race.py",
+    "TwoStates": "a host that moves cores now and then in tests/unit/verification/test_race.py",
     "Disturbed": "a machine with one disturbed launch in tests/unit/campaign/test_strategy.py",
     "Machine": "the true speeds of tests/unit/verification/test_rounds.py, drawn from one stream",
     "Planted": "a machine that is slower beside a load in tests/unit/commands/test_site_load.py",
