@@ -54,7 +54,7 @@ class DriftRule:
 
 
 RULE = DriftRule()
-_APART = "its cores were further apart than usual"
+_ELSEWHERE = "its cores were not as far apart as usual"
 _ERRORS = np.exp(np.linspace(math.log(0.002), math.log(0.3), 11))
 
 Array = NDArray[np.float64]
@@ -145,7 +145,7 @@ def _steady(history: History) -> History:
     """The history as if the host had had the cores of all launches of the search as far apart as of most.
 
     What was launched in another state is corrected by what the untouched stack shows of both, slot by slot;
-    where that was not launched there yet, it is lost, unless most of this machine's launches are so.
+    where that was not launched there yet, it is lost, if it is not usual for where its ranks are placed.
     """
     searched = [o for o in history.of(*_SEARCHED) if o.ok]
     made = [o for o in searched if o.extra.get("core_latency_s")]
@@ -163,10 +163,9 @@ def _steady(history: History) -> History:
         elsewhere = one.apart or one.extra.get("cores_apart", 1.0) * LIMITS.near < 1.0
         return _lost(one) if number in known and elsewhere else one
 
-    steadied = [steady(o) for o in history]
-    return (
-        history if all(a is b for a, b in zip(steadied, history, strict=True)) else History(tuple(steadied))
-    )
+    steadied = tuple(steady(o) for o in history)
+    same = all(a is b for a, b in zip(steadied, history, strict=True))
+    return history if same else History(steadied)
 
 
 def _levels(made: Sequence[Observation], states: Mapping[int, int]) -> dict[int, dict[Slot, float]]:
@@ -180,12 +179,12 @@ def _levels(made: Sequence[Observation], states: Mapping[int, int]) -> dict[int,
 
 def wants_baseline(history: History) -> bool:
     """Whether the last launch of a corrected history was lost for want of an untouched one to compare."""
-    return bool(len(history)) and history.observations[-1].reason == _APART
+    return bool(len(history)) and history.observations[-1].reason == _ELSEWHERE
 
 
 @remembered
 def _lost(one: Observation) -> Observation:
-    return replace(one, status=Status.LOST, estimates=(), reason=_APART)
+    return replace(one, status=Status.LOST, estimates=(), reason=_ELSEWHERE)
 
 
 def drift(history: History) -> Drift:

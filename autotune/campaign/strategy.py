@@ -202,7 +202,8 @@ def _failures(plan: Plan, now: Standing) -> Trial | None:
 
 def _drift(plan: Plan, now: Standing) -> Trial | None:
     """The baseline at intervals, so that slow drift shows, and where cores lie as it was not launched yet."""
-    due = plan.due(now.since, now.room) or (now.since > 0 < now.room and wants_baseline(now.history))
+    unknown = plan.n_baseline > 0 < now.since and now.room > 0 and wants_baseline(now.history)
+    due = unknown or plan.due(now.since, now.room)
     return plan.baseline(now.number, "how the machine is by now") if due else None
 
 

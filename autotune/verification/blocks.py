@@ -106,9 +106,11 @@ def strata(launches: Sequence[tuple[bool, Observation]]) -> tuple[int, ...]:
 
     found = core_states([o.extra for _, o in launches])
     far = [tuned for (tuned, _), state in zip(launches, found, strict=True) if state]
+    if not far:
+        return found
     n = Counter(tuned for tuned, _ in launches)
     chances = [hypergeom.sf(far.count(side) - 1, n.total(), len(far), n[side]) for side in (True, False)]
-    return (0,) * len(found) if far and min(chances) <= ONE_IN_TWENTY / 2 else found
+    return (0,) * len(found) if min(chances) <= ONE_IN_TWENTY / 2 else found
 
 
 def _logs(observation: Observation, of: Callable[[Estimate], float]) -> tuple[tuple[Slot, float], ...]:
