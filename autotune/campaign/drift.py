@@ -153,13 +153,16 @@ def _steady(history: History) -> History:
     levels = _levels(made, states)
     often = Counter(states.values())
     usual = levels.get(max(levels, key=lambda state: often[state], default=0), {})
+    offsets = {
+        state: tuple((slot, round(level[slot] - here, 4)) for slot, here in usual.items() if slot in level)
+        for state, level in levels.items()
+    }
     known = {o.trial.number for o in searched} if not often_apart([o.extra for o in searched]) else states
 
     def steady(one: Observation) -> Observation:
         number = one.trial.number
-        if (level := levels.get(states.get(number, -1))) is not None:
-            by = ((slot, round(level[slot] - here, 4)) for slot, here in usual.items() if slot in level)
-            return one if level is usual else _moved(one, tuple(by))
+        if (state := states.get(number, -1)) in levels:
+            return one if levels[state] is usual else _moved(one, offsets[state])
         elsewhere = one.apart or one.extra.get("cores_apart", 1.0) * LIMITS.near < 1.0
         return _lost(one) if number in known and elsewhere else one
 
