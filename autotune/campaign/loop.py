@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from autotune.campaign import interruption
 from autotune.campaign.estimate import divided, granted_s, seconds_left
 from autotune.campaign.failures import broken, limit_s
 from autotune.campaign.plan import Plan
@@ -82,6 +83,8 @@ class CampaignLoop:
             most_s = left_s + (time.launch_s or math.inf)  # one that began in time may end as others did
             late = most_s < (trial.timeout_s or limit_s(self.plan.campaign.scenario))
             observation = self.observe(replace(trial, timeout_s=most_s) if late else trial)
+            if not observation.ok:
+                interruption.check()  # who ends us may have ended the launch before us: it is no fault of it
             if late and observation.status is Status.TIMEOUT:
                 self.cut = True  # no fault of its point: where the campaign goes on it is made again
                 break

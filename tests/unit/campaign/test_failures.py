@@ -1,15 +1,18 @@
 """What launches that failed lead to: second tries, a machine that is suspected, time limits."""
 
+import os
+import signal
 from dataclasses import replace
 
 import pytest
 
 from autotune.campaign.drift import corrected, drift
 from autotune.campaign.failures import applicable, broken, settled
+from autotune.campaign.interruption import heeded
 from autotune.campaign.loop import CampaignLoop
 from autotune.campaign.noise import remarks
-from autotune.errors import CampaignError, ExitCode
-from autotune.history.events import trial_event
+from autotune.errors import CampaignError, ExitCode, Interrupted
+from autotune.history.events import replayed, trial_event
 from autotune.history.trial import History, Observation, Phase, Status, Subject, Trial
 from tests.campaigns import SPACE, Memory, Silent, World, scenario, strategy
 
@@ -47,6 +50,25 @@ def test_what_failed_is_launched_once_more_after_another_launch_went_well(status
         between = [o.ok for o in history if trial.repeats < o.trial.number < trial.number]
         assert any(between)
     assert len(history) == 24  # a second try is one of the budget's launches
+
+
+def test_a_launch_that_failed_when_the_work_was_to_end_is_made_again():
+    """Where all of a job is told to end, ``mpirun`` may be the first: a launch was lost to its setting."""
+    store, ended = Memory(), []
+
+    def fails(trial):
+        if trial.phase is not Phase.SEARCH or ended:
+            return None
+        ended.append(trial)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return Status.LOST
+
+    with pytest.raises(Interrupted), heeded():
+        run(fails, store)
+    history, begun = replayed(store.read())
+    assert [trial.number for trial in begun] == [ended[0].number]
+    assert all(o.ok for o in history)
+    assert all(o.ok and not o.trial.repeats for o in run(fails, store))
 
 
 @pytest.mark.parametrize("gap", [True, False])
