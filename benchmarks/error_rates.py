@@ -48,6 +48,7 @@ OBJECTIVES = (Objective("latency"),)
 LAUNCHES = 60
 """Of search and verification, over which the machine drifts."""
 RING = Point.of({"algorithm": "ring"})
+DEFAULTS = Point.of({})
 UNREAD = "AUTOTUNE_NOBODY_READS_THIS"
 
 
@@ -86,6 +87,25 @@ class Planted:
         return np.where(acts, whole, 0.0)
 
 
+def noise(rng: np.random.Generator, spread: float, common: float, drift: float = 0.0) -> np.ndarray:
+    """Ln by which a launch is slower at each size: launches lie ``spread`` apart, part of it in common."""
+
+    def tails(n: int) -> np.ndarray:
+        return rng.standard_t(4, n) / math.sqrt(2.0)
+
+    shared = math.sqrt(common) * tails(1) + drift / spread
+    shared = shared + (rng.random() < 0.02) * rng.exponential(0.3) / spread
+    each = spread * (shared + math.sqrt(1 - common) * tails(len(SIZES)))
+    return each + (rng.random(len(SIZES)) < 0.005) * rng.exponential(0.3, len(SIZES))
+
+
+def calls(rng: np.random.Generator, slower: np.ndarray, choice: Point = DEFAULTS) -> Iterator[Estimate]:
+    """An estimate for each size, by ln of how much slower than 1 µs; calls of a launch differ by less."""
+    own = 0.005 * rng.normal(size=len(SIZES))
+    for size, t in zip(SIZES, 1e-6 * np.exp(slower + own), strict=True):
+        yield Estimate(Cell("allreduce", 2, size, choice), float(t), float(0.005 * t), 20)
+
+
 class Machine:
     """Answers trials with the planted speeds and noise."""
 
@@ -96,25 +116,14 @@ class Machine:
         self.common = self.rng.uniform(0.2, 0.9)
         self.drift = self.rng.uniform(-0.05, 0.05) / LAUNCHES
 
-    def _tails(self, n: int) -> np.ndarray:
-        return self.rng.standard_t(4, n) / math.sqrt(2.0)
-
     def observe(self, trial: Trial) -> Observation:
         """One launch."""
-        shared = math.sqrt(self.common) * self._tails(1) + self.drift / self.spread * trial.number
-        shared = shared + (self.rng.random() < 0.02) * self.rng.exponential(0.3) / self.spread
-        noise = self.spread * (shared + math.sqrt(1 - self.common) * self._tails(len(SIZES)))
-        noise += (self.rng.random(len(SIZES)) < 0.005) * self.rng.exponential(0.3, len(SIZES))
+        slower = noise(self.rng, self.spread, self.common, self.drift * trial.number)
         swept = CHOICES if trial.subject is Subject.SWEEP else (None,)
-        estimates = []
+        estimates: list[Estimate] = []
         for choice in swept:
-            own = 0.005 * self.rng.normal(size=len(SIZES))  # calls of one launch differ by less
-            times = 1e-6 * np.exp(noise + own - self.planted.speedup(trial, choice))
-            cell = {} if choice is None else {"algorithm": choice}
-            estimates += [
-                Estimate(Cell("allreduce", 2, size, Point.of(cell)), float(t), float(0.005 * t), 20)
-                for size, t in zip(SIZES, times, strict=True)
-            ]
+            cell = DEFAULTS if choice is None else Point.of({"algorithm": choice})
+            estimates += calls(self.rng, slower - self.planted.speedup(trial, choice), cell)
         return Observation(trial, Status.OK, tuple(estimates))
 
 

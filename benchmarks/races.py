@@ -27,9 +27,9 @@ from functools import partial
 from zlib import crc32
 
 import numpy as np
-from error_rates import OBJECTIVES, SIZES
+from error_rates import OBJECTIVES, SIZES, calls, noise
 
-from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
+from autotune.history.trial import History, Observation, Phase, Status, Subject, Trial
 from autotune.space import Parameter, Point, Space
 from autotune.verification.rounds import Verifier
 from autotune.verification.sequential import SequentialDesign
@@ -93,21 +93,13 @@ class Machine:
 
     def observe(self, trial: Trial) -> Observation:
         """One launch."""
-        rng, n, planted = self.rng, len(SIZES), self.planted
-        tails = [rng.standard_t(4, k) / np.sqrt(2.0) for k in (1, n)]
-        noise = self.spread * (np.sqrt(self.common) * tails[0] + np.sqrt(1 - self.common) * tails[1])
-        noise = noise + (rng.random() < 0.02) * rng.exponential(0.3)
-        noise += (rng.random(n) < 0.005) * rng.exponential(0.3, n) + 0.005 * rng.normal(size=n)
+        planted, slower = self.planted, noise(self.rng, self.spread, self.common)
         if trial.subject is not Subject.UNTOUCHED:
             fresh = trial.phase is Phase.VERIFY
-            noise -= planted.speedup(trial.point, fresh)
+            slower -= planted.speedup(trial.point, fresh)
             if fresh and trial.point["pml"] == "ucx":
-                noise[2] += planted.moved * (1 if rng.random() < 0.5 else -1)
-        estimates = [
-            Estimate(Cell("allreduce", 2, size), float(t), 0.005 * float(t), 20)
-            for size, t in zip(SIZES, 1e-6 * np.exp(noise), strict=True)
-        ]
-        return Observation(trial, Status.OK, tuple(estimates))
+                slower[2] += planted.moved * (1 if self.rng.random() < 0.5 else -1)
+        return Observation(trial, Status.OK, tuple(calls(self.rng, slower)))
 
 
 def searched(machine: Machine, seed: int) -> History:
