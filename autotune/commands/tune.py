@@ -52,6 +52,7 @@ from autotune.recommend.recommendation import Recommendation
 from autotune.resources import user_text
 from autotune.scenario import CHANGEABLE, Scenario
 from autotune.stacks import dialect
+from autotune.stacks.installation import unreached
 from autotune.views.console import CampaignConsole, Detail
 from autotune.views.guidelines import concerning_text
 
@@ -116,7 +117,10 @@ def tune(
                 line(str(proof))
             sound = proof is None or not proof.refutes
             if sound and formats:
-                screen.usable(how_to_use(recommendation, formats, folder), unused(recommendation, folder))
+                use = how_to_use(recommendation, formats, folder)
+                screen.usable(use, unused(recommendation, folder))
+                if "mpirun " in use and site.stack and (other := unreached(site.stack.installation.mpirun)):
+                    line(other)
             if text := worth_text(begun, recommendation):
                 line(text)
             screen.stamped(str(site.stamp))

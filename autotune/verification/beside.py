@@ -79,4 +79,4 @@ def said(found: Iterable[Beside]) -> str:
     if slower:
         return f"; beside it slower: {', '.join(one.text for one in slower)}"
     names = ", ".join(dict.fromkeys(one.pattern for one in ordered))
-    return f"; {names} not seen slower (at worst {ordered[0].text})" if ordered else ""
+    return f"; {names} not slower beyond chance (at worst {ordered[0].text})" if ordered else ""

@@ -5,7 +5,7 @@ import sysconfig
 
 import pytest
 
-from autotune.stacks.installation import find
+from autotune.stacks.installation import find, unreached
 
 BANNER = {"mpich": "HYDRA build details:\n    Version:    4.0.2\n", "openmpi": "mpirun (Open MPI) 4.1.4\n"}
 
@@ -42,3 +42,19 @@ def test_a_family_is_found_under_debians_name_for_its_launcher(tmp_path, monkeyp
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     assert find(stack="mpich", origin="site").library == tmp_path / "lib" / "libmpich.so.12"
     assert find(origin="site").flavour == "openmpi"
+
+
+def test_who_would_start_another_mpi_is_told_which_one_was_measured(tmp_path, monkeypatch):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mpirun.real").write_text("#!/bin/sh\n")
+        (tmp_path / folder / "mpirun.real").chmod(0o755)
+        (tmp_path / folder / "mpirun").symlink_to("mpirun.real")
+    measured = tmp_path / "a" / "mpirun.real"
+    monkeypatch.setenv("PATH", f"{tmp_path / 'a'}:{tmp_path / 'b'}")
+    assert unreached(measured) == ""
+    monkeypatch.setenv("PATH", str(tmp_path / "b"))
+    other = tmp_path / "b" / "mpirun"
+    assert unreached(measured).endswith(f"{measured}, which was measured; PATH has {other}")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert unreached(measured).endswith("PATH has none")

@@ -42,7 +42,7 @@ def test_the_other_loop_is_told_beside_a_slower_one():
 
 def test_where_nothing_was_seen_slower_the_worst_is_told():
     text = said(beside(launches({"pingpong 8": 1.3, "halo 8192": 1.0})))
-    assert text.startswith("; halo, pingpong not seen slower (at worst")
+    assert text.startswith("; halo, pingpong not slower beyond chance (at worst")
 
 
 def test_intervals_hold_together():
