@@ -13,7 +13,7 @@ module             kind of file
 ``recipes``        modules, YAML, Dockerfiles, EasyBuild's recipes
 ``settings``       what such parameters mean together; those of the launcher: ``runtime``
 ``selection``      lists of components; ``values``: what a library refuses, cuts or takes for another
-``ucx``            ``ucx.conf``
+``ucx``            ``ucx.conf``; ``written``: parameter files that a script writes
 ``vendors``        variables of MPICH's family and libfabric
 ``traps``          plugins: files and variables of further libraries
 =================  =========================================
@@ -104,6 +104,8 @@ _COLLECTIVES = 22  # COLLCOUNT of Open MPI's coll_base_functions.h: neither thei
 _RULES_NAMES = ("", ".conf", ".rules", ".dat")
 _DOCUMENTS = (".md", ".html", ".rst", ".csv", ".json", ".jsonl", ".py", ".c", ".log", ".out", ".yaml", ".yml")
 """Ends of names of files in which commands only stand as a text, or in another reader's words."""
+_OTHERS = (".fish", ".nu", ".ps1", ".bat", ".cmd", ".service", ".timer", ".socket", ".mount", ".target")
+"""Ends of names of files for shells that are not followed, and for systemd, which has words of its own."""
 _TEXTS = re.compile(
     r"(?i:readme|install|changes|changelog|news|todo|copying|license|(?:gnu)?makefile|cmakelists)(?:\.\w+)?$|"
     r".*\.(?:readme|mk)$"
@@ -257,7 +259,7 @@ def kind_of(path: PurePath, text: str) -> str:
     first = said[0] if said else ""
     if _is_rules(said):
         return "rules"
-    if _TEXTS.match(path.name):
+    if _TEXTS.match(path.name) or path.suffix in _OTHERS or path.parent.name == "environment.d":
         return "other"
     if path.suffix in _SCRIPTS:
         return "other" if _INTERPRETED.match(text) else "shell"
@@ -271,7 +273,7 @@ def kind_of(path: PurePath, text: str) -> str:
         return "other" if _INTERPRETED.match(lines[0]) else "shell"
     if recipe := _recipe(path, text, lines[0] if lines else ""):
         return recipe
-    if _SHELL.match(first) or _SHELL_LINE.search(text):
+    if "mca-params" not in path.name and (_SHELL.match(first) or _SHELL_LINE.search(text)):
         return "shell"
     if re.match(r"--?(?:mca|x)\s", first):
         return "tune"

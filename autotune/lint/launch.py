@@ -18,6 +18,7 @@ from autotune.importers.launch_line import (
 )
 from autotune.lint.assignment import ENV_LIST, Assignment, Source, listed, of_environment
 from autotune.lint.finding import Finding
+from autotune.lint.selection import FRAMEWORKS
 from autotune.lint.words import Word
 from autotune.stacks.known import KNOWN
 
@@ -33,6 +34,8 @@ _CONTAINERS = frozenset({"singularity", "apptainer", "docker", "podman", "shifte
 _UNKNOWN = re.compile(r"\$(?!\{?[@*])")
 """A variable that may hold options; what a script was called with is a program."""
 _PAIR = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_FOR_RANKS = re.compile(r"(?:UCX_|(?:OMPI|PRTE|PMIX)_MCA_)\w+(?:=.*)?", re.DOTALL)
+"""A variable behind ``-x`` that no program means by an option of its own."""
 
 PLACES: Mapping[str, Mapping[int, frozenset[str]]] = {
     option: {int(version): frozenset(words.split()) for version, words in its.items()}
@@ -128,9 +131,25 @@ class LaunchLine:
             end += 1
         if place_of(words[end:]) is not None:
             self.read(words[end:])
-        elif end < len(words) and words[end].text == "env":
+            return
+        if end < len(words) and words[end].text == "env":
             for word in words[end + 1 :]:
                 self._pair(word)
+        # Behind an option the first word may be its value, where no path shows that it is a program.
+        sure = end < len(words) and (not words[end - 1].text.startswith("-") or "/" in words[end].text)
+        if self.ours and known.parameters and sure and words[end].literal:
+            self._behind(words[end:])
+
+    def _behind(self, words: Sequence[Word]) -> None:
+        """Look for options of the launcher among the words of a program, whose arguments they are there."""
+        if any(is_launcher([word.text], 0) for word in words):
+            return  # of the one that it starts
+        for word, after in pairwise(words):
+            named = word.text in ("-mca", "--mca") and after.text.partition("_")[0] in FRAMEWORKS
+            if named or (word.text == "-x" and _FOR_RANKS.fullmatch(after.text)):
+                effect = f"{word.text} {after.text} stands behind the program: it is an argument of that"
+                remedy = f"put it in front of {words[0].text}"
+                self.findings.append(Finding(self.path, self.line, effect, remedy))
 
     def _open(self, words: Sequence[Word]) -> None:
         """Read the words after an unknown one: options, or a program."""
@@ -145,6 +164,10 @@ class LaunchLine:
         literal = all(value.literal for value in values)
         if name in ("prtemca", "pmixmca") and len(values) == 2:
             self._set(f"{name[:-3].upper()}_MCA_{values[0].text}", values[1].text, literal=literal)
+        elif name in known.parameters and len(values) == 2 and "=" in values[0].text and self.ours:
+            effect = f"--{name} takes a name and a value: {values[1].text!r} is that of {values[0].text!r}"
+            remedy = f"--{name} {values[0].text.replace('=', ' ', 1)}"
+            self.findings.append(Finding(self.path, self.line, effect, remedy))
         elif name in known.parameters and len(values) == 2:
             sets = Assignment(
                 self.path, self.line, values[0].text, values[1].text, False, Source.COMMAND, literal

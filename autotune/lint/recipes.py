@@ -5,6 +5,7 @@ library's variable and a value in it is read as set.
 """
 
 import ast
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -25,6 +26,9 @@ _TCL = re.compile(r"""^\s*(?:pushenv|setenv)\s+(\w+)\s+(?:"([^"]*)"|\{([^}]*)\}|
 _DEEPER = re.compile(r"\b(?:if|for|while|function)\b|\{\s*$")
 _HIGHER = re.compile(r"^\s*end\b|^\s*\}")
 _INSTRUCTION = re.compile(r"^\s*([A-Za-z]+)\s+((?:.*\\\n)*.*)$", re.MULTILINE)
+_EXPORTS_LAST = re.compile(r"(?:^|[;&]\s*|\\\n\s*)export\s+[^;&|]*$")
+_LAUNCHED = re.compile(r"(?:\w+=\S+\s+)*(?:\S*/)?(?:mpirun|mpiexec|srun)\s+-")
+"""The beginning of a launch, where a text stands on one line."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULL = "tag:yaml.org,2002:null"
 MOST_NODES = 50_000
@@ -99,12 +103,10 @@ def _yaml(text: str) -> Iterator[tuple[str, str, int]]:
                 if equals and re.fullmatch(r"\w+", name):
                     yield name, value, one.start_mark.line + 1
             waiting += node.value
-        elif (
-            isinstance(node, yaml.ScalarNode)
-            and node.style in ("|", ">")
-            and re.search(r"\b(?:mpirun|mpiexec|srun)\s", node.value)
-        ):
-            yield "", node.value, line + 1
+        elif isinstance(node, yaml.ScalarNode):
+            block = node.style in ("|", ">") and re.search(r"\b(?:mpirun|mpiexec|srun)\s", node.value)
+            if block or _LAUNCHED.match(node.value):
+                yield "", node.value, line + bool(block)
 
 
 def docker_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
@@ -119,12 +121,25 @@ def docker_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
             for name, value in _env(match[2].replace("\\\n", " ")):
                 assigned += of_a_library(path, line, name, Word(value, "$" not in value))
         elif match[1].upper() in ("RUN", "CMD", "ENTRYPOINT"):
-            read = shell_file(path, "\n" * (line - 1) + match[2], version)
+            read = shell_file(path, "\n" * (line - 1) + _command(match[2]), version)
             findings += read.findings
+            if match[1].upper() == "RUN" and _EXPORTS_LAST.search(match[2]) and read.assigned:
+                name = read.assigned[-1].name
+                effect = f"what RUN exports ends with it: {name} is set for nothing that follows"
+                findings.append(Finding(path, line, effect, "write ENV in its place"))
             ran += read.assigned
             around = Reach(tuple(assigned))
             launches += [around.beside(one) for one in read.launches]
     return Read((*assigned, *ran), tuple(findings), tuple(launches), (Reach(tuple(assigned)),))
+
+
+def _command(said: str) -> str:
+    """A command in the words of a shell, also where it stands as a list in JSON."""
+    try:
+        its = json.loads(said.replace("\\\n", " ")) if said.startswith("[") else None
+    except ValueError:
+        return said
+    return shlex.join(map(str, its)) if isinstance(its, list) else said
 
 
 def _env(said: str) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ from autotune.lint.ucx import COMMON
 from autotune.lint.vendors import PREFIXES
 from autotune.lint.words import Word
 from autotune.lint.worlds import World
+from autotune.lint.written import files_in
 from autotune.stacks.knobs.recorded import recorded
 
 _OPTIONS = re.compile(r"(?:^|\s)-|mpirun|mpiexec|srun")
@@ -46,6 +47,12 @@ _SOURCES = re.compile(r"^\s*(?:source|\.)\s", re.MULTILINE)
 """A line that takes variables from another script."""
 _SPREAD = 4
 """Lines after the first one of a command among which the launcher is looked for, behind its wrappers."""
+_TYPESET = re.compile(r"[\u2010-\u2015](?=[A-Za-z-])|[\u201c-\u201f\u2018-\u201b\u00a0]")
+"""Dashes, quotes and blanks of a typesetter, which a shell takes for letters."""
+_ASSIGNS = re.compile(r"\s*export\s+(\w+)(?:\s+=|=\s+(?!\w+=)[^\s#;&|\\-])")
+"""An assignment with a blank beside its sign, which no Bourne shell takes."""
+_NOT_OF_CSH = re.compile(r"\s*(?:export\s+|setenv\s+)(\w+)=")
+"""An assignment in the words of another shell."""
 _STACK = re.compile(
     r"(?<![a-wyz])(?:open-?mpi|ompi|hpc-?x)(?:[-_a-z]*)"
     r"(?:/(?:gcc|intel|icc|oneapi|nvhpc|pgi|aocc|clang|llvm)[-\d.]*(?:/64)?)?[-/@=:_]+[\"']?v?([1-6])\.[\dx]",
@@ -135,7 +142,12 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
             assigned |= dict.fromkeys(a for a in reach.assigned if _isof_a_library(a))
     left = dict.fromkeys(Reach(tuple(_environment(path, world)), alone=False) for world in script.ends)
     assigned |= dict.fromkeys(a for reach in left for a in reach.assigned)
+    for its in files_in(path, text, version):
+        assigned |= dict.fromkeys(its.assigned)
+        notes.findings.extend(its.findings)
     _slips(script, notes)
+    _typed(script, notes)
+    _parted(text, _NOT_OF_CSH if is_csh(path, text) else _ASSIGNS, notes)
     _unseen(script, source, notes)
     reached = tuple(one for paths in launches.values() for one in _known_of_each_other(paths))
     return Read(tuple(assigned), tuple(dict.fromkeys(notes.findings)), reached, tuple(left))
@@ -208,6 +220,34 @@ def _slips(script: Followed, notes: Notes) -> None:
             notes.note(line, "a quote is not closed", "close it")
 
 
+def _typed(script: Followed, notes: Notes) -> None:
+    """Signs that are not those of a shell, and lines that go on with nothing."""
+    before: Call | None = None
+    for call in script.calls:
+        launch = place_of(call.words) is not None
+        for name, word in call.sets:
+            if name.startswith((MCA, *_prefixes())) and _TYPESET.search(word.text):
+                notes.note(call.line, f"{name} = {word.text}: such quotes are part of it", "write ' or \"")
+        for word in call.words if launch else ():
+            if _TYPESET.match(word.text) or "\u00a0" in word.text:
+                effect = f"{word.text!r} is no option: its dash or blank is that of a typesetter"
+                notes.note(call.line, effect, "write - and a plain blank")
+        apart = before and call.words and call.at != before.at
+        if before and apart and re.fullmatch(r"--?[a-z][\w-]*", call.words[0].text):
+            effect = f"{call.words[0].text} is no part of the launch in line {before.line}, which has ended"
+            notes.note(call.line, effect, "end each line but the last in a backslash, and nothing behind it")
+        before = call if launch else before if before and before.at == call.at else None
+
+
+def _parted(text: str, form: re.Pattern[str], notes: Notes) -> None:
+    """Assignments in a form that the shell does not know."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        match = form.match(line)
+        if match and match[1].startswith((MCA, "PRTE_MCA_", *_prefixes())):
+            remedy = f"write {'export A=b' if form is _ASSIGNS else 'setenv A b'}"
+            notes.note(number, f"the shell refuses this: {match[1]} is not set", remedy)
+
+
 def _ends_in_list(call: Call) -> bool:
     pairs = [f"{name}={value.text}" for name, value in call.sets]
     words = [word.text for word in call.words]
@@ -221,7 +261,8 @@ def _unseen(script: Followed, source: str, notes: Notes) -> None:
         return  # a name that is put in there
     worlds = {id(call.world): call.world for call in script.calls}
     exported = {n for world in worlds.values() for n, v in world.variables.items() if v.exported}
-    passed = set(re.findall(r"(?:-x|-e|--env|-genvlist|-envlist|export|-x)[ =,]([A-Z]\w+)", source))
+    passed = set(re.findall(r"(?:-e|--env|-genvlist|-envlist|export)[ =,]([A-Z]\w+)", source))
+    passed |= set(re.findall(r"-x[ =,]([A-Z]\w+)=", source))
     shown = "\n".join(line for line in source.splitlines() if not re.match(r"\s*(?:echo|printf)\b", line))
     used = set(re.findall(r"\$\{?(\w+)", shown))
     names: Iterable[tuple[str, int]] = dict.fromkeys(

@@ -76,13 +76,12 @@ def pair(node: Node, variables: Variables) -> tuple[str, list[Word]]:
     else:
         parts = words(value, variables, quoted=True)
         made = [Word(" ".join(w.text for w in parts), all(w.literal for w in parts))]
-    made = made or [Word("")]
     before = variables.get(name)
     if any(child.type == "+=" for child in node.children):
-        if before is None:
-            made = [Word(f"${name}{made[0].text if made else ''}", literal=False)]
-        elif value is not None and value.type == "array":
-            made = [*before.words, *made]
+        if value is not None and value.type == "array":
+            made = [*(before.words if before else ()), *made]
+        elif before is None:
+            made = [Word(f"${name}{made[0].text}", literal=False)]
         elif len(before.words) == 1:
             made = [Word(before.words[0].text + made[0].text, before.words[0].literal and made[0].literal)]
     return name, made
@@ -126,6 +125,9 @@ def _expanded(node: Node, variables: Variables, *, quoted: bool) -> list[Word]:
     plain = said in (f"${name}", f"${{{name}}}")
     if value is not None and said in (f"${{{name}[@]}}", f"${{{name}[*]}}"):
         return list(value.words)
+    if value is None and (usual := re.fullmatch(rf"\$\{{{name}:?[-=]([^${{}}\"'`\\]+)\}}", said)):
+        parts = [usual[1]] if quoted else usual[1].split()
+        return [Word(part, literal=False) for part in parts]
     if value is None or not plain or len(value.words) != 1:
         return [Word(said, literal=False)]
     only = value.words[0]
