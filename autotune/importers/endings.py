@@ -11,9 +11,10 @@ from autotune.resources import facts
 
 _TABLE = facts("importers/endings")
 _SIGNAL = "|".join(_TABLE["signals"])
+_STEMS = tuple(_TABLE["stems"])
 
 ENDINGS: Mapping[str, tuple[str, ...]] = {
-    who: tuple(pattern.replace("@SIGNAL", _SIGNAL) for pattern in patterns)
+    who: tuple(pattern.replace("@SIGNAL", _SIGNAL).replace("@ENDED", _TABLE["ended"]) for pattern in patterns)
     for who, patterns in _TABLE["endings"].items()
 }
 """Who reports → patterns of the lines in which they do."""
@@ -35,7 +36,7 @@ def ended_early(line: str) -> bool:
     """Whether somebody says in this line that a run failed, was ended or was cut off."""
     said = line[:_LONGEST]
     low = said.lower()
-    if not any(stem in low for stem in _TABLE["stems"]):
+    if said.isascii() and not any(stem in low for stem in _STEMS):
         return False
     begin, within = _ANY
     return begin.match(said) is not None or within.search(said) is not None

@@ -99,8 +99,10 @@ def read(log: Log) -> list[BenchmarkRow]:
                 log.fail(number, "the end of a run without any table", "was something cut out of the log?")
         elif _USER_LENGTHS.match(line):
             run.doubling = False
-        elif table is not None and not table.take(number, line) and _FAILED_SAMPLE.search(line):
+        elif table is not None and _FAILED_SAMPLE.search(line):
             log.fail(number, f"{run.benchmark}: sample not measured: {text[:100]}", "its row is missing")
+        elif table is not None:
+            table.take(number, line)
     if running:
         _refuse_cut_off(log, run, len(log.lines))
     return measurements

@@ -78,7 +78,15 @@ def is_command(line: str) -> bool:
 
 def ranks(line: str) -> int | None:
     """Ranks that the last launcher of a line starts, all of its programs together; None: it does not say."""
-    words = _words(line)
+    commands = _commands(line)
+    if len(commands) > 1:  # which table is whose is not said
+        each = {_ranks_of(words) for words in commands}
+        return each.pop() if len(each) == 1 else None
+    return _ranks_of(commands[0]) if commands else None
+
+
+def _ranks_of(words: Sequence[str]) -> int | None:
+    """Ranks of a command, whose last launcher starts them."""
     if quoted := next((word for word in reversed(words) if " " in word and is_command(word)), ""):
         return ranks(quoted)  # `sh -c "mpirun …"`
     at = next((i for i in reversed(range(len(words))) if is_launcher(words, i)), None)
@@ -90,17 +98,23 @@ def ranks(line: str) -> int | None:
     return sum(known) if len(known) == len(started) else None
 
 
-def _words(line: str) -> list[str]:
-    """The words of a line up to the end of its last command with a launcher."""
+def _commands(line: str) -> list[list[str]]:
+    """The words of each command of a line in which a launcher stands, without the comment behind it."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=";|&()<>")
     lexer.whitespace_split, lexer.commenters = True, ""
     try:
         words = list(lexer)
     except ValueError:  # a quote that is not closed: prose
         words = line.split()
-    begins = max((i for i in range(len(words)) if is_launcher(words, i)), default=0)
-    ends = (i for i in range(begins, len(words)) if words[i] and not words[i].strip(";|&()<>"))
-    return words[: next(ends, len(words))]
+    found: list[list[str]] = [[]]
+    for at, word in enumerate(words):
+        if word.startswith("#") and any(is_launcher(words, i) for i in range(at)):
+            break
+        if word and not word.strip(";|&()<>"):
+            found.append([])
+        else:
+            found[-1].append(word)
+    return [its for its in found if any(is_launcher(its, i) or is_command(its[i]) for i in range(len(its)))]
 
 
 def is_launcher(words: Sequence[str], at: int) -> bool:

@@ -22,6 +22,8 @@ _WHO = r"\[[^\],]*\d,\d+\]|\[[^\]\s]+:\d+\]|\[\d+\]"
 _MARK = re.compile(
     rf"^(?:(?:(?:{_STAMP})?(?:{_WHO}){{0,2}}<std\w+>: ?)+|\[\d+\] |\s*\d+: |\s*> ?)?(?:\s+(?=#))?"
 )
+_COLOURS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
+"""Orders to a terminal, as `script` and coloured output hold them."""
 _COMMA = re.compile(r"(?<=\d),(?=\d\d(?:\s|$))")  # A decimal comma: what the suites print has two decimals.
 
 _TOLD = 4_000
@@ -45,7 +47,8 @@ class Log:
     @classmethod
     def of(cls, text: str, name: str) -> Self:
         """The log in a text."""
-        lines = tuple(_MARK.sub("", line).rstrip() for line in text.splitlines())
+        plain = _COLOURS.sub("", text.removeprefix("\ufeff"))
+        lines = tuple(_MARK.sub("", line).rstrip() for line in plain.splitlines())
         return cls(name, lines, terminated=text.endswith("\n"))
 
     def fail(self, line: int, what: str, hint: str = "") -> NoReturn:
@@ -103,6 +106,7 @@ class LogTable:
             TableError: It begins as a row and is not complete, or has a value that is none.
         """
         if not _ROW.fullmatch(text):
+            self._refuse_spoilt(number, text)
             self._chatter(text.strip())
             return False
         tokens = _COMMA.sub(".", text).split()
@@ -127,6 +131,19 @@ class LogTable:
         self.rows.append((number, row))
         self.width = len(text)
         return True
+
+    def _refuse_spoilt(self, number: int, text: str) -> None:
+        """Refuse a line that begins as the next row and has something else than numbers in it.
+
+        Raises:
+            TableError: It does.
+        """
+        begins = _SPOILT.match(text)
+        if self.over or self.box is not None or not begins or self.columns[0] not in ("Size", "#bytes"):
+            return
+        if not self.rows or int(begins[1]) == 2 * int(self.rows[-1][1][self.columns[0]]):
+            what = f"a row that holds something else than numbers: {text.strip()[:60]!r}"
+            self.log.fail(number, what, "was it cut off, or written into?")
 
     def _chatter(self, text: str) -> None:
         """Remember what could be the header of another table."""
@@ -154,7 +171,7 @@ class LogTable:
         header = len(titles) == width and not any(title[0].isdigit() for title in titles)
         if self.blank and self.words and header:
             return True
-        if (self.blank and self.words) or (header and _UNIT.search(self.words)):
+        if _HEADING.match(self.words) or (self.blank and self.words) or (header and _UNIT.search(self.words)):
             self.log.fail(
                 number,
                 f"a row behind {self.words[:60]!r}: of this table or of another one?",
@@ -212,6 +229,10 @@ def measurement(log: Log, number: int, **fields: object) -> BenchmarkRow:
 
 # The words of a row; a line with any other word is chatter.
 _ROW = re.compile(r"\s*(?:(?:[-+]?(?:\d[\d.,]*|nan|inf)|Pass|Fail|N/A|-)(?:\s+|$))+", re.IGNORECASE)
+_HEADING = re.compile(r".*:$|#.*\b(?:tests?|benchmarks?|bandwidth|latency|sizes?|times?)\b", re.IGNORECASE)
+"""What a line says above another table, and hardly one of a warning; comments of libraries stand within."""
+_SPOILT = re.compile(r"\s*(\d+)\s\s+\S")
+"""A size and the blanks that align what stands behind it."""
 _TITLES = re.compile(r"[^\s|,;]+(?: [(\[][^\s)\]]+[)\]])?")
 """Names of columns: a unit in brackets may stand apart."""
 _RULE = re.compile(r"-{60,}")

@@ -41,11 +41,45 @@ def test_a_table_below_a_header_of_its_own_is_somebody_else_s(behind):
         "Nodes Time(s)\n16 5.93\n",
         "\nthe second program says this:\n16 5.93\n",
         "the second program says this:\n\n16 5.93\n",
+        "bandwidth by size:\n16 5.93\n",
+        "# Bandwidth test of mine\n16 5.93\n",
     ],
 )
 def test_a_row_that_could_be_either_s_is_refused(behind):
     with pytest.raises(TableError, match="of this table or of another one"):
         read(TABLE + behind, "log")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "16                     [n1:123] hello",
+        "16                     ********",
+        "16                   1.1e+06",
+    ],
+)
+@pytest.mark.parametrize("more", ["", "32                     13.00\n"])
+def test_a_row_that_was_written_into_is_not_left_out(row, more):
+    with pytest.raises(TableError, match="log:6: a row that holds something else than numbers"):
+        read(f"{TABLE}{row}\n{more}", "log")
+    spoilt = TABLE.replace("4      ", "4      x", 1)
+    with pytest.raises(TableError, match="log:4: a row that holds"):
+        read(spoilt, "log")
+
+
+@pytest.mark.parametrize("line", ["16 processes are still waiting", "2  hosts", "[n1:1] 16  x", "20    more"])
+def test_words_behind_a_number_are_no_row(line):
+    assert rows(f"{TABLE}{line}\n") == MINE
+
+
+@pytest.mark.parametrize("which", [slice(None), slice(3, 4), slice(4, 5)])
+def test_colours_and_marks_of_a_terminal_hide_no_row(which):
+    lines = TABLE.splitlines()
+    lines[which] = [f"\x1b[1;32m{line}\x1b[0m" for line in lines[which]]
+    lines[0] = f"\ufeff\x1b]0;title\x07{lines[0]}\x1b[?2004l"
+    (one, _) = read("\r\n".join(lines) + "\r\n", "log")
+    assert rows("\r\n".join(lines) + "\r\n") == MINE
+    assert one.comm_size == 4
 
 
 BOX = (
