@@ -41,5 +41,7 @@ class BenchmarkRow:
             value = getattr(self, its.name)
             if isinstance(value, int | float) and not 0 <= value < math.inf:
                 raise ValueError(f"{its.name}={value} is not a finite number of at least 0")
+        if self.comm_size == 0:
+            raise ValueError("comm_size=0: at least one rank took part")
         if self.latency_us is None and self.bandwidth_MBps is None:
             raise ValueError("neither latency nor bandwidth")

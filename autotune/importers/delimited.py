@@ -13,10 +13,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from autotune.collectives import called
 from autotune.importers.benchmark_row import BenchmarkRow
 from autotune.importers.runlog import Log, measurement
-from autotune.importers.table import named_in
+from autotune.importers.table import LEAST_US, named_in, operation
 from autotune.resources import MOST_COLUMNS, facts
 
 _KILO = {f"{k}{b}": float(1 << 10 * (i + 1)) for i, k in enumerate("kmg") for b in ("", "b", "ib")}
@@ -114,7 +113,7 @@ def read(log: Log) -> list[BenchmarkRow]:
     measurements = []
     for number, values, labels in rows(log, MEASURED):
         if isinstance(collective := values.get("collective"), str):
-            values["collective"] = called(collective) or collective.lower().removeprefix("mpi_")
+            values["collective"] = operation(collective)
         merged = {"collective": named_in(log.name), **values}
         measurements.append(measurement(log, number, labels=labels, **merged))
     return measurements
@@ -203,6 +202,10 @@ def _value(
     if not 0 <= value < math.inf or (kind.whole and value != int(value)):
         what = "a whole number" if kind.whole else "a number"
         log.fail(number, f"{column.title} is {cell!r}", f"it must be {what} of at least 0")
+    if column.name == "latency_us" and column.unit == 1.0 and 0 < value < LEAST_US:
+        log.fail(
+            number, f"{column.title} is {cell} µs, less than any call takes", "say its unit in the header"
+        )
     return int(value) if kind.whole else value
 
 

@@ -8,11 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 
-from autotune.collectives import MEASURED
+from autotune.collectives import MEASURED, called
 from autotune.errors import TableError, UserError, needing
 from autotune.resources import MOST_BYTES, MOST_CELLS, MOST_COLUMNS, decoded, user_bytes
 
 _HINT = "a table is a CSV or a Parquet file"
+
+LEAST_US = 1e-3  # A few cycles of any processor: no call is that short, and 1.5e-6 "µs" are seconds.
+_YES, _NO = ("1", "1.0", "true", "yes", "y", "t"), ("", "0", "0.0", "false", "no", "n", "f")
 
 Row = Mapping[str, str]  # One line of a table as text, by column; empty = missing.
 
@@ -128,6 +131,17 @@ def parquet_is_here() -> None:
     """
     with needing("parquet", "a Parquet file"):
         import pyarrow.parquet  # noqa: F401
+
+
+def says_yes(text: str) -> bool | None:
+    """Whether a field says yes; None: neither yes nor no."""
+    said = text.strip().lower()
+    return said in _YES if said in _YES + _NO else None
+
+
+def operation(text: str) -> str:
+    """The collective that a field names, or its own word for another one."""
+    return called(text) or text.lower().removeprefix("mpi_")
 
 
 def named_in(text: str) -> str:

@@ -22,6 +22,7 @@ from autotune.history.lookup import choice_at
 from autotune.history.objectives import Slot, job_setting, slot_of
 from autotune.history.trial import History, Observation, Rule, Subject
 from autotune.importers import BenchmarkRow
+from autotune.importers.table import says_yes
 from autotune.recommend.guideline_test import Guideline, GuidelineKind, Timed
 from autotune.recommend.recommendation import Recommendation
 from autotune.space import Point, Space
@@ -127,7 +128,7 @@ def of_table(measurements: Iterable[BenchmarkRow]) -> tuple[Guideline, ...]:
         while (launch := (*own, k)) in mine:
             k += 1
         mine[launch] = (one.latency_us * 1e-6, 0.0)
-        if labels.get("is_default", "").lower() in ("1", "1.0", "true", "yes"):
+        if says_yes(labels.get("is_default", "")):
             marked.add(setting)
     found: list[Guideline] = []
     shared = set.intersection(*map(set, times)) if times else set()

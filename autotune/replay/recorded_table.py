@@ -8,13 +8,14 @@ Notation: a *run* is one recorded launch of a job-wide point: (cell) → its tim
 """
 
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from autotune.errors import TableError, allowed
 from autotune.history.trial import Cell
-from autotune.importers.table import Row, named_in, read_rows
+from autotune.importers.table import LEAST_US, Row, named_in, operation, read_rows, says_yes
 from autotune.space import Level, Parameter, Point, Space, Value, size_in_bytes
 
 _NAMED = "--collective NAME, or replay.collective=NAME of a campaign"
@@ -30,7 +31,11 @@ Run = Mapping[Cell, tuple[float, ...]]
 
 _OF_IMPORT = frozenset({"source", "line", "benchmark", "version", "collective"})
 """Columns by which a table of ``import`` is known."""
-_NO_PARAMETERS = _OF_IMPORT | {"min_us", "max_us", "iterations", "bandwidth_MBps"}
+_FIGURES = frozenset({"min_us", "max_us", "bandwidth_MBps"})
+"""Columns that say how a launch went."""
+_NO_PARAMETERS = _OF_IMPORT | _FIGURES | {"iterations"}
+_UNNAMED = re.compile(r"(?:Unnamed: \d+)?")
+"""The index of a data frame, as CSV files have it."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,10 @@ def recorded(
     missing = [c for c in REQUIRED if c not in columns]
     if missing:
         raise TableError(f"{name}: no column {', '.join(missing)}", f"its columns are: {', '.join(columns)}")
-    named = [c for c in columns if c not in (*REQUIRED, *OPTIONAL) and any(row[c] for row in rows)]
+    if {"trial", "phase", "status"} <= set(columns):
+        raise TableError(f"{name} is the history of a campaign", "replay.table=DIR replays its directory")
+    others = [c for c in columns if c not in (*REQUIRED, *OPTIONAL, *_FIGURES) and not _UNNAMED.fullmatch(c)]
+    named = [c for c in others if any(row[c] for row in rows)]
     for wanted in (*call_level, *per_job):
         if wanted not in named:
             raise TableError(f"{name}: no parameter {wanted!r}", allowed(wanted, named))
@@ -109,10 +117,13 @@ def recorded(
         wrong = f"unknown collective {collective!r}" if collective else "nothing says what was measured"
         where = f"{_NAMED}, a column collective, or in the name of the file"
         raise TableError(f"{name}: {wrong}", f"name it as MPI does, without MPI_: {where}")
+    sized = any(row.get("comm_size") for row in rows)
     measured: dict[Point, dict[str, dict[Cell, list[float]]]] = {}
     for number, (row, point) in enumerate(zip(rows, points, strict=True), start=2):
         runs = measured.setdefault(point.restricted(job), {}).setdefault(row.get("run", ""), {})
         comm_size = _whole(name, number, row, "comm_size", 1) if row.get("comm_size") else 0
+        if sized and row["latency_us"] and not comm_size:
+            raise TableError(f"{name}, row {number}: no comm_size, which other rows have", "fill it in")
         choice = point.restricted({p.name for p in space.call})
         cell = Cell(collective, comm_size, _whole(name, number, row, "message_bytes", 0), choice)
         if row["latency_us"]:
@@ -136,6 +147,8 @@ def _imported(
     Of one that ``import`` wrote each file is a run; what says how a row was measured is no parameter, nor is
     a label that all rows share.
     """
+    own = {text: operation(text) for text in {r["collective"] for r in rows}}
+    rows = [{**row, "collective": own[row["collective"]]} for row in rows]
     known = sorted({row["collective"] for row in rows} - {""})
     if len(known) > 1 and collective not in known:
         raise TableError(f"{name} holds {', '.join(known)}", f"name one of them: {_NAMED}")
@@ -217,17 +230,20 @@ def _condition(
 
 
 def _default(name: str, rows: Sequence[Row], points: Sequence[Point]) -> Point | None:
-    marked: dict[Point, int] = {}
+    found: dict[Point, int] = {}
     for number, (row, point) in enumerate(zip(rows, points, strict=True), start=2):
-        if row.get("is_default", "").strip().lower() in ("1", "1.0", "true", "yes"):
-            marked.setdefault(point, number)
-    if len(marked) > 1:
-        (first, row_1), (second, row_2), *_ = marked.items()
+        if (so := says_yes(row.get("is_default", ""))) is None:
+            where = f"{name}, row {number}, column is_default"
+            raise TableError(f"{where}: {row['is_default']!r} is neither yes nor no", "write 1 or 0")
+        if so:
+            found.setdefault(point, number)
+    if len(found) > 1:
+        (first, row_1), (second, row_2), *_ = found.items()
         raise TableError(
             f"{name}: is_default marks two configurations: row {row_1} ({first}) and row {row_2} ({second})",
             "mark the rows of one configuration",
         )
-    return next(iter(marked), None)
+    return next(iter(found), None)
 
 
 def _kind(rows: Sequence[Row], column: str) -> Callable[[str], Value]:
@@ -244,8 +260,11 @@ def _kind(rows: Sequence[Row], column: str) -> Callable[[str], Value]:
 
 def _latency_us(name: str, number: int, row: Row) -> float:
     latency_us = _number(name, number, row, "latency_us")
+    where = f"{name}, row {number}, column latency_us: {row['latency_us']}"
     if latency_us <= 0:
-        raise TableError(f"{name}, row {number}, column latency_us: {row['latency_us']} is not above 0")
+        raise TableError(f"{where} is not above 0")
+    if latency_us < LEAST_US:
+        raise TableError(f"{where} µs is less than any call takes", "are these seconds?")
     return latency_us
 
 

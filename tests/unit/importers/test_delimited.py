@@ -92,3 +92,16 @@ def test_a_table_that_is_cut_off_in_its_last_number_is_noticed_by_its_decimals(c
 )
 def test_a_number_with_fewer_decimals_can_be_whole(text):
     figures(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Processes,Size,Latency\n8,4,1.5e-06\n", "x:2: Latency is 1.5e-06 µs, less than any call takes"),
+        ("Processes,Size,Latency\n0,4,1.5\n", "x:2: comm_size=0: at least one rank"),
+    ],
+)
+def test_seconds_without_a_unit_and_no_ranks_at_all_are_refused(text, said):
+    with pytest.raises(TableError, match=said):
+        read(text, "x")
+    assert read(text.replace("Latency\n0", "Latency\n1").replace("Latency", "Latency (s)"), "x")

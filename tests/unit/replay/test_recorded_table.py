@@ -170,3 +170,58 @@ def test_without_a_marked_default_every_value_is_a_change(tmp_path: Path) -> Non
     assert not found.knows_defaults
     assert not {p.unset for p in found.space.parameters} & {"tcp", "sm"}
     assert read_recorded(table(tmp_path, FULL)).knows_defaults
+
+
+@pytest.mark.parametrize("yes", ["1", "1.0", "TRUE", "Yes", "y", "T"])
+@pytest.mark.parametrize("no", ["0", "", "False", "n", "F"])
+def test_a_default_is_marked_in_anybodys_words(tmp_path, yes, no):
+    table = tmp_path / "bcast.csv"
+    table.write_text(f"algorithm,message_bytes,latency_us,is_default\na,8,2,{no}\nb,8,3,{yes}\n")
+    found = read_recorded(table)
+    assert found.default is not None
+    assert dict(found.default[0]) == {"algorithm": "b"}
+
+
+@pytest.mark.parametrize("word", ["x", "ring", "2", "WAHR"])
+def test_a_mark_that_says_neither_is_no_silent_no(tmp_path, word):
+    table = tmp_path / "bcast.csv"
+    table.write_text(f"algorithm,message_bytes,latency_us,is_default\na,8,2,0\nb,8,3,{word}\n")
+    with pytest.raises(TableError, match=r"row 3, column is_default: .* is neither yes nor no"):
+        read_recorded(table)
+
+
+@pytest.mark.parametrize("index", ["", "Unnamed: 0"])
+def test_an_index_and_figures_are_no_parameters(tmp_path, index):
+    table = tmp_path / "bcast.csv"
+    rows = "0,8,2,1.9,2.1,a\n1,64,3,2.9,3.1,a\n2,8,4,3.9,4.1,b\n3,64,5,4.9,5.1,b\n"
+    table.write_text(f"{index},message_bytes,latency_us,min_us,max_us,algorithm\n{rows}")
+    found = read_recorded(table)
+    assert [parameter.name for parameter in found.space.parameters] == ["algorithm"]
+    assert len(found.runs) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("algorithm,message_bytes,latency_us\na,8,1.5e-6\n", "row 2, column latency_us: 1.5e-6 µs is less"),
+        (
+            "comm_size,algorithm,message_bytes,latency_us\n8,a,8,2\n,a,8,2\n",
+            "row 3: no comm_size, which other rows have",
+        ),
+        (
+            "trial,phase,subject,status,message_bytes,latency_us\n0,a,b,ok,8,2\n",
+            "is the history of a campaign",
+        ),
+    ],
+)
+def test_rows_that_would_mean_something_else_are_refused(tmp_path, text, said):
+    table = tmp_path / "bcast.csv"
+    table.write_text(text)
+    with pytest.raises(TableError, match=said):
+        read_recorded(table)
+
+
+def test_collectives_are_called_as_mpi_calls_them(tmp_path):
+    table = tmp_path / "x.csv"
+    table.write_text("collective,algorithm,message_bytes,latency_us\nMPI_Bcast,a,8,2\nbcast,b,8,2\n")
+    assert read_recorded(table).collective == "bcast"
