@@ -22,12 +22,17 @@ from autotune.resources import MOST_YAML
 _LUA = re.compile(
     r"""^\s*(?:pushenv|setenv)\s*\(?\s*["'](\w+)["']\s*,\s*(?:"([^"]*)"|'([^']*)'|(-?[\d.]+)|(.*?))\s*\)?\s*(?:--.*)?$"""
 )
-_TCL = re.compile(r"""^\s*(?:pushenv|setenv)\s+(\w+)\s+(?:"([^"]*)"|\{([^}]*)\}|([^\s;]+))\s*(?:;.*)?$""")
+_TCL = re.compile(
+    r"""^\s*(?:pushenv|setenv)\s+[{"]?(\w+)[}"]?\s+(?:"([^"]*)"|\{([^}]*)\}|([^\s;]+))\s*(?:;.*)?$"""
+)
 _DEEPER = re.compile(r"\b(?:if|for|while|function)\b|\{\s*$")
 _HIGHER = re.compile(r"^\s*end\b|^\s*\}")
 _INSTRUCTION = re.compile(r"^\s*([A-Za-z]+)\s+((?:.*\\\n)*.*)$", re.MULTILINE)
 _EXPORTS_LAST = re.compile(r"(?:^|[;&]\s*|\\\n\s*)export\s+[^;&|]*$")
-_LAUNCHED = re.compile(r"(?:\w+=\S+\s+)*(?:\S*/)?(?:mpirun|mpiexec|srun)\s+-")
+_LAUNCHED = re.compile(
+    r"(?:[^;&\n]*(?:&&|;)\s*)*(?:\w+=\S+\s+|(?:time|exec|nohup|timeout \S+)\s+)*"
+    r"(?:\S*/)?(?:mpirun|mpiexec|srun)\s+-"
+)
 """The beginning of a launch, where a text stands on one line."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULL = "tag:yaml.org,2002:null"
@@ -99,7 +104,7 @@ def _yaml(text: str) -> Iterator[tuple[str, str, int]]:
                 yield "", shlex.join(one.value for one in items), line
                 items = []  # it says itself which of them are variables
             for one in items:
-                name, equals, value = one.value.partition("=")
+                name, equals, value = one.value.removeprefix("export ").partition("=")
                 if equals and re.fullmatch(r"\w+", name):
                     yield name, value, one.start_mark.line + 1
             waiting += node.value

@@ -53,6 +53,10 @@ _ASSIGNS = re.compile(r"\s*export\s+(\w+)(?:\s+=|=\s+(?!\w+=)[^\s#;&|\\-])")
 """An assignment with a blank beside its sign, which no Bourne shell takes."""
 _NOT_OF_CSH = re.compile(r"\s*(?:export\s+|setenv\s+)(\w+)=")
 """An assignment in the words of another shell."""
+_DIRECTIVE = re.compile(r"#(?:PBS|SBATCH|BSUB|\$)\s.*?(?:-v\s*|--export[= ]|-env\s+).*")
+"""A line that gives variables to a batch system."""
+_PAIRS = re.compile(r"[\s,=\"'](\w+)=([^\s,;\"']*)")
+_UNKNOWN = re.compile(r"[$`]")
 _STACK = re.compile(
     r"(?<![a-wyz])(?:open-?mpi|ompi|hpc-?x)(?:[-_a-z]*)"
     r"(?:/(?:gcc|intel|icc|oneapi|nvhpc|pgi|aocc|clang|llvm)[-\d.]*(?:/64)?)?[-/@=:_]+[\"']?v?([1-6])\.[\dx]",
@@ -142,6 +146,10 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
             assigned |= dict.fromkeys(a for a in reach.assigned if _isof_a_library(a))
     left = dict.fromkeys(Reach(tuple(_environment(path, world)), alone=False) for world in script.ends)
     assigned |= dict.fromkeys(a for reach in left for a in reach.assigned)
+    for number, line in enumerate(lines, start=1):
+        for name, value in _PAIRS.findall(line) if _DIRECTIVE.match(line) else ():
+            found = of_a_library(path, number, name, Word(value, not _UNKNOWN.search(line)))
+            assigned |= dict.fromkeys(found)
     for its in files_in(path, text, version):
         assigned |= dict.fromkeys(its.assigned)
         notes.findings.extend(its.findings)

@@ -14,7 +14,7 @@ from functools import cache
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-from autotune.lint.words import MOST_DEPTH, Word, pair, text_of, words
+from autotune.lint.words import MOST_DEPTH, Word, arm_of, command_name, is_test, pair, text_of, words
 from autotune.lint.worlds import World, assumed, joined
 
 MOST_CALLS = 5_000
@@ -22,14 +22,13 @@ MOST_CALLS = 5_000
 MOST_COPIED = 1_000_000
 """Variables that are copied on the way, a path's at each assignment: another one, a second or less."""
 
-_SHELLS = frozenset({"bash", "sh", "ksh", "zsh", "sbatch", "qsub", "bsub", "batch"})
+_SHELLS = frozenset({"bash", "sh", "ksh", "zsh", "sbatch", "qsub", "bsub", "batch", "su", "script"})
 """Commands that run the text that is given to them."""
 _SCRIPT = re.compile(r"\.(?:sh|bash|slurm|sbatch|job|pbs|lsf|sub)[\"']?$")
 DECLARES = frozenset({"export", "declare", "typeset", "local", "readonly"})
 """Commands that declare variables."""
 _ASSIGNING = frozenset({"variable_assignment", "comment"})
 _OF_HEREDOC = frozenset({"heredoc_start", "heredoc_end", "file_redirect"})
-_TESTS = frozenset({"test", "grep", "which", "command", "type", "hash", "module", "true", "false"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +99,7 @@ class _Walk:
             "exec": lambda call, worlds: self._exit(call, worlds) if len(call.words) > 1 else worlds,
             "set": self._set,
             "setenv": self._setenv,
+            "shift": self._shift,
             "eval": lambda call, worlds: self._run(call.words[1:], call.line, worlds),
             "ssh": lambda call, worlds: self._aside(call.words[2:], call.line, worlds),
             **dict.fromkeys(_SHELLS, self._shell),
@@ -171,7 +171,7 @@ class _Walk:
     def _if_statement(self, node: Node, worlds: list[World]) -> list[World]:
         done: list[World] = []
         for arm in [node, *(n for n in node.children if n.type in ("elif_clause", "else_clause"))]:
-            condition, body = _arm(arm)
+            condition, body = arm_of(arm)
             worlds = self._all(condition, worlds)
             said = "; ".join(map(text_of, condition))
             taken = worlds if arm.type == "else_clause" else assumed(worlds, said, holds=True)
@@ -201,7 +201,7 @@ class _Walk:
         else:
             test, then = left, None
         worlds = self._node(test, worlds)
-        if not _is_test(test):  # taken to succeed: it is there to be run
+        if not is_test(test):  # taken to succeed: it is there to be run
             if either:
                 self._node(right, worlds)
                 return self._node(then, worlds) if then is not None else worlds
@@ -224,14 +224,14 @@ class _Walk:
 
     def _redirected_statement(self, node: Node, worlds: list[World]) -> list[World]:
         body = node.child_by_field_name("body")
-        runs = body is not None and _command_name(body) in (*_SHELLS, "ssh", "srun")
+        runs = body is not None and command_name(body) in (*_SHELLS, "ssh", "srun")
         for child in (n for n in node.named_children if n.type == "file_redirect"):
             runs |= bool(_SCRIPT.search(text_of(child)))
         if body is not None:
             worlds = self._node(body, worlds)
         for child in (n for n in node.named_children if n.type == "heredoc_redirect"):
             for part in child.named_children:
-                runs |= any(_command_name(end) in _SHELLS for end in (part, *part.named_children))
+                runs |= any(command_name(end) in _SHELLS for end in (part, *part.named_children))
                 if part.type != "heredoc_body":
                     worlds = self._node(part, worlds) if part.type not in _OF_HEREDOC else worlds
                 elif runs:
@@ -251,6 +251,14 @@ class _Walk:
         exports = (how == "export" and "n" not in flags) or "x" in flags
         pairs = [n for n in node.named_children if n.type == "variable_assignment"]
         worlds = self._assign(node, pairs, worlds, exports=exports, how=how)
+        for one in (n for n in node.named_children if n.type in ("string", "raw_string", "concatenation")):
+            said = words(one, worlds[0].variables, quoted=True)
+            if exports and len(said) == 1 and (match := re.fullmatch(r"(\w+)=(.*)", said[0].text, re.DOTALL)):
+                set_ = match[1], Word(match[2], said[0].literal)
+                self.script.calls.append(
+                    Call(self._line(node), self._at(node), (Word(how),), (set_,), worlds[0], exports)
+                )
+                worlds = [w.with_value(set_[0], [set_[1]], self._line(node), exported=True) for w in worlds]
         for name in (o for o in options if re.fullmatch(r"\w+", o) and (exports or how == "export")):
             worlds = [world.exporting(name, on=exports) for world in worlds]
         return worlds
@@ -266,7 +274,7 @@ class _Walk:
             return worlds
         name = call.words[0].text.rpartition("/")[2]
         if name in self._functions and name not in self._inside:
-            return self._function(name, worlds)
+            return self._function(call, name, worlds)
         differs = (
             name in self._special or not call.words[0].literal or self._launches(call.words) or call.sets
         )
@@ -278,14 +286,25 @@ class _Walk:
 
     # Commands that change what comes after them, or run a text.
 
-    def _function(self, name: str, worlds: list[World]) -> list[World]:
+    def _function(self, call: Call, name: str, worlds: list[World]) -> list[World]:
         body, first = self._functions[name]
-        before = self._first, self._inside
+        before, outer = (self._first, self._inside), worlds[0].variables.get("@")
         self._first, self._inside = first, self._inside | {name}
+        worlds = [world.with_value("@", call.words[1:], call.line) for world in worlds]
         worlds = self._node(body, worlds)
         self._first, self._inside = before
         self._called.add(name)
-        return worlds
+        given = [] if outer is None else [(outer.words, outer.line)]
+        worlds = [world.without({"@"}) for world in worlds]
+        return [world.with_value("@", *given[0]) if given else world for world in worlds]
+
+    def _shift(self, call: Call, worlds: list[World]) -> list[World]:
+        gone = next((int(word.text) for word in call.words[1:] if word.text.isdecimal()), 1)
+        old = [world.variables.get("@") for world in worlds]
+        return [
+            world.with_value("@", value.words[gone:], value.line) if value else world
+            for world, value in zip(worlds, old, strict=True)
+        ]
 
     def _exit(self, call: Call, worlds: list[World]) -> list[World]:
         self.script.ends += worlds
@@ -309,8 +328,9 @@ class _Walk:
 
     def _shell(self, call: Call, worlds: list[World]) -> list[World]:
         said = [word.text for word in call.words]
-        at = next((i for i, word in enumerate(said) if re.fullmatch(r"-\w*c", word)), len(said))
-        return self._aside(call.words[at + 1 : at + 2], call.line, worlds)
+        at = next((i for i, word in enumerate(said) if re.fullmatch(r"-\w*c|--wrap", word)), len(said))
+        wrapped = [replace(w, text=w.text[7:]) for w in call.words if w.text.startswith("--wrap=")]
+        return self._aside(call.words[at + 1 : at + 2] or wrapped, call.line, worlds)
 
     def _aside(self, given: Sequence[Word], line: int, worlds: list[World]) -> list[World]:
         self._run(given, line, worlds)
@@ -371,30 +391,3 @@ class _Walk:
             elif not child.type.endswith("_redirect"):
                 said += words(child, world.variables)
         return Call(self._line(node), self._at(node), tuple(said), tuple(sets), world)
-
-
-def _arm(node: Node) -> tuple[list[Node], list[Node]]:
-    """The condition and the body of an arm of an ``if``."""
-    condition: list[Node] = []
-    body: list[Node] = []
-    into = body if node.type == "else_clause" else condition
-    for child in node.children:
-        if child.type == "then":
-            into = body
-        elif child.is_named and child.type not in ("elif_clause", "else_clause", "comment"):
-            into.append(child)
-    return condition, body
-
-
-def _command_name(node: Node) -> str:
-    if node.type != "command":
-        return ""
-    name = node.child_by_field_name("name")
-    return text_of(name).rpartition("/")[2] if name is not None else ""
-
-
-def _is_test(node: Node) -> bool:
-    """Whether a command is run for its answer."""
-    if node.type == "negated_command":
-        return True
-    return node.type == "test_command" or _command_name(node) in _TESTS

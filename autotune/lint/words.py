@@ -9,6 +9,7 @@ from tree_sitter import Node
 _ESCAPED = re.compile(r"\\(?:\n|(.))", re.DOTALL)
 _IN_QUOTES = re.compile(r'\\(?:\n|(["\\$`]))')
 _BARE = re.compile(r"[^\\~*?{}\[\]]+")
+_TESTS = frozenset({"test", "grep", "which", "command", "type", "hash", "module", "true", "false"})
 MOST_DEPTH = 100
 """Nesting of shell constructs: Python itself goes 1,000 calls deep, and each construct takes several."""
 
@@ -121,15 +122,19 @@ def _string(node: Node, variables: Variables, depth: int) -> list[Word]:
 def _expanded(node: Node, variables: Variables, *, quoted: bool) -> list[Word]:
     name = next((text_of(n) for n in _within(node) if n.type == "variable_name"), "")
     said = text_of(node)
+    if said in ("$@", "$*", "${@}", "${*}"):
+        name, said = "@", "${@[@]}"
     value = variables.get(name)
-    plain = said in (f"${name}", f"${{{name}}}")
+    plain = re.fullmatch(rf"\${name}|\$\{{{name}(?::?[-=][^}}]*)?\}}", said)
     if value is not None and said in (f"${{{name}[@]}}", f"${{{name}[*]}}"):
-        return list(value.words)
+        if quoted:
+            return list(value.words)
+        return [Word(part, word.literal) for word in value.words for part in word.text.split()]
     if value is None and (usual := re.fullmatch(rf"\$\{{{name}:?[-=]([^${{}}\"'`\\]+)\}}", said)):
         parts = [usual[1]] if quoted else usual[1].split()
         return [Word(part, literal=False) for part in parts]
     if value is None or not plain or len(value.words) != 1:
-        return [Word(said, literal=False)]
+        return [Word(text_of(node), literal=False)]
     only = value.words[0]
     if quoted:
         return [only]
@@ -140,3 +145,31 @@ def _within(node: Node) -> Iterator[Node]:
     for child in node.children:
         yield child
         yield from child.children
+
+
+def command_name(node: Node) -> str:
+    """The name of a simple command, without its folder; empty for any other construct."""
+    if node.type != "command":
+        return ""
+    name = node.child_by_field_name("name")
+    return text_of(name).rpartition("/")[2] if name is not None else ""
+
+
+def is_test(node: Node) -> bool:
+    """Whether a command is run for its answer."""
+    if node.type == "negated_command":
+        return True
+    return node.type == "test_command" or command_name(node) in _TESTS
+
+
+def arm_of(node: Node) -> tuple[list[Node], list[Node]]:
+    """The condition and the body of an arm of an ``if``."""
+    condition: list[Node] = []
+    body: list[Node] = []
+    into = body if node.type == "else_clause" else condition
+    for child in node.children:
+        if child.type == "then":
+            into = body
+        elif child.is_named and child.type not in ("elif_clause", "else_clause", "comment"):
+            into.append(child)
+    return condition, body

@@ -127,3 +127,43 @@ def test_what_run_exports_is_gone_with_it():
 )
 def test_whose_file_it_is(name, text, kind):
     assert kind_of(PurePath(name), text) == kind
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'run() {{ mpirun "$@"; }}\nrun -n 2 --mca {BAD} 6 ./a\n',
+        f"run() {{ local n=$1; shift; mpirun -n $n $*; }}\nrun 2 --mca {BAD} 6 ./a\n",
+        f'A=("--mca {BAD} 6")\nmpirun ${{A[@]}} ./a\n',
+        f"OPTS='--mca {BAD} 6'\nmpirun ${{OPTS:-}} ./a\n",
+        f'export "OMPI_MCA_{BAD}=6"\nmpirun ./a\n',
+        f"export 'OMPI_MCA_{BAD}'=\"6\"\nmpirun ./a\n",
+        f"sbatch --wrap='mpirun --mca {BAD} 6 ./a'\n",
+        f"script -c 'mpirun --mca {BAD} 6 ./a' log\n",
+        f"bsub -n 2 mpirun --mca {BAD} 6 ./a\n",
+        f"valgrind --tool=x mpirun --mca {BAD} 6 ./a\n",
+        f"#PBS -v A=1,OMPI_MCA_{BAD}=6\nmpirun ./a\n",
+        f"#SBATCH --export=ALL,OMPI_MCA_{BAD}=6\nmpirun ./a\n",
+        f'#BSUB -env "all, OMPI_MCA_{BAD}=6"\nmpirun ./a\n',
+        f"#$ -v OMPI_MCA_{BAD}=6\nmpirun ./a\n",
+    ],
+)
+def test_it_is_found_behind_functions_wrappers_and_directives(text):
+    assert any(EFFECT in effect and BAD in effect for _, effect in effects(text)), effects(text)
+
+
+def test_what_a_function_was_given_ends_with_it():
+    text = f'f() {{ echo "$@"; }}\nf --mca {BAD} 6\nmpirun "$@" ./a\n'
+    assert effects(text) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("ci.yml", f"script:\n  - cd x && time mpirun -n 2 --mca {BAD} 6 ./a\n"),
+        ("ci.yml", f"script:\n  - export OMPI_MCA_{BAD}=6\n"),
+        ("5.0", f"#%Module\nsetenv {{OMPI_MCA_{BAD}}} 6\n"),
+    ],
+)
+def test_lists_of_commands_and_braces(name, text):
+    assert any(EFFECT in effect for _, effect in effects(text, name))
