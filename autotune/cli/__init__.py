@@ -13,7 +13,7 @@ import typer
 
 from autotune.cli import campaign, guard, results, tools  # noqa: F401 - each declares its verbs
 from autotune.cli.app import cli
-from autotune.commands.terminal import plain_output
+from autotune.commands.terminal import hold_streams, plain_output
 from autotune.errors import STORAGE, AutotuneError, ExitCode
 
 _OBJECTS = 100_000
@@ -23,6 +23,7 @@ and with Python's own 700 half of the time that reading takes went into looking.
 
 def main(words: list[str]) -> int:
     """Run a verb; the exit code."""
+    hold_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a sign that it lacks, a name that is no UTF-8: a ?
             stream.reconfigure(errors="replace")
@@ -40,10 +41,13 @@ def _run(words: list[str]) -> int:
         code = cli(args=words, standalone_mode=False)
         sys.stdout.flush()
     except AutotuneError as error:
-        sys.stderr.write(f"autotune: {_brief(str(error))}\n")
+        _say(_brief(str(error)))
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED
+    except MemoryError:
+        _say("there is not enough memory for what is asked\n  read or ask for less")
+        return ExitCode.MISTAKE
     except BrokenPipeError:  # head has seen enough
         _close_output()
         return ExitCode.WELL
@@ -56,19 +60,25 @@ def _run(words: list[str]) -> int:
         if exc.errno not in STORAGE:
             if exc.filename is None:
                 raise
-            sys.stderr.write(f"autotune: {_brief(os.fsdecode(exc.filename))}: {exc.strerror}\n")
+            _say(f"{_brief(os.fsdecode(exc.filename))}: {exc.strerror}")
             return ExitCode.MISTAKE
         _close_output()
         where = exc.filename or "what this prints"
-        sys.stderr.write(f"autotune: cannot write {where}: {exc.strerror}\n  make room, or write elsewhere\n")
+        _say(f"cannot write {where}: {exc.strerror}\n  make room, or write elsewhere")
         return ExitCode.LOCKED
     except Exception as exc:
         usage = getattr(exc, "format_message", None)
         if usage is None:
             raise
-        sys.stderr.write(f"autotune: {usage()}\n  see: python -m autotune --help\n")
+        _say(f"{usage()}\n  see: python -m autotune --help")
         return ExitCode.MISTAKE
     return code if isinstance(code, int) else ExitCode.WELL
+
+
+def _say(message: str) -> None:
+    """Print what ends the program; where nobody can be told, its exit code still says it."""
+    with suppress(OSError):
+        sys.stderr.write(f"autotune: {message}\n")
 
 
 def _close_output() -> None:

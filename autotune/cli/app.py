@@ -17,7 +17,8 @@ from autotune import __version__
 from autotune.errors import ExitCode, UserError
 
 _EPILOG = f"""Run a campaign: autotune conf=allreduce_local [KEY=VALUE]…, which is the verb tune.
-\b Exit codes: {" · ".join(f"{code:d} {code.meaning}" for code in ExitCode)}."""
+
+Exit codes: {" · ".join(f"{code:d} {code.meaning}" for code in ExitCode)}."""
 
 
 class _Verbs(TyperGroup):

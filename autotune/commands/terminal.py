@@ -49,6 +49,16 @@ def agreed_to(question: str, out: TextIO) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
+def hold_streams() -> None:
+    """Have standard streams that were closed lead nowhere: what is opened next would take their numbers."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - to the end
+
+
 @contextmanager
 def plain_output() -> Iterator[None]:
     """Nothing but plain text by ``sys.stdout`` and ``sys.stderr`` meanwhile."""

@@ -1,6 +1,7 @@
 """Every terminal, locale and name of a directory, and a reader that goes away: no traceback."""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from autotune.cli import main
+from autotune.errors import printable
 from autotune.stacks.installation import _on_path
 from tests.program import _environment, autotune
 
@@ -61,6 +64,42 @@ def test_a_reader_that_goes_away_has_seen_enough(tmp_path, words):
     os.close(writer)
     assert done.returncode == 0
     assert not done.stderr, done.stderr
+
+
+STREAMS = {"in": "<&-", "out": ">&-", "err": "2>&-", "all": "<&- >&- 2>&-"}
+
+
+@pytest.mark.parametrize("closed", STREAMS.values(), ids=STREAMS)
+@pytest.mark.parametrize(("words", "code"), [("--help", 0), ("list", 0), ("status nowhere", 2)])
+def test_streams_that_were_closed_lead_nowhere(tmp_path, closed, words, code):
+    line = f"exec {sys.executable} -m autotune {words} {closed}"
+    done = subprocess.run(
+        ["sh", "-c", line], cwd=tmp_path, env=_environment({}), capture_output=True, text=True
+    )
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("words", "code"), [("--help", 4), ("status nowhere", 2)])
+def test_an_exit_code_says_it_where_no_word_can_be_written(tmp_path, words, code):
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        command = [sys.executable, "-m", "autotune", *words.split()]
+        done = subprocess.run(command, cwd=tmp_path, env=_environment({}), stdout=full, stderr=full)
+    assert done.returncode == code
+
+
+def test_what_takes_more_memory_than_there_is_is_one_message(monkeypatch, capsys):
+    def greedy(directory, as_json):
+        raise MemoryError
+
+    monkeypatch.setattr("autotune.commands.status.status", greedy)
+    assert main(["status", "here"]) == 2
+    assert capsys.readouterr().err.startswith("autotune: there is not enough memory")
+
+
+def test_help_says_the_exit_codes_in_lines_of_their_own(capsys):
+    assert main(["--help"]) == 0
+    assert re.search(r"^  Exit codes: 0 well", printable(capsys.readouterr().out), re.MULTILINE)
 
 
 @pytest.mark.parametrize("word", ["conf=[[]]", "hydra.launcher=inf", "hydra.launcher=5", "+="])
