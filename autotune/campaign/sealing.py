@@ -1,4 +1,4 @@
-"""Whose word a journal is (read before anything that it names is started).
+"""Whose word a journal, or what is kept beside one, is (read before anything that it names is started).
 
 A campaign's directory is unpacked and copied, and its journal names programs, launchers and environments.
 So what a campaign is, as its journal says it, is sealed with a key of the user's who runs it: HMAC-SHA256
@@ -20,14 +20,24 @@ _BYTES = 32
 """Length of the key: that of the hash, more adds no strength (RFC 2104, section 3)."""
 
 
-def seal(events: Sequence[Mapping[str, Any]]) -> str:
-    """Proof that this user has run the campaign that a journal describes; empty: no key can be kept."""
-    described = [event for event in events if event["event"] in ("campaign", "changed")]
+def signed(document: object) -> str:
+    """Proof that a document of JSON values is this user's own; empty: no key can be kept."""
     try:
-        text = json.dumps(described, sort_keys=True, separators=(",", ":")).encode()
+        text = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
         return hmac.new(_key(), text, hashlib.sha256).hexdigest()
     except (OSError, RuntimeError):  # no home, or one that cannot be written
         return ""
+
+
+def is_signed(document: object, proof: object) -> bool:
+    """Whether this user has given that proof for the document."""
+    ours = signed(document) if isinstance(proof, str) and proof else ""
+    return bool(ours) and hmac.compare_digest(ours.encode(), str(proof).encode())
+
+
+def seal(events: Sequence[Mapping[str, Any]]) -> str:
+    """Proof that this user has run the campaign that a journal describes; empty: no key can be kept."""
+    return signed([event for event in events if event["event"] in ("campaign", "changed")])
 
 
 def is_sealed(events: Sequence[Mapping[str, Any]]) -> bool:

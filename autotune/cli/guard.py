@@ -55,13 +55,16 @@ def check(
     junit: Annotated[Path | None, typer.Option(help="write JUnit XML, for CI")] = None,
     metrics: Annotated[Path | None, typer.Option(help="write metrics for Prometheus' node exporter")] = None,
     motd: Annotated[Path | None, typer.Option(help="write one line for a message of the day")] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="start what another user may have kept without a question")
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Say whether it still holds: exit code 0 same, 1 slower or not in effect, 3 inconclusive."""
     from autotune.commands import guard as verb
 
     outputs = {"junit": junit, "metrics": metrics, "motd": motd}
-    return verb.check(source, quick, minutes, against, rate, mpirun, to, outputs, as_json)
+    return verb.check(source, quick, minutes, against, rate, mpirun, to, outputs, as_json, yes)
 
 
 @guard.command()

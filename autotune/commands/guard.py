@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from autotune.campaign.interruption import heeded
+from autotune.campaign.sealing import signed
 from autotune.commands.guard_place import (
     MissingFilesError,
     Place,
@@ -22,6 +23,7 @@ from autotune.commands.guard_place import (
     launching,
     recommendation_document,
 )
+from autotune.commands.trust import check_kept
 from autotune.errors import ExitCode, StackError, UserError
 from autotune.exporters.export_check import Proof, check_export
 from autotune.exporters.guard import guard_of
@@ -79,6 +81,7 @@ def keep(source: Path, words: Sequence[str], minutes: float | None, mpirun: str 
     kept = Kept(
         _now(), str(place.files.absolute()), document, facts, plain(place.scenario), place.launcher, sources
     )
+    kept = replace(kept, seal=signed(kept.meant))
     before = read_nights(folder)
     same = bool(before) and (folder / KEPT).exists() and read_kept(folder).facts.identity == facts.identity
     write_kept(folder, kept)
@@ -116,11 +119,12 @@ def check(
     own: Path | None,
     outputs: dict[str, Path | None],
     as_json: bool,
+    unasked: bool = False,
 ) -> int:
     """Say whether what was kept still holds: 0 same, 1 slower or not in effect, 3 inconclusive.
 
     ``against``: an older ``mpirun``, launched in turn with the one that is here; ``own``: where nights are
-    added by those who may not write beside the settings.
+    added by those who may not write beside the settings; ``unasked``: also what this user has not kept.
 
     Raises:
         UserError: nothing was kept, or it is damaged.
@@ -129,6 +133,7 @@ def check(
     """
     folder = _guarded(source)
     kept = read_kept(folder)
+    check_kept(folder, kept, unasked)
     target = own or folder
     nights = _until_now(read_nights(*dict.fromkeys((folder, target))))
     report = CheckReport(kept.date, (), where=str((own or folder.parent).absolute()))

@@ -1,8 +1,9 @@
 """The ``status`` of a long campaign, kept beside its journal.
 
-Concluding thousands of launches takes seconds. The file is one line, sealed as the journal's are: one that
-was altered, or is of an earlier version, is not used. It holds while the journal is unchanged; where its
-campaign has added launches, with these counted. Heavy modules are not imported here.
+Concluding thousands of launches takes seconds. The file is one line, with a proof that this user has written
+it: one that was altered, is of an earlier version, or somebody else's, is not used. It holds while the
+journal is unchanged; where its campaign has added launches, with these counted. Heavy modules are not
+imported here.
 """
 
 import json
@@ -14,9 +15,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from autotune.campaign.sealing import is_signed, signed
 from autotune.errors import AutotuneError
 from autotune.history.folder import FILE, WISHES, check_ours
 from autotune.history.journal import content, is_locked, opened, sealed
+from autotune.structure import plain
 from autotune.views.text import duration_text
 
 KEPT = ".status.json"  # Its name in a campaign's directory.
@@ -108,6 +111,9 @@ def kept(directory: Path) -> Progress | None:
         if line.number is None:  # it is not sealed: of an earlier version, or of somebody else
             return None
         document = {key: value for key, value in line.event.items() if key != "event"}
+        proof = document.pop("seal", None)
+        if not is_signed(document, proof):
+            return None
         at, found = document.pop("of"), (directory / FILE).stat()
         progress = Progress(**document)
         document["document"]["directory"] = str(directory)  # as it is called this time
@@ -132,7 +138,8 @@ def keep(directory: Path, progress: Progress) -> None:
             end = text.index(b"\n", end) + 1
         found = (directory / FILE).stat()
         of = [found.st_dev, found.st_ino, end, found.st_mtime_ns]
-        line = sealed({"event": "status", "of": of, **asdict(progress)}, 1)
+        document = plain({"of": of, **asdict(progress)})
+        line = sealed({"event": "status", **document, "seal": signed(document)}, 1)
         write_files({directory / KEPT: line}, mode=0o600)
 
 

@@ -1,14 +1,19 @@
 """Nothing that a journal names is started before this user is known to have meant it."""
 
+import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from autotune.campaign.description import Description
-from autotune.campaign.sealing import is_sealed
+from autotune.campaign.sealing import is_sealed, is_signed
 from autotune.commands.terminal import agreed_to
-from autotune.errors import JournalError
+from autotune.errors import JournalError, UserError
+from autotune.guard.kept import KEPT, Kept
 from autotune.history.folder import check_ours
 from autotune.history.journal import read_events
+from autotune.scenario import Scenario, restored
 
 _MODELS = tuple(f"hydra_plugins.autotune.{name}Launcher" for name in ("simulated.Simulated", "replay.Replay"))
 """Launchers that start nothing."""
@@ -23,7 +28,8 @@ def check_trusted(directory: Path, about: Description, unasked: bool) -> None:
     check_ours(directory)
     if about.site.launcher.get("_target_") in _MODELS and not about.scenario.campaign.notify:
         return
-    request = f"the journal of {directory} asks to start:\n{_words(about)}"
+    asked = _words(about.scenario, about.site.launcher)
+    request = f"the journal of {directory} asks to start:\n{asked}"
     if is_sealed(read_events(directory)) or unasked:
         sys.stderr.write(request)
         return
@@ -34,11 +40,27 @@ def check_trusted(directory: Path, about: Description, unasked: bool) -> None:
         )
 
 
-def _words(about: Description) -> str:
-    scenario = about.scenario
-    launcher = {k: v for k, v in about.site.launcher.items() if k != "_target_" and v}
+def check_kept(folder: Path, kept: Kept, unasked: bool) -> None:
+    """The same for what ``guard keep`` wrote into a folder: it can be unpacked, and copied, as a journal.
+
+    Raises:
+        UserError: this user has not kept it, nor root, whose files nobody else makes; and nobody said yes.
+    """
+    roots = (folder / KEPT).stat().st_uid == 0 != os.geteuid()
+    if unasked or roots or is_signed(kept.meant, kept.seal):
+        return
+    asked = f"  mpirun: {kept.facts.mpirun}\n{_words(restored(kept.scenario), kept.launcher)}"
+    request = f"this user has not kept {folder / KEPT}, which asks to start:\n{asked}"
+    if not agreed_to(f"{request}start it?", sys.stderr):
+        raise UserError(
+            f"nothing was started: {request}".rstrip(), "look at it; --yes starts it all the same"
+        )
+
+
+def _words(scenario: Scenario, node: Mapping[str, Any]) -> str:
+    launcher = {k: v for k, v in node.items() if k != "_target_" and v}
     asked = {
-        "launcher": str(about.site.launcher.get("_target_", "mpirun")).rpartition(".")[2],
+        "launcher": str(node.get("_target_", "mpirun")).rpartition(".")[2],
         "mpi.mpirun": scenario.mpi.mpirun,
         "mpi.env": dict(scenario.mpi.env),
         "mpi.mca": dict(scenario.mpi.mca),

@@ -18,6 +18,7 @@ from autotune.errors import UserError
 from autotune.exporters.writing import write_files
 from autotune.guard.facts import Facts
 from autotune.guard.nights import Floats
+from autotune.history.folder import refuse_links
 from autotune.history.objectives import Slot, slot_of
 from autotune.history.trial import Observation
 from autotune.resources import user_text
@@ -52,8 +53,16 @@ class Kept:
     """Node of ``hydra.launcher``; empty: ``mpirun``."""
     sources: tuple[str, ...] = ()
     """Files that somebody wrote, of which ``settings`` has copies."""
+    seal: str = ""
+    """Proof that this user keeps ``meant``; empty: there was no place for a key."""
     version: int = VERSION
     """Version of this document."""
+
+    @property
+    def meant(self) -> Any:
+        """What a check starts, or puts into effect, as JSON values."""
+        own = (self.settings, self.sources, self.facts.mpirun)
+        return plain([*own, self.recommendation, self.scenario, self.launcher])
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,10 +243,13 @@ def add_night(folder: Path, night: Night) -> None:
     """Append a night; when this returns it survives a crash.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: it cannot be written, or a link is in its place.
+        JournalError: a link inside of a campaign leads there.
     """
     path, line = folder / NIGHTS, f"{json.dumps(plain(night), separators=(',', ':'))}\n".encode()
-    with path.open("ab+") as file:
+    refuse_links(path)
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, 0o666), "ab+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # two checks may end at once
         file.seek(0)
         whole = sum(map(len, (one for one in file if one.endswith(b"\n"))))

@@ -314,7 +314,7 @@ def test_what_became_of_what_was_kept_is_one_message(kept, tmp_path, change, cod
     (folder / "nights.jsonl").write_bytes(
         (kept / "guard" / "nights.jsonl").read_bytes().replace(b'"202', b'"302')
     )
-    done = autotune("guard", "check", "--quick", env={"AUTOTUNE_GUARD": str(tmp_path)})
+    done = autotune("guard", "check", "--quick", "--yes", env={"AUTOTUNE_GUARD": str(tmp_path)})
     assert done.returncode == code, done.stdout + done.stderr
     assert said in done.stdout + done.stderr
     if not code:

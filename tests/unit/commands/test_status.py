@@ -13,7 +13,7 @@ from autotune.cli import main
 from autotune.commands.kept_status import KEPT, kept
 from autotune.commands.status import Keeper
 from autotune.history.events import State, ended_event, started_event
-from autotune.history.journal import FILE, Journal, read_events
+from autotune.history.journal import FILE, Journal, read_events, sealed
 from tests.golden.test_campaigns import GOLDEN
 
 
@@ -236,6 +236,19 @@ def test_of_what_is_kept_no_altered_figure_is_told(said, begun, monkeypatch):
     unsealed = {key: value for key, value in json.loads(text).items() if key not in ("line", "crc")}
     (begun / KEPT).write_text(json.dumps(unsealed | {"found": ["  best 100×"]}) + "\n")
     assert (said("status", "campaign"), said("status", "campaign", "--json")) == words
+
+
+def test_what_somebody_else_has_kept_is_not_told(said, begun):
+    found = (begun / FILE).stat()
+    theirs = {
+        "of": [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns],
+        "document": {"campaign": "theirs", "state": "complete", "reason": "", "trials": [], "launches": 1},
+        "found": ["  best 100×"],
+    }
+    told = said("status", "campaign")
+    for proof in ({}, {"seal": "0" * 64}, {"seal": None}):
+        (begun / KEPT).write_bytes(sealed({"event": "status", **theirs, **proof}, 1))
+        assert said("status", "campaign") == told
 
 
 def test_a_pipe_in_its_place_is_not_waited_for(said, begun):

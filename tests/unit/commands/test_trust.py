@@ -12,12 +12,20 @@ from dataclasses import replace
 import pytest
 
 from autotune import Campaign
-from autotune.campaign.sealing import is_sealed, seal
+from autotune.campaign.sealing import is_sealed, seal, signed
 from autotune.cli import main
 from autotune.commands.application import of_recording
+from autotune.commands.guard_place import recommendation_document
+from autotune.commands.trust import check_kept
 from autotune.errors import JournalError, ScenarioError
+from autotune.guard.facts import Facts
+from autotune.guard.kept import Kept, read_kept, write_kept
 from autotune.history.folder import FILE
 from autotune.history.journal import read_events, sealed
+from autotune.recommend.recommendation import Provenance, Recommendation
+from autotune.scenario import defaults, scenario_of
+from autotune.space import Point
+from autotune.structure import plain
 from tests.golden.test_campaigns import GOLDEN
 from tests.unit.commands.test_application import RUN
 
@@ -174,3 +182,54 @@ def test_the_launcher_of_somebody_s_recording_is_not_run(tmp_path, monkeypatch):
     with pytest.raises(ScenarioError, match="is not the mpirun of your PATH"):
         of_recording({"calls": str(tmp_path / "theirs.json")})
     assert of_recording({"calls": str(tmp_path / "bin.json")})["mpi"] == {"mpirun": str(mine)}
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """What ``guard keep`` would have written of an ``mpirun``, and that one's trace."""
+    folder, trace = tmp_path / "guard", tmp_path / "owned"
+    folder.mkdir()
+    program = tmp_path / "mpirun"
+    program.write_text(f"#!/bin/sh\necho run >> {trace}\nexit 1\n")
+    program.chmod(0o755)
+    scenario = {**defaults(), "mpi": {**defaults()["mpi"], "mpirun": str(program)}}
+    asked = plain(scenario_of({**scenario, "campaign": {"dir": "x", "fresh": False}}, "theirs"))
+    source = Provenance("theirs", "2026-11-01", "Open MPI 5.0.8", 1, 2, family="openmpi")
+    document = recommendation_document(Recommendation(Point(), (), (), source))
+    facts = Facts(mpirun=str(program))
+    write_kept(folder, Kept("2026-11-01T00:00:00Z", str(tmp_path), document, facts, asked))
+    return folder, trace
+
+
+def test_what_somebody_else_keeps_is_not_checked(kept, capsys):
+    folder, trace = kept
+    assert main(["guard", "check", str(folder.parent), "--quick"]) == 2
+    said = capsys.readouterr().err
+    assert "this user has not kept" in said
+    assert str(folder.parent / "mpirun") in said
+    assert not trace.exists()
+    main(["guard", "check", str(folder.parent), "--quick", "--yes"])
+    assert trace.exists()
+
+
+def test_what_this_user_keeps_is_checked_unless_it_says_something_else(kept):
+    folder, trace = kept
+    ours = read_kept(folder)
+    write_kept(folder, replace(ours, seal=signed(ours.meant)))
+    main(["guard", "check", str(folder.parent), "--quick"])
+    assert trace.exists()
+    trace.unlink()
+    for key in ("settings", "scenario", "launcher"):
+        document = json.loads((folder / "kept.json").read_text())
+        document[key] = "/elsewhere" if key == "settings" else {**document[key], "name": "another"}
+        (folder / "kept.json").write_text(json.dumps(document))
+        assert main(["guard", "check", str(folder.parent), "--quick"]) == 2
+        assert not trace.exists()
+        write_kept(folder, replace(ours, seal=signed(ours.meant)))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is root")
+def test_what_root_keeps_every_other_user_checks(kept, monkeypatch):
+    folder, _ = kept
+    monkeypatch.setattr("os.geteuid", lambda: 12345)
+    check_kept(folder, read_kept(folder), False)

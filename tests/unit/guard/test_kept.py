@@ -116,6 +116,14 @@ def test_a_newer_version_and_what_others_could_write_are_refused(tmp_path):
         read_kept(tmp_path)
 
 
+def test_no_night_is_added_through_a_link(tmp_path):
+    (mine := tmp_path / "mine").write_text("a last line without an end")
+    (tmp_path / NIGHTS).symlink_to(mine)
+    with pytest.raises(OSError, match="symbolic"):
+        add_night(tmp_path, nights(1)[0])
+    assert mine.read_text() == "a last line without an end"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 def test_what_belongs_to_somebody_else_is_refused_and_roots_is_not(tmp_path):
     write_kept(tmp_path, WHAT)
