@@ -32,7 +32,7 @@ from autotune.scenario.sections import Program
 from autotune.space import Point, Space, names_in
 from autotune.space.given import fixed
 from autotune.space.loader import load_space
-from autotune.space.parameter import worded
+from autotune.space.parameter import check_words, worded
 from autotune.stacks.ports import LaunchOutcome
 from hydra_plugins.autotune import _processes
 
@@ -195,6 +195,9 @@ def command_site(scenario: Scenario) -> Site:
     if options.way == "template":
         for word in options.run:
             _checked("run", word, ["directory", *(p.name for p in space.job)])
+    if options.way == "environment":
+        for parameter in space.job:
+            check_words("env", parameter.name, "")
     if options.file:
         _checked("file", options.file, ["directory"])
     if (options.way != "template" or "{" not in options.run[0]) and shutil.which(options.run[0]) is None:

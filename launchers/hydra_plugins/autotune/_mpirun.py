@@ -1,6 +1,7 @@
 """The launcher port over ``mpirun`` on this machine or on named hosts."""
 
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,9 @@ _STALE = "PMIx server's listener thread failed to start"
 """Message of Open MPI 5's ``mpirun`` where a killed one of its pid left a directory, which it removes."""
 _FOUND_BY = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 """Variables without which a rank on another node finds neither the interpreter's packages nor MPI."""
+
+_HOST = re.compile(r"[^\s,-][^\s,]*")
+"""A host's name: `ssh` takes one that begins with a - for an option, and launchers part them by commas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,10 @@ def on_hosts(scenario: Scenario) -> Scenario:
         )
     if not hosts:
         return scenario
+    if wrong := [host for host in hosts if not _HOST.fullmatch(host)]:
+        raise ScenarioError(
+            f"{wrong[0]!r} is no host", "a name without blanks and commas, that begins with no -"
+        )
     hosts = own_hosts(hosts, scenario)
     if nodes > len(hosts):
         raise ScenarioError(f"cluster.nodes={nodes}, but {len(hosts)} host(s): {', '.join(hosts)}")

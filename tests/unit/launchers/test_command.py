@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from autotune.errors import ScenarioError
+from autotune.errors import ScenarioError, SpaceError
 from autotune.history.trial import Phase, Status, Trial
 from autotune.scenario import defaults, scenario_of
 from autotune.scenario.sections import Program
@@ -149,3 +149,21 @@ def test_options_that_are_wrong_are_refused_before_anything_runs(tmp_path, optio
     with pytest.raises(ScenarioError) as refused:
         command_site(scenario)
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["LD_PRELOAD", "BASH_ENV", "not-a-name"])
+def test_a_name_that_is_obeyed_is_no_variable_of_a_program(tmp_path, name):
+    (space := tmp_path / "space.yaml").write_text(
+        f"stack: command\nparameters: {{{name}: {{values: [a, b]}}}}\n"
+    )
+    place = {"dir": "d", "fresh": False, "notify": []}
+    for way in ("environment", "arguments"):
+        options = {"run": ["true"], "pass": way}
+        probe = {**defaults()["probe"], "kind": "command", "options": options}
+        mine = {"space": str(space), "responses": {"t": "min"}, "probe": probe, "campaign": place}
+        scenario = scenario_of({**defaults(), **mine}, "mine")
+        if way == "environment":
+            with pytest.raises(SpaceError, match=r"is obeyed by|is no name"):
+                command_site(scenario)
+        elif name != "not-a-name":
+            command_site(scenario)

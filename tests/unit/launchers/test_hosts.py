@@ -96,3 +96,9 @@ def test_a_job_beside_others_has_hosts_of_its_own(hosts, first, own):
 def test_a_job_beside_others_without_a_host_is_refused_and_not_run_here(hosts, said):
     with pytest.raises(ScenarioError, match=said):
         on_hosts(job(hosts, 2))
+
+
+@pytest.mark.parametrize("host", ["-oProxyCommand=touch owned", "-o", "a,b", "a b", ""])
+def test_a_host_that_would_be_taken_for_something_else_is_none(host):
+    with pytest.raises(ScenarioError, match="is no host"):
+        on_hosts(job((host, "cn1"), None))
