@@ -21,6 +21,7 @@ from autotune.exporters import exporter
 from autotune.exporters.writing import write_files
 from autotune.history.trial import Rule
 from autotune.recommend.recommendation import Provenance, Recommendation
+from autotune.resources import user_text
 from autotune.space import Point
 from autotune.stacks.application import RUN_FOLDER, Ran, installation_of, passed_on, preload, recording, run
 from autotune.stacks.installation import Installation
@@ -36,7 +37,7 @@ MODE = "AUTOTUNE_RUN_MODE"  # ``random``: another algorithm at each call, which 
 _RULES = {"openmpi": "coll_tuned", "mpich": "mpich_json"}
 """The format in which what was decided is kept for jobs that do not tune themselves."""
 _PIECES = 8  # Of a block, see ``probe/switcher/decide.h``.
-_MOST_BYTES = 1 << 26  # Of a process's events, and of a file of ``--learn``: thousands of cells.
+_MOST_BYTES = 1 << 26  # Of a process's events: thousands of cells.
 
 
 @dataclass(slots=True)
@@ -165,11 +166,9 @@ def _kept(path: Path | None) -> dict[tuple[str, str, int, int], str]:
     """All decisions in a file of ``--learn``: stack, collective, bin, ranks → algorithm."""
     if path is None or not path.exists():
         return {}
-    if path.stat().st_size > _MOST_BYTES:
-        raise TableError(f"{path} is too large for what `run --learn` writes", "name another file")
-    document = document_in(
-        path.read_text(encoding="utf-8"), str(path), (LEARNED,), "file of --learn", "run --learn FILE -- …"
-    )
+    hint = "name another file: `run --learn` writes it"
+    text = user_text(path, hint=hint)
+    document = document_in(text, str(path), (LEARNED,), "file of --learn", "run --learn FILE -- …")
     try:
         return {
             (str(c["stack"]), str(c["collective"]), int(c["bin"]), int(c["ranks"])): str(c["algorithm"])

@@ -18,6 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -28,6 +29,8 @@ from autotune.history.folder import FILE, check_ours, refuse_links
 from autotune.structure import plain
 
 VERSION = 2  # Of the format. 1: lines are not sealed.
+
+_MOST_BYTES = 1 << 30  # Of a journal that is read: a launch takes some 5 kB of it.
 
 _SEAL = re.compile(rb',"line":([0-9]{1,15}),"crc":"([0-9a-f]{8})"\}$')
 
@@ -170,10 +173,14 @@ def read_events(directory: Path) -> Sequence[Mapping[str, Any]]:
         JournalError: a line that is damaged, doubled or missing, a newer format, or no file of its own.
     """
     path = directory / FILE
-    lines = content(directory).split(b"\n")
     events: list[Mapping[str, Any]] = []
     must_be_sealed = False
-    for number, text in enumerate(lines[:-1], start=1):
+    for number, text in enumerate(BytesIO(content(directory)), start=1):
+        if not text.endswith(b"\n"):
+            if len(text) > 1 and _SEAL.search(text[:-1]):
+                raise _damaged(path, number, "is damaged: its end is")
+            break
+        text = text[:-1]
         try:
             line = opened(text)
         except ValueError as exc:
@@ -193,8 +200,6 @@ def read_events(directory: Path) -> Sequence[Mapping[str, Any]]:
             raise _damaged(path, number, f"is not there: {line.number} follows" if gone else "is there twice")
         must_be_sealed |= line.number is not None
         events.append(line.event)
-    if len(lines[-1]) > 1 and _SEAL.search(lines[-1][:-1]):
-        raise _damaged(path, len(lines), "is damaged: its end is")
     return tuple(events)
 
 
@@ -202,7 +207,7 @@ def content(directory: Path, name: str = FILE) -> bytes:
     """The journal, or another file of a campaign, as it is there; nothing where there is none.
 
     Raises:
-        JournalError: a link or a device is in its place, or it cannot be read.
+        JournalError: a link or a device is in its place, or it cannot be read, or is larger than any.
     """
     path = directory / name
     try:
@@ -215,7 +220,9 @@ def content(directory: Path, name: str = FILE) -> bytes:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise JournalError(f"{path} is no file")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read()
+            if len(text := file.read(_MOST_BYTES + 1) or b"") > _MOST_BYTES:
+                raise JournalError(f"{path} cannot be read: it has more than {_MOST_BYTES >> 20} MiB")
+            return text
     except OSError as exc:
         raise JournalError(f"{path} cannot be read: {exc.strerror}") from exc
     finally:

@@ -132,7 +132,7 @@ def user_bytes(
         with open(path.expanduser(), "rb", opener=_at_once) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 why = "it is no regular file"
-            elif len(content := file.read(most + 1)) > most:
+            elif len(content := file.read(most + 1) or b"") > most:  # None: a file of the kernel's is silent
                 why = f"it has more than {most >> 20} MiB"
             else:
                 return content

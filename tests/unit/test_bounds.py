@@ -12,13 +12,16 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from autotune.cli import main
 from autotune.commands.import_ import import_files
 from autotune.commands.report import _untried
-from autotune.errors import ScenarioError, SpaceError, TableError, UserError
+from autotune.commands.run import learned_in
+from autotune.errors import JournalError, ScenarioError, SpaceError, TableError, UserError
 from autotune.exporters.export_check import PROOF_FILE, refuted
 from autotune.exporters.origin import nodes_of, verified_in
 from autotune.exporters.script_check import values_in
 from autotune.exporters.user_files import content
+from autotune.history.journal import FILE
 from autotune.importers import osu, read, read_complete
 from autotune.importers.runlog import Log
 from autotune.importers.table import read_rows
@@ -34,6 +37,7 @@ from autotune.space import Parameter, Point, size_in_bytes
 from autotune.space.loader import load_space
 from hydra_plugins.autotune._processes import last_words
 from hydra_plugins.autotune._replay import RECORD, _launched
+from hydra_plugins.autotune._slurm_batch import Nodes
 
 RNG = np.random.default_rng(0)
 OSU = "# OSU MPI Allreduce Latency Test v7.3\n# Size       Avg Latency(us)\n"
@@ -213,6 +217,54 @@ def test_a_space_is_plain_and_shallow(text, why):
         load_space(text, "mine")
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (BOMB, "stand for too much"),
+        ("a: &a [*a]", "stand for too much"),
+        ("#" * (MOST_YAML + 1), "more than 1 MiB"),
+    ],
+    ids=["bomb", "itself", "long"],
+)
+def test_a_scenario_of_somebody_s_is_short_and_its_aliases_stand_for_little(tmp_path, capsys, text, why):
+    (folder := tmp_path / "conf").mkdir()
+    (folder / "theirs.yaml").write_text(f"# @package _global_\n{text}\n")
+    assert main(["plan", "--config-dir", str(tmp_path), "conf=theirs"]) == 2
+    assert why in capsys.readouterr().err
+
+
+def test_a_scenario_with_aliases_is_composed(tmp_path, capsys):
+    (folder := tmp_path / "conf").mkdir()
+    text = "# @package _global_\nsizes: &sizes [8, 1k]\nrequire: []\nresponses: {a: min}\nexport: *sizes\n"
+    (folder / "mine.yaml").write_text(text)
+    assert main(["--config-dir", str(tmp_path), "--cfg", "job", "conf=mine"]) == 0
+    assert "export:\n- 8\n- 1k\n" in capsys.readouterr().out
+
+
+def test_a_journal_has_a_bound(tmp_path, capsys):
+    (path := tmp_path / FILE).write_text('{"event": "journal", "version": 1}\n')
+    os.truncate(path, (1 << 30) + 1)  # without room on any disk
+    tmp_path.chmod(0o700)
+    for verb in ("status", "history", "repair"):
+        assert main([verb, str(tmp_path)]) == 3
+        assert "more than 1024 MiB" in capsys.readouterr().err
+
+
+def test_a_file_that_has_nothing_to_say_now_is_empty(monkeypatch, tmp_path):
+    """As /proc/kmsg, which says that it is a regular file."""
+
+    class Silent(io.BytesIO):
+        def read(self, most=-1):
+            return None
+
+        def fileno(self):
+            return os.open(path, os.O_RDONLY)
+
+    (path := tmp_path / "it").write_bytes(b"")
+    monkeypatch.setattr("builtins.open", lambda *_, **__: Silent())
+    assert user_text(path) == ""
+
+
 def test_a_space_is_short(tmp_path):
     (path := tmp_path / "s.yaml").write_text("#" * (MOST_YAML + 1))
     with pytest.raises(SpaceError, match="more than 1 MiB"):
@@ -254,6 +306,7 @@ def test_what_is_no_file_is_not_waited_for(no_file):
         (RESULT, lambda file: ProbeResult.read(file.parent)),
         ("mca-params.conf", content),
         ("autotune-env.sh", values_in),
+        ("learned.json", lambda file: learned_in(file, "Open MPI 5")),
         (RECORD, lambda file: _launched(file.parents[1] / "0002", Point())),
     ],
 )
@@ -263,6 +316,19 @@ def test_no_reader_waits_for_what_is_no_file(no_file, tmp_path, name, reader):
     with pytest.raises(UserError, match=r"regular file|Is a directory|No such device") as refused:
         reader(place)
     assert refused.value.message.count(str(place)) == 1
+
+
+def test_nodes_that_are_no_file_are_not_waited_for_and_damaged_ones_are_none(no_file, tmp_path):
+    (place := tmp_path / "nodes.json").symlink_to(no_file)
+    with pytest.raises(JournalError, match="is a link"):
+        Nodes(tmp_path).read()
+    place.unlink()
+    os.mkfifo(place)
+    with pytest.raises(JournalError, match="is no file"):
+        Nodes(tmp_path).read()
+    place.unlink()
+    place.write_text("[" * 100_000)
+    assert Nodes(tmp_path).read() == ()
 
 
 def test_samples_that_are_no_file_are_a_damaged_result(no_file, tmp_path):

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from autotune.errors import ScenarioError, StackError, allowed
 from autotune.history.folder import refuse_links
+from autotune.history.journal import content
 from autotune.probe.own_files import make_own
 from hydra_plugins.autotune._slurm_jobs import Slurm, pauses
 from hydra_plugins.autotune._slurm_words import TIME, is_transient
@@ -107,10 +108,14 @@ class Nodes:
     directory: Path  # Of the campaign.
 
     def read(self) -> tuple[str, ...]:
-        """Their names; empty: none recorded yet, or nothing that we have written."""
+        """Their names; empty: none recorded yet, or nothing that we have written.
+
+        Raises:
+            JournalError: what is in their place is no file.
+        """
         try:
-            names = json.loads((self.directory / "nodes.json").read_text(encoding="utf-8"))
-        except (FileNotFoundError, ValueError):
+            names = json.loads(content(self.directory, "nodes.json"))
+        except (ValueError, RecursionError):
             return ()
         return tuple(names) if isinstance(names, list) and all(isinstance(n, str) for n in names) else ()
 
