@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from autotune.errors import UserError
+from autotune.errors import UserError, printable
 from autotune.exporters.launch_line import placed
 from autotune.exporters.origin import remarks
 from autotune.history.lookup import choice_at
@@ -85,7 +85,8 @@ class Summary(_Unread):
         lines += [f"- `{setting}`" for setting in settings] or ["- nothing is set"]
         lines += ["", "## By message size", ""]
         lines += _size_lines(recommendation) or ["No rule: the stack decides."]
-        return {"summary.md": "\n".join(lines) + "\n"}
+        text = printable("\n".join(lines)).replace("<", r"\<")  # of Markdown, which shows HTML as HTML
+        return {"summary.md": f"{text}\n"}
 
 
 def recommendation_of(text: str, name: str = "recommendation.json") -> Recommendation:

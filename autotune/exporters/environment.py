@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from autotune.errors import printable
 from autotune.exporters.export_check import Recipe
 from autotune.exporters.guard import Guard, guard_of
 from autotune.exporters.launch_line import PROGRAM, mpirun, sourced
@@ -151,7 +152,7 @@ class LmodModule(Script):
 
     def whole(self, text: str, recommendation: Recommendation) -> str:
         """With what ``module whatis`` shows."""
-        return f"{text}whatis({lua(_WHAT + recommendation.provenance.verified)})\n"
+        return f"{text}whatis({lua(_WHAT + printable(recommendation.provenance.verified))})\n"
 
 
 class ModuleFile(Script):
@@ -175,7 +176,9 @@ class ModuleFile(Script):
 
     def whole(self, text: str, recommendation: Recommendation) -> str:
         """With the first line that marks such a file, and what ``module whatis`` shows."""
-        return f"#%Module1.0\n{text}module-whatis {tcl(_WHAT + recommendation.provenance.verified)}\n"
+        return (
+            f"#%Module1.0\n{text}module-whatis {tcl(_WHAT + printable(recommendation.provenance.verified))}\n"
+        )
 
 
 def forwarding(recommendation: Recommendation, directory: Path) -> str:

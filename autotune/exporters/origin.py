@@ -6,6 +6,7 @@ Notation: a *remark* is one line of comment without the sign that makes it one.
 import re
 from collections.abc import Sequence
 
+from autotune.errors import printable
 from autotune.exporters.launch_line import placed
 from autotune.recommend.recommendation import Recommendation
 
@@ -49,8 +50,8 @@ def _nodes(number: int) -> str:
 
 
 def commented(lines: Sequence[str], sign: str = "#") -> list[str]:
-    """The lines as comments; what is more than one line stays a comment."""
-    return [f"{sign} {part}".rstrip() for line in lines for part in (line.splitlines() or [""])]
+    """The lines as comments; what is more than one line stays a comment, and a terminal obeys none of it."""
+    return [f"{sign} {printable(part)}".rstrip() for line in lines for part in (line.splitlines() or [""])]
 
 
 def untried(text: str) -> bool:

@@ -14,7 +14,7 @@ from functools import cached_property
 from string import Formatter
 from types import MappingProxyType
 
-from autotune.errors import SpaceError, allowed
+from autotune.errors import SpaceError, allowed, printable
 from autotune.space.obeyed import obeyed_by
 
 Value = str | int | float | bool  # What a parameter can be set to: a JSON scalar.
@@ -62,7 +62,7 @@ def check_words(kind: str, name: str, value: str) -> None:
         )
     if kind in ("map_by", "bind_to") and not _PLACEMENT.fullmatch(value):
         raise SpaceError(f"{kind} {value!r}", "a placement has letters, digits and any of : = , . / + - _")
-    if _CONTROL.search(value):
+    if _CONTROL.search(value) or printable(value) != value:
         raise SpaceError(f"{name}={value!r}: control characters", "values on one line")
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from autotune.errors import printable
 from autotune.exporters.launch_line import mpirun, stated
 from autotune.exporters.origin import UNTRIED, remarks
 from autotune.exporters.settings import settings
@@ -35,7 +36,7 @@ class CollTunedJson:
             "module": "tuned",
             "collectives": collectives,
         }
-        return {JSON_FILE: json.dumps(document, indent=1, ensure_ascii=False) + "\n"}
+        return {JSON_FILE: printable(json.dumps(document, indent=1, ensure_ascii=False) + "\n")}
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
         """With everything that the rules do not hold."""

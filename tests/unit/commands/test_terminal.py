@@ -90,6 +90,15 @@ def test_no_verb_passes_it_on(campaign, capsys, verb):
     assert said.out + said.err
 
 
+def test_no_file_passes_it_on(campaign):
+    assert main(["report", "campaign", "--out", "page.html"]) == 0
+    assert main(["history", "campaign", "--out", "rows.csv"]) == 0
+    for name in ("page.html", "rows.csv"):
+        text = (campaign.parent / name).read_text()
+        assert "hidden" in text
+        assert not obeyed(text)
+
+
 def test_a_program_that_says_it_is_quoted_without_it(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "space.yaml").write_text("stack: command\nparameters: {x: {values: [1, 2]}}\n")

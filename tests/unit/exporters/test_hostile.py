@@ -1,5 +1,6 @@
 """Nothing in a space, a journal or a document is executed by what is exported: canaries in every place."""
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from autotune.space import Parameter, Point, Space
 from autotune.space.loader import load_space
 from autotune.stacks.words import targets
 from tests.golden.test_exports import OURS
+from tests.unit.commands.test_terminal import HOSTILE, obeyed
 
 CANARIES = (
     *("$(touch owned)", "`touch owned`", "; touch owned #", "'; touch owned; '", '"; touch owned; "'),
@@ -111,6 +113,26 @@ def test_scripts_run_and_the_canary_lives(canary, name, tmp_path):
     assert not (tmp_path / "owned").exists()
 
 
+@pytest.mark.parametrize("name", sorted({*OURS} - {"summary"}))
+def test_nothing_that_a_terminal_obeys_is_in_a_file(name):
+    source = Provenance(campaign=HOSTILE, stack=HOSTILE, verified=HOSTILE, boot=((HOSTILE, HOSTILE),))
+    with contextlib.suppress(AutotuneError):
+        files = exporter(name).export(Recommendation(Point(), (), provenance=source), Path("/site"))
+        assert not obeyed("".join(files.values()))
+
+
+def test_the_summary_is_no_page_of_somebody_s():
+    source = Provenance(campaign=f"{HOSTILE}<img src=x>", stack="<script>")
+    text = exporter("summary").export(Recommendation(Point(), (), provenance=source), Path())["summary.md"]
+    assert not obeyed(text)
+    assert text.count("<") == text.count(r"\<")
+
+
+def test_a_value_that_a_terminal_obeys_is_refused():
+    with pytest.raises(SpaceError, match="control characters"):
+        Provenance("c", env=(("UCX_TLS", "self\u202e"),))
+
+
 @EACH
 def test_a_canary_in_a_comment_stays_one(canary):
     source = Provenance(campaign=canary, stack=canary, verified=canary, boot=((canary, canary),))
@@ -168,6 +190,16 @@ OBEYED = (
         "RSYNC_RSH",
     ),
     *("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "HWLOC_PLUGINS_PATH", "OPENSSL_CONF", "CUDA_INJECTION64_PATH"),
+    *("_ModuleTable001_", "SINGULARITYENV_LD_PRELOAD", "APPTAINER_BINDPATH", "I_MPI_GTOOL", "CONFIG_SITE"),
+    *("INTEL_LIBITTNOTIFY64", "SUDO_EDITOR", "SVN_SSH", "READNULLCMD", "LTDL_LIBRARY_PATH", "CONDA_EXE"),
+    *("OMPI_MCA_plm_alps_args", "OMPI_MCA_filem_rsh_rcp", "OMPI_MCA_orte_base_user_debugger", "CALI_CONFIG"),
+    *(
+        "PRTE_MCA_prte_default_hostfile",
+        "OMPI_MCA_orte_tmpdir_base",
+        "SCANCEL_USER",
+        "MPIEXEC_PREFIX_DEFAULT",
+    ),
+    *("MLX5_DEBUG_FILE", "PSM3_DEBUG_FILENAME", "SHARP_COLL_LOG_FILE", "PIP_CONFIG_FILE", "RUSTC_WRAPPER"),
     *("RSYNC_RSH", "ASAN_OPTIONS", "CPUPROFILE", "OMPI_MCA_opal_stacktrace_output", "https_proxy"),
 )
 
