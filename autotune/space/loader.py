@@ -50,6 +50,11 @@ def read_yaml(text: str) -> Any:
         raise ValueError("it is nested too deeply") from exc
 
 
+_KINDS: dict[str, type] = {"name": str, "values": list, "apply": dict, "description": str}
+_KINDS.update(dict.fromkeys(("per_size", "ordered", "strong"), bool))
+"""Types of a parameter's fields in a document."""
+
+
 def load_space(text: str, name: str) -> Space:
     """The space that a YAML text declares; the name is for messages, usually the file's.
 
@@ -82,15 +87,25 @@ def space_document(space: Space) -> dict[str, Any]:
 
 
 def space_of(document: Mapping[str, Any]) -> Space:
-    """The space in a document that ``space_document`` made."""
+    """The space in a document that ``space_document`` made.
+
+    Raises:
+        SpaceError: a field of another type than ``load_space`` gives.
+        TypeError: so, in a document that is damaged.
+    """
     parameters = []
     for declared in document["parameters"]:
         plain = {k: v for k, v in declared.items() if k in Parameter.__dataclass_fields__}
+        where = f"parameter {plain['name']!r}"
+        for key, kind in _KINDS.items():
+            if key in plain and not isinstance(plain[key], kind):
+                raise TypeError(f"{where}: {key} = {plain[key]!r}")
         plain["level"] = Level(plain["level"])
-        for key in ("values", "requires", "always"):
-            plain[key] = tuple(plain.get(key, ()))
-        for key in ("when", "value_requires", "collectives"):
-            plain[key] = {k: tuple(v) for k, v in plain[key]}
+        plain["values"] = _scalars(plain["values"], where)
+        for key in ("requires", "always"):
+            plain[key] = _tokens(plain.get(key, ()), where)
+        for key, made in (("when", _wanted), ("value_requires", _tokens), ("collectives", _scalars)):
+            plain[key] = {k: made(v, f"{where}: {key}") for k, v in plain[key]}
         parameters.append(Parameter(**plain))
     listed = document.get("listed")
     return Space(

@@ -59,6 +59,21 @@ def test_every_view_works_on_a_journal_with_wild_figures(name, seed, tmp_path):
         assert code == 0 or "recommends nothing" in complaints.getvalue(), complaints.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("name", -1), ("apply", 5), ("values", [["a"]]), ("values", "ab"), ("per_size", "no"), ("when", 5)],
+)
+def test_a_space_of_other_types_is_a_damaged_description(field, value, tmp_path, capsys):
+    events = [json.loads(line) for line in (GOLDEN / "local" / "journal.jsonl").read_text().splitlines()]
+    for event in events:
+        if event["event"] == "campaign":
+            event["space"]["parameters"][0][field] = value
+    (tmp_path / "journal.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    for words in (*VIEWS, ["guidelines", "DIR"]):
+        assert main([word.replace("DIR", str(tmp_path)) for word in words]) in (2, 3)
+        assert capsys.readouterr().err.startswith("autotune: ")
+
+
 @pytest.mark.parametrize("times", [0, 2500, 1e30, math.inf, math.nan])
 def test_the_interval_of_a_gain_is_a_number_whatever_the_error(times):
     low, high = Gain(("allreduce", 2, 8), 1e-6, times * 1e-6, 2e-6, 1e-8).interval
