@@ -50,7 +50,12 @@ def read_yaml(text: str) -> Any:
         raise ValueError("it is nested too deeply") from exc
 
 
-_KINDS: dict[str, type] = {"name": str, "values": list, "apply": dict, "description": str}
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "name": str,
+    "values": (list, tuple),
+    "apply": dict,
+    "description": str,
+}
 _KINDS.update(dict.fromkeys(("per_size", "ordered", "strong"), bool))
 """Types of a parameter's fields in a document."""
 
@@ -101,11 +106,12 @@ def space_of(document: Mapping[str, Any]) -> Space:
             if key in plain and not isinstance(plain[key], kind):
                 raise TypeError(f"{where}: {key} = {plain[key]!r}")
         plain["level"] = Level(plain["level"])
-        plain["values"] = _scalars(plain["values"], where)
+        plain["values"] = _scalars([*plain["values"]], where)
         for key in ("requires", "always"):
             plain[key] = _tokens(plain.get(key, ()), where)
         for key, made in (("when", _wanted), ("value_requires", _tokens), ("collectives", _scalars)):
-            plain[key] = {k: made(v, f"{where}: {key}") for k, v in plain[key]}
+            pairs = ((k, [*v] if isinstance(v, tuple) else v) for k, v in plain[key])
+            plain[key] = {k: made(v, f"{where}: {key}") for k, v in pairs}
         parameters.append(Parameter(**plain))
     listed = document.get("listed")
     return Space(
