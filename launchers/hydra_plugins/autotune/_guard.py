@@ -67,6 +67,7 @@ def end(group: int, ours: Callable[[str], bool], grace_s: float) -> set[int]:
         Pids of those that were ended by force, for ``sweep``.
     """
     _signal(group, signal.SIGTERM)
+    _signal(group, signal.SIGCONT)  # a launch may have stopped its parent, who alone finds its daemons
     deadline = time.monotonic() + grace_s
     while time.monotonic() < deadline and (_lives(group) or any(marked(ours))):
         if signal.sigpending() & {signal.SIGINT, signal.SIGTERM}:

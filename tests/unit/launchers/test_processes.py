@@ -119,6 +119,18 @@ def escaping(path, way, end=""):
     return ESCAPING.format(words=words, path=str(path), end=end)
 
 
+def test_a_launch_that_stops_its_parent_is_ended_with_its_daemons(tmp_path):
+    told = tmp_path / "pid"
+    daemon = f"echo $$ > {told}.part; mv {told}.part {told}; exec sleep 600"
+    words = ["sh", "-c", f"setsid env -i sh -c '{daemon}' & kill -STOP $PPID; wait"]
+    for patience_s in PATIENCE_S:
+        ended = run(words, {}, tmp_path / "out", tmp_path / "err", patience_s)
+        assert ended.exit_code is None
+        if told.exists():
+            break
+    assert gone(int(told.read_text()))
+
+
 @pytest.mark.parametrize("end", ["", "os.abort()", "time.sleep(600)"], ids=["well", "crashed", "hung"])
 @pytest.mark.parametrize("way", ESCAPES)
 def test_a_daemon_that_cleared_its_environment_is_ended_too(tmp_path, monkeypatch, way, end):
