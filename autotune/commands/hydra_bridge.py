@@ -3,27 +3,34 @@
 ``hydra.main`` reads ``sys.argv``, prints what goes wrong and exits; ``hydra.compose`` knows neither multiruns
 nor options. So the steps of ``hydra.main`` are taken here, with the words that are given, and complaints are
 raised. Private to Hydra, which is pinned to 1.3 for their sake: its parser of options, its search path with
-that of plugins, and the object that runs, sweeps and shows.
+that of plugins, its reader of files, and the object that runs, sweeps and shows.
 """
 
 import json
+import math
 import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any, Never, TypeVar
 
+import yaml
 from hydra import version
+from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra._internal.hydra import Hydra
+from hydra._internal.sources_registry import SourcesRegistry
 from hydra._internal.utils import create_config_search_path, get_args_parser
 from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, OverrideParseException
+from hydra.plugins.config_source import ConfigResult
 from hydra.types import RunMode
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
@@ -37,8 +44,8 @@ from autotune.commands.retune import retuned
 from autotune.errors import AutotuneError, ExitCode, HandedOver, ScenarioError, allowed
 from autotune.exporters import exporter
 from autotune.history.folder import FILE
-from autotune.resources import folder
-from autotune.scenario import CHANGEABLE, PATHS, Scenario, scenario_of
+from autotune.resources import MOST_YAML, folder, user_text
+from autotune.scenario import CHANGEABLE, PATHS, Scenario, completed, scenario_of
 
 _LAUNCHERS = "hydra_plugins.autotune"
 """Where the modules of our launchers are; those that begin with an underscore are none."""
@@ -177,7 +184,7 @@ class _Job:
         if "site" in document:
             if self.whole is None:
                 raise ScenarioError(f"conf={name} is of a whole site", "it goes with tune, plan and measure")
-            return self.whole(document, compose)
+            return self.whole(completed(document), compose)
         scenario, site = compose(document)
         return self.task(site.asked(scenario), site)
 
@@ -199,6 +206,8 @@ def _do(words: Sequence[str], job: _Job) -> None:
     parser = get_args_parser()
     parser.error = _refuse  # type: ignore[method-assign] # argparse would print a usage of Hydra's and exit
     asked = parser.parse_intermixed_args([*map(_opened, words)])
+    Plugins.instance()  # registers Hydra's own
+    SourcesRegistry.instance().types["file"] = _Files
     name, overrides = asked.config_name or "config", asked.overrides
     hydra = Hydra.create_main_hydra2("autotune", _search_path(asked))
     try:
@@ -222,6 +231,34 @@ def _do(words: Sequence[str], job: _Job) -> None:
             hydra.run(name, job, [*overrides, "hydra.mode=RUN"])
     finally:
         GlobalHydra.instance().clear()
+
+
+class _Files(FileConfigSource):
+    """Files of scenarios, which can be anybody's: within the bounds of a search space."""
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        """The configuration in a file.
+
+        Raises:
+            ScenarioError: it is longer than what is read, or its aliases stand for more than a file can hold.
+        """
+        path = Path(self.path) / self._normalize_file_name(config_path)
+        if folder("conf") not in path.parents:
+            text = user_text(path, raised=ScenarioError, most=MOST_YAML)
+            with suppress(yaml.YAMLError):  # which Hydra names
+                if _parts(yaml.compose(text, yaml.SafeLoader), {}) > MOST_YAML:
+                    raise ScenarioError(f"{path}: its aliases (*) stand for too much", "write it out")
+        return super().load_config(config_path)
+
+
+def _parts(node: yaml.Node | None, known: dict[int, float]) -> float:
+    """Number of the parts of a YAML text with its aliases written out; infinite: one stands in itself."""
+    if id(node) not in known:
+        known[id(node)] = math.inf
+        inner = node.value if isinstance(node, yaml.CollectionNode) else ()
+        pairs = (one if isinstance(one, tuple) else (one,) for one in inner)
+        known[id(node)] = 1 + sum(_parts(part, known) for pair in pairs for part in pair)
+    return known[id(node)]
 
 
 def _search_path(asked: Namespace) -> Any:

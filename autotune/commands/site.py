@@ -127,7 +127,7 @@ def tune_site(document: Mapping[str, Any], compose: Compose, quiet: bool = False
         LockedError: somebody else is making its jobs.
         CampaignError: no job could be measured.
     """
-    wishes, root = wishes_of(document), Path(document["campaign"]["dir"])
+    wishes, root = wishes_of(document), Path(str(document["campaign"]["dir"]))
     if document["campaign"].get("fresh"):
         raise ScenarioError("campaign.fresh=true is of a single campaign", "campaign.dir=… for another site")
     site = begun(root, wishes)
@@ -208,7 +208,7 @@ def _tuned(root: Path, document: Mapping[str, Any], compose: Compose, quiet: boo
             predicted = tuple(one for one in site.decided_for(drawn) if one.choice != DEFAULT)
             write_files({root / SAMPLE: json.dumps(plain(Sample(drawn, site.z or 0.0, predicted))) + "\n"})
         budget, verify = {**document["budget"], "launches": SAMPLED}, {**document["verify"], "enabled": False}
-        fix = {**document["fix"], **site.common}  # of which alone anything is predicted
+        fix = {**(document["fix"] or {}), **site.common}  # of which alone anything is predicted
         make(drawn, "a sample of what is predicted", budget=budget, verify=verify, fix=fix)
         site = read_site(root)
     site = _under_load(site, document, place_of)

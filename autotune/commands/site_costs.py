@@ -180,7 +180,8 @@ def sizes_within(document: Mapping[str, Any], job: Job) -> tuple[int, ...]:
 
 def space_of(document: Mapping[str, Any]) -> Space:
     """The search space that a configuration names."""
-    return load_space(space_text(document["space"]), document["space"])
+    name = str(document["space"])
+    return load_space(space_text(name), name)
 
 
 def moot(space: Space, nodes: int) -> set[str]:
@@ -210,7 +211,7 @@ def _kinds(document: Mapping[str, Any], nodes: int) -> tuple[int, int, int]:
     sweeps = max(searched - untouched, 0)
     if document["proposer"]["name"] == "grid":  # which ends with its last point
         space = space_of(document)
-        still = moot(space, nodes) | document["fix"].keys()
+        still = moot(space, nodes) | (document["fix"] or {}).keys()
         sweeps = min(sweeps, math.prod(len(p.values) for p in space.job if p.name not in still))
     return (
         untouched,

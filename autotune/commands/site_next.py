@@ -12,7 +12,7 @@ from autotune.commands.site_costs import cost_h, hours, moot, sizes_within, spac
 from autotune.commands.site_directory import SAMPLED, SiteDirectory, job_folder, read_site
 from autotune.errors import ScenarioError
 from autotune.history.events import State
-from autotune.scenario import sizes_of
+from autotune.scenario import scenario_of, sizes_of
 from autotune.scenario.whole_site import Job, Wishes
 from autotune.site import loss_removed
 from autotune.structure import Document
@@ -90,7 +90,7 @@ def job_document(
     budget = {**document["budget"]}
     if math.isfinite(most_h):
         budget["node_hours"] = max(most_h, 1e-3)
-    own, fix = {key: value for key, value in document.items() if key != "site"}, document["fix"]
+    own, fix = {key: value for key, value in document.items() if key != "site"}, document["fix"] or {}
     if fix and job[0] == 1:
         still = moot(space_of(document), job[0])
         fix = {name: value for name, value in fix.items() if name not in still}
@@ -117,13 +117,18 @@ def check_largest(document: Mapping[str, Any], compose: Compose, site: SiteDirec
 
 
 def wishes_of(document: Mapping[str, Any]) -> Wishes:
-    """Read the wishes of a composed configuration.
+    """Read the wishes of a composed configuration, whose other keys are checked as those of a job.
 
     Raises:
         ScenarioError: an unknown key, a value that is not allowed, or a call that no node has memory for.
     """
-    asked = {**document["site"], "sizes": sizes_of(document["sizes"])}
+    asked, sizes = document["site"], sizes_of(document["sizes"])
+    asked = {**asked, "sizes": sizes} if isinstance(asked, Mapping) else asked
     wishes = Document("site", ScenarioError).structured(Wishes, asked, "site")
+    own, (nodes, ppn) = {key: value for key, value in document.items() if key != "site"}, wishes.jobs[-1]
+    if isinstance(cluster := own.get("cluster"), Mapping):
+        own["cluster"] = {**cluster, "nodes": nodes, "ppn": ppn, "ranks": nodes * ppn}
+    scenario_of(own | {"collective": list(wishes.collectives)}, "site")
     wishes.check_memory(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     return wishes
 

@@ -46,7 +46,7 @@ def plan_site(
     ``planned``.
     """
     del compose  # nothing is launched, so that no place is asked for
-    wishes, root = wishes_of(document), Path(document["campaign"]["dir"])
+    wishes, root = wishes_of(document), Path(str(document["campaign"]["dir"]))
     site, started = begun(root, wishes), read_starts(root)
     most, spent = hours(document), site.node_hours
     lines = [f"{'nodes':>6} {'ppn':>4} {'ranks':>6} {'node-hours':>10} {'GiB/node':>8}"]
@@ -93,7 +93,7 @@ def measure_site(document: Mapping[str, Any], compose: Compose) -> int:
         CampaignError: a launch failed.
         ScenarioError: a job does not fit this machine.
     """
-    wishes, root = wishes_of(document), Path(document["campaign"]["dir"])
+    wishes, root = wishes_of(document), Path(str(document["campaign"]["dir"]))
     check_largest(document, compose, SiteDirectory(root, wishes, {}))
     for job in timed(wishes.jobs):
 
@@ -115,7 +115,7 @@ def measure_site(document: Mapping[str, Any], compose: Compose) -> int:
             return made
 
         # Levels differ in how much is swept under them.
-        free = [p for p in space_of(document).job if p.name not in document["fix"]]
+        free = [p for p in space_of(document).job if p.name not in (document["fix"] or {})]
         ends = dict.fromkeys(Point.of({p.name: p.values[k] for p in free}) for k in (0, -1))
         swept = [seen(point) for point in ends]
         found = TimedJob(*(_timed(job, document["probe"], one) for one in ([seen(None)], swept)))

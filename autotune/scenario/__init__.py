@@ -215,7 +215,7 @@ def scenario_of(document: Mapping[str, Any], name: str) -> Scenario:
         ScenarioError: an unknown or missing key, a value of the wrong type or out of range; the message names
             the key.
     """
-    asked = {key: value for key, value in _over(defaults(), document).items() if key in document}
+    asked = {key: value for key, value in completed(document).items() if key in document}
     asked = {key: value for key, value in asked.items() if key not in ("hydra", "conf")} | {"name": name}
     if "sizes" in asked:
         asked["sizes"] = sizes_of(asked["sizes"])
@@ -230,6 +230,11 @@ def scenario_of(document: Mapping[str, Any], name: str) -> Scenario:
     if patterns and isinstance(collectives := asked.get("collective") or (), (list, tuple)):
         asked["collective"] = [*collectives, *patterns]  # measured and judged alike
     return Document("the scenario", ScenarioError).structured(Scenario, asked)
+
+
+def completed(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A composed configuration with what it and its sections lack as it is in ``defaults``."""
+    return _over(defaults(), document)
 
 
 def restored(document: Mapping[str, Any]) -> Scenario:

@@ -10,8 +10,9 @@ from omegaconf import OmegaConf
 from autotune.cli import main
 from autotune.commands.hydra_bridge import connected
 from autotune.commands.plan import plan
+from autotune.commands.site_plan import plan_site
 from autotune.errors import AutotuneError
-from autotune.scenario import scenario_of
+from autotune.scenario import completed, scenario_of
 
 VALUES = (
     "-1",
@@ -75,4 +76,28 @@ def test_every_value_of_a_key_is_taken_or_refused(key, composed, tmp_path, monke
         except AutotuneError as error:
             assert error.exit_code == 2, override.input_line
     assert taken == TAKEN.get(key, taken)
+    assert not list(tmp_path.iterdir())
+
+
+SITE = ("conf=site", "hydra/launcher=simulated", "campaign.dir=here")
+
+
+@pytest.fixture(scope="module")
+def site():
+    return OmegaConf.create(shown("--cfg", "job", *SITE))
+
+
+@pytest.mark.parametrize(
+    "key", [key for key in leaves(OmegaConf.to_container(OmegaConf.create(shown("--cfg", "job", *SITE))))
+            if not key.startswith("machine.")]
+)  # fmt: skip
+def test_every_value_of_a_key_of_a_site_is_taken_or_refused(key, site, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    config = site.copy()
+    for override in OverridesParser.create().parse_overrides([f"{key}={value}" for value in VALUES]):
+        OmegaConf.update(config, key, override.value(), merge=False)
+        try:
+            assert plan_site(completed(OmegaConf.to_container(config)), None) == 0, override.input_line
+        except AutotuneError as error:
+            assert error.exit_code == 2, override.input_line
     assert not list(tmp_path.iterdir())
