@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from autotune.campaign.directory import read_campaign
-from autotune.errors import TableError, allowed
+from autotune.errors import TableError, allowed, printable
 from autotune.exporters.writing import write_files
 from autotune.importers.table import parquet_is_here
 from autotune.views.frames import FORMATS, Frame, history_frame, table_bytes
@@ -45,7 +45,9 @@ def print_or_write(frame: Frame, out: Path | None, table_format: str = "") -> No
     Raises:
         UserError: the file cannot be written.
     """
-    table = table_bytes(frame, format_of(out, table_format))
+    wanted = format_of(out, table_format)
+    table = table_bytes(frame, wanted)
+    table = printable(table.decode()).encode() if wanted == "csv" else table
     if out is None:
         sys.stdout.write(table.decode())
     else:

@@ -16,7 +16,7 @@ from autotune.commands.application import read_calls, worth_text
 from autotune.commands.floors import kept_floor
 from autotune.commands.guidelines import campaign_findings
 from autotune.commands.run import FORMAT as RUN
-from autotune.errors import TableError, UserError, needing
+from autotune.errors import TableError, UserError, needing, printable
 from autotune.exporters.export_check import refuted
 from autotune.exporters.files import how_to_use, sets_nothing
 from autotune.exporters.origin import untried
@@ -188,7 +188,7 @@ def report_two(first: Path, second: Path, out: Path | None) -> None:
     target = out or second / f"report-{first.resolve().name}.html"
     inputs = [report_input(read_campaign(one)) for one in (first, second)]
     names = (str(first), str(second))
-    write_files({target: comparison(inputs[0], inputs[1], names)}, links=out is not None)
+    write_files({target: printable(comparison(inputs[0], inputs[1], names))}, links=out is not None)
     sys.stdout.write(f"{target}\n")
 
 
@@ -200,7 +200,8 @@ def _is_recording(path: Path) -> bool:
 def _write_recording(path: Path, target: Path, links: bool) -> None:
     from autotune.views.report import recording_page
 
-    write_files({target: recording_page(read_calls(path), kept_floor(path), str(path))}, links=links)
+    text = recording_page(read_calls(path), kept_floor(path), str(path))
+    write_files({target: printable(text)}, links=links)
 
 
 def write_page(campaign: CampaignDirectory, target: Path) -> None:
@@ -211,7 +212,7 @@ def write_page(campaign: CampaignDirectory, target: Path) -> None:
 def _write_page(inputs: "ReportInput", target: Path, links: bool = True) -> None:
     from autotune.views.report import page
 
-    write_files({target: page(inputs)}, links=links)
+    write_files({target: printable(page(inputs))}, links=links)
 
 
 def table_input(table: Path, collective: str | None = None) -> "ReportInput":

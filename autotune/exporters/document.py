@@ -60,7 +60,7 @@ class JsonDocument(_Unread):
                 for gain in recommendation.gains
             ],
         }
-        return {"recommendation.json": json_text(document, ascii_only=False)}
+        return {"recommendation.json": printable(json_text(document, ascii_only=False))}
 
 
 class Summary(_Unread):

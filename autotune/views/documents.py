@@ -13,7 +13,6 @@ import json
 import math
 from typing import Any
 
-from autotune.errors import printable
 from autotune.history.objectives import ratio_of
 from autotune.recommend.two_logs import RATE, Call, TwoLogs
 from autotune.screening.effects import Effect, Effects
@@ -26,7 +25,7 @@ from autotune.views.text import decision_text
 
 def json_text(document: Any, ascii_only: bool = True) -> str:
     """A document as lines of JSON."""
-    return printable(json.dumps(plain(document), indent=1, ensure_ascii=ascii_only) + "\n")
+    return json.dumps(plain(document), indent=1, ensure_ascii=ascii_only) + "\n"
 
 
 def screening_document(screening: TableScreening) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from io import BytesIO
 from typing import TYPE_CHECKING, TypeAlias
 
 from autotune.campaign.costs import Share
-from autotune.errors import printable
 from autotune.history.objectives import ratio_of
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status
 from autotune.importers import BenchmarkRow
@@ -192,7 +191,7 @@ def plan_frame(phases: Iterable[Share], nodes: int, timeout_s: float) -> pd.Data
 def table_bytes(frame: pd.DataFrame, format: str) -> bytes:  # noqa: A002 - the option's name
     """A frame as CSV or Parquet (one of ``FORMATS``), without its index."""
     if format == "csv":
-        return printable(str(frame.to_csv(index=False))).encode()
+        return str(frame.to_csv(index=False)).encode()
     buffer = BytesIO()
     frame.to_parquet(buffer, index=False)
     return buffer.getvalue()

@@ -104,7 +104,7 @@ def kept(tmp_path_factory):
     folder = prefix(above / "opt" / "tuned", launcher())
     keep, _ = of_the_page(above)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    done = sh(f"cd /tmp; {keep} --minutes 0.1", {**CRON, "PATH": path})
+    done = sh(f"cd /tmp; {keep} --minutes 0.1", {**CRON, "HOME": str(Path.home()), "PATH": path})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "proved on fresh launches" in done.stdout
     return folder

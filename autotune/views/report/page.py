@@ -16,7 +16,6 @@ from shlex import quote
 from statistics import median
 from typing import Any
 
-from autotune.errors import printable
 from autotune.history.objectives import Score, ratio_of, score
 from autotune.history.trial import Subject
 from autotune.recommend.contours import contours, strongest
@@ -49,7 +48,7 @@ def rendered(template: str, view: Mapping[str, Any]) -> str:
         lstrip_blocks=True,
     )
     known = {"words": words, "ratio_of": ratio_of, "ratio_to": ratio_to, "plotly": _plotly()}
-    return printable(environment.get_template(template).render(view, **known))
+    return environment.get_template(template).render(view, **known)
 
 
 def figures(inputs: ReportInput) -> list[str]:
