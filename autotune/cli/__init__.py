@@ -76,7 +76,7 @@ def _run(words: list[str]) -> int:
 
 
 def _say(message: str) -> None:
-    """Print what ends the program; where nobody can be told, its exit code still says it."""
+    """Print what ends the program; where nobody reads it, its exit code still says it."""
     with suppress(OSError):
         sys.stderr.write(f"autotune: {message}\n")
 

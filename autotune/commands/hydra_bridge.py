@@ -207,10 +207,11 @@ def _do(words: Sequence[str], job: _Job) -> None:
     parser.error = _refuse  # type: ignore[method-assign] # argparse would print a usage of Hydra's and exit
     asked = parser.parse_intermixed_args([*map(_opened, words)])
     Plugins.instance()  # registers Hydra's own
-    SourcesRegistry.instance().types["file"] = _Files
+    readers = SourcesRegistry.instance().types
+    before, readers["file"] = readers["file"], _Files
     name, overrides = asked.config_name or "config", asked.overrides
-    hydra = Hydra.create_main_hydra2("autotune", _search_path(asked))
     try:
+        hydra = Hydra.create_main_hydra2("autotune", _search_path(asked))
         if asked.help:
             hydra.app_help(name, parser, asked)
         elif asked.hydra_help:
@@ -230,6 +231,7 @@ def _do(words: Sequence[str], job: _Job) -> None:
         else:
             hydra.run(name, job, [*overrides, "hydra.mode=RUN"])
     finally:
+        readers["file"] = before  # others in this process may use Hydra, too
         GlobalHydra.instance().clear()
 
 
@@ -252,7 +254,7 @@ class _Files(FileConfigSource):
 
 
 def _parts(node: yaml.Node | None, known: dict[int, float]) -> float:
-    """Number of the parts of a YAML text with its aliases written out; infinite: one stands in itself."""
+    """Number of the parts of a YAML text with its aliases written out; infinite: one is part of itself."""
     if id(node) not in known:
         known[id(node)] = math.inf
         inner = node.value if isinstance(node, yaml.CollectionNode) else ()

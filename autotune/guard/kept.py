@@ -60,7 +60,7 @@ class Kept:
 
     @property
     def meant(self) -> Any:
-        """What a check starts, or puts into effect, as JSON values."""
+        """All that a check starts or puts into effect, as JSON values."""
         own = (self.settings, self.sources, self.facts.mpirun)
         return plain([*own, self.recommendation, self.scenario, self.launcher])
 

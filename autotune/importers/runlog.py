@@ -230,9 +230,9 @@ def measurement(log: Log, number: int, **fields: object) -> BenchmarkRow:
 # The words of a row; a line with any other word is chatter.
 _ROW = re.compile(r"\s*(?:(?:[-+]?(?:\d[\d.,]*|nan|inf)|Pass|Fail|N/A|-)(?:\s+|$))+", re.IGNORECASE)
 _HEADING = re.compile(r".*:$|#.*\b(?:tests?|benchmarks?|bandwidth|latency|sizes?|times?)\b", re.IGNORECASE)
-"""What a line says above another table, and hardly one of a warning; comments of libraries stand within."""
+"""Lines above another table, hardly ever those of a warning; comments of libraries stand within."""
 _SPOILT = re.compile(r"\s*(\d+)\s\s+\S")
-"""A size and the blanks that align what stands behind it."""
+"""A size and the blanks that align the word after it."""
 _TITLES = re.compile(r"[^\s|,;]+(?: [(\[][^\s)\]]+[)\]])?")
 """Names of columns: a unit in brackets may stand apart."""
 _RULE = re.compile(r"-{60,}")

@@ -147,7 +147,7 @@ class LaunchLine:
         for word, after in pairwise(words):
             named = word.text in ("-mca", "--mca") and after.text.partition("_")[0] in FRAMEWORKS
             if named or (word.text == "-x" and _FOR_RANKS.fullmatch(after.text)):
-                effect = f"{word.text} {after.text} stands behind the program: it is an argument of that"
+                effect = f"{word.text} {after.text} comes after the program: it is an argument of that"
                 remedy = f"put it in front of {words[0].text}"
                 self.findings.append(Finding(self.path, self.line, effect, remedy))
 

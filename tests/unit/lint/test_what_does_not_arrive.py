@@ -17,8 +17,8 @@ def effects(text, name="job.sh"):
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ("mpirun -n 2 ./a --mca pml ucx\n", 1, "--mca pml stands behind the program"),
-        ("mpirun -n 2 ./a -x UCX_TLS=self,tcp\n", 1, "-x UCX_TLS=self,tcp stands behind the program"),
+        ("mpirun -n 2 ./a --mca pml ucx\n", 1, "--mca pml comes after the program"),
+        ("mpirun -n 2 ./a -x UCX_TLS=self,tcp\n", 1, "-x UCX_TLS=self,tcp comes after the program"),
         ("mpirun --mca pml=ucx ./a\n", 1, "'./a' is that of 'pml=ucx'"),
         (
             "mpirun -n 2 \\\n  --mca pml ob1 \\ # why\n  --mca btl self ./a\n",
