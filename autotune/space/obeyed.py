@@ -33,12 +33,7 @@ OBEYED = {
         *("SCANCEL_*", "SCONTROL_*", "SACCT_*"),
     ),
     "the runtime of a container": (
-        "SINGULARITY*",
-        "APPTAINER*",
-        "DOCKER_*",
-        "PODMAN_*",
-        "SHIFTER*",
-        "ENROOT_*",
+        *("SINGULARITY*", "APPTAINER*", "DOCKER_*", "PODMAN_*", "SHIFTER*", "ENROOT_*"),
     ),
     "libraries that load what they name": (
         *("HWLOC_PLUGINS_PATH", "OPENSSL_*", "SSL_*", "CUDA_INJECTION*", "NVTX_INJECTION*", "KOKKOS_*LIB*"),
@@ -77,14 +72,8 @@ OBEYED = {
     "an MPI library, which writes to the file that they name": (
         *("UCX_LOG_FILE", "UCX_STATS_DEST", "UCX_PROFILE_FILE", "UCX_VFS_*", "NCCL_*FILE", "I_MPI_*OUTPUT*"),
         *("I_MPI_*FILE", "*_params_file", "*monitoring_filename", "*_output_*file*", "*show_mca_params_file"),
-        *(
-            "*_stacktrace_output",
-            "*_DEBUG_FILE*",
-            "*_LOG_FILE",
-            "MPICH_DBG_*",
-            "*tmpdir_base",
-            "*_report_uri",
-        ),
+        *("*_stacktrace_output", "*_DEBUG_FILE*", "*_LOG_FILE", "MPICH_DBG_*"),
+        *("*tmpdir_base", "*_report_uri"),
     ),
 }
 """Who obeys ← patterns of names: ld.so(8), "Secure-execution mode"; bash(1), zshparam(1),
