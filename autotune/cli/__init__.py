@@ -24,6 +24,11 @@ and with Python's own 700 half of the time that reading takes went into looking.
 def main(words: list[str]) -> int:
     """Run a verb; the exit code."""
     hold_streams()
+    try:
+        os.getcwd()  # noqa: PTH109 - of a path nothing is wanted
+    except OSError as exc:
+        _say(f"the directory that this was started in: {exc.strerror}\n  start it in another one")
+        return ExitCode.MISTAKE
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a sign that it lacks, a name that is no UTF-8: a ?
             stream.reconfigure(errors="replace")

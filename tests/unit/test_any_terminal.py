@@ -97,6 +97,17 @@ def test_what_takes_more_memory_than_there_is_is_one_message(monkeypatch, capsys
     assert capsys.readouterr().err.startswith("autotune: there is not enough memory")
 
 
+@pytest.mark.parametrize("words", ["status nowhere", "record -- true", "conf=allreduce_8node"])
+def test_a_directory_that_was_removed_under_its_user_is_one_message(tmp_path, words):
+    line = f"mkdir gone; cd gone; rmdir ../gone; exec {sys.executable} -m autotune {words}"
+    done = subprocess.run(
+        ["sh", "-c", line], cwd=tmp_path, env=_environment({}), capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("autotune: the directory that this was started in: No such file")
+    assert "Traceback" not in done.stderr
+
+
 def test_help_says_the_exit_codes_in_lines_of_their_own(capsys):
     assert main(["--help"]) == 0
     assert re.search(r"^  Exit codes: 0 well", printable(capsys.readouterr().out), re.MULTILINE)
