@@ -87,6 +87,7 @@ def site():
     return OmegaConf.create(shown("--cfg", "job", *SITE))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "key", [key for key in leaves(OmegaConf.to_container(OmegaConf.create(shown("--cfg", "job", *SITE))))
             if not key.startswith("machine.")]

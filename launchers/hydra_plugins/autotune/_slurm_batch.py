@@ -20,7 +20,7 @@ from subprocess import CalledProcessError
 from tempfile import mkstemp
 from typing import TYPE_CHECKING, Any
 
-from autotune.errors import ScenarioError, StackError, allowed
+from autotune.errors import JournalError, ScenarioError, StackError, allowed
 from autotune.history.folder import refuse_links
 from autotune.history.journal import content
 from autotune.probe.own_files import make_own
@@ -108,14 +108,10 @@ class Nodes:
     directory: Path  # Of the campaign.
 
     def read(self) -> tuple[str, ...]:
-        """Their names; empty: none recorded yet, or nothing that we have written.
-
-        Raises:
-            JournalError: what is in their place is no file.
-        """
+        """Their names; empty: none recorded yet, or nothing that we have written, such as a link."""
         try:
             names = json.loads(content(self.directory, "nodes.json"))
-        except (ValueError, RecursionError):
+        except (JournalError, ValueError, RecursionError):
             return ()
         return tuple(names) if isinstance(names, list) and all(isinstance(n, str) for n in names) else ()
 

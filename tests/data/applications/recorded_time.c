@@ -61,7 +61,7 @@ static void skew(int n) { /* the last rank but one computes longer, each time */
 static void periodic(int n) { /* every 20th time rank 0 writes its output */
     for (int i = 0; i < n; i++) {
         usleep(500);
-        if (rank == 0 && i % 20 == 19) usleep(20000);
+        if (rank == 0 && i % 20 == 19) usleep(60000);
         allreduce(1, MPI_COMM_WORLD);
     }
 }
