@@ -5,12 +5,14 @@ So what a campaign is, as its journal says it, is sealed with a key of the user'
 (RFC 2104) in each ``started`` event. Of a journal without such a seal the user is asked.
 """
 
+import contextlib
 import hashlib
 import hmac
 import json
 import os
+import pwd
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,34 +24,55 @@ _BYTES = 32
 
 def signed(document: object) -> str:
     """Proof that a document of JSON values is this user's own; empty: no key can be kept."""
-    try:
-        text = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
-        return hmac.new(_key(), text, hashlib.sha256).hexdigest()
-    except (OSError, RuntimeError):  # no home, or one that cannot be written
-        return ""
+    for folder in _folders():
+        with contextlib.suppress(OSError):  # a home that cannot be written
+            _make_key(folder)
+            return _proof(document, folder)
+    return ""
 
 
 def is_signed(document: object, proof: object) -> bool:
     """Whether this user has given that proof for the document."""
-    ours = signed(document) if isinstance(proof, str) and proof else ""
-    return bool(ours) and hmac.compare_digest(ours.encode(), str(proof).encode())
+    if not isinstance(proof, str) or not proof:
+        return False
+    for folder in _folders():
+        with contextlib.suppress(OSError):
+            if hmac.compare_digest(_proof(document, folder).encode(), proof.encode()):
+                return True
+    return False
 
 
 def seal(events: Sequence[Mapping[str, Any]]) -> str:
     """Proof that this user has run the campaign that a journal describes; empty: no key can be kept."""
-    return signed([event for event in events if event["event"] in ("campaign", "changed")])
+    return signed(_described(events))
 
 
 def is_sealed(events: Sequence[Mapping[str, Any]]) -> bool:
     """Whether this user has run the campaign as its journal describes it."""
     seals = [str(event.get("seal", "")) for event in events if event["event"] == "started"]
-    ours = seal(events) if any(seals) else ""
-    return bool(ours) and any(hmac.compare_digest(ours.encode(), other.encode()) for other in seals)
+    return any(is_signed(_described(events), proof) for proof in filter(None, seals))
 
 
-def _key() -> bytes:
-    """The user's own key, made where there is none."""
-    folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "autotune"
+def _described(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [event for event in events if event["event"] in ("campaign", "changed")]
+
+
+def _proof(document: object, folder: Path) -> str:
+    text = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+    with opened_own(folder / "key") as descriptor:
+        return hmac.new(os.read(descriptor, _BYTES), text, hashlib.sha256).hexdigest()
+
+
+def _folders() -> Iterator[Path]:
+    """Where this user's key may be: in the home that is named here, or in that of the system, for cron."""
+    with contextlib.suppress(RuntimeError):
+        yield Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "autotune"
+    with contextlib.suppress(KeyError):
+        yield Path(pwd.getpwuid(os.geteuid()).pw_dir) / ".local" / "state" / "autotune"
+
+
+def _make_key(folder: Path) -> None:
+    """Make the user's own key where there is none."""
     path = folder / "key"
     if not path.exists():
         make_own(folder)
@@ -63,5 +86,3 @@ def _key() -> bytes:
             pass
         finally:
             fresh.unlink()
-    with opened_own(path) as descriptor:
-        return os.read(descriptor, _BYTES)

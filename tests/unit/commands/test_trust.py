@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import pwd
 import shutil
 import stat
 import subprocess
@@ -38,10 +39,19 @@ WORDS = [
 ]
 
 
+def at_home(monkeypatch, folder):
+    """Have the system say that this is the user's home."""
+    known = pwd.getpwuid(os.geteuid())
+    theirs = pwd.struct_passwd((*known[:5], str(folder), known[6]))
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: theirs)
+
+
 @pytest.fixture(autouse=True)
 def keys(tmp_path, monkeypatch):
     """A home for keys, and a working directory."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    at_home(monkeypatch, tmp_path / "home")
     monkeypatch.chdir(tmp_path)
     return tmp_path / "state" / "autotune" / "key"
 
@@ -158,14 +168,25 @@ def test_another_user_s_seal_is_none(own, keys):
 def test_without_a_home_nothing_is_sealed(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    at_home(monkeypatch, tmp_path / "file")
     assert seal([{"event": "campaign"}]) == ""
     assert not is_sealed([{"event": "campaign"}, {"event": "started", "seal": ""}])
 
 
 def test_a_key_that_others_could_have_written_is_none(keys):
-    assert seal([])
+    before = seal([])
     keys.chmod(0o666)
-    assert seal([]) == ""
+    assert before != seal([]) != ""  # by that of the system's home
+
+
+def test_what_was_sealed_is_so_in_another_home_of_the_user(monkeypatch, tmp_path):
+    monkeypatch.delenv("XDG_STATE_HOME")
+    events = [{"event": "campaign"}]
+    events = [*events, {"event": "started", "seal": seal(events)}]
+    monkeypatch.setenv("HOME", str(tmp_path / "another"))
+    assert is_sealed(events)
+    at_home(monkeypatch, tmp_path / "stranger")
+    assert not is_sealed(events)
 
 
 def test_the_launcher_of_somebody_s_recording_is_not_run(tmp_path, monkeypatch):
