@@ -1,6 +1,5 @@
 """Nothing that a journal names is started before this user is known to have meant it."""
 
-import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,10 +43,10 @@ def check_kept(folder: Path, kept: Kept, unasked: bool) -> None:
     """The same for what ``guard keep`` wrote into a folder: it can be unpacked, and copied, as a journal.
 
     Raises:
-        UserError: this user has not kept it, nor root, whose files nobody else makes; and nobody said yes.
+        UserError: neither this user nor root has kept it, whose home may be another one in a container, and
+            nobody said yes.
     """
-    roots = (folder / KEPT).stat().st_uid == 0 != os.geteuid()
-    if unasked or roots or is_signed(kept.meant, kept.seal):
+    if unasked or _is_roots(folder / KEPT) or is_signed(kept.meant, kept.seal):
         return
     asked = f"  mpirun: {kept.facts.mpirun}\n{_words(restored(kept.scenario), kept.launcher)}"
     request = f"this user has not kept {folder / KEPT}, which asks to start:\n{asked}"
@@ -55,6 +54,10 @@ def check_kept(folder: Path, kept: Kept, unasked: bool) -> None:
         raise UserError(
             f"nothing was started: {request}".rstrip(), "look at it; --yes starts it all the same"
         )
+
+
+def _is_roots(path: Path) -> bool:
+    return path.stat().st_uid == 0
 
 
 def _words(scenario: Scenario, node: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from autotune.cli import main
 from autotune.commands.application import of_recording
 from autotune.commands.guard_place import recommendation_document
 from autotune.commands.trust import check_kept
-from autotune.errors import JournalError, ScenarioError
+from autotune.errors import JournalError, ScenarioError, UserError
 from autotune.guard.facts import Facts
 from autotune.guard.kept import Kept, read_kept, write_kept
 from autotune.history.folder import FILE
@@ -206,7 +206,7 @@ def test_the_launcher_of_somebody_s_recording_is_not_run(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def kept(tmp_path):
+def kept(tmp_path, monkeypatch):
     """What ``guard keep`` would have written of an ``mpirun``, and that one's trace."""
     folder, trace = tmp_path / "guard", tmp_path / "owned"
     folder.mkdir()
@@ -219,6 +219,7 @@ def kept(tmp_path):
     document = recommendation_document(Recommendation(Point(), (), (), source))
     facts = Facts(mpirun=str(program))
     write_kept(folder, Kept("2026-11-01T00:00:00Z", str(tmp_path), document, facts, asked))
+    monkeypatch.setattr("autotune.commands.trust._is_roots", lambda path: False)  # whoever runs the tests
     return folder, trace
 
 
@@ -249,8 +250,9 @@ def test_what_this_user_keeps_is_checked_unless_it_says_something_else(kept):
         write_kept(folder, replace(ours, seal=signed(ours.meant)))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root is root")
-def test_what_root_keeps_every_other_user_checks(kept, monkeypatch):
+def test_what_root_keeps_every_user_checks(kept, monkeypatch):
     folder, _ = kept
-    monkeypatch.setattr("os.geteuid", lambda: 12345)
+    with pytest.raises(UserError, match="this user has not kept"):
+        check_kept(folder, read_kept(folder), False)
+    monkeypatch.setattr("autotune.commands.trust._is_roots", lambda path: path.name == "kept.json")
     check_kept(folder, read_kept(folder), False)
