@@ -12,7 +12,7 @@ import json
 import os
 import pwd
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +33,7 @@ def signed(document: object) -> str:
 
 def is_signed(document: object, proof: object) -> bool:
     """Whether this user has given that proof for the document."""
-    if not isinstance(proof, str) or not proof:
-        return False
-    for folder in _folders():
-        with contextlib.suppress(OSError):
-            if hmac.compare_digest(_proof(document, folder).encode(), proof.encode()):
-                return True
-    return False
+    return _is_one_of([proof], document)
 
 
 def seal(events: Sequence[Mapping[str, Any]]) -> str:
@@ -50,7 +44,18 @@ def seal(events: Sequence[Mapping[str, Any]]) -> str:
 def is_sealed(events: Sequence[Mapping[str, Any]]) -> bool:
     """Whether this user has run the campaign as its journal describes it."""
     seals = [str(event.get("seal", "")) for event in events if event["event"] == "started"]
-    return any(is_signed(_described(events), proof) for proof in filter(None, seals))
+    return _is_one_of(seals, _described(events))
+
+
+def _is_one_of(proofs: Iterable[object], document: object) -> bool:
+    """Whether one of these is this user's own, by any key; what is no text or empty is none."""
+    given = [proof.encode() for proof in proofs if isinstance(proof, str) and proof]
+    for folder in _folders() if given else ():
+        with contextlib.suppress(OSError):
+            ours = _proof(document, folder).encode()
+            if any(hmac.compare_digest(ours, proof) for proof in given):
+                return True
+    return False
 
 
 def _described(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -17,7 +17,7 @@ from autotune.lint.ucx import COMMON
 from autotune.lint.vendors import PREFIXES
 from autotune.lint.words import Word
 from autotune.lint.worlds import World
-from autotune.lint.written import files_in
+from autotune.lint.written import UNKNOWN, files_in
 from autotune.stacks.knobs.recorded import recorded
 
 _OPTIONS = re.compile(r"(?:^|\s)-|mpirun|mpiexec|srun")
@@ -56,7 +56,6 @@ _NOT_OF_CSH = re.compile(r"\s*(?:export\s+|setenv\s+)(\w+)=")
 _DIRECTIVE = re.compile(r"#(?:PBS|SBATCH|BSUB|\$)\s.*?(?:-v\s*|--export[= ]|-env\s+).*")
 """A line that gives variables to a batch system."""
 _PAIRS = re.compile(r"[\s,=\"'](\w+)=([^\s,;\"']*)")
-_UNKNOWN = re.compile(r"[$`]")
 _STACK = re.compile(
     r"(?<![a-wyz])(?:open-?mpi|ompi|hpc-?x)(?:[-_a-z]*)"
     r"(?:/(?:gcc|intel|icc|oneapi|nvhpc|pgi|aocc|clang|llvm)[-\d.]*(?:/64)?)?[-/@=:_]+[\"']?v?([1-6])\.[\dx]",
@@ -148,7 +147,7 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
     assigned |= dict.fromkeys(a for reach in left for a in reach.assigned)
     for number, line in enumerate(lines, start=1):
         for name, value in _PAIRS.findall(line) if _DIRECTIVE.match(line) else ():
-            found = of_a_library(path, number, name, Word(value, not _UNKNOWN.search(line)))
+            found = of_a_library(path, number, name, Word(value, not UNKNOWN.search(line)))
             assigned |= dict.fromkeys(found)
     for its in files_in(path, text, version):
         assigned |= dict.fromkeys(its.assigned)

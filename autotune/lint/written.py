@@ -14,7 +14,7 @@ _HERE = re.compile(r"<<-?\s*\\?[\"']?(\w+)")
 _ECHO = re.compile(
     r"\b(?:echo|printf)\s+(?:-\w+\s+)*(?:([\"'])(.*?)\1|([^\"'|>;&]+))\s*(?:\|\s*(?:sudo\s+)?)?$"
 )
-_UNKNOWN = re.compile(r"[$`]")
+UNKNOWN = re.compile(r"[$`]")
 """Recognises a line in which the shell puts something in."""
 
 
@@ -34,5 +34,5 @@ def files_in(path: PurePath, text: str, version: tuple[int, int]) -> Iterator[Re
         else:
             continue
         for first, body in bodies:
-            known = ("" if _UNKNOWN.search(one) else one for one in body)
+            known = ("" if UNKNOWN.search(one) else one for one in body)
             yield reader(path, "\n" * first + "\n".join(known), version)
