@@ -188,7 +188,7 @@ def report_two(first: Path, second: Path, out: Path | None) -> None:
     target = out or second / f"report-{first.resolve().name}.html"
     inputs = [report_input(read_campaign(one)) for one in (first, second)]
     names = (str(first), str(second))
-    write_files({target: printable(comparison(inputs[0], inputs[1], names))}, links=out is not None)
+    _write(target, comparison(inputs[0], inputs[1], names), links=out is not None)
     sys.stdout.write(f"{target}\n")
 
 
@@ -200,8 +200,7 @@ def _is_recording(path: Path) -> bool:
 def _write_recording(path: Path, target: Path, links: bool) -> None:
     from autotune.views.report import recording_page
 
-    text = recording_page(read_calls(path), kept_floor(path), str(path))
-    write_files({target: printable(text)}, links=links)
+    _write(target, recording_page(read_calls(path), kept_floor(path), str(path)), links)
 
 
 def write_page(campaign: CampaignDirectory, target: Path) -> None:
@@ -212,7 +211,12 @@ def write_page(campaign: CampaignDirectory, target: Path) -> None:
 def _write_page(inputs: "ReportInput", target: Path, links: bool = True) -> None:
     from autotune.views.report import page
 
-    write_files({target: printable(page(inputs))}, links=links)
+    _write(target, page(inputs), links)
+
+
+def _write(target: Path, text: str, links: bool) -> None:
+    """Write a page, in which no journal has a terminal or a browser obey it."""
+    write_files({target: printable(text)}, links=links)
 
 
 def table_input(table: Path, collective: str | None = None) -> "ReportInput":

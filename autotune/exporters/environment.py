@@ -152,7 +152,7 @@ class LmodModule(Script):
 
     def whole(self, text: str, recommendation: Recommendation) -> str:
         """With what ``module whatis`` shows."""
-        return f"{text}whatis({lua(_WHAT + printable(recommendation.provenance.verified))})\n"
+        return f"{text}whatis({lua(_shown(recommendation))})\n"
 
 
 class ModuleFile(Script):
@@ -176,9 +176,12 @@ class ModuleFile(Script):
 
     def whole(self, text: str, recommendation: Recommendation) -> str:
         """With the first line that marks such a file, and what ``module whatis`` shows."""
-        return (
-            f"#%Module1.0\n{text}module-whatis {tcl(_WHAT + printable(recommendation.provenance.verified))}\n"
-        )
+        return f"#%Module1.0\n{text}module-whatis {tcl(_shown(recommendation))}\n"
+
+
+def _shown(recommendation: Recommendation) -> str:
+    """A line of ``module whatis``."""
+    return _WHAT + printable(recommendation.provenance.verified)
 
 
 def forwarding(recommendation: Recommendation, directory: Path) -> str:
