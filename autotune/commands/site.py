@@ -52,6 +52,7 @@ from autotune.errors import (
     ScenarioError,
     StackError,
     StorageError,
+    printable,
 )
 from autotune.exporters.files import export_files, how_to_use, unused
 from autotune.exporters.writing import write_files
@@ -102,7 +103,7 @@ def site_report(directory: Path, out: Path | None) -> None:
     """Write the page of a site with its map."""
     site, target = read_site(directory), out or directory / "report.html"
     page = site_page(f"Site {directory.name}", status_text(site).splitlines(), _cells(site))
-    write_files({target: page}, links=out is not None)
+    write_files({target: printable(page)}, links=out is not None)
     sys.stdout.write(f"{target}\n")
 
 
