@@ -3,7 +3,7 @@
 A setting goes on until its launches show that it gains, somewhere and on the whole, and exclude at every size
 a loss of more than ``margin``; then it holds, if it had the launches without which nothing is known of rare
 failures, and nothing is doubtful. It is refused where it surely loses, fails more often, or where a gain is
-out of reach; and where twice the launches that are wanted were inconclusive.
+out of reach; and where three times the launches that are wanted were inconclusive.
 
 Rules by message size under which it is not better are dropped. Where that leaves the stack's own calls,
 nothing is launched again; under a job-wide change it leaves calls that nobody launched, so what is left of
@@ -194,7 +194,7 @@ class Course:
     def _ends(self, done: VerificationRound, keeps: set[Slot]) -> bool:
         """Whether more launches are not wanted: all is clear, a loss is, or a gain is out of reach."""
         n_own = done.failures.n_deployed
-        if done.lost or n_own >= 2 * self.design.own:
+        if done.lost or n_own >= self.design.longest:
             return True
         if n_own < self.design.own and not done.gains:
             return False
@@ -211,7 +211,7 @@ class Course:
         return decided and self._kept(replace(done, judged=judged), keeps) != done.setting.rules
 
     def _may_still_win(self, done: VerificationRound, judged: Iterable[Comparison]) -> bool:
-        """Whether all launches there may be would show a gain, were it a standard error more than seen."""
+        """Whether twice the wanted launches would show a gain, were it a standard error more than seen."""
         alpha, most = self.design.alpha / 2, 2 * self.design.launches
         each = [c for c in judged if c.decision is not SlotDecision.SAME_CALLS]
         whole = replace(done, judged=tuple(each)).total

@@ -227,6 +227,30 @@ def test_launches_go_on_while_they_may_tell_what_is_open(spread):
     assert verdict.text.endswith(f"no size more than {math.ceil(100 * verdict.hidden)} % slower (95 %)")
 
 
+def test_one_slow_launch_among_many_does_not_cost_a_setting_its_gain():
+    """24 launches of it do not exclude a loss of 10 % then, and more were not made."""
+    made = Counter()
+
+    def steady(tls, choice, size):
+        return (
+            1e-6 * {"all": 1.0, "self,posix": 0.95, "self,tcp": 2.0}[tls] * (1 if choice == DEFAULT else 1.5)
+        )
+
+    def once_slow(tls, choice, size):
+        made[tls, size] += 1
+        return steady(tls, choice, size) * (
+            2.8 if (tls, size, made[tls, size]) == ("self,posix", 16, 7) else 1
+        )
+
+    machine = Machine(once_slow, seen=steady, noise=0.02)
+    asked = verifier(own=12, alpha=0.01)
+    history = run(asked, machine, searched(machine))
+    verdict = asked.verdict(history)
+    assert verdict.recommendation.point == point("self,posix")
+    (only,) = (r for r in verdict.rounds if r.setting.point == point("self,posix"))
+    assert 2 * 12 < only.failures.n_deployed <= asked.design.longest
+
+
 def test_what_is_surely_faster_at_one_size_alone_is_not_said_of_the_whole():
     machine = known_at_16_bytes_alone(1.5, seed=3)
     careless = verifier(margin=0.99)
