@@ -52,7 +52,7 @@ def doubtful(
     Launches of one setting differ by several per cent, so the best of many that were launched once is
     mostly the luckiest. A leader that was lucky falls behind when it is launched again.
     """
-    known = verifier.known(history) if verifier else None
+    known = verifier.searched(history).known if verifier else None
     judged = [c for c in candidates(objectives, space, history) if not known or not known.losses(c)]
     if judged and (default := untouched(objectives, space, history)):
         judged.append(default)  # it may be chosen too; the baseline measures it

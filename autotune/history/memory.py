@@ -11,3 +11,5 @@ remembered = lru_cache(maxsize=16_384)
 
 So many, since a campaign of a thousand launches asks about each launch and each setting in several ways.
 """
+latest = lru_cache(maxsize=4)
+"""Keeps only the last few, of functions of a whole history whose results are large."""

@@ -18,15 +18,15 @@ from dataclasses import replace
 
 from autotune.history.lookup import choice_at
 from autotune.history.objectives import Z95, Slot, ratio_of
-from autotune.history.trial import History, Observation, Rule, Subject
+from autotune.history.trial import Observation, Rule, Subject
 from autotune.recommend.recommendation import Recommendation
-from autotune.space import Space
 from autotune.verification.blocks import Block, blocks_of
 from autotune.verification.comparison import Comparison, SlotDecision, claims, compare, launches_for
-from autotune.verification.deployed import deploys, has_rules, own_choices, ruled, same_calls
+from autotune.verification.deployed import deploys, has_rules, ruled, same_calls
 from autotune.verification.failed import Failures
 from autotune.verification.kept_rules import kept_rules
 from autotune.verification.one_round import VerificationRound
+from autotune.verification.searched import Searched
 from autotune.verification.sequential import ONE_IN_TWENTY, SequentialDesign
 
 _LOOKED_UP = 0.08
@@ -38,14 +38,12 @@ Launches = tuple[Observation, ...]  # Launches of one block, in order.
 
 
 class Course:
-    """One walk through the rounds in a history."""
+    """One walk through the rounds of a setting."""
 
     def __init__(
         self,
-        space: Space,
+        searched: Searched,
         design: SequentialDesign,
-        one_row: Collection[str],
-        history: History,
         blocks: Iterable[Launches],
         both_count: bool = False,
         begun: int | None = None,
@@ -54,7 +52,7 @@ class Course:
 
         ``begun``: the number of the block that is not launched whole yet, which says nothing of speed.
         """
-        self._space, self._one_row, self._history = space, one_row, history
+        self._searched, self._space = searched, searched.space
         self.design = design
         self._each_loop = design.share(1 / 2) if both_count else design
         self._both_count, self._begun = both_count, begun
@@ -114,7 +112,7 @@ class Course:
     def _kept(self, done: VerificationRound, keeps: Collection[Slot]) -> tuple[Rule, ...]:
         """The rules of a round's setting that hold."""
         alike = same_calls(self._space, done.setting, {c.slot for c in done.judged})
-        return kept_rules(done.setting.rules, done.worst, alike.union(keeps), self._one_row)
+        return kept_rules(done.setting.rules, done.worst, alike.union(keeps), self._searched.one_row)
 
     def _better_without_rules(self, done: VerificationRound) -> bool:
         """Whether a setting gains without rules too, and loses no more than they may cost where none acts."""
@@ -122,7 +120,7 @@ class Course:
         idle = doubtful - ruled(self._space, setting, doubtful)
         if not (has_rules(setting) and idle and self._space.says(setting.point)):
             return False
-        own = own_choices(self._space, self._history, setting).values()
+        own = self._searched.own_choices(setting).values()
         gain = sum(math.log(untouched.median_s / mine.median_s) for mine, untouched in own) / max(len(own), 1)
         least = min((c.gain for c in done.counting if c.slot in idle), default=-math.inf)
         return least > -_LOOKED_UP and gain > math.log(max(setting.speedup, 1.0)) / 2
@@ -250,7 +248,7 @@ class Course:
         There a rule stays although it gains nothing: without it the setting would lose.
         """
         slower = set()
-        for slot, (own, untouched) in own_choices(self._space, self._history, setting).items():
+        for slot, (own, untouched) in self._searched.own_choices(setting).items():
             spread = math.hypot(own.sem_s / own.median_s, untouched.sem_s / untouched.median_s)
             if math.log(own.median_s / untouched.median_s) > Z95 * spread:
                 slower.add(slot)

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from autotune.history.lookup import choice_at
-from autotune.history.objectives import Slot, Winner, alternatives, by_setting, envelope, job_setting
-from autotune.history.trial import History, Phase, Rule
+from autotune.history.objectives import Slot
+from autotune.history.trial import Rule
 from autotune.recommend.recommendation import Recommendation
 from autotune.space import Point, Space
 
@@ -41,15 +41,3 @@ def plain(space: Space, setting: Recommendation) -> Recommendation:
         if not (last and same and last.choice == choice):
             rules.append(replace(rule, choice=choice))
     return replace(setting, rules=tuple(rules))
-
-
-def own_choices(space: Space, history: History, setting: Recommendation) -> dict[Slot, tuple[Winner, Winner]]:
-    """In each slot what the stack itself chooses in this setting and untouched, as the search measured it."""
-    launches = by_setting(space, history.of_points(space)).get(job_setting(space, setting.point), [])
-    baseline = envelope(space, history.of(Phase.BASELINE))
-    found = {}
-    for slot, choices in alternatives(space, launches).items():
-        own = next((winner for choice, winner in choices.items() if not space.says(choice)), None)
-        if own is not None and slot in baseline:
-            found[slot] = own, baseline[slot]
-    return found

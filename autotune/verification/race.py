@@ -19,7 +19,7 @@ were first launched, so that by the union bound all claims hold together, howeve
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain, groupby
 from statistics import NormalDist, median, median_low
@@ -27,13 +27,12 @@ from statistics import NormalDist, median, median_low
 import numpy as np
 
 from autotune.history.objectives import Slot
-from autotune.history.trial import History, Observation, Phase, Subject, Trial
+from autotune.history.trial import Observation, Subject, Trial
 from autotune.recommend.recommendation import Recommendation
-from autotune.space import Point, Space
+from autotune.space import Point
 from autotune.verification.comparison import Comparison
 from autotune.verification.course import Course
-from autotune.verification.known import Known
-from autotune.verification.sequential import SequentialDesign
+from autotune.verification.searched import Searched
 
 _EACH_BEFORE = 2
 """Launches of each side in a block of earlier versions."""
@@ -42,51 +41,34 @@ _EACH_BEFORE = 2
 class Race:
     """State of a verification's settings after its launches, and the next to be raced."""
 
-    def __init__(
-        self,
-        space: Space,
-        design: SequentialDesign,
-        one_row: Collection[str],
-        history: History,
-        both_count: bool,
-        settings: Sequence[Recommendation],
-        known: Known,
-        confirmed: Collection[Point],
-    ) -> None:
-        """``settings``: what may be verified; ``confirmed``: of those what a discovery has shown to hold."""
-        self._design, self._settings = design, settings
-        made = history.of(Phase.VERIFY).observations
-        self.blocks = [tuple(group) for _, group in groupby(made, key=lambda o: o.trial.block)]
+    def __init__(self, searched: Searched, launches: Sequence[Observation], both_count: bool) -> None:
+        """``launches``: of the verification; ``both_count``: what loses in either loop of the probe loses."""
+        self._design, self._settings = searched.design, searched.deployable
+        self.blocks = [tuple(group) for _, group in groupby(launches, key=lambda o: o.trial.block)]
         """Launches by blocks, in order; the last one may be begun only."""
         last = self.blocks[-1] if self.blocks else ()
         begun = last[0].trial.block if last and not closed(last) else None
-        promised = {s.point: s for s in settings}
+        promised = {s.point: s for s in self._settings}
         self.courses: dict[Point, Course] = {}
         """By setting, in the order of their first launches."""
-        for trial in (o.trial for o in made if o.trial.subject is Subject.DEPLOYED):
+        for trial in (o.trial for o in launches if o.trial.subject is Subject.DEPLOYED):
             if trial.point in self.courses:
                 continue
             share = 3 / 8 if len(self.courses) < 2 else 0.5 ** (1 + len(self.courses))
             mine = (_of(block, trial.point) for block in self.blocks)
-            course = Course(
-                space,
-                design.share(share),
-                one_row,
-                history,
-                [block for block in mine if any(o.trial.subject is Subject.DEPLOYED for o in block)],
-                both_count,
-                begun,
-            )
-            searched = promised.get(trial.point, Recommendation(trial.point, ()))
-            course.verify(replace(searched, rules=trial.rules))
+            fresh = [block for block in mine if any(o.trial.subject is Subject.DEPLOYED for o in block)]
+            course = Course(searched, searched.design.share(share), fresh, both_count, begun)
+            setting = promised.get(trial.point, Recommendation(trial.point, ()))
+            course.verify(replace(setting, rules=trial.rules))
             self.courses[trial.point] = course
         shown = [(point, c.rounds[-1].judged) for point, c in self.courses.items()]
         self._spread = _spread(judged for _, judged in shown)
         # Wild launches of some settings make the noise of the search too large, or that of the courses.
         sd = median(self._spread.values()) / math.sqrt(2) if self._spread else math.inf
         counting = [(point, list(map(_counting, judged))) for point, judged in shown]
+        known = searched.known
         self._known = replace(known, noise=known.noise.at_most(sd)).after(counting)
-        self._confirmed = set(confirmed) - set(self.courses)
+        self._confirmed = set(searched.confirmed) - set(self.courses)
 
     @property
     def launches(self) -> int:

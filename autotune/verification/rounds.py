@@ -10,24 +10,22 @@ passes ``benchmarks/error_rates.py`` measures.
 """
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
 
 import numpy as np
 
+from autotune.history.memory import latest
 from autotune.history.objectives import Objective, envelope, ratio_of
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
-from autotune.recommend.front import Candidate, believed, candidates, loss, recommendations, untouched
 from autotune.recommend.recommendation import Gain, Recommendation
-from autotune.recommend.repeats import optimism
 from autotune.space import Point, Space
 from autotune.verification.beside import beside
 from autotune.verification.comparison import overall
-from autotune.verification.deployed import deploys, plain, same_calls
-from autotune.verification.known import Known, search_noise
+from autotune.verification.deployed import same_calls
 from autotune.verification.one_round import VerificationRound
 from autotune.verification.race import Race, closed, side_of, sides
+from autotune.verification.searched import Searched
 from autotune.verification.sequential import SequentialDesign
 from autotune.verification.verdict import Verdict
 
@@ -40,33 +38,26 @@ class Verifier:
     objectives: tuple[Objective, ...]  # The objectives.
     design: SequentialDesign  # How many launches a round has and when it is looked at.
     seed: int = 0  # Random seed of the order within blocks.
-    one_row: Collection[str] = ()  # Collectives for which the stack's files have one row for all sizes.
+    one_row: Collection[str] = field(default=(), hash=False)
+    """Collectives for which the stack's files have one row for all sizes."""
     other_loop: str = ""  # Name of the probe's other loop, where launches measure it too.
     both_count: bool = False  # Whether what loses in either loop loses.
-    confirmed: Collection[Point] = ()
+    confirmed: tuple[Point, ...] = ()
     """Settings that are verified even where the search sees no gain of theirs, or a loss that may be noise: a
     discovery confirmed them, one launch beside the other."""
-    _races: dict[int, tuple[History, Race]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
-    """By launches of the verification."""
-    _searched: dict[str, tuple[History, Known, tuple[Recommendation, ...]]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
-    """The search's last findings."""
 
     def next_trial(self, history: History, in_time: float = math.inf) -> Trial | None:
         """The next launch; None when everything is decided, or nothing was found that could be verified.
 
         ``in_time``: launches that could end before time is up.
         """
-        race, number = self._race(history), history.next_number
+        race, number = _race(self, history), history.next_number
         begun = race.blocks[-1] if race.blocks and not closed(race.blocks[-1]) else ()
         # A block that was begun goes on as it was, with as many settings as there was time for by then.
         went_on = ((begun, left) for left in (in_time, math.inf, 0.0) if begun)
         for block, left in (*went_on, ((), in_time)):
             first = block[0].trial.number if block else number
-            before = self._race(self._without(history, block)) if block else race
+            before = _race(self, self._without(history, block)) if block else race
             settings = before.next_settings(left + len(block))
             order = sides(settings, self.design.each, np.random.default_rng([self.seed, 3, first]))
             made = [side_of(o.trial) for o in block]
@@ -91,11 +82,11 @@ class Verifier:
 
     def wants(self, history: History) -> bool:
         """Whether there is something that may be verified, or verified further."""
-        return bool(self._race(history).next_settings())
+        return bool(_race(self, history).next_settings())
 
     def holds(self, history: History) -> bool:
         """Whether a setting was verified."""
-        return self._race(history).held is not None
+        return _race(self, history).held is not None
 
     @staticmethod
     def _without(history: History, block: Collection[Observation]) -> History:
@@ -106,13 +97,13 @@ class Verifier:
 
     def launches_left(self, history: History) -> int:
         """How many more there may be; none where there is nothing to verify."""
-        race = self._race(history)
+        race = _race(self, history)
         more = self.next_trial(history) is not None
         return max(self.design.most - race.launches, 2 * self.design.each * self.design.timed) if more else 0
 
     def verdict(self, history: History) -> Verdict | None:
         """The verdict of the launches so far; None where there is nothing that could be verified."""
-        race = self._race(history)
+        race = _race(self, history)
         held = race.held
         found = held.held if held else None
         waits = found is None and self.next_trial(history) is not None
@@ -130,80 +121,30 @@ class Verifier:
         also = beside(o for r in held.rounds for o in r.launches) if self.space.says(found.point) else ()
         return Verdict(fresh, rounds, True, -math.expm1(-hidden), self.design, self.other_loop, also)
 
-    def known(self, history: History) -> Known:
-        """The search's evidence on settings that lose."""
-        searched = history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
-        judged = candidates(self.objectives, self.space, searched)
-        made = history.of(Phase.BASELINE).observations
-        lucky = optimism(self.space, [*made, *searched.sweeps])
-        return Known.of(self.space, made, search_noise(history), self.design, judged, lucky)
-
-    def _race(self, history: History) -> Race:
-        """The race after all launches so far; kept until there are more."""
-        kept = self._races.get(len(history.of(Phase.VERIFY)))
-        if kept is None or not _same(kept[0], history):
-            _, known, found = self._search_findings(history)
-            settings = [plain(self.space, setting) for setting in found]
-            race = Race(
-                self.space,
-                self.design,
-                self.one_row,
-                history,
-                self.both_count,
-                [setting for setting in settings if deploys(self.space, setting)],
-                known,
-                self.confirmed,
-            )
-            self._races[len(history.of(Phase.VERIFY))] = kept = (history, race)
-        return kept[1]
+    def searched(self, history: History) -> Searched:
+        """What the launches before the verification say."""
+        before = history.of(*(phase for phase in Phase if phase is not Phase.VERIFY))
+        return _searched(self, before)
 
     def best(self, history: History) -> Recommendation | None:
         """The first setting to verify: the best that does not lose anywhere by the search's evidence.
 
         The defaults, where that leaves nothing; None before any setting was measured completely.
         """
-        return next(iter(self._recommended(history)), None)
-
-    def _recommended(self, history: History) -> tuple[Recommendation, ...]:
-        """The search's recommendations without settings known to lose."""
-        return self._search_findings(history)[2]
-
-    def _search_findings(self, history: History) -> tuple[History, Known, tuple[Recommendation, ...]]:
-        """The launches of the search, what it knows, and what it recommends; kept until it has seen more."""
-        made = history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
-        kept = self._searched.get("last")
-        if kept is None or not _same(kept[0], made):
-            known = self.known(made)
-            judged = candidates(self.objectives, self.space, made)
-            admitted = [c for c in judged if not known.losses(c)]
-            safe = [c for c in admitted if not known.seen_slower(c)]
-            also = {*self.confirmed, *self._safest(known, judged, made)}
-            about = (self.objectives, self.space, made, self.one_row, (safe, admitted), also)
-            first = recommendations(*about)
-            known_of = {setting.point for setting in first}
-            least = ratio_of(self.design.max_loss)  # on the whole; less is no promise of what others hid
-            hidden = (r for r in recommendations(*about, len(judged)) if r.point not in known_of)
-            settings = (*first, *(r for r in hidden if r.speedup > least))
-            self._searched["last"] = kept = (made, known, settings)
-        return kept
-
-    def _safest(self, known: Known, judged: Sequence[Candidate], history: History) -> tuple[Point, ...]:
-        """The setting most likely to lose nowhere among those that are believed to gain.
-
-        However many promise more.
-        """
-        default = untouched(self.objectives, self.space, history)
-        if default is None:
-            return ()
-        each = believed(self.objectives, self.space, judged)
-        gains = {c.point: loss(self.objectives, default) - loss(self.objectives, c) for c in each}
-        gaining = [point for point, gain in gains.items() if gain > -len(self.objectives) * self.design.least]
-        safest = max(gaining, key=lambda point: (known.chance(point), gains[point]), default=None)
-        return () if safest is None else (safest,)
+        return next(iter(self.searched(history).recommended), None)
 
 
-def _same(one: Iterable[Observation], other: Iterable[Observation]) -> bool:
-    return all(a is b for a, b in zip_longest(one, other))
+@latest
+def _searched(verifier: Verifier, before: History) -> Searched:
+    about = (verifier.space, verifier.objectives, verifier.design, verifier.one_row, verifier.confirmed)
+    return Searched(*about, before)
+
+
+@latest
+def _race(verifier: Verifier, history: History) -> Race:
+    """The race after all launches so far."""
+    launches = history.of(Phase.VERIFY).observations
+    return Race(verifier.searched(history), launches, verifier.both_count)
 
 
 def freshly_measured(space: Space, setting: Recommendation, last: VerificationRound) -> Recommendation:

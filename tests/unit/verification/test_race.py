@@ -220,7 +220,7 @@ def test_what_loses_nowhere_is_a_candidate_however_many_promise_more():
     history = searched(Machine(speeds, noise=0.0), ("self,posix", *many))
     asked = Verifier(space, (Objective("latency"),), DESIGN, seed=3)
     assert asked.next_trial(history) is not None
-    assert SAFE in [setting.point for setting in asked._recommended(history)]
+    assert SAFE in [setting.point for setting in asked.searched(history).recommended]
 
 
 def test_while_there_is_time_what_promises_more_than_what_holds_is_tried_and_what_holds_stays():

@@ -391,8 +391,8 @@ def test_what_the_search_is_sure_loses_somewhere_is_never_launched_again():
     history = searched(machine, ("all", "self,tcp", "self,tcp", "self,tcp"))
     (slot,) = (
         verifier()
-        .known(history)
-        .losses(next(c for c in candidates(OBJECTIVES, SPACE, history) if c.point == point("self,tcp")))
+        .searched(history)
+        .known.losses(next(c for c in candidates(OBJECTIVES, SPACE, history) if c.point == point("self,tcp")))
     )
     assert slot == ("allreduce", 2, 16)
     whole = run(verifier(), machine, history)
@@ -416,7 +416,7 @@ def test_the_untouched_stacks_own_calls_cannot_lose_against_themselves():
     ]
     history = History((*before, replace(swept, estimates=tuple(late))))
     (only,) = candidates(OBJECTIVES, SPACE, history)
-    assert not verifier().known(history).losses(only)
+    assert not verifier().searched(history).known.losses(only)
     best = verifier().best(history)
     assert [r.choice for r in best.rules] == [DEFAULT, RING, Point()]
     assert best.gains[0].ratio == 1.0
@@ -496,7 +496,7 @@ def test_what_fresh_launches_show_of_a_setting_they_show_of_others_like_it(searc
     launches = [seen(n, space.default, (1, 1, 1), Subject.UNTOUCHED) for n in range(3)]
     launches += [seen(10 + n, where, (searched_at_16, 1.6, 1.6)) for n, where in enumerate(ucx)]
     history = History((*launches, seen(20, eager, (1.0, 1.0, 1.3))))
-    known = Verifier(space, OBJECTIVES, DESIGN, seed=3).known(history)
+    known = Verifier(space, OBJECTIVES, DESIGN, seed=3).searched(history).known
     assert min(known.chance(where) for where in (*ucx, eager)) > 0.5
     told = [
         Comparison(slot, 8, math.log(gain), 0.01, 0, 0, SlotDecision.STILL_BETTER)
