@@ -184,7 +184,7 @@ def launch(
 
 
 def simulate(
-    course: DiscoveryDesign,
+    design: DiscoveryDesign,
     truth: Truth,
     rng: np.random.Generator,
     noise: float,
@@ -193,7 +193,7 @@ def simulate(
 ) -> Iterator[Run]:
     """All runs of a discovery."""
     runs: list[Run] = []
-    while (planned := course.next_run(runs)) is not None:
+    while (planned := design.next_run(runs)) is not None:
         run, speed = planned[0], float(np.log(slower[len(runs) // 60 % len(slower)]))
         far = apart > 0 and rng.random() < apart
         speed += far * float(np.log(COSTS))
@@ -208,9 +208,9 @@ def discover(
 ) -> DiscoveryResult:
     """The method that is used."""
     arm, truth, rng, slower, apart = chosen
-    course = DiscoveryDesign((arm,), launches, share=share, seed=seed)
-    runs = list(simulate(course, truth, rng, noise, slower, apart))
-    result = found((arm,), runs, course.rate, seed)
+    design = DiscoveryDesign((arm,), launches, share=share, seed=seed)
+    runs = list(simulate(design, truth, rng, noise, slower, apart))
+    result = found((arm,), runs, design.rate, seed)
     helping = {e.change for e in result.active}
     aside = {change for _, change in result.set_aside}
     count(gains, {c: f for c, f in truth.factors.items() if min(f) < 1}, helping, truth)

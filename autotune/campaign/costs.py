@@ -44,11 +44,11 @@ def shares(strategy: Strategy) -> tuple[Share, ...]:
     plan, scenario = strategy.plan(), strategy.campaign.scenario
     n_screening = plan.design.n_runs if plan.design and not strategy.discovery else 0
     search = max(0, plan.budget.launches - plan.n_baseline - n_screening)
-    course = strategy.discovery.course.launches if strategy.discovery else 0
-    counts = {"baseline": plan.n_baseline, "discovery": course, "screening": n_screening, "search": search}
+    discovery = strategy.discovery.design.launches if strategy.discovery else 0
+    counts = {"baseline": plan.n_baseline, "discovery": discovery, "screening": n_screening, "search": search}
     round_launches = plan.verifier.design.launches if plan.verifier else 0
     probe_s, discover_s = scenario.probe.budget_s, scenario.discover.probe_s
-    if not course:
+    if not discovery:
         del counts["discovery"]
     total_s = scenario.budget.total_seconds or math.inf
     limits = {"discovery": min(scenario.discover.seconds or math.inf, total_s / 2)}  # as ``Discovery`` has it

@@ -76,7 +76,7 @@ class Discovery:
         return tuple(self._arm(*of, gates) for of in zip(self.settings, self.bases, strict=True))
 
     @cached_property
-    def course(self) -> DiscoveryDesign:
+    def design(self) -> DiscoveryDesign:
         """The plan."""
         wanted = self.wanted
         strong = {p.name: 1 for p in self.space.job if p.strong}
@@ -110,18 +110,18 @@ class Discovery:
     ) -> tuple[Run, Stage] | None:
         """The next run of this cycle; more than one while nothing is confirmed that gains without a loss."""
         if not made:
-            return self.course.next_run(())
+            return self.design.next_run(())
         runs = self.runs(history)
         spent_s, now_s = _spent_s(made)
         limit_s = self._limit_s(spent_s, time.all_s + now_s)
         enough, over = now_s >= limit_s * (1 - RULE.confirming), now_s >= limit_s
-        planned = self.course.next_run(runs, enough, over)
+        planned = self.design.next_run(runs, enough, over)
         if planned is not None:
             return planned
         left_s = self._limit_s(spent_s + now_s, time.all_s)
         if left_s < RULE.look_every * (spent_s + now_s) / len(made) or self._promising(history):
             return None
-        return self.course.next_run(runs, enough=True) or self.course.next_run(runs, go_on=True)
+        return self.design.next_run(runs, enough=True) or self.design.next_run(runs, go_on=True)
 
     def left_s(self, history: History, time: TimeLeft) -> float:
         """Time that its present cycle may still take; infinite where nothing limits it."""

@@ -34,7 +34,7 @@ def seconds_left(
     before_s = 0.0
     discovering = discovery is not None and not len(history.of(Phase.SEARCH))
     if discovery is not None and discovering and plan.campaign.discovered is None:
-        left = discovery.course.launches - len(history.of(Phase.DISCOVERY))
+        left = discovery.design.launches - len(history.of(Phase.DISCOVERY))
         before_s = min(left * _each_s(Phase.DISCOVERY, plan, took), discovery.left_s(history, time))
     searched = max(0, plan.budget.launches - len(history.of(*_SEARCHING)))
     search_s = min(searched * _each_s(Phase.SEARCH, plan, took), max(0.0, time.search_s - before_s))

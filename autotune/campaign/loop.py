@@ -117,7 +117,7 @@ class CampaignLoop:
         """Launches of a phase, 0 where the budget decides."""
         design, verifier, discovery = self.plan.design, self.plan.verifier, self.strategy.discovery
         if phase is Phase.DISCOVERY and discovery is not None:
-            return discovery.course.launches
+            return discovery.design.launches
         if phase is Phase.SCREENING and design is not None:
             return design.n_runs
         return verifier.launches_left(history) if phase is Phase.VERIFY and verifier is not None else 0

@@ -153,7 +153,7 @@ def _measured(
                 name: _variables(one, site, place / f"settings{i}", name)
                 for i, (name, one) in enumerate(given.items())
             }
-            floor = _Course(recorded, site, measured, place, seconds).run(own)
+            floor = _FloorSearch(recorded, site, measured, place, seconds).run(own)
             return replace(floor, stack=site.description)
 
     return answer_of(measured_by, [*words, *composed], launches=True)
@@ -188,7 +188,7 @@ class _Setting:
 
 
 @dataclass
-class _Course:
+class _FloorSearch:
     recorded: Recording
     site: Site
     measured: Sequence[Measurement]

@@ -79,13 +79,13 @@ def _resolved(strategy: Strategy) -> str:
 
 
 def _discovering(discovery: Discovery) -> str:
-    course = discovery.course
-    knobs = [len({name for name, _ in arm.changes}) for arm in course.arms]
-    counts = [f"{n} knobs at {len(arm.changes)} levels" for n, arm in zip(knobs, course.arms, strict=True)]
-    names = [arm.name or "default" for arm in course.arms]
+    design = discovery.design
+    knobs = [len({name for name, _ in arm.changes}) for arm in design.arms]
+    counts = [f"{n} knobs at {len(arm.changes)} levels" for n, arm in zip(knobs, design.arms, strict=True)]
+    names = [arm.name or "default" for arm in design.arms]
     arms = "; ".join(f"{name}: {count}" for name, count in zip(names, counts, strict=True))
     limit = f", at most {discovery.wanted.seconds:g} s" if discovery.wanted.seconds else ""
     return (
-        f"discovery: {course.screening} launches with few knobs changed, the rest to confirm{limit}; each "
+        f"discovery: {design.screening} launches with few knobs changed, the rest to confirm{limit}; each "
         f"measures for {discovery.wanted.probe_s:g} s\n  {arms}"
     )

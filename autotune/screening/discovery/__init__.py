@@ -1,6 +1,6 @@
 """A hundred factors of which few matter: random balance, levels that fail set aside, a sparse robust fit."""
 
-from autotune.screening.discovery.course import DiscoveryDesign, Stage, cycle
+from autotune.screening.discovery.design import DiscoveryDesign, Stage, cycle
 from autotune.screening.discovery.found import ChangeEffect, DiscoveryResult, found
 from autotune.screening.discovery.runs import RULE, Arm, Change, Run
 

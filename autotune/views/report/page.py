@@ -91,7 +91,7 @@ def _view(inputs: ReportInput) -> dict[str, Any]:
         "choice_text": choice_text,
         "settings": sections.settings(inputs, judged, known),
         "model": sections.model_section(inputs, known),
-        "progress": sections.course(inputs, made, judged),
+        "progress": sections.progress(inputs, made, judged),
         "provenance": _provenance(inputs),
     }
 

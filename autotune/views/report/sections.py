@@ -1,4 +1,4 @@
-"""Sections of the page beside the recommendation: settings, model, course (step 12 of the flow)."""
+"""Sections of the page beside the recommendation: settings, model, progress (step 12 of the flow)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,14 +7,14 @@ from typing import Any
 
 from autotune.history.objectives import Objective, job_setting
 from autotune.history.trial import Subject
-from autotune.recommend.course import leads, moments, random_best
 from autotune.recommend.front import Candidate
 from autotune.recommend.importance import Learnt, learnt
+from autotune.recommend.leads import leads, moments, random_best
 from autotune.recommend.summary import Step, ratio_to
 from autotune.recommend.winners import winners
 from autotune.space import Point, Space
 from autotune.views.launch_line import changes_of
-from autotune.views.report import axes, course_plots, model_plots, setting_plots
+from autotune.views.report import axes, model_plots, progress_plots, setting_plots
 from autotune.views.report.inputs import ReportInput
 from autotune.views.report.setting_plots import Tried
 from autotune.views.text import calls_text, figure_text, interval_text, ratio_text, size_text
@@ -119,7 +119,7 @@ def model_section(inputs: ReportInput, known: Sequence[Learnt | None]) -> dict[s
     }
 
 
-def course(inputs: ReportInput, made: Sequence[Step], judged: Sequence[Candidate]) -> dict[str, Any] | None:
+def progress(inputs: ReportInput, made: Sequence[Step], judged: Sequence[Candidate]) -> dict[str, Any] | None:
     """How the campaign went: every launch, three tellings of the best so far, drift and waiting."""
     if not made:
         return None
@@ -128,15 +128,15 @@ def course(inputs: ReportInput, made: Sequence[Step], judged: Sequence[Candidate
         found = leads(inputs.objectives, i, inputs.space, made)
         drawn_at = _first_launches(inputs, judged)
         blind = random_best([c.scores[i].value for c in judged], objective.maximise)[: len(drawn_at)]
-        best.append(course_plots.Best(found, blind, drawn_at))
+        best.append(progress_plots.Best(found, blind, drawn_at))
         rows += [(objective, lead) for lead in found]
     when = moments([step.observation for step in made])
-    spread = course_plots.drift(when, made)
+    spread = progress_plots.drift(when, made)
     return {
-        "figure": course_plots.progress(inputs.objectives, made, best),
+        "figure": progress_plots.progress(inputs.objectives, made, best),
         "failed": failed_launches(made, inputs.unset),
         "leads": rows,
-        "timeline": course_plots.timeline(inputs.objectives, when, made),
+        "timeline": progress_plots.timeline(inputs.objectives, when, made),
         "drift": ", ".join(
             f"{objective.name} {ratio_text(ratio)}"
             for objective, ratio in zip(inputs.objectives, spread, strict=False)

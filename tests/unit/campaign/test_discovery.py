@@ -58,9 +58,9 @@ def discovery(seed):
 
 def test_what_experts_named_goes_first_then_what_is_strong_elsewhere():
     for seed in (2, 3, 17):
-        runs, course = [], discovery(seed).course
+        runs, design = [], discovery(seed).design
         while len(runs) < 60:
-            planned, _ = course.next_run(runs)
+            planned, _ = design.next_run(runs)
             runs.append(Run(planned.arm, planned.changes, curve=(0.0,) * 8))
         met = [{name for name, _ in run.changes} for run in runs[1:]]
         n_named = next(i for i, names in enumerate(met) if not names <= NAMED_ONES)

@@ -9,7 +9,7 @@ import pytest
 
 from autotune.history.objectives import Objective, job_setting
 from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Subject, Trial
-from autotune.recommend.course import leads, moments, random_best
+from autotune.recommend.leads import leads, moments, random_best
 from autotune.recommend.summary import steps
 from autotune.space import Parameter, Point, Space
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from autotune.history.objectives import Z95, Objective
 from autotune.history.trial import Phase, Subject
-from autotune.recommend.course import Lead, Moment
+from autotune.recommend.leads import Lead, Moment
 from autotune.recommend.summary import Step
 from autotune.views.report import axes
 from autotune.views.report.axes import AMBER, BLUE, GREY, RED, TEAL, VIOLET
