@@ -9,6 +9,7 @@ from autotune.campaign.plan import Plan
 from autotune.history.objectives import Envelope, envelope
 from autotune.history.trial import History, Phase
 from autotune.recommend.front import recommend, recommendations
+from autotune.recommend.one_core import on_one_core
 from autotune.recommend.recommendation import Checked, Provenance, Recommendation
 from autotune.recommend.summary import speedup_interval
 from autotune.screening import Effects, ScreeningResult
@@ -48,6 +49,7 @@ class Conclusion:
         return next((choice for choice in self.choices if choice.kind is kind), None)
 
 
+@on_one_core()
 def conclude(campaign: Description, history: History, date: str) -> Conclusion:
     """The findings of a campaign so far, as of the date of its last launch.
 

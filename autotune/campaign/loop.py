@@ -18,6 +18,7 @@ from autotune.campaign.time_left import TimeLeft
 from autotune.errors import CampaignError
 from autotune.history.events import observation_event, replayed, trial_event
 from autotune.history.trial import History, Observation, Phase, Status, Trial
+from autotune.recommend.one_core import on_one_core
 from autotune.recommend.summary import Tally
 
 Clock = Callable[[], float]  # Seconds since some fixed moment.
@@ -67,8 +68,9 @@ class CampaignLoop:
         while True:
             began = self.clock()
             announced = pending.pop(0) if pending else None
-            time = self._time(started, history)
-            trial = announced or self.strategy.next_trial(history, time)
+            with on_one_core():
+                time = self._time(started, history)
+                trial = announced or self.strategy.next_trial(history, time)
             left_s = self._left_s(started, history)
             self.cut = trial is not None and left_s < time.launch_s
             if trial is None or self.cut:

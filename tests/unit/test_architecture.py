@@ -62,6 +62,7 @@ OWNERS = {
     "pyDOE3": {"screening"},
     "re2": {"scenario.pattern"},
     "rich": {"views", "commands"},
+    "threadpoolctl": {"recommend"},
     "scipy": {"measure", "simulate", "screening", "site", "recommend", "verification", "proposers", "guard"},
     "smac": {"proposers"},
     "statsmodels": {"screening"},
