@@ -120,7 +120,7 @@ Alternatives = Mapping[Slot, Mapping[Point, Winner]]
 
 def job_setting(space: Space, point: Point) -> Point:
     """The part of a point that a whole job must share (without what a file can choose per size)."""
-    return point.restricted(space.job_wide)
+    return point if space.job_wide.issuperset(point) else point.restricted(space.job_wide)
 
 
 def slots(observations: Iterable[Observation]) -> tuple[Slot, ...]:

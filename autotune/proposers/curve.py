@@ -77,7 +77,8 @@ class Curve:
         for _ in range(1 + ROUNDS):
             if not points:
                 break
-            predicted, likely, chances = model.predict(points), loses_nowhere(points), works(points)
+            codes = model.codes(points)
+            predicted, likely, chances = model.predicted(codes), loses_nowhere(codes), works(codes)
             ranks, gains = believed.gains(points, predicted, self.samples, seed, likely)
             order = np.argsort(-ranks * chances, kind="stable")
             best = int(order[0])
@@ -109,10 +110,10 @@ class Curve:
 
 def _chances(
     space: Space, shown: Sequence[Point], bad: Sequence[bool]
-) -> Callable[[Sequence[Point]], NDArray[np.float64]]:
-    """From points to the chance that a launch of them is not bad: a curve of one slot, 0 or 1."""
+) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+    """From values of points to the chance that a launch of them is not bad: a curve of one slot, 0 or 1."""
     if not any(bad):
-        return lambda points: np.ones(len(points))
+        return lambda codes: np.ones(len(codes))
     rate = np.array(bad, dtype=float)[:, None]
     model = CurveModel(space, [("bad", 0, 0)], Curves(shown, rate, np.full_like(rate, 0.1)))
-    return lambda points: np.clip(1 - model.predict(points).mean[:, 0], 0.02, 1.0)
+    return lambda codes: np.clip(1 - model.predicted(codes).mean[:, 0], 0.02, 1.0)

@@ -143,9 +143,16 @@ class CurveModel:
 
     def predict(self, points: Sequence[Point]) -> Prediction:
         """Marginals of the curves of these points."""
+        return self.predicted(self.codes(points))
+
+    def codes(self, points: Sequence[Point]) -> Floats:
+        """Values of points, ``(q, V)``, the same for all models of one space."""
+        return coded(self._free, points)
+
+    def predicted(self, codes: Floats) -> Prediction:
+        """Marginals of the curves of points by their values."""
         import torch
 
-        codes = coded(self._free, points)
         excess = codes @ self._by_value
         e = torch.as_tensor((excess @ self._basis).T)
         with torch.no_grad():
@@ -214,10 +221,10 @@ class CurveModel:
         own = hyper.theta[self._owner] * self._unlike
         nowhere = torch.zeros(a.shape[1], a.shape[1], dtype=torch.float64)
         exponents = nowhere.index_put(self._at, own)  # (V, V), block by block
-        singly = a @ nowhere.index_put(self._at, torch.exp(-own) * self._single) @ b.T
+        singly = a @ (nowhere.index_put(self._at, torch.exp(-own) * self._single) @ b.T)
         for its in self._families:
-            singly = singly + torch.exp(-a[:, its] @ exponents[its][:, its] @ b[:, its].T)
-        jointly = torch.exp(-a @ exponents @ b.T)
+            singly = singly + torch.exp(-a[:, its] @ (exponents[its][:, its] @ b[:, its].T))
+        jointly = torch.exp(-a @ (exponents @ b.T))
         shape: Tensor = (1 - PRIORS.additive) * jointly + PRIORS.additive * singly / len(self._free)
         return shape
 

@@ -88,11 +88,11 @@ _FAMILIES: dict[str, tuple[_Family, ...]] = {
 def coded(parameters: Sequence[Parameter], points: Sequence[Point]) -> Floats:
     """Which value each parameter has, the last one "not active", one-hot, shape ``(n_points, V)``."""
     codes = np.zeros((len(points), sum(len(p.values) + 1 for p in parameters)))
-    rows, values, start = np.arange(len(points)), [dict(point.items_) for point in points], 0
+    rows, values, start = np.arange(len(points)), [dict(point.items_).get for point in points], 0
     for p in parameters:
         at: dict[Value | None, int] = {v: i for i, v in enumerate(p.values, start)}
         start += len(at) + 1
-        codes[rows, [at.get(mine.get(p.name), start - 1) for mine in values]] = 1.0
+        codes[rows, [at.get(own(p.name), start - 1) for own in values]] = 1.0
     return codes
 
 

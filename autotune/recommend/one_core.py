@@ -6,15 +6,25 @@ launches took 0.5 s alone and 0.9 to 1.2 s beside a busy process, on one core 0.
 results depend on the number of cores then. The environment, which launches inherit, is left as it is.
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
 
 
 @contextmanager
 def on_one_core() -> Iterator[None]:
     """All libraries that are loaded by then have one thread inside; afterwards as many as before."""
     import scipy.linalg  # noqa: F401  # whose BLAS is to be loaded by then
-    from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(1):
+    with _loaded(len(sys.modules)).limit(limits=1):
         yield
+
+
+@lru_cache(maxsize=1)
+def _loaded(modules: int) -> Any:
+    """The libraries that have threads, once so many modules are loaded: looking for them takes 2 ms."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

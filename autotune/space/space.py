@@ -149,7 +149,7 @@ class Space:
                 )
         chosen: dict[str, Value] = {}
         for parameter in self.job:
-            if _active(parameter, chosen):
+            if not parameter.when or _active(parameter, chosen):
                 value = values.get(parameter.name, parameter.default)
                 parameter.check(value)
                 chosen[parameter.name] = value
@@ -182,11 +182,13 @@ class Space:
             order = rng.permutation(len(everything))
             return [everything[i] for i in order[:n]]
         drawn: dict[Point, None] = {}
+        levels = [len(p.values) for p in self.job]
         for _ in range(20 * n):
             if self.listed is not None:
                 point = self.listed[int(rng.integers(len(self.listed)))]
             else:
-                point = self.complete({p.name: p.values[int(rng.integers(len(p.values)))] for p in self.job})
+                at = zip(self.job, rng.integers(levels).tolist(), strict=True)
+                point = self.complete({p.name: p.values[i] for p, i in at})
             drawn[point] = None
             if len(drawn) == n:
                 break

@@ -11,6 +11,7 @@ from autotune.history.objectives import Objective
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
 from autotune.proposers.acquisition import SearchState, expected_improvement
 from autotune.proposers.curve import Curve, _chances
+from autotune.proposers.priors import coded
 from autotune.space import Level, Parameter, Point, Space
 
 LATENCY = Objective("latency")
@@ -241,7 +242,7 @@ def test_a_family_that_lost_in_each_launch_is_not_hoped_for_anew_with_each_setti
     assert state.lost.tolist() == [True] * 4 + [False]
     loses_nowhere = _chances(SWEPT, state.curves.points, state.lost.tolist())
     new = [SWEPT.complete({"pml": "ucx", "rndv": "256k"}), SWEPT.complete({"eager": 16384})]
-    ucx, ob1 = loses_nowhere(new)
+    ucx, ob1 = loses_nowhere(coded(SWEPT.job, new))
     assert ucx < 0.15 < 0.3 < ob1
 
 
