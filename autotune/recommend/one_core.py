@@ -1,4 +1,4 @@
-"""What the tuner itself computes, on one core (beside steps 9 and 10 of the flow).
+"""The computing of the tuner itself, on one core (beside steps 9 and 10 of the flow).
 
 Its matrices are small. A second thread of BLAS and OpenMP makes them no faster and takes twice the processor
 time, and where another process has that core both wait for it: the next setting of a campaign with 50

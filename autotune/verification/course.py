@@ -3,7 +3,8 @@
 A setting goes on until its launches show that it gains, somewhere and on the whole, and exclude at every size
 a loss of more than ``margin``; then it holds, if it had the launches without which nothing is known of rare
 failures, and nothing is doubtful. It is refused where it surely loses, fails more often, or where a gain is
-out of reach; and where three times the launches that are wanted were inconclusive.
+out of reach; where twice the launches that are wanted were inconclusive and half as many again would be; and
+where those were.
 
 Rules by message size under which it is not better are dropped. Where that leaves the stack's own calls,
 nothing is launched again; under a job-wide change it leaves calls that nobody launched, so what is left of
@@ -15,6 +16,7 @@ rules looks them up at each call.
 import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from statistics import NormalDist
 
 from autotune.history.lookup import choice_at
 from autotune.history.objectives import Z95, Slot, ratio_of
@@ -194,6 +196,8 @@ class Course:
         n_own = done.failures.n_deployed
         if done.lost or n_own >= self.design.longest:
             return True
+        if n_own >= 2 * self.design.own and not self._may_still_hold(done, n_own):
+            return True
         if n_own < self.design.own and not done.gains:
             return False
         judged = self._judged(done).judged
@@ -216,6 +220,19 @@ class Course:
         return (whole is not None and launches_for(whole, 0.0, alpha) <= most) or any(
             launches_for(c, 0.0, alpha / len(each)) <= most for c in each
         )
+
+    def _may_still_hold(self, done: VerificationRound, n_own: int) -> bool:
+        """Whether all launches there may be could leave a setting without doubt.
+
+        They would exclude a loss where one is open now, were its mean a standard error better than seen; a
+        failure of its own without one beside it remains more than the untouched stack has.
+        """
+        if done.failures.more:
+            return False
+        shorter = math.sqrt(n_own / self.design.longest)
+        reach = NormalDist().inv_cdf(1 - self.design.bound_alpha) * shorter - 1
+        still = (c for c in self._judged(done).counting if c.slot in done.open)
+        return all(c.mean_gain - reach * c.mean_sem > self.design.hidden for c in still)
 
     def _compared(self, launches: Iterable[Observation], other_loop: bool) -> tuple[Block, ...]:
         made = [o for o in launches if o.trial.block != self._begun]

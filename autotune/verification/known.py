@@ -142,7 +142,7 @@ class Known:
         differing = {slot: ratio for slot, ratio in mean.items() if ratio}
         if not differing:
             return 1.0
-        n = self.design.own * (1 if made < self.design.own else 2)
+        n = min(self.design.own * (made // self.design.own + 1), self.design.longest)
         share = max(n - made, 0) / n
         if not share:
             return 1.0

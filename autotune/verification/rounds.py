@@ -122,7 +122,7 @@ class Verifier:
         return Verdict(fresh, rounds, True, -math.expm1(-hidden), self.design, self.other_loop, also)
 
     def searched(self, history: History) -> Searched:
-        """What the launches before the verification say."""
+        """Findings of the launches before the verification."""
         before = history.of(*(phase for phase in Phase if phase is not Phase.VERIFY))
         return _searched(self, before)
 

@@ -26,7 +26,7 @@ from autotune.verification.sequential import SequentialDesign
 
 @dataclass(frozen=True)
 class Searched:
-    """What is known before the first launch of the verification."""
+    """All that is known before the first launch of the verification."""
 
     space: Space  # The space of parameters.
     objectives: tuple[Objective, ...]  # The objectives.

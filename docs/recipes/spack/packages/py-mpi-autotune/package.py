@@ -28,6 +28,7 @@ class PyMpiAutotune(PythonPackage):
         depends_on("py-pandas@2.2:")
         depends_on("py-pydoe3@1.6:")
         depends_on("py-scipy@1.15:")
+        depends_on("py-threadpoolctl@3.5:")
         depends_on("py-plotly@6:")
         depends_on("py-jinja2@3.1:")
         depends_on("py-rich@13:")
