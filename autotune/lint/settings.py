@@ -123,7 +123,24 @@ def together(reach: Reach, version: tuple[int, int], one_node: bool = False) -> 
         if _algorithm_name(one) == coll_tuned.PAIRS_ONLY:
             effect = f"{one.name}: {coll_tuned.PAIRS_ONLY} fails on any other number of ranks than two"
             findings.append(one.finding(effect, "put it into a rules file, under communicator size 2"))
+    findings += _alone(last.get("btl"), last.get("pml"), reach)
     return findings + list(_unused(reach, last.get("pml")))
+
+
+def _alone(btl: Assignment | None, pml: Assignment | None, reach: Reach) -> Iterator[Finding]:
+    """A list of BTLs by which a rank cannot send to itself, where ``ob1`` uses them.
+
+    Tried on 5.0.11: with ``sm``, ``tcp`` or both ``MPI_Init`` aborts, with ``pml = ob1`` and without it.
+    """
+    if btl is None or not btl.literal or (pml and (not pml.literal or "ob1" not in pml.value.split(","))):
+        return
+    without, names = btl.value[:1] == "^", btl.value.removeprefix("^").split(",")
+    if names != [""] and ("self" in names) == without:
+        effect = f"btl = {btl.value}: without self no rank reaches itself, and MPI_Init aborts under pml ob1"
+        remedy = "name self, too" if not without else "do not name self after ^"
+        yield btl.finding(
+            effect, remedy, sure=pml is not None and pml.value == "ob1" and not reach.perhaps & {"pml", "btl"}
+        )
 
 
 def _unused(reach: Reach, pml: Assignment | None) -> Iterator[Finding]:

@@ -240,6 +240,24 @@ def test_what_is_included_and_excluded_at_once_is_refused():
     assert any("exclude each other" in e for e in effects("btl_tcp_if_include = a\nbtl_tcp_if_exclude = b\n"))
 
 
+@pytest.mark.parametrize(
+    ("pml", "btl", "sure"),
+    [
+        ("ob1", "tcp,sm", {True}),
+        ("ob1", "^self,tcp", {True}),
+        ("ob1", "self,tcp", set()),
+        ("ob1", "^tcp", set()),
+        ("ucx,ob1", "tcp", {False}),
+        ("", "tcp,sm", {False}),
+        ("ucx", "sm", set()),
+    ],
+)
+def test_a_list_without_self_keeps_each_rank_from_itself(pml, btl, sure):
+    text = (f"pml = {pml}\n" if pml else "") + f"btl = {btl}\n"
+    made = lint({PurePath("mca-params.conf"): text})
+    assert {f.sure for f in made if "without self" in f.effect} == sure
+
+
 def test_a_switch_in_capitals_is_off():
     text = "coll_tuned_use_dynamic_rules = TRUE\ncoll_tuned_bcast_algorithm = 6\ncoll_han_priority = 0\n"
     assert any("silently ignored" in e for e in effects(text))
