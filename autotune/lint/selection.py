@@ -41,6 +41,11 @@ _EVERY_CALL = ("basic", "libnbc")
 """Components of ``coll`` without which some collective has nobody: alone or left out, each aborts."""
 
 
+def listed(value: str) -> tuple[bool, list[str]]:
+    """Whether a list leaves its names out, in place of naming what may be used, and its names."""
+    return value.startswith("^"), [name for name in value.removeprefix("^").split(",") if name]
+
+
 def is_list(name: str) -> bool:
     """Whether a parameter chooses components."""
     return name in FRAMEWORKS
@@ -74,8 +79,7 @@ def selection(
         remedy = "one ^ before the whole list leaves all of its names out; names to use stand without any"
         yield a.finding(f"{a.name} = {a.value}: ^ stands within the list: {effect}", remedy)
         return
-    without = a.value.startswith("^")
-    names = [name for name in a.value.removeprefix("^").split(",") if name]
+    without, names = listed(a.value)
     if not without:
         for name in names:
             yield from _component(a, name, version, here)

@@ -8,7 +8,7 @@ from autotune.errors import UserError
 from autotune.lint.assignment import ENV_LIST, USES_UCX, Assignment, Reach, Source
 from autotune.lint.finding import Finding, meant
 from autotune.lint.runtime import PRTE_MCA, launcher, runtime
-from autotune.lint.selection import FRAMEWORKS, component_of, is_list, lacks, selection
+from autotune.lint.selection import FRAMEWORKS, component_of, is_list, lacks, listed, selection
 from autotune.lint.values import values
 from autotune.stacks import coll_tuned
 from autotune.stacks.knobs import Knob
@@ -134,8 +134,8 @@ def _alone(btl: Assignment | None, pml: Assignment | None, reach: Reach) -> Iter
     """
     if btl is None or not btl.literal or (pml and (not pml.literal or "ob1" not in pml.value.split(","))):
         return
-    without, names = btl.value[:1] == "^", btl.value.removeprefix("^").split(",")
-    if names != [""] and ("self" in names) == without:
+    without, names = listed(btl.value)
+    if names and ("self" in names) == without:
         effect = f"btl = {btl.value}: without self no rank reaches itself, and MPI_Init aborts under pml ob1"
         remedy = "name self, too" if not without else "do not name self after ^"
         yield btl.finding(

@@ -180,7 +180,7 @@ class CurveModel:
 
         n = len(seen.points)
         self._rough, self._precision = torch.zeros(n, len(self._slots)).double(), torch.zeros(n, n).double()
-        left = np.nan_to_num(seen.logs - self.predict(seen.points).mean)
+        left = np.nan_to_num(seen.logs - self.predicted(self._codes.numpy()).mean)
         shape = self._shape(self._codes, self._codes, self._hyper)
         sems = np.nan_to_num(seen.sems)
         doubt = torch.as_tensor(

@@ -149,7 +149,7 @@ class Space:
                 )
         chosen: dict[str, Value] = {}
         for parameter in self.job:
-            if not parameter.when or _active(parameter, chosen):
+            if _active(parameter, chosen):
                 value = values.get(parameter.name, parameter.default)
                 parameter.check(value)
                 chosen[parameter.name] = value
@@ -303,8 +303,8 @@ def _of(parameter: Parameter, collective: str) -> Parameter:
 
 
 def _active(parameter: Parameter, chosen: Mapping[str, Value]) -> bool:
-    conditions = parameter.when.items()
-    return all(chosen.get(parent) in wanted for parent, wanted in conditions)
+    conditions = parameter.when
+    return not conditions or all(chosen.get(parent) in wanted for parent, wanted in conditions.items())
 
 
 def _still(parameter: Parameter, known: Mapping[str, Parameter]) -> dict[str, tuple[Value | None, ...]]:

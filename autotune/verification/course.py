@@ -16,7 +16,6 @@ rules looks them up at each call.
 import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
-from statistics import NormalDist
 
 from autotune.history.lookup import choice_at
 from autotune.history.objectives import Z95, Slot, ratio_of
@@ -229,10 +228,14 @@ class Course:
         """
         if done.failures.more:
             return False
-        shorter = math.sqrt(n_own / self.design.longest)
-        reach = NormalDist().inv_cdf(1 - self.design.bound_alpha) * shorter - 1
-        still = (c for c in self._judged(done).counting if c.slot in done.open)
-        return all(c.mean_gain - reach * c.mean_sem > self.design.hidden for c in still)
+        wanted = (
+            self.design.launches_to_exclude(
+                c.mean_gain + c.mean_sem - self.design.hidden, c.mean_sem * math.sqrt(n_own)
+            )
+            for c in self._judged(done).counting
+            if c.slot in done.open
+        )
+        return all(n < self.design.longest for n in wanted)
 
     def _compared(self, launches: Iterable[Observation], other_loop: bool) -> tuple[Block, ...]:
         made = [o for o in launches if o.trial.block != self._begun]

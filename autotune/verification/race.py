@@ -22,7 +22,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain, groupby
-from statistics import NormalDist, median, median_low
+from statistics import median, median_low
 
 import numpy as np
 
@@ -107,9 +107,8 @@ class Race:
     def _wanted(self, setting: Recommendation) -> float:
         """Launches of its own that are left before a setting may be exported, if all is as believed.
 
-        Infinite where it is believed to lose more than may stay hidden. The bound that has to exclude such a
-        loss comes nearer to the gain as 1/√n; repeatability is the machine's, so that the course in the
-        middle says it of all, unless its own launches differ by more.
+        Infinite where it is believed to lose more than may stay hidden. Repeatability is the machine's, so
+        that the course in the middle says it of all, unless its own launches differ by more.
         """
         course = self.courses.get(setting.point)
         last = course.rounds[-1] if course else None
@@ -118,11 +117,10 @@ class Race:
         believed = self._known.believed.get(setting.point, ({}, 0.0))[0]
         own = _spread([last.judged] if last else ())
         above = {slot: gain - self._design.hidden for slot, gain in believed.items() if slot in self._spread}
-        if any(distance <= 0 for distance in above.values()):
-            return math.inf
-        reach = NormalDist().inv_cdf(1 - self._design.bound_alpha)
-        spread = {slot: max(self._spread[slot], own.get(slot, 0.0)) for slot in above}
-        needed = [(reach * spread[slot] / distance) ** 2 for slot, distance in above.items()]
+        needed = [
+            self._design.launches_to_exclude(distance, max(self._spread[slot], own.get(slot, 0.0)))
+            for slot, distance in above.items()
+        ]
         return max([self._design.own, *needed]) - (last.failures.n_deployed if last else 0)
 
     def _promise(self, setting: Recommendation) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 from autotune.errors import ScenarioError
 
@@ -81,6 +82,15 @@ class SequentialDesign:
     def room(self, made: int) -> float:
         """How many launches may follow so many."""
         return math.inf if self.timed else self.most - made
+
+    def launches_to_exclude(self, distance: float, sd: float) -> float:
+        """Launches of a setting by which its bound excludes a loss, if its launches lie ``sd`` apart.
+
+        The bound comes nearer to the gain as 1/√n; what is believed is ``distance`` above that loss. Infinite
+        where it is not.
+        """
+        reach = NormalDist().inv_cdf(1 - self.bound_alpha)
+        return (reach * sd / distance) ** 2 if distance > 0 else math.inf
 
     @property
     def each(self) -> int:
