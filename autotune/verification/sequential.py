@@ -84,7 +84,7 @@ class SequentialDesign:
         return math.inf if self.timed else self.most - made
 
     def launches_to_exclude(self, distance: float, sd: float) -> float:
-        """Launches of a setting by which its bound excludes a loss, if its launches lie ``sd`` apart.
+        """Launches of a setting by which its bound excludes a loss, if its launches differ by ``sd``.
 
         The bound comes nearer to the gain as 1/√n; what is believed is ``distance`` above that loss. Infinite
         where it is not.
