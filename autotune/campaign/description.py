@@ -59,6 +59,7 @@ class SiteFacts:
     """The launcher's own configuration, so that it can be found again; empty: the default one."""
     ranks: int = 0  # Of a launch; 0: not known.
     nodes: int = 1  # Over which they are spread.
+    at_once: bool = False  # Whether several launches can be alive at once, and take turns.
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ LATER = (
     ("verify", "margin"),
     ("verify", "other_loop"),
     ("verify", "also"),
+    ("verify", "heats"),
     *(("objective", key) for key in ("message_rate", "overlap")),
     ("screening", "runs"),
     ("discover", "levels"),
@@ -138,8 +140,15 @@ def campaign_event(campaign: Description) -> dict[str, Any]:
             }
             for objective in campaign.objectives
         ],
-        "site": {**plain(campaign.site), "stamp": str(campaign.site.stamp)},
+        "site": _site_document(campaign.site),
     }
+
+
+def _site_document(site: SiteFacts) -> dict[str, Any]:
+    document = {**plain(site), "stamp": str(site.stamp)}
+    if not site.at_once:
+        del document["at_once"]  # as above
+    return document
 
 
 def campaign_of(event: Mapping[str, Any]) -> Description:

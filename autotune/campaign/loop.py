@@ -35,6 +35,8 @@ class CampaignLoop:
     clock: Clock  # For the budgets of time.
     deadline: float = math.inf  # On that clock: nothing is started that could not end by then.
     noted: Callable[[History], None] = lambda history: None  # Is given the history after each launch.
+    observe_heat: Callable[[Sequence[Trial]], Sequence[Observation]] | None = None
+    """Makes trials at once, in turns; None: it cannot be, and they are made one after the other."""
     cut: bool = False  # Whether time was up before the verification was done.
     plan: Plan = field(init=False)  # What is planned by now.
     _shown: set[Phase] = field(default_factory=set)
@@ -80,27 +82,49 @@ class CampaignLoop:
                 self.plan = plan
                 self.listener.discovered(plan.campaign, history)
             self._announce(trial, history, started, time)
-            if announced is None:
-                self.store.append(trial_event(trial))
+            trials = self._made_at_once(trial, announced is not None, pending, history, time)
             most_s = left_s + (time.launch_s or math.inf)  # one that began in time may end as others did
             late = most_s < (trial.timeout_s or limit_s(self.plan.campaign.scenario))
-            observation = self.observe(replace(trial, timeout_s=most_s) if late else trial)
-            if not observation.ok:
+            observations = self._observed([replace(t, timeout_s=most_s) for t in trials] if late else trials)
+            if not all(o.ok for o in observations):
                 interruption.check()  # who ends us may have ended the launch before us: it is no fault of it
-            if late and observation.status is Status.TIMEOUT:
+            if late and any(o.status is Status.TIMEOUT for o in observations):
                 self.cut = True  # no fault of its point: where the campaign goes on it is made again
                 break
-            observation = replace(observation, trial=trial)
-            self.store.append(observation_event(observation))
-            history = history.plus([observation])
-            self._took[trial.phase].append(self.clock() - began)
-            if trial.phase is Phase.DISCOVERY:
-                self._discovery_s += self.clock() - began
-            self.listener.observed(tally.add(observation))
-            self.noted(history)
+            took_s = (self.clock() - began) / len(trials)
+            for each, observation in zip(trials, observations, strict=True):
+                observation = replace(observation, trial=each)
+                self.store.append(observation_event(observation))
+                history = history.plus([observation])
+                self._took[each.phase].append(took_s)
+                if each.phase is Phase.DISCOVERY:
+                    self._discovery_s += took_s
+                self.listener.observed(tally.add(observation))
+                self.noted(history)
             if broken(history):
                 raise _broken(history)
         return history
+
+    def _made_at_once(
+        self, trial: Trial, announced: bool, pending: list[Trial], history: History, time: TimeLeft
+    ) -> tuple[Trial, ...]:
+        """The trial, and those of its heat; all of them are in the journal now.
+
+        Those of a heat that was interrupted are there already, and are made at once again.
+        """
+        if announced:
+            rest = [t for t in pending if trial.heat and t.heat and t.block == trial.block]
+            pending[:] = [t for t in pending if t not in rest]
+            return (trial, *rest)
+        trials = self.strategy.heat(trial, history, time) if self.observe_heat else (trial,)
+        for each in trials:
+            self.store.append(trial_event(each))
+        return trials
+
+    def _observed(self, trials: Sequence[Trial]) -> Sequence[Observation]:
+        if self.observe_heat is not None and len(trials) > 1:
+            return self.observe_heat(trials)
+        return [self.observe(trial) for trial in trials]
 
     def _announce(self, trial: Trial, history: History, started: float, time: TimeLeft) -> None:
         plan, discovery = self.plan, self.strategy.discovery

@@ -5,6 +5,7 @@ difference is known to ± z σ √(2 / (n/2)) with 95 %.
 """
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,11 +13,12 @@ import numpy as np
 from autotune.campaign.description import Description, SiteKind
 from autotune.campaign.drift import corrected, drift
 from autotune.campaign.failures import never_applied
-from autotune.history.objectives import Z95
-from autotune.history.trial import History, Observation, Phase
+from autotune.history.objectives import Z95, Slot, slot_of
+from autotune.history.trial import History, Observation, Phase, Subject
 from autotune.measure.location import normal_scale
 from autotune.measure.machine import Disturbance, worst
 from autotune.recommend.repeats import repeated
+from autotune.space import Point
 from autotune.verification.known import search_noise
 from autotune.verification.sequential import EACH
 
@@ -46,21 +48,23 @@ def remarks(campaign: Description, history: History) -> tuple[Remark, ...]:
     found = [_left_out(campaign, history), _machine(history), _drift(history)]
     judged = corrected(history)
     fresh, searched = spread(judged.of(Phase.VERIFY)), search_noise(judged)
-    if fresh is not None:  # robustly, as in the verdict: one disturbed launch in five does not matter
+    if (together := spread_in_heats(history)) is not None:
+        found.append(resolution(campaign, together, "launches of one setting in one heat"))
+    elif fresh is not None:  # robustly, as in the verdict: one disturbed launch in five does not matter
         found.append(resolution(campaign, fresh))
     elif searched.repeats > 1:
         found.append(resolution(campaign, searched.sd))
     return tuple(one for one in found if one is not None)
 
 
-def resolution(campaign: Description, sigma: float) -> Remark | None:
+def resolution(campaign: Description, sigma: float, what: str = "launches of one setting") -> Remark | None:
     """The smallest difference that the verification resolves at one size; None: there is none."""
     wanted = campaign.scenario.verify
     if not wanted.enabled or not wanted.launches:
         return None
     resolved = Z95 * sigma * math.sqrt(2 / (wanted.launches / 2))
     text = (
-        f"launches of one setting differ by {_percent(sigma)}; "
+        f"{what} differ by {_percent(sigma)}; "
         f"{wanted.launches} fresh launches resolve {_percent(resolved)} at one size (95 %)"
     )
     if not 0 < wanted.max_loss < resolved:
@@ -76,6 +80,25 @@ def spread(history: History) -> float | None:
     if not away:
         return None
     return float(np.mean([np.sqrt(np.mean(normal_scale(one) ** 2)) for one in away]))
+
+
+def spread_in_heats(history: History) -> float | None:
+    """Spread of launches of one setting that were alive at once; None: too few of them.
+
+    They met the same moments: what is left is what a launch keeps for its life, and the noise within it.
+    """
+    sides: dict[tuple[int, Subject, Point], list[Observation]] = defaultdict(list)
+    for o in history.of(Phase.VERIFY):
+        if o.trial.heat and o.ok:
+            sides[o.trial.block, o.trial.subject, o.trial.point].append(o)
+    apart: dict[Slot, list[float]] = defaultdict(list)
+    for first, second, *_ in (launches for launches in sides.values() if len(launches) > 1):
+        others = {e.cell: e.median_s for e in second.usable}
+        for e in first.usable:
+            if e.cell in others:
+                apart[slot_of(e.cell)].append(abs(math.log(e.median_s / others[e.cell])) / math.sqrt(2))
+    known = [normal_scale(of) for of in apart.values() if len(of) >= _ENOUGH]
+    return float(np.sqrt(np.mean(np.square(known)))) if known else None
 
 
 def _left_out(campaign: Description, history: History) -> Remark | None:

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from autotune.campaign.failures import limit_s
-from autotune.errors import ScenarioError, allowed
+from autotune.errors import ScenarioError, StackError, allowed
 from autotune.history.folder import make_empty
 from autotune.history.objectives import Slot
 from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Subject, Trial, status_of
 from autotune.measure.location import Estimator, bounded_mean, estimate
 from autotune.measure.machine import UsualCores
-from autotune.probe.protocol import REQUEST, CellSamples, ProbeRequest, ProbeResult
+from autotune.probe.protocol import REQUEST, CellSamples, Heat, ProbeRequest, ProbeResult
 from autotune.resources import user_bytes
 from autotune.scenario import Scenario
 from autotune.space import Point, Space
@@ -38,6 +38,11 @@ There launches of one setting differed by 4 to 7 %, with half the samples by 6 t
 samples of a launch resemble each other, more and shorter launches say less in the same time."""
 
 
+_HEAT_SHARE = 1 / 3
+"""Of a launch's time, what one in a heat has: what differs there is what launches keep for their life, 2 % on
+two cores, and a third of the time leaves an error of as much within a launch."""
+
+
 @dataclass(frozen=True, slots=True)
 class Measurement:
     """The measurements of every launch, and how they are made."""
@@ -48,6 +53,7 @@ class Measurement:
     discovery_s: float = 0.3  # Of a launch of the discovery, for the timed part.
     other_loop: str = ""  # In which launches of the verification measure every cell too; empty: in none.
     beside: tuple[str, ...] = ()  # Patterns that launches of the verification measure, too.
+    heat_s: float = 0.5  # Of a heat, for the turns of each of its launches.
     patience_s: float = 0.0  # How long a launch may wait until its cores are as near to each other as usual.
     amended: Callable[[Rendering], Rendering] = lambda rendering: rendering
     """Change of each rendering, where somebody's own settings are measured; only an MPI obeys it."""
@@ -108,8 +114,19 @@ class Launches:
 
     def _launched(self, trial: Trial, rendering: Rendering, directory: Path, parts: int = 1) -> LaunchOutcome:
         """One launch in a directory; of several that share a trial's time one."""
+        request, probe, patience_s = self._asked(trial, rendering, directory, parts)
+        request = replace(request, timeout_s=request.timeout_s + patience_s)
+        outcome = self._as_asked(self.launcher.run(request), probe)
+        if outcome.result is None:
+            return outcome
+        self.usual.add((rendering.map_by, rendering.bind_to), outcome.result.machine, outcome.duration_s)
+        return _said(outcome, rendering.said, directory)
+
+    def _asked(
+        self, trial: Trial, rendering: Rendering, directory: Path, parts: int = 1
+    ) -> tuple[LaunchRequest, ProbeRequest, float]:
+        """A launch, what its probe is asked for, and how long it may wait for its cores."""
         measurement = self.measurement
-        place = {k: getattr(rendering, k) for k in ("map_by", "bind_to") if getattr(rendering, k)}
         probe = replace(
             measurement.probe, choices=rendering.choices, expect=rendering.expect, seed=trial.seed
         )
@@ -128,21 +145,48 @@ class Launches:
         if trial.phase is Phase.DISCOVERY:  # it takes out what slow cores cost; waiting doubles its time
             usual = replace(usual, moment_s=0.0)
         probe = replace(probe, usual_core=usual, patience_s=patience_s)
-        request = LaunchRequest(
+        return self._written(trial, rendering, directory, probe), probe, patience_s
+
+    def _written(
+        self, trial: Trial, rendering: Rendering, directory: Path, probe: ProbeRequest
+    ) -> LaunchRequest:
+        """A launch whose files are in its directory."""
+        place = {k: getattr(rendering, k) for k in ("map_by", "bind_to") if getattr(rendering, k)}
+        (directory / REQUEST).write_text(probe.to_json(), encoding="utf-8")
+        for name, text in rendering.files.items():
+            (directory / name).write_text(text, encoding="utf-8")
+        return LaunchRequest(
             directory=directory,
             program=(sys.executable, "-m", "autotune.probe", str(directory)),
             env={k: v.replace("{directory}", str(directory)) for k, v in rendering.env.items()},
             placement=replace(self.placement, **place),
-            timeout_s=(trial.timeout_s or measurement.timeout_s) + patience_s,
+            timeout_s=trial.timeout_s or self.measurement.timeout_s,
         )
-        (directory / REQUEST).write_text(probe.to_json(), encoding="utf-8")
-        for name, text in rendering.files.items():
-            (directory / name).write_text(text, encoding="utf-8")
-        outcome = self._as_asked(self.launcher.run(request), probe)
-        if outcome.result is None:
-            return outcome
-        self.usual.add(placed, outcome.result.machine, outcome.duration_s)
-        return _said(outcome, rendering.said, directory)
+
+    def entered(self, trial: Trial, heat: Heat) -> LaunchRequest:
+        """A launch that measures in turns with the others of a heat.
+
+        Raises:
+            SpaceError: the stack has no word for something in the space.
+            StackError: the trial needs several launches, which is no place in a heat.
+        """
+        rendering = self.measurement.amended(
+            self.stack.render(self.space, trial, self.measurement.probe.collectives)
+        )
+        if len(rendering.launches()) > 1:
+            raise StackError("a setting with choices that need launches of their own is no part of a heat")
+        directory = launch_directory(self.directory, trial).absolute()
+        probe = replace(
+            self.measurement.probe,
+            choices=rendering.choices,
+            expect=rendering.expect,
+            seed=trial.seed,
+            beside=self.measurement.beside,
+            other_loop=self.measurement.other_loop,
+            heat=heat,
+        )
+        request = self._written(trial, rendering, directory, probe)
+        return replace(request, timeout_s=request.timeout_s + heat.seconds + heat.join_s)
 
     def _together(self, parts: Sequence[Rendering], outcomes: Sequence[LaunchOutcome]) -> LaunchOutcome:
         """One outcome of the launches that swept a trial's choices; where all failed, the first one's."""
@@ -241,6 +285,7 @@ def measurement_of(scenario: Scenario, ranks: int) -> Measurement:
         limit_s(scenario),
         options.estimator,
         discovery_s=scenario.discover.probe_s,
+        heat_s=options.budget_s * _HEAT_SHARE,
         other_loop=scenario.other_loop,
         beside=tuple(name for name in scenario.verify.also if name not in scenario.collective),
         patience_s=scenario.launch.patience_s,

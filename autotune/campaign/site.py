@@ -49,6 +49,7 @@ class Site:
     sizes: tuple[int, ...] = ()  # Message sizes that can be measured here, likewise.
     has_defaults: bool = True  # Whether the stack's defaults can be launched; else nothing is compared.
     knobs: Space | None = None  # With ``space=discover``: what the stack says can be turned, beside the space
+    at_once: bool = False  # Whether several launches can be alive at once on the same cores, and take turns.
     launched_by: Mapping[str, Any] = field(default_factory=dict)
     """The launcher's own configuration, so that it can be found again; empty: the default one."""
 
@@ -62,7 +63,7 @@ class Site:
         """Facts that a campaign keeps of the place."""
         stack, place = self.stack, self.placement
         fixed, coll = (stack.fixed, stack.coll) if stack else ({}, ())
-        by = (self.launched_by, place.ranks, place.nodes)
+        by = (self.launched_by, place.ranks, place.nodes, self.at_once)
         return SiteFacts(self.description, self.findings, fixed, coll, self.stamp, *by)
 
     def asked(self, scenario: Scenario) -> Scenario:
@@ -112,14 +113,16 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
         knobs = _knobs(scenario, installation, stack, place.nodes)
     offered = stack.available(named_space(scenario))
     space = fixed(words.sums_alike(offered) if reproducible else offered, scenario.fix)
+    launcher = connect(installation)
     return Site(
-        partial(Launches, stack, connect(installation), place),
+        partial(Launches, stack, launcher, place),
         space,
         place,
         stack.description,
         stack,
         (*stack.findings(), *(machine_now() if place.nodes == 1 and not place.hosts else ())),
         knobs=knobs,
+        at_once=launcher.at_once,
     )
 
 

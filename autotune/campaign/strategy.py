@@ -155,6 +155,14 @@ class Strategy:
         trial = trial or self._planned(plan, seen, time)
         return trial and failures.with_time_limit(trial, plan.campaign.scenario, plan.space, history)
 
+    def heat(self, trial: Trial, history: History, time: TimeLeft = PLENTY) -> tuple[Trial, ...]:
+        """The trial, and those that are made at once with it."""
+        plan, seen = self.plan(history, time), corrected(history)
+        if not trial.heat or plan.verifier is None:
+            return (trial,)
+        due = plan.verifier.next_heat(seen, time.raced)
+        return tuple(failures.with_time_limit(t, plan.campaign.scenario, plan.space, history) for t in due)
+
     def _planned(self, plan: Plan, history: History, time: TimeLeft) -> Trial | None:
         """The next trial of a plan: what was begun of the verification goes on before anything else."""
         now, verifier = plan.standing(history, time), plan.verifier

@@ -61,7 +61,7 @@ def ended_event(state: State, **more: object) -> dict[str, Any]:
 def trial_event(trial: Trial) -> dict[str, Any]:
     """A trial as an event; what few trials have is written of these alone."""
     event = {"event": "trial", **plain(trial)}
-    for key in ("timeout_s", "repeats", "each"):
+    for key in ("timeout_s", "repeats", "each", "heat"):
         if not event[key]:
             del event[key]
     return event

@@ -99,6 +99,7 @@ class Trial:
     timeout_s: float = 0.0  # After which it is ended; 0: as every launch of the campaign.
     repeats: int = 0  # Number of the trial that failed and is made once more; 0: none.
     each: int = 0  # Of a verification: launches of each side in a block; 0: two, of earlier versions.
+    heat: bool = False  # Whether it is launched at once with the others of its block, in turns with them.
 
 
 @dataclass(frozen=True, slots=True)

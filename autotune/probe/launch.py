@@ -5,8 +5,7 @@ Whatever is wrong with the request ends all ranks alike, within seconds, with on
 
 import resource
 import sys
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from ctypes import CDLL
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,10 +18,11 @@ from autotune.errors import StackError, UserError
 from autotune.measure.machine import UsualCore
 from autotune.probe.cores import Cores
 from autotune.probe.exchange import Pool
-from autotune.probe.loops import Loop, PythonLoop
+from autotune.probe.heat import measure_heat, sleep_until_all_come
+from autotune.probe.loops import Loop
 from autotune.probe.machine import look, since
 from autotune.probe.mpit import ControlVariables, ToolInterface
-from autotune.probe.native import NativeLoop, load
+from autotune.probe.native import NativeLoop, load, timed_loop
 from autotune.probe.operations import OPERATIONS
 from autotune.probe.proof import missing_environment, ucx_contradiction, unset_variables, wrong_library
 from autotune.probe.protocol import (
@@ -32,6 +32,7 @@ from autotune.probe.protocol import (
     REQUEST,
     CellSamples,
     Expectation,
+    Heat,
     ProbeRequest,
     ProbeResult,
 )
@@ -150,6 +151,8 @@ def _measure(
             notes.append(f"calls are timed through mpi4py: {exc.message}")
     variables = ControlVariables(tools)
 
+    if request.heat is not None:
+        return _measure_heat(world, request, request.heat, kernel, variables, notes, tools, proof)
     patience_s = request.patience_s if kernel else 0.0  # without the kernel nobody sees the cores
     steadiness, began = Steadiness(request.usual_core, patience_s), look()
     cells, remarks = _sweeps(world, request, kernel, variables, steadiness)
@@ -158,7 +161,7 @@ def _measure(
     used, library = _memory(world, tools) if request.memory else (np.nan, {})
     if request.memory and not library:
         notes.append("this MPI library has no performance variable that counts its own bytes")
-    loop = _loop(MPI.COMM_SELF, kernel)
+    loop = timed_loop(MPI.COMM_SELF, kernel)
     return ProbeResult(
         status="ok",
         cells=tuple(cells),
@@ -172,6 +175,39 @@ def _measure(
         applied={**proof.applied, **variables.read_back},
         machine={**(seen.figures if seen else {}), **steadiness.figures},
         beside=beside,
+    )
+
+
+def _measure_heat(
+    world: MPI.Intracomm,
+    request: ProbeRequest,
+    heat: Heat,
+    kernel: CDLL | None,
+    variables: ControlVariables,
+    notes: list[str],
+    tools: ToolInterface,
+    proof: _Proof,
+) -> ProbeResult:
+    """All sweeps, in turns with other jobs."""
+    try:
+        seen = measure_heat(world, request, heat, kernel, variables)
+    except StackError as exc:
+        return ProbeResult("invalid", exc.on_one_line)
+    loop = timed_loop(MPI.COMM_SELF, kernel)
+    used, library = _memory(world, tools) if request.memory else (np.nan, {})
+    return ProbeResult(
+        status="ok",
+        cells=seen.cells,
+        hosts=tuple(world.allgather(MPI.Get_processor_name())),
+        library=MPI.Get_library_version().strip("\0").splitlines()[0],
+        timing=loop.name,
+        overhead_s=float(world.allreduce(_overhead_s(loop, request.collectives[0]), MPI.MAX)),
+        notes=tuple(notes),
+        applied={**proof.applied, **variables.read_back},
+        memory_bytes=used,
+        library_bytes=library,
+        taken_out=seen.taken_out,
+        beside=_medians(seen.beside),
     )
 
 
@@ -193,6 +229,11 @@ def _beside_s(
         other_loop="tight",
     )
     cells, _ = _sweeps(world, glance, kernel, variables, Steadiness(UsualCore(), 0.0))
+    return _medians(cells)
+
+
+def _medians(cells: Iterable[CellSamples]) -> dict[str, float]:
+    """Of patterns beside the request: name and size → median seconds, in either loop."""
     seen = {}
     for cell in cells:
         if cell.status == "ok" and len(cell.valid_s):
@@ -233,7 +274,7 @@ def _sweeps(
                 again.close()
             cells += found
             sync.Free()
-        _wait_idle(world)
+        sleep_until_all_come(world)  # memory and cores are left to those that measure
     return cells, notes
 
 
@@ -245,10 +286,6 @@ def _beside(cells: Sequence[CellSamples], others: Sequence[CellSamples]) -> tupl
         else cell
         for cell, other in zip(cells, others, strict=True)
     )
-
-
-def _loop(sync: MPI.Intracomm, kernel: CDLL | None) -> Loop:
-    return PythonLoop(sync) if kernel is None else NativeLoop(sync, kernel)
 
 
 def _overhead_s(loop: Loop, collective: str) -> float:
@@ -273,7 +310,7 @@ def _overhead_s(loop: Loop, collective: str) -> float:
 
 def _synchronisation(request: ProbeRequest, sync: MPI.Intracomm, kernel: CDLL | None) -> Synchronisation[Any]:
     way = WindowSynchronisation if request.sync == "window" else BarrierSynchronisation
-    return way(sync, _loop(sync, kernel))
+    return way(sync, timed_loop(sync, kernel))
 
 
 def _parameters(world: MPI.Intracomm, tools: ToolInterface) -> dict[str, str]:
@@ -292,13 +329,6 @@ def _memory(world: MPI.Intracomm, tools: ToolInterface) -> tuple[float, dict[str
     return max(used for used, _ in everyone), {
         name: max(counted.get(name, 0.0) for _, counted in everyone) for name in names
     }
-
-
-def _wait_idle(world: MPI.Comm) -> None:
-    """Meet all ranks; those that come early sleep, to leave memory and cores to those that measure."""
-    meeting = world.Ibarrier()
-    while not meeting.Test():
-        time.sleep(1e-3)
 
 
 def _told(world: MPI.Intracomm, words: tuple[str, str]) -> tuple[str, str]:

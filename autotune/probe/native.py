@@ -22,7 +22,7 @@ from autotune.collectives import MEASURED
 from autotune.errors import StackError
 from autotune.probe.compiling import compiled
 from autotune.probe.exchange import Exchange
-from autotune.probe.loops import Times, partners
+from autotune.probe.loops import Loop, PythonLoop, Times, partners
 from autotune.probe.messages import WINDOW
 from autotune.probe.mpit import library_of
 from autotune.probe.own_files import opened_own
@@ -133,6 +133,11 @@ class NativeLoop:
         return known[0]
 
 
+def timed_loop(sync: MPI.Intracomm, kernel: ctypes.CDLL | None) -> Loop:
+    """The loop over calls: in C, or through mpi4py where nothing could be compiled."""
+    return PythonLoop(sync) if kernel is None else NativeLoop(sync, kernel)
+
+
 def load(world: MPI.Intracomm, library: Path, fallback: Path) -> ctypes.CDLL:
     """The kernel, compiled on each node if it is not there yet; on every rank alike.
 
@@ -168,9 +173,9 @@ def load(world: MPI.Intracomm, library: Path, fallback: Path) -> ctypes.CDLL:
 def source() -> str:
     """The kernel's source with the operations numbered as in ``collectives.MEASURED``."""
     numbered = ", ".join(f"OP_{name.upper()}" for name in MEASURED)
-    return f"enum operation {{ {numbered} }};\nenum {{ WINDOW = {WINDOW} }};\n" + files(
-        "autotune.probe"
-    ).joinpath("kernel.c").read_text(encoding="utf-8")
+    parts = (files("autotune.probe").joinpath(name) for name in ("kernel.c", "turns.c"))
+    head = f"#define _GNU_SOURCE\nenum operation {{ {numbered} }};\nenum {{ WINDOW = {WINDOW} }};\n"
+    return head + "".join(part.read_text(encoding="utf-8") for part in parts)
 
 
 def _bound_to(library: Path, path: str) -> ctypes.CDLL:

@@ -67,6 +67,40 @@ class Expectation:
 
 
 @dataclass(frozen=True, slots=True)
+class Heat:
+    """The place of one job among those that are alive at once and measure in turns."""
+
+    directory: str  # Of the heat, where the driver notes which jobs have ended.
+    token: str  # Names the file in which the jobs of a node meet; nobody else knows it.
+    job: int  # This one's number, from 0.
+    jobs: int  # How many there are.
+    seconds: float  # From its first turn to its last: of all jobs together.
+    seed: int = 0  # Of the order of jobs and message sizes, the same for all of them.
+    slice_s: float = 1e-3  # Duration of one cell in a turn; at least one call is timed.
+    sizes_a_turn: int = 8  # Message sizes that a turn visits; the others wait for the job's next one.
+    join_s: float = 60.0  # How long a job waits for the others to start.
+    turn_limit_s: float = 30.0  # After which a job that does not end its turn is taken out and killed.
+
+    def __post_init__(self) -> None:
+        """Refuse what is no heat.
+
+        Raises:
+            UserError: a job that is none of the heat's, a token that is no name, or a time that is none.
+        """
+        if not 0 <= self.job < self.jobs:
+            raise UserError(f"job {self.job} of a heat of {self.jobs}", f"allowed: 0 … {self.jobs - 1}")
+        if not (self.token.isascii() and self.token.isalnum()):
+            raise UserError(f"heat with the token {self.token!r}", "expected letters and digits")
+        times = (self.seconds, self.slice_s, self.sizes_a_turn, self.join_s, self.turn_limit_s)
+        if not all(0 < seconds < math.inf for seconds in times):
+            raise UserError("a heat with times of 0 s or less", "all of its times are above 0")
+
+    def ended(self, job: int) -> Path:
+        """The file by which the driver notes that a job has ended."""
+        return Path(self.directory) / f"ended-{job}"
+
+
+@dataclass(frozen=True, slots=True)
 class ProbeRequest:
     """The measurements of one launch."""
 
@@ -99,6 +133,7 @@ class ProbeRequest:
     usual_core: UsualCore = field(default_factory=UsualCore)  # How near and how fast the cores mostly are.
     patience_s: float = 0.0  # How long to wait for it, and to measure again what lost it.
     beside: tuple[str, ...] = ()  # Patterns measured at a glance: what else do the settings change?
+    heat: Heat | None = None  # Other jobs that are alive meanwhile, in turns with this one; None: it is alone
 
     def __post_init__(self) -> None:
         """Refuse what cannot be measured.
@@ -197,6 +232,8 @@ class CellSamples:
     validity: NDArray[np.uint8] | None = None
     """Shape ``(n,)``: for each sample the sum of its ``measure.windows.Validity`` flags, 0 is valid; None:
     calls were separated by a barrier, and every sample is."""
+    rounds: NDArray[np.int32] | None = None
+    """Shape ``(n,)``: of a heat, the round of turns in which each sample was taken; None: no turns."""
     extra: Mapping[str, float] = field(default_factory=dict)
     """A tight loop's median over runs of the fastest rank's mean (``ranks_min_s``), and the average
     over ranks of theirs (``ranks_avg_s``), as OSU and IMB print them beside the maximum. Where the other loop
@@ -210,8 +247,9 @@ class CellSamples:
         """
         times = self.samples_s
         flags = np.zeros(times.shape, np.uint8) if self.validity is None else self.validity
-        one_row = times.ndim == 1 and times.dtype.kind == "f"
-        if not one_row or flags.shape != times.shape or flags.dtype != np.uint8:
+        rounds = np.zeros(times.shape, np.int32) if self.rounds is None else self.rounds
+        one_row = times.ndim == 1 and times.dtype.kind == "f" and times.shape == flags.shape == rounds.shape
+        if not one_row or flags.dtype != np.uint8 or rounds.dtype != np.int32:
             raise UserError(f"{self.collective}: {times.dtype} of shape {times.shape} are no samples")
 
     @property
@@ -243,6 +281,8 @@ class ProbeResult:
     launches that make each call once have them."""
     machine: Mapping[str, float] = field(default_factory=dict)
     """Interference with the ranks, see ``measure.machine``; empty: not known."""
+    taken_out: Mapping[str, str] = field(default_factory=dict)
+    """Jobs of the same heat that did not end all of their turns: number → what became of it, in words."""
     beside: Mapping[str, float] = field(default_factory=dict)
     """For each pattern beside the request its name and size, ``halo 8`` → median seconds; in the tight
     loop ``halo 8 tight``."""
@@ -251,6 +291,7 @@ class ProbeResult:
         """Store the result in the directory of its launch, ``result.json`` last and atomically."""
         arrays: dict[str, NDArray[Any]] = {f"c{i}": cell.samples_s for i, cell in enumerate(self.cells)}
         arrays |= {f"v{i}": cell.validity for i, cell in enumerate(self.cells) if cell.validity is not None}
+        arrays |= {f"r{i}": cell.rounds for i, cell in enumerate(self.cells) if cell.rounds is not None}
         np.savez_compressed(directory / SAMPLES, **arrays)  # type: ignore[arg-type] # numpy's stub of **kwds
         document = {"version": VERSION, **plain(self, leave_out=np.ndarray)}
         partial = directory / f"{RESULT}.part"
@@ -284,6 +325,7 @@ class ProbeResult:
                     raise ValueError(f"its samples have more than {_MOST_SAMPLES >> 20} MiB")
                 for i, cell in enumerate(document["cells"]):
                     cell |= {"samples_s": arrays[f"c{i}"], "validity": arrays.get(f"v{i}")}
+                    cell |= {"rounds": arrays.get(f"r{i}")}
             return Document("it", own=True).structured(cls, document)
         except Exception as exc:  # at damaged bytes numpy, zipfile and zlib raise whatever they like
             raise UserError(f"{path}: damaged result: {type(exc).__name__}: {exc}") from exc

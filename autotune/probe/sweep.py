@@ -52,6 +52,7 @@ class SweptCell:
     blocks: list[Timed] = field(default_factory=list)
     spent_s: float = 0.0
     spent_on: int = 0
+    latest_s: float = 0.0
     extra: dict[str, float] = field(default_factory=dict)
 
     def samples(self, collective: str, comm_size: int) -> CellSamples:
@@ -203,7 +204,9 @@ class Sweep:
             begin = time.perf_counter()
             self._variables.enforce(cell.choice.cvars)
             self._synchronisation.block(cell.exchange, count)
-            cell.spent_s += time.perf_counter() - begin
+            took = time.perf_counter() - begin
+            cell.latest_s = took / count
+            cell.spent_s += took
             cell.spent_on += count
 
     def _decide(self, rule: StoppingRule, elapsed_s: float) -> NDArray[np.int64]:
@@ -255,7 +258,9 @@ class Sweep:
                 self._variables.enforce(cell.choice.cvars)
                 begin = time.perf_counter()
                 self._synchronisation.loop.run(cell.exchange, WARM_UP)
-                cell.spent_s += time.perf_counter() - begin
+                took = time.perf_counter() - begin
+                cell.latest_s = took / WARM_UP
+                cell.spent_s += took
                 cell.spent_on += WARM_UP
 
     def _buffers(self, largest_bytes: int) -> Pool | None:

@@ -126,6 +126,7 @@ class Verify:
     max_loss: float
     margin: float
     error_rate: float
+    heats: bool
     other_loop: str
     also: tuple[str, ...]
 

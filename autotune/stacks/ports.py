@@ -96,6 +96,10 @@ class LaunchOutcome:
 class Launcher(Protocol):
     """Starts one MPI run and waits for it."""
 
+    @property
+    def at_once(self) -> bool:
+        """Whether several runs can be alive at once on the same nodes and cores, each from a thread."""
+
     def run(self, request: LaunchRequest) -> LaunchOutcome:
         """How the run ended; a run that failed is an outcome, never an exception.
 

@@ -10,7 +10,7 @@ passes ``benchmarks/error_rates.py`` measures.
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -51,6 +51,15 @@ class Verifier:
 
         ``in_time``: launches that could end before time is up.
         """
+        return next(self._due(history, in_time), None)
+
+    def next_heat(self, history: History, in_time: float = math.inf) -> tuple[Trial, ...]:
+        """The next launch, and those of its block that are made at once with it."""
+        due = tuple(self._due(history, in_time))
+        return due if self.design.heats else due[:1]
+
+    def _due(self, history: History, in_time: float) -> Iterator[Trial]:
+        """The launches that are left of the block under way, or of the next one."""
         race, number = _race(self, history), history.next_number
         begun = race.blocks[-1] if race.blocks and not closed(race.blocks[-1]) else ()
         # A block that was begun goes on as it was, with as many settings as there was time for by then.
@@ -63,22 +72,26 @@ class Verifier:
             made = [side_of(o.trial) for o in block]
             if not settings or made != [s and s.point for s in order[: len(made)]]:
                 continue  # it was begun by an earlier version
+            due = 0
             for position, setting in enumerate(order[len(made) :], start=len(made) + 1):
                 course = race.courses.get(setting.point) if setting else None
                 if course is not None and block and not course.under_way:
                     continue  # refused within the block
-                return Trial(
-                    number,
+                yield Trial(
+                    number + due,
                     Phase.VERIFY,
                     setting.point if setting else self.space.default,
                     Subject.DEPLOYED if setting else Subject.UNTOUCHED,
                     block=first,
-                    seed=int(np.random.default_rng([self.seed, 4, number]).integers(2**31)),
+                    seed=int(np.random.default_rng([self.seed, 4, number + due]).integers(2**31)),
                     note=f"launch {position} of {len(order)} in its block of {len(settings) + 1} sides",
                     rules=setting.rules if setting else (),
                     each=self.design.each,
+                    heat=self.design.heats,
                 )
-        return None
+                due += 1
+            if due:
+                return
 
     def wants(self, history: History) -> bool:
         """Whether there is something that may be verified, or verified further."""

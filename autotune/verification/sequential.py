@@ -23,6 +23,9 @@ With 2, 3 and 4, settings that gain 5 % are exported in 75, 86 and 90 % of campa
 and of those that lose 5 % at one size 12, 15 and 14; the median of launches stays
 (``benchmarks/error_rates.py``).
 """
+EACH_IN_A_HEAT = 2
+"""Launches of each side in a heat: 6 orders, and the untouched stack beside itself, which shows how well two
+launches of one setting agree when they meet the same moments."""
 EACH = 4
 """Launches of each side in a block: 70 orders, so that two blocks are conclusive on clear differences."""
 
@@ -44,6 +47,7 @@ class SequentialDesign:
     """Error rate of the bound on what a campaign may lose at any size, which is said at 95 %."""
     max_loss: float = 0.01  # Differences below this share do not matter.
     margin: float = 0.1  # The largest loss that the launches may leave possible for an exported setting.
+    heats: bool = False  # Whether the launches of a block are alive at once and take turns.
     timed: bool = False  # Whether time limits the launches of all settings together, in place of their number
 
     def __post_init__(self) -> None:
@@ -95,7 +99,7 @@ class SequentialDesign:
     @property
     def each(self) -> int:
         """Launches of each side in a block."""
-        return min(EACH, self.own)
+        return min(EACH_IN_A_HEAT if self.heats else EACH, self.own)
 
     @property
     def least(self) -> float:

@@ -89,6 +89,7 @@ OUTSIDE = {"resources", "probe", "launchers", "commands", "cli", "__main__"}
 
 TOUCHING = {
     "campaign.directory": "the time of the journal's last event",
+    "campaign.heats": "notes which launches of a heat have ended",
     "campaign.interruption": "the signals that end the work",
     "campaign.observing": "the directory of each launch",
     "campaign.sealing": "keeps the user's key",

@@ -1,6 +1,6 @@
 """Ends what a launch or a driver that was killed has left running; a program of its own, beside and between.
 
-Beside a driver it reads the start and the process group of each launch from its standard input, and sleeps
+Beside a driver it reads the start and the process groups of its launches from its standard input, and sleeps
 in between: a measurement pays nothing for it. The end of the input is the end of the driver, whatever ended
 that; then the last launch is ended, if it still runs. Between a driver and its launch it is the parent of all
 whose own one has ended (``PR_SET_CHILD_SUBREAPER``, prctl(2)): so it finds daemons that left group, session
@@ -37,8 +37,9 @@ SEGMENTS = (
         "ib_pool-",
     ),  # MVAPICH's last
     *("psm2_shm.", "psm3_shm."),
+    "autotune-heat-",  # the jobs of a heat, until all have come
 )
-"""How the names begin that MPI libraries give it."""
+"""How the names begin that MPI libraries, and our own ranks, give it."""
 SESSION = "ompi."
 """How the name begins, before its pid, of the directory that ``mpirun`` of Open MPI 5 has while it runs."""
 SWEEP, LAUNCH = "sweep", "launch"
@@ -307,15 +308,17 @@ def _runs(pid: int, unknown: bool = False) -> bool:
 
 
 def main(driver: str, grace_s: float) -> None:
-    """Wait for the end of the driver, then of its last launch."""
-    since_s, group = 0.0, 0
+    """Wait for the end of the driver, then of the launches that were under way."""
+    since_s, groups = 0.0, list[int]()
     for line in sys.stdin:
-        start, number = line.split()
-        since_s, group = float(start), int(number)
+        start, *numbers = line.split()
+        since_s, groups = float(start), list(map(int, numbers))
     deadline = time.monotonic() + grace_s + _FORCED_S
-    while time.monotonic() < deadline and _lives(group):  # it ends its launch itself
+    while time.monotonic() < deadline and any(map(_lives, groups)):  # they end themselves
         time.sleep(_ROUND_S)
-    killed = end(group, lambda mark: mark.startswith(driver), grace_s if _lives(group) else 0.0)
+    killed = set[int]()
+    for group in groups or [0]:
+        killed |= end(group, lambda mark: mark.startswith(driver), grace_s if _lives(group) else 0.0)
     if since_s:
         sweep(since_s, killed)
 

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 from autotune.errors import ScenarioError, StackError, UserError
 from autotune.history.journal import not_stored
@@ -42,6 +43,7 @@ class Mpirun:
     installation: Installation  # Whose ``mpirun``.
     extra: Sequence[str] = ()  # Further words for its command line.
     agent: Sequence[str] = ()  # What starts a command on another host, in place of ``ssh``.
+    at_once: ClassVar[bool] = True
 
     def run(self, request: LaunchRequest) -> LaunchOutcome:
         """How the run ended; see the port.

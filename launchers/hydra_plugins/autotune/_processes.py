@@ -9,12 +9,14 @@ is ended before the next launch, so that two never run at once.
 
 import atexit
 import contextlib
+import math
 import os
 import resource
 import selectors
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections import deque
@@ -35,6 +37,9 @@ KEPT_BYTES = 4 << 20  # So much of a launch's output is kept from its beginning,
 _GRACE_S = 3.0
 _CHUNK, _LAST_CHUNKS = 1 << 16, 1 << 6
 _TURN_S = 0.05  # How often to look whether a command has ended, where the kernel does not report it.
+_HEED_S = 0.5  # How often a thread beside the main one looks whether the work is to end: signals wake that.
+_STARTING = threading.Lock()  # Held while a limit of this whole process is another one for what is started.
+_TELLING = threading.Lock()  # Held while the guard is told what is running.
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +87,15 @@ def run(argv: Sequence[str], env: Mapping[str, str], stdout: Path, stderr: Path,
     outputs = _Output(stdout), _Output(stderr)
     started, since_s = time.monotonic(), time.time()
     try:
-        _tell(guard, since_s)
-        with _without_core_dumps():
+        _tell(guard, mark, since_s)
+        with _STARTING, _without_core_dumps():
             process, failure = _started(argv, {**os.environ, **env}, mark)
-        _tell(guard, since_s, process.pid)
+        _tell(guard, mark, since_s, process.pid)
         _check_started(failure, argv[0])
         exit_code = _followed(process, outputs, started + timeout_s)
     finally:
         _guard.sweep(since_s, _end(process, mark))
-        _tell(guard, 0.0)
+        _tell(guard, mark, 0.0)
         _finish(process, outputs)
     return Ended(exit_code, time.monotonic() - started)
 
@@ -193,8 +198,11 @@ def _followed(process: subprocess.Popen[bytes], outputs: Sequence[_Output], dead
         for descriptor in (exited, interruption.alarm()):
             if descriptor is not None:
                 selector.register(descriptor, selectors.EVENT_READ)
+        often_s = _TURN_S if exited is None else math.inf
+        if threading.current_thread() is not threading.main_thread():
+            often_s = min(often_s, _HEED_S)
         while process.poll() is None and (left_s := deadline - time.monotonic()) > 0:
-            for key, _ in selector.select(left_s if exited is not None else min(left_s, _TURN_S)):
+            for key, _ in selector.select(min(left_s, often_s)):
                 if key.data is not None and not _taken(key.fd, key.data):
                     selector.unregister(key.fileobj)
             interruption.check()
@@ -300,11 +308,22 @@ def _guard_of(driver: str) -> subprocess.Popen[bytes]:
     return guard
 
 
-def _tell(guard: subprocess.Popen[bytes], since_s: float, group: int = 0) -> None:
-    """Since when a launch is under way, 0: there is none; and its process group, 0: it is not known yet."""
-    if guard.stdin is not None:
-        with contextlib.suppress(BrokenPipeError):
-            guard.stdin.write(f"{since_s!r} {group}\n".encode())
+_running: dict[str, tuple[float, int]] = {}
+"""By mark the launches that are under way: since when, and their process group; 0: it is not known yet."""
+
+
+def _tell(guard: subprocess.Popen[bytes], mark: str, since_s: float, group: int = 0) -> None:
+    """Tell the guard that a launch is under way since then, 0: no longer; jobs of a heat run at once."""
+    with _TELLING:
+        if since_s:
+            _running[mark] = (since_s, group)
+        else:
+            _running.pop(mark, None)
+        begun = min((since for since, _ in _running.values()), default=0.0)
+        groups = " ".join(str(group) for _, group in _running.values() if group)
+        if guard.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                guard.stdin.write(f"{begun!r} {groups}\n".encode())
 
 
 def _dismiss(guard: subprocess.Popen[bytes]) -> None:

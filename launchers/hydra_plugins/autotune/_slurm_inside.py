@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import FrameType
+from typing import ClassVar
 
 from autotune.errors import HandedOver, Interrupted, StackError
 from autotune.history.trial import Status
@@ -47,6 +48,8 @@ class InAllocation:
     _warned: bool = False
     _suspect: bool = False
     _looked: bool = False
+
+    at_once: ClassVar[bool] = False
 
     def heed_signal(self) -> None:
         """Pass on when Slurm announces the end of the job."""

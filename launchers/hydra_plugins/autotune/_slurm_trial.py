@@ -13,6 +13,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import ClassVar
 
 from autotune.errors import StackError
 from autotune.history.trial import Status
@@ -39,6 +40,8 @@ class TrialJobs:
     command: CommandLine  # Builds ``mpirun`` or ``srun``.
     slurm: Slurm  # Takes the jobs.
     queue_timeout_s: float = 3600.0  # How long a job may wait for its start.
+
+    at_once: ClassVar[bool] = False
 
     def run(self, request: LaunchRequest) -> LaunchOutcome:
         """How the run ended; see the port.
