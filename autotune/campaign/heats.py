@@ -10,43 +10,54 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from autotune.campaign.observing import Launches, observation
+from autotune.campaign.observing import Launches, Observer, observation
+from autotune.errors import StackError
 from autotune.history.folder import make_empty
 from autotune.history.trial import Observation, Status, Trial
 from autotune.probe.protocol import Heat
 from autotune.stacks.ports import LaunchOutcome
 
 
-def observe_heat(launches: Launches, trials: Sequence[Trial]) -> tuple[Observation, ...]:
-    """Launch some trials at once, and let them measure in turns; one observation for each of them.
+def at_once(*sides: Observer) -> bool:
+    """Whether launches of these can be alive at once, and take turns."""
+    return all(
+        isinstance(side, Launches) and side.launcher.at_once and side.measurement.probe.sync == "barrier"
+        for side in sides
+    )
+
+
+def observe_heat(entrants: Sequence[tuple[Observer, Trial]]) -> tuple[Observation, ...]:
+    """Launch some trials at once, each by its observer, and let them measure in turns.
+
+    There is one observation for each of them. They may be of different MPIs.
 
     A launch that fails does not end the others. The duration of each is its share of the heat's.
 
     Raises:
-        StackError: nothing can be launched at all.
+        StackError: nothing can be launched at all, or some of these cannot be launched at once.
         SpaceError: the stack has no word for something in the space.
         Interrupted: the user ended it; nothing of the heat is left running.
     """
-    folder = make_empty(launches.directory / "heats" / f"{trials[0].number:04d}").absolute()
-    seconds = launches.measurement.heat_s * len(trials)
-    heat = Heat(str(folder), secrets.token_hex(16), 0, len(trials), seconds, trials[0].seed)
-    heats = [replace(heat, job=job) for job in range(len(trials))]
-    requests = [launches.entered(trial, its) for trial, its in zip(trials, heats, strict=True)]
+    makers = [maker for maker, _ in entrants if isinstance(maker, Launches)]
+    if not at_once(*(maker for maker, _ in entrants)):
+        raise StackError("these launches cannot be alive at once")
+    trials, jobs = [trial for _, trial in entrants], range(len(entrants))
+    folder = make_empty(makers[0].directory / "heats" / f"{trials[0].number:04d}").absolute()
+    seconds = sum(maker.measurement.heat_s for maker in makers)
+    heat = Heat(str(folder), secrets.token_hex(16), 0, len(entrants), seconds, trials[0].seed)
+    requests = [makers[job].entered(trials[job], replace(heat, job=job)) for job in jobs]
 
     def run(job: int) -> LaunchOutcome:
         try:
-            return launches.launcher.run(requests[job])
+            return makers[job].launcher.run(requests[job])
         finally:
             heat.ended(job).touch()
 
-    with ThreadPoolExecutor(len(trials)) as pool:
-        outcomes = _explained(list(pool.map(run, range(len(trials)))))
-    share = 1 / len(trials)
-    shared = (replace(o, duration_s=o.duration_s * share, queue_s=o.queue_s * share) for o in outcomes)
-    return tuple(
-        observation(trial, outcome, launches.measurement.estimator)
-        for trial, outcome in zip(trials, shared, strict=True)
-    )
+    with ThreadPoolExecutor(len(entrants)) as pool:
+        outcomes = _explained(list(pool.map(run, jobs)))
+    share = 1 / len(entrants)
+    shared = [replace(o, duration_s=o.duration_s * share, queue_s=o.queue_s * share) for o in outcomes]
+    return tuple(observation(trials[job], shared[job], makers[job].measurement.estimator) for job in jobs)
 
 
 def _explained(outcomes: Sequence[LaunchOutcome]) -> list[LaunchOutcome]:

@@ -5,13 +5,14 @@ fails more often, the library decides.
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from autotune.campaign.heats import at_once
 from autotune.campaign.observing import measurement_of
 from autotune.campaign.site import Site
-from autotune.commands.verify import both_sides
+from autotune.commands.verify import Place, both_sides, made
 from autotune.errors import CampaignError
 from autotune.history.objectives import Slot
 from autotune.history.trial import Observation, Phase, Subject, Trial
@@ -79,15 +80,19 @@ def observed(
     # Other patterns, which decide nothing here, would load the network themselves, with 256 KiB.
     measurement = replace(measurement_of(scenario, place.placement.ranks), beside=())
     observer = place.observer(measurement, place.space, folder)
+    design = replace(design, heats=asked.heats and at_once(observer))
     with Background(command, folder / "load.out") as load:
 
-        def launched(number: int, block: int, tuned: bool, seed: int) -> Observation:
-            subject, rules = (Subject.DEPLOYED, one.rules) if tuned else (Subject.UNTOUCHED, ())
-            point = one.point if tuned else place.space.untouched
-            made = observer.observe(Trial(number, Phase.VERIFY, point, subject, block, seed, rules=rules))
+        def trial(at: Place) -> Trial:
+            subject, rules = (Subject.DEPLOYED, one.rules) if at.tuned else (Subject.UNTOUCHED, ())
+            point = one.point if at.tuned else place.space.untouched
+            return Trial(at.number, Phase.VERIFY, point, subject, at.block, at.seed, rules=rules)
+
+        def launched(places: Sequence[Place]) -> Sequence[Observation]:
+            observations = made(design, [(observer, trial(at)) for at in places])
             if load.ended:
                 raise CampaignError(f"site.under_load={command!r} ended by itself: {load.ended}")
-            return made
+            return observations
 
         sides, failures, judged = both_sides(design, launched)
     both = [o for side in sides for o in side]

@@ -17,11 +17,11 @@ from autotune.campaign.costs import shares
 from autotune.campaign.description import Description, campaign_event, campaign_in, scenario_document
 from autotune.campaign.directory import last_written, read_campaign, start_over
 from autotune.campaign.drift import corrected
-from autotune.campaign.heats import observe_heat
+from autotune.campaign.heats import at_once, observe_heat
 from autotune.campaign.interruption import check
 from autotune.campaign.loop import CampaignLoop
 from autotune.campaign.noise import remarks
-from autotune.campaign.observing import Launches, Observer, measurement_of
+from autotune.campaign.observing import Observer, measurement_of
 from autotune.campaign.sealing import is_sealed, seal
 from autotune.campaign.site import Site
 from autotune.campaign.strategy import Strategy
@@ -107,8 +107,8 @@ def tune(
             deadline = clock() + seconds_until(scenario.budget.until, datetime.now())
             keeper = Keeper(directory, journal)
             campaign = CampaignLoop(strategy, observe, journal, screen, clock, deadline)
-            if site.at_once and isinstance(observer, Launches):
-                campaign.observe_heat = partial(observe_heat, observer)
+            if at_once(observer):
+                campaign.observe_heat = lambda trials: observe_heat([(observer, t) for t in trials])
             campaign.noted = lambda history: keeper.keep(campaign.plan.campaign, history)
             history = campaign.run(before, announced)
             formats, folder = scenario.export or dialect(site.space.stack).formats, directory / "export"

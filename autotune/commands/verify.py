@@ -1,9 +1,11 @@
 """``verify``: a recommendation against the defaults, or against another tuning, on fresh launches."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,7 @@ import numpy as np
 
 from autotune.campaign.description import Description, SiteKind
 from autotune.campaign.directory import CampaignDirectory, read_campaign
+from autotune.campaign.heats import at_once, observe_heat
 from autotune.campaign.interruption import check, heeded
 from autotune.campaign.observing import Measurement, Observer, measurement_of
 from autotune.commands.trust import check_trusted
@@ -69,12 +72,15 @@ def verify(
     tuned_side = _Side(str(directory), ours, Subject.DEPLOYED, recommendation, here)
     reference = _reference(against, site, measurement, about, target, unasked)
 
-    def launched(number: int, block: int, tuned: bool, seed: int) -> Observation:
-        side = tuned_side if tuned else reference
-        observation = side.observe(number, block, seed)
-        how = "ok" if observation.ok else f"{observation.status}: {observation.reason}"
-        sys.stderr.write(f"launch {number} of at most {design.launches}  {side.name}  {how}\n")
-        return observation
+    design = replace(design, heats=asked.heats and at_once(ours, reference.observer))
+
+    def launched(places: Sequence[Place]) -> Sequence[Observation]:
+        entrants = [(tuned_side if place.tuned else reference, place) for place in places]
+        observations = made(design, [(side.observer, side.trial(place)) for side, place in entrants])
+        for (side, place), observation in zip(entrants, observations, strict=True):
+            how = "ok" if observation.ok else f"{observation.status}: {observation.reason}"
+            sys.stderr.write(f"launch {place.number} of at most {design.launches}  {side.name}  {how}\n")
+        return observations
 
     sides, failures, judged = both_sides(design, launched)
     if not (judged or failures.more):
@@ -102,22 +108,48 @@ def verify(
     return ExitCode.FINDING if worse else ExitCode.WELL
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The place of a launch in a comparison of two sides."""
+
+    number: int  # From 1.
+    block: int  # Its block's number.
+    tuned: bool  # Whether it is the setting's, or the reference's.
+    seed: int  # Of everything random in it.
+
+
+def made(design: SequentialDesign, entrants: Sequence[tuple[Observer, Trial]]) -> tuple[Observation, ...]:
+    """Launch the trials of a block, all at once where the design has heats.
+
+    Raises:
+        Interrupted: the user ended it.
+    """
+    if design.heats:
+        check()
+        return observe_heat(entrants)
+    observations = []
+    for observer, trial in entrants:
+        check()
+        observations.append(observer.observe(trial))
+    return tuple(observations)
+
+
 def both_sides(
-    design: SequentialDesign, launched: Callable[[int, int, bool, int], Observation]
+    design: SequentialDesign, launched: Callable[[Sequence[Place]], Sequence[Observation]]
 ) -> tuple[tuple[list[Observation], list[Observation]], Failures, tuple[Comparison, ...]]:
     """Launches of reference and setting in turn until every slot is decided, their failures, and the slots.
 
-    ``launched``: the launch with a number, a block, whether it is the setting's, and a seed.
+    ``launched``: makes the launches of a block, in this order.
     """
     sides: tuple[list[Observation], list[Observation]] = ([], [])
     failures = NO_FAILURES
     judged: tuple[Comparison, ...] = ()
-    for number, block, tuned, seed, complete in in_turn(design):
-        sides[tuned].append(launched(number, block, tuned, seed))
-        if complete:
-            failures, judged = Failures.between(*reversed(sides)), compare(blocks_of(*sides), design)
-            if judged and decided(judged) and not failures.more:
-                break
+    for places in in_turn(design):
+        for place, observation in zip(places, launched(places), strict=True):
+            sides[place.tuned].append(observation)
+        failures, judged = Failures.between(*reversed(sides)), compare(blocks_of(*sides), design)
+        if judged and decided(judged) and not failures.more:
+            break
     return sides, failures, judged
 
 
@@ -132,20 +164,16 @@ def folder_now(directory: Path, kind: str = "") -> Path:
     return directory / "verifications" / datetime.now(UTC).strftime(f"{kind}%Y-%m-%dT%H-%M-%SZ")
 
 
-def in_turn(design: SequentialDesign) -> Iterator[tuple[int, int, bool, int, bool]]:
-    """For each launch: number, block, whether it is the tuned side's, seed, whether it completes its block.
-
-    The order is drawn; whoever knows enough after a complete block takes no more.
-
-    Raises:
-        Interrupted: the user ended it.
-    """
+def in_turn(design: SequentialDesign) -> Iterator[tuple[Place, ...]]:
+    """The launches of each block in the order that is drawn; whoever knows enough takes no more of them."""
     rng = np.random.default_rng()
-    wanted = order(design.own, rng)
-    for number, (block, tuned) in enumerate(wanted, start=1):
-        check()
-        complete = number == len(wanted) or wanted[number][0] != block
-        yield number, block, tuned, int(rng.integers(2**31)), complete
+    drawn = order(design.own, rng, design.each if design.heats else None)
+    places = [
+        Place(number, block, tuned, int(rng.integers(2**31)))
+        for number, (block, tuned) in enumerate(drawn, start=1)
+    ]
+    for _, block_places in groupby(places, key=attrgetter("block")):
+        yield tuple(block_places)
 
 
 def keep(document: Mapping[str, Any], path: Path, text: str, as_json: bool) -> None:
@@ -164,12 +192,11 @@ class _Side:
     setting: Recommendation
     notes: tuple[str, ...] = ()  # Differences from the time when it was measured.
 
-    def observe(self, number: int, block: int, seed: int) -> Observation:
-        """One launch."""
-        deployed = self.subject is Subject.DEPLOYED
-        rules = self.setting.rules if deployed else ()
-        trial = Trial(number, Phase.VERIFY, self.setting.point, self.subject, block, seed, rules=rules)
-        return self.observer.observe(trial)
+    def trial(self, place: Place) -> Trial:
+        """Its launch at a place."""
+        rules = self.setting.rules if self.subject is Subject.DEPLOYED else ()
+        about = (Phase.VERIFY, self.setting.point, self.subject, place.block, place.seed)
+        return Trial(place.number, *about, rules=rules)
 
 
 def _reference(

@@ -85,25 +85,34 @@ def compared_on(
     runs: list[tuple[int, bool, float]] = []
     faults: tuple[list[int], list[int]] = ([], [])
     verdict: ApplicationVerdict | None = None
-    for number, block, tuned, _, complete in in_turn(design):
-        out = target / f"{number:04d}.{_SIDES[tuned]}.out"
-        with out.open("xb") as file:
-            ran = run(words if tuned else command, installation, env if tuned else {}, check, alarm(), file)
-        if ran.exit_code:
-            side = "with the files" if tuned else "without them"
-            raise CampaignError(
-                f"{command[0]} ended with exit code {ran.exit_code} {side}",
-                f"see {out}; is it right by itself?",
-            )
-        value = max(ran.seconds, _LEAST_S) if figure is None else _figure(figure, out)
-        runs.append((block, tuned, value))
-        faults[tuned].append(ran.page_faults)
-        unit = " s" if figure is None else ""
-        sys.stderr.write(f"run {number} of at most {design.launches}  {_SIDES[tuned]:8}{value:.6g}{unit}\n")
-        if complete:
-            verdict = judged(runs, more_is_better, design)
-            if verdict.said is not ApplicationDecision.INCONCLUSIVE:
-                break
+    for places in in_turn(design):
+        for place in places:
+            check()
+            side = _SIDES[place.tuned]
+            out = target / f"{place.number:04d}.{side}.out"
+            with out.open("xb") as file:
+                ran = run(
+                    words if place.tuned else command,
+                    installation,
+                    env if place.tuned else {},
+                    check,
+                    alarm(),
+                    file,
+                )
+            if ran.exit_code:
+                which = "with the files" if place.tuned else "without them"
+                raise CampaignError(
+                    f"{command[0]} ended with exit code {ran.exit_code} {which}",
+                    f"see {out}; is it right by itself?",
+                )
+            value = max(ran.seconds, _LEAST_S) if figure is None else _figure(figure, out)
+            runs.append((place.block, place.tuned, value))
+            faults[place.tuned].append(ran.page_faults)
+            unit = " s" if figure is None else ""
+            sys.stderr.write(f"run {place.number} of at most {design.launches}  {side:8}{value:.6g}{unit}\n")
+        verdict = judged(runs, more_is_better, design)
+        if verdict.said is not ApplicationDecision.INCONCLUSIVE:
+            break
     if verdict is None:
         raise CampaignError("nothing was compared")
     spent_s = sum(o.duration_s for o in campaign.history)

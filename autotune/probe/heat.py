@@ -115,7 +115,7 @@ def _calls(cell: SweptCell, slice_s: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class HeatResult:
-    """What the turns of one job gave."""
+    """The samples of one job's turns."""
 
     cells: tuple[CellSamples, ...]  # Of the request, complete on rank 0.
     beside: tuple[CellSamples, ...]  # Of the patterns beside it, likewise.
@@ -124,7 +124,7 @@ class HeatResult:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one round measures."""
+    """One round's measurements."""
 
     sweep: int
     sizes: tuple[int, ...]
@@ -204,7 +204,7 @@ def _loops(request: ProbeRequest) -> tuple[str, ...]:
 
 
 def _plan(request: ProbeRequest, n_asked: int, n_beside: int, heat: Heat) -> list[list[_Part]]:
-    """What the rounds of each visit of all cells measure, in an order that is drawn.
+    """The rounds of each visit of all cells, in an order that is drawn.
 
     Of each three visits one is in the other loop, and patterns beside the request are measured in one of six:
     they are shown, and decide nothing.

@@ -233,7 +233,7 @@ def _beside_s(
 
 
 def _medians(cells: Iterable[CellSamples]) -> dict[str, float]:
-    """Of patterns beside the request: name and size → median seconds, in either loop."""
+    """Name and size of a pattern beside the request → median seconds, in either loop."""
     seen = {}
     for cell in cells:
         if cell.status == "ok" and len(cell.valid_s):

@@ -39,7 +39,7 @@ _TAKEN_OUT, _NOBODY_PASSES = -1, -2  # As in turns.c.
 
 
 class _State(IntEnum):
-    """What became of a job on this node, as in turns.c."""
+    """State of a job on this node, as in turns.c."""
 
     ABSENT = 0
     IN = 1
@@ -49,7 +49,7 @@ class _State(IntEnum):
 
 
 class Area(Protocol):
-    """What the jobs of a heat share on one node."""
+    """The memory that the jobs of a heat share on one node."""
 
     def join(self, job: int, member: int, members: int) -> None:
         """Become a member of a job that has so many on this node.
@@ -59,7 +59,7 @@ class Area(Protocol):
         """
 
     def state(self, job: int) -> _State:
-        """What became of a job."""
+        """State of a job."""
 
     def go_without(self, job: int) -> None:
         """Go on without a job that has not come."""

@@ -67,13 +67,16 @@ class Block:
         return replace(self, logs=logs, means=means)
 
 
-def order(n_each: int, rng: np.random.Generator) -> tuple[tuple[int, bool], ...]:
-    """(block, whether the tuned setting runs) of ``n_each`` launches of each side."""
-    widths = [min(_FIRST, n_each)]
+def order(n_each: int, rng: np.random.Generator, each: int | None = None) -> tuple[tuple[int, bool], ...]:
+    """(block, whether the tuned setting runs) of ``n_each`` launches of each side.
+
+    ``each``: launches of each side in a block; None: as many as suit launches that are made in turn.
+    """
+    widths = [min(each or _FIRST, n_each)]
     while left := n_each - sum(widths):
-        widths.append(min(EACH, left))
-    each = ((block, rng.permutation([True, False] * width)) for block, width in enumerate(widths))
-    return tuple((block, bool(tuned)) for block, drawn in each for tuned in drawn)
+        widths.append(min(each or EACH, left))
+    orders = ((block, rng.permutation([True, False] * width)) for block, width in enumerate(widths))
+    return tuple((block, bool(tuned)) for block, drawn in orders for tuned in drawn)
 
 
 def blocks_of(

@@ -21,7 +21,7 @@ from autotune.space import Point
 SLOTS = (("bcast", 8, 8), ("bcast", 8, 65536))
 RULES = (Rule("bcast", 8, 4, Point.of({"algorithm": "chain"})), Rule("bcast", 8, 131073, Point()))
 CHOSEN = Recommendation(Point(), RULES)
-VERIFY = SimpleNamespace(launches=8, error_rate=0.05, max_loss=0.05, margin=0.1)
+VERIFY = SimpleNamespace(heats=True, launches=8, error_rate=0.05, max_loss=0.05, margin=0.1)
 
 PROBE = ProbeRequest(
     ("bcast",),
