@@ -39,8 +39,8 @@ samples of a launch resemble each other, more and shorter launches say less in t
 
 
 _HEAT_SHARE = 1 / 3
-"""Share of a launch's time that one in a heat has: what differs there is what launches keep for their life, 2 % on
-two cores, and a third of the time leaves an error of as much within a launch."""
+"""Share of a launch's time that one in a heat has: what differs there is what launches keep for their life,
+2 % on two cores, and a third of the time leaves an error of as much within a launch."""
 
 
 @dataclass(frozen=True, slots=True)
