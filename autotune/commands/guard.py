@@ -100,7 +100,7 @@ def keep(source: Path, words: Sequence[str], minutes: float | None, mpirun: str 
     nights = by_day(_until_now(read_nights(folder)))
     if nights:
         test = reframe_test(str(source.absolute()), judge(nights).seen, sys.executable)
-        write_files({folder / REFRAME: test}, public=True)
+        write_files({folder / REFRAME: test}, public=True, below=folder)
     state = ", ".join(f"{name} {version}" for name, version in facts.stack.items() if "built" not in name)
     sys.stdout.write(f"kept in {folder}: {state}; {len(nights)} day(s) of launches\n  {said[0]}\n")
     words = [sys.executable, "-m", "autotune", "guard", "check", str(source.absolute())]

@@ -252,7 +252,7 @@ def _drawn(inputs: "ReportInput", folder: Path) -> tuple[Path, ...]:
     with needing("figures", "--figures"):
         drawn = drawings(figures(inputs))
     files = {folder / name: image for name, image in drawn.items()}
-    write_files(files, parents=True)
+    write_files(files, parents=True, below=folder)
     return tuple(files)
 
 

@@ -234,11 +234,12 @@ def run_job(
         seen = events(_texts(Path(own)))
     seen.ended = seen.ended if isinstance(ended, Ran) and not ended.exit_code else "killed"
     document = _document(command, stack, seconds, share, dry, seen, offered, begin)
-    files = {out: json_text(document), **_rules(out, installation, seen, offered, begin)}
+    rules = _rules(out, installation, seen, offered, begin)
     kept: list[Path] = []
     try:
-        write_files(files)
-        kept += files
+        write_files(rules, links=False)  # the user has not named them
+        write_files({out: json_text(document)})
+        kept += [out, *rules]
         if learn and not dry:
             write_files({learn: json_text(_learned(learn, stack, seen, offered))})
             kept.append(learn)

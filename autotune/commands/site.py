@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, fields
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -57,7 +56,7 @@ from autotune.errors import (
 from autotune.exporters.files import export_files, how_to_use, unused
 from autotune.exporters.writing import write_files
 from autotune.history.events import State
-from autotune.history.folder import WISHES, make_empty
+from autotune.history.folder import WISHES, make_empty, remove_folder
 from autotune.history.journal import is_locked, locked
 from autotune.recommend.recommendation import Recommendation
 from autotune.scenario import Scenario
@@ -143,7 +142,7 @@ def tune_site(document: Mapping[str, Any], compose: Compose, quiet: bool = False
         )
     check_largest(document, compose, site)
     if not is_site(root):
-        write_files({root / WISHES: json.dumps(plain(wishes)) + "\n"}, parents=True)
+        write_files({root / WISHES: json.dumps(plain(wishes)) + "\n"}, parents=True, below=root)
     lock = locked(root, WISHES)
     try:
         return _tuned(root, document, compose, quiet)
@@ -219,7 +218,7 @@ def _tuned(root: Path, document: Mapping[str, Any], compose: Compose, quiet: boo
         if job in site.apart:
             write(site.apart[job], folder, [job])
         else:  # which an earlier run may have written
-            rmtree(folder, ignore_errors=True)
+            remove_folder(folder, root)
     sys.stdout.write(status_text(site) + "\n".join(used) + "\n")
     return max(codes)
 

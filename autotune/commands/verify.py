@@ -150,7 +150,7 @@ def in_turn(design: SequentialDesign) -> Iterator[tuple[int, int, bool, int, boo
 
 def keep(document: Mapping[str, Any], path: Path, text: str, as_json: bool) -> None:
     """Write what was found into a file, and print it."""
-    write_files({path: json_text(document)}, parents=True)
+    write_files({path: json_text(document)}, parents=True, below=path.parent)
     sys.stdout.write(json_text(document) if as_json else f"{text}kept in {path.parent}\n")
 
 

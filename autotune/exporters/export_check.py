@@ -134,7 +134,7 @@ def check_export(
         proof = _others(proof, look, place, untouched, recipe, recommendation.provenance)
     sound = plain.ok and not (proof.reason or proof.unseen)
     if sound and recipe.as_a_whole and (files := recipe.invalid(0)):
-        write_files({place / name: text for name, text in files.items()}, parents=True)
+        write_files({place / name: text for name, text in files.items()}, parents=True, below=place)
         seen = look(replace(untouched, number=2), recipe.under_invalid)
         if seen.ok:
             proof = replace(proof, variables_seen=False, reason="the library starts with invalid rules too")
@@ -148,7 +148,7 @@ def check_export(
         wanted = {slot for slot in called if slot[2] >= spared and recipe.covers(slot)}
         if not invalid or (spared and not wanted):
             break
-        write_files({place / name: text for name, text in invalid.items()}, parents=True)
+        write_files({place / name: text for name, text in invalid.items()}, parents=True, below=place)
         seen = look(replace(untouched, number=number), recipe.under_invalid)
         refused = _refused(seen) - _refused(plain)
         proof = replace(
@@ -162,7 +162,8 @@ def check_export(
         if seen.estimates:
             break
     document = json.dumps({**asdict(proof), "holds": proof.holds}, indent=1)
-    write_files({(into or directory) / PROOF_FILE: f"{document}\n"})
+    kept_in = into or directory
+    write_files({kept_in / PROOF_FILE: f"{document}\n"}, below=kept_in)
     return proof
 
 

@@ -236,7 +236,7 @@ def write_kept(folder: Path, kept: Kept) -> None:
         UserError: nothing can be written there.
         StorageError: the disk is full or read-only.
     """
-    write_files({folder / KEPT: json_text(kept)}, parents=True, public=True)
+    write_files({folder / KEPT: json_text(kept)}, parents=True, public=True, below=folder)
 
 
 def add_night(folder: Path, night: Night) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from autotune.errors import StackError, UserError
+from autotune.history.folder import opened_file
 from autotune.probe.compiling import FLAGS, compiled
 from autotune.stacks.installation import Installation, find
 
@@ -186,7 +187,7 @@ class Background:
     def __enter__(self) -> "Background":
         self._log.parent.mkdir(parents=True, exist_ok=True)
         words = ["sh", "-c", self._LINE, "sh", self._line]
-        with self._log.open("wb") as out:
+        with os.fdopen(opened_file(self._log), "wb") as out:
             self._process = subprocess.Popen(
                 words, stdin=subprocess.PIPE, stdout=out, stderr=out, start_new_session=True
             )
