@@ -16,23 +16,22 @@ from typing import Any
 import numpy as np
 
 from autotune.campaign.interruption import alarm, check, heeded
-from autotune.errors import ExitCode, Interrupted, TableError, UserError
+from autotune.commands.run_documents import LEARNED, RUN, learned_cells
+from autotune.errors import ExitCode, Interrupted, UserError
 from autotune.exporters import exporter
 from autotune.exporters.writing import write_files
 from autotune.history.trial import Rule
 from autotune.recommend.recommendation import Provenance, Recommendation
-from autotune.resources import user_text
 from autotune.space import Point
 from autotune.stacks.application import RUN_FOLDER, Ran, installation_of, passed_on, preload, recording, run
 from autotune.stacks.installation import Installation
 from autotune.stacks.switched import SWITCHED, Offer, offers, plan, unlocked
-from autotune.structure import document_in, finite
+from autotune.structure import finite
 from autotune.verification.evidence import Drawn, bound, estimate
 from autotune.verification.sequential import ONE_IN_TWENTY
 from autotune.views.documents import json_text
 from autotune.views.text import size_text
 
-FORMAT, LEARNED = "autotune-run-1", "autotune-learned-1"
 MODE = "AUTOTUNE_RUN_MODE"  # ``random``: another algorithm at each call, which tests want.
 _RULES = {"openmpi": "coll_tuned", "mpich": "mpich_json"}
 """The format in which what was decided is kept for jobs that do not tune themselves."""
@@ -157,27 +156,9 @@ def learned_in(path: Path | None, stack: str) -> list[tuple[str, int, int, str]]
     """
     return [
         (collective, size_bin, ranks, algorithm)
-        for (on, collective, size_bin, ranks), algorithm in _kept(path).items()
+        for (on, collective, size_bin, ranks), algorithm in learned_cells(path).items()
         if on == stack and collective in SWITCHED
     ]
-
-
-def _kept(path: Path | None) -> dict[tuple[str, str, int, int], str]:
-    """All decisions in a file of ``--learn``: stack, collective, bin, ranks → algorithm."""
-    if path is None or not path.exists():
-        return {}
-    hint = "name another file: `run --learn` writes it"
-    text = user_text(path, hint=hint)
-    document = document_in(text, str(path), (LEARNED,), "file of --learn", "run --learn FILE -- …")
-    try:
-        return {
-            (str(c["stack"]), str(c["collective"]), int(c["bin"]), int(c["ranks"])): str(c["algorithm"])
-            for c in document["cells"]
-        }
-    except (KeyError, TypeError, ValueError) as exc:
-        raise TableError(
-            f"{path}: a cell is damaged: {exc}", "remove the file; the next run writes it anew"
-        ) from exc
 
 
 @heeded(signal.SIGXCPU)
@@ -308,7 +289,7 @@ def _document(
             }
         )
     return {
-        "format": FORMAT,
+        "format": RUN,
         "command": list(command),
         "date": begin.isoformat(timespec="seconds"),
         "stack": stack,
@@ -327,7 +308,7 @@ def _document(
 def _learned(path: Path, stack: str, seen: Switching, offered: Mapping[str, Offer]) -> dict[str, Any]:
     """The file of ``--learn`` with what this run decided in the place of what stood there."""
     settled = (cell for cell in seen.cells if cell.settled_at is not None)
-    cells = _kept(path) | {(stack, c.collective, c.bin, c.ranks): _word(c, offered) for c in settled}
+    cells = learned_cells(path) | {(stack, c.collective, c.bin, c.ranks): _word(c, offered) for c in settled}
     names = ("stack", "collective", "bin", "ranks", "algorithm")
     return {"format": LEARNED, "cells": [dict(zip(names, (*k, v), strict=True)) for k, v in cells.items()]}
 

@@ -1,6 +1,5 @@
 """A directory of a site: its wishes, the campaigns of its jobs, and what they say together."""
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -40,7 +39,7 @@ from autotune.site import (
 )
 from autotune.space import Point
 from autotune.stacks import dialect
-from autotune.structure import Document
+from autotune.structure import Document, parsed
 from autotune.verification.choices import ChoiceKind
 from autotune.verification.deployed import deploys
 
@@ -377,20 +376,22 @@ def read_site(directory: Path) -> SiteDirectory:
         UserError: its wishes cannot be read.
         JournalError: a journal is damaged.
     """
-    wishes = _read(directory / WISHES, Wishes)
+    wishes = read_document(directory / WISHES, Wishes)
     found = {job: find_campaign(job_folder(directory, job)) for job in wishes.jobs}
     begun = {job: one for job, one in found.items() if one is not None}
-    sample = _read(directory / SAMPLE, Sample) if (directory / SAMPLE).exists() else None
+    sample = read_document(directory / SAMPLE, Sample) if (directory / SAMPLE).exists() else None
     paths = {job: job_folder(directory, job) / UNDER_LOAD for job in begun}
-    loads = {job: _read(path, Loads) for job, path in paths.items() if path.exists()}
+    loads = {job: read_document(path, Loads) for job, path in paths.items() if path.exists()}
     return SiteDirectory(directory, wishes, begun, sample, loads)
 
 
-def _read(path: Path, kind: type[T]) -> T:
-    try:
-        document = json.loads(user_text(path))
-    except ValueError as exc:
-        raise UserError(f"{path} cannot be read: {exc}", "the command that began the site writes it") from exc
+def read_document(path: Path, kind: type[T]) -> T:
+    """A document in a site's directory.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    document = parsed(user_text(path), str(path), UserError, "the command that began the site writes it")
     return Document(str(path), UserError, own=True).structured(kind, document)
 
 

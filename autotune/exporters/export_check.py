@@ -29,6 +29,7 @@ from autotune.resources import user_text
 from autotune.space import Space
 from autotune.stacks.knobs.openmpi import NEVER_SET
 from autotune.stacks.ports import Rendering
+from autotune.structure import parsed
 
 Amended = Callable[[Rendering], Rendering]  # What becomes of a rendering.
 _Look = Callable[[Trial, Amended], Observation]  # A launch under amended settings.
@@ -209,11 +210,13 @@ def refuted(directory: Path) -> bool:
     if not path.exists():
         return False
     text = user_text(path, raised=UserError)
+    hint = "remove it: the same campaign checks its files again as it ends"
     try:
-        found = json.loads(text)
+        found = parsed(text, str(path), UserError, hint)
         return not (found["holds"] or found.get("unseen"))
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as exc:
-        hint = "remove it: the same campaign checks its files again as it ends"
+    except UserError:
+        raise
+    except (LookupError, TypeError, AttributeError) as exc:
         raise UserError(f"{path} is no outcome of a check: {type(exc).__name__}: {exc}", hint) from exc
 
 

@@ -5,6 +5,7 @@ The folder is beside the settings, for everybody to read; whoever may write ther
 
 import fcntl
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from autotune.history.folder import refuse_links
 from autotune.history.objectives import Slot, slot_of
 from autotune.history.trial import Observation
 from autotune.resources import user_text
-from autotune.structure import Document, plain
+from autotune.structure import Document, parsed, plain
 from autotune.verification.blocks import strata
 from autotune.verification.evidence import Drawn
 from autotune.views.documents import json_text
@@ -79,6 +80,16 @@ class Launched:
     """Slot, as ``collective/ranks/bytes`` → seconds; empty: it failed."""
     reason: str = ""
     """Why it failed."""
+
+    def __post_init__(self) -> None:
+        """Check.
+
+        Raises:
+            ValueError: a time that no clock shows.
+        """
+        for slot, seconds in self.times.items():
+            if not 0 < seconds < math.inf:
+                raise ValueError(f"{slot} took {seconds} s; expected a finite number above zero")
 
     @classmethod
     def all_of(cls, night: Sequence[tuple[bool, Observation]]) -> "tuple[Launched, ...]":
@@ -225,8 +236,15 @@ def read_nights(*folders: Path) -> tuple[Night, ...]:
         for number, line in enumerate(lines, start=1):
             if line:
                 where = f"{path}, line {number}"
-                nights.append(Document(where, own=True, newer=True).structured(Night, _json(line, where)))
+                nights.append(_night(line, where))
     return tuple(sorted(nights, key=lambda night: night.date)[-MOST_NIGHTS:])
+
+
+def _night(line: str, where: str) -> Night:
+    try:
+        return Document(where, own=True, newer=True).structured(Night, _json(line, where))
+    except UserError as exc:
+        raise UserError(f"{where}: {exc.message.removeprefix(f'{where}: ')}", exc.hint) from exc
 
 
 def write_kept(folder: Path, kept: Kept) -> None:
@@ -266,7 +284,4 @@ def add_night(folder: Path, night: Night) -> None:
 
 
 def _json(text: str, where: object) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as exc:
-        raise UserError(f"{where} is damaged: {exc}", "remove it, or bring it back from a copy") from exc
+    return parsed(text, f"{where} is damaged", UserError, "remove it, or bring it back from a copy")

@@ -235,7 +235,8 @@ def test_a_module_imports_only_rooms_below_its_own(module):
 def test_rooms_and_arrows_can_be_drawn_on_one_page():
     assert len(ROOMS) <= 30
     arrows = {(module.room, used) for module in MODULES for used, _ in module.rooms_used()}
-    assert len([room for room, _ in arrows if room != "autotune_formats"]) <= 136  # a plugin may be anybody's
+    # A plugin may be anybody's; 137 since exporters check what they read by ``structure``, as all readers do.
+    assert len([room for room, _ in arrows if room != "autotune_formats"]) <= 137
 
 
 def test_modules_are_short():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import signal
 from concurrent.futures import ThreadPoolExecutor
@@ -130,3 +131,12 @@ def test_what_belongs_to_somebody_else_is_refused_and_roots_is_not(tmp_path):
     os.chown(tmp_path / KEPT, 12345, 12345)
     with pytest.raises(UserError, match="another user"):
         read_kept(tmp_path)
+
+
+@pytest.mark.parametrize("seconds", ["NaN", "-1e-6", "0", "null", "Infinity", "1e400"])
+def test_a_night_of_times_that_no_clock_shows_is_refused(tmp_path, seconds):
+    add_night(tmp_path, nights()[0])
+    text = (tmp_path / NIGHTS).read_text()
+    (tmp_path / NIGHTS).write_text(re.sub(r'(/8":)[^,}]+', rf"\g<1>{seconds}", text, count=1))
+    with pytest.raises(UserError, match=f"{NIGHTS}, line 1"):
+        read_nights(tmp_path)
