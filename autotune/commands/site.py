@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from autotune.campaign.noise import untimed
 from autotune.campaign.site import Compose, Site
 from autotune.commands.kept_status import is_site
 from autotune.commands.site_beside import made_beside
@@ -276,6 +277,8 @@ def status_text(site: SiteDirectory) -> str:
         if job in site.campaigns and job != site.sampled_job:
             campaign = site.campaigns[job]
             lines.append(f"{job_text(job)}: {campaign.state.value}, {len(campaign.history)} launches")
+            if (left := untimed(campaign.history)) is not None:
+                lines.append(f"{job_text(job)}: {left.text}")
             lines += [f"{job_text(job)}: {load_text(one)}" for one in site.loads.get(job, Loads()).found]
         else:
             mine = site.decided_for(job)
