@@ -107,7 +107,7 @@ class Launcher(Protocol):
 
 @runtime_checkable
 class Hearing(Protocol):
-    """A launcher that runs any program at once where its launches run, and tells what it printed."""
+    """A launcher that runs any program at once where its launches run, and returns what it printed."""
 
     def heard(self, program: Sequence[str], placement: Placement, env: Mapping[str, str]) -> str:
         """Both outputs of the program on the nodes of the campaign; ``env``: what each rank must see.

@@ -1,4 +1,4 @@
-"""What a discovery sees of several nodes, from inside an allocation of them."""
+"""Discovery inside an allocation of several nodes: what is kept there, and whether its levels survive."""
 
 import json
 import sys
@@ -43,7 +43,7 @@ def test_knobs_of_hierarchical_collectives_and_of_the_network_are_kept(
 
 
 def test_every_level_of_the_hierarchical_component_survives(cluster: Cluster, tmp_path: Path) -> None:
-    """Of what a library lists as values of an enumeration some end in a crash, or in wrong results."""
+    """Libraries list values of enumerations that end in a crash or in wrong results."""
     words = ("hydra/launcher=slurm", f"collective=[{','.join(SERVED)}]")
     found = discovered(cluster, tmp_path / "campaign", *words)
     levels = [(n, level) for n, values in found.items() if n.startswith("coll_han_") for level in values]

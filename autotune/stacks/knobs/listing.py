@@ -90,8 +90,8 @@ def facts_here(
 ) -> frozenset[str]:
     """The facts of a stack, with what launches select where it does not say so itself.
 
-    A launcher that tells what programs print makes them at the placement. Else they are of two ranks on this
-    machine, and for several nodes what only these can use is taken for used.
+    A launcher that returns what programs print makes them at the placement. Else they are of two ranks here,
+    and for several nodes what only these can use is taken for used.
 
     Raises:
         StackError: such a launch does not end, or does not say it.

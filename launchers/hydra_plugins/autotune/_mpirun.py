@@ -24,7 +24,7 @@ from hydra_plugins.autotune._hosts import check, read_hostfile
 CommandLine = Callable[[LaunchRequest, Placement], tuple[list[str], dict[str, str]]]
 """Words and environment that make a launch on given nodes."""
 
-_HEARD_S = 120.0  # Until a program that tells about its components is given up.
+_HEARD_S = 120.0  # Until a program that is heard is given up.
 _REASON = 400  # Characters of a launch's output in its reason.
 _ROOM_BYTES = 1 << 18  # Of a result: a launch that finds less may have failed for that alone.
 _STALE = "PMIx server's listener thread failed to start"
