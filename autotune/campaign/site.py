@@ -107,13 +107,13 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
     if reproducible := "reproducible" in scenario.require:
         env = {**words.reproducible, **env}
     stack = replace(words.detect(installation, mca, env, local), nodes=place.nodes)
-    knobs = None
+    launcher, knobs = connect(installation), None
     if scenario.space == DISCOVER:
-        knobs = _knobs(scenario, installation, stack, place.nodes)
+        knobs = _knobs(scenario, installation, stack, place, launcher)
     offered = stack.available(named_space(scenario))
     space = fixed(words.sums_alike(offered) if reproducible else offered, scenario.fix)
     return Site(
-        partial(Launches, stack, connect(installation), place),
+        partial(Launches, stack, launcher, place),
         space,
         place,
         stack.description,
@@ -156,9 +156,12 @@ def machine_now() -> tuple[Finding, ...]:
     return (("machine now", f"not quiet: {said}" if said else f"quiet, {found.cores} cores"),)
 
 
-def _knobs(scenario: Scenario, installation: Installation, stack: Stack, nodes: int) -> Space:
-    """Parameters that the installed libraries declare, as far as they are in effect."""
-    facts = facts_here(installation, stack) | asked(nodes, scenario.collective)
+def _knobs(
+    scenario: Scenario, installation: Installation, stack: Stack, place: Placement, launcher: Launcher
+) -> Space:
+    """Parameters that the installed libraries declare, as far as they are in effect in these launches."""
+    in_use = facts_here(installation, stack, place, launcher)
+    facts = in_use | asked(place.nodes, scenario.collective)
     listed = [classed for one in listings(installation) for classed in one.knobs]
     return discovered_space(listed, facts, scenario.sizes, scenario.discover.include)
 

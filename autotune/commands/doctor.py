@@ -22,6 +22,7 @@ def doctor(as_json: bool, mpirun: str | None, space: str | None, nodes: int) -> 
     from autotune.stacks import dialect
     from autotune.stacks.installation import find
     from autotune.stacks.knobs import decided
+    from autotune.stacks.ports import Placement
 
     here = find(mpirun)
     local = len(os.sched_getaffinity(0)) if nodes == 1 else 0
@@ -53,7 +54,7 @@ def doctor(as_json: bool, mpirun: str | None, space: str | None, nodes: int) -> 
             "dropped": [fields_of(one, "parameter", "value", "reason") for one in offered.dropped],
             "knobs": [
                 fields_of(one.knob.knob, "name", "layer") | fields_of(one, "value", "kept", "reason")
-                for one in decided(here, stack, nodes)
+                for one in decided(here, stack, Placement(max(2, nodes), nodes))
             ],
         }
         sys.stdout.write(json_text(document))

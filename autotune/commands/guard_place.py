@@ -179,7 +179,7 @@ def _placed(
 
     if mpirun:
         scenario = replace(scenario, mpi=replace(scenario.mpi, mpirun=mpirun, stack="any"))
-    site = connected(launcher, scenario)
+    site = connected(launcher, scenario.alone)
     flavour = site.stack.installation.flavour if site.stack else ""
     return Place(recommendation, files, site, scenario, launcher, _format(recommendation, files, flavour))
 

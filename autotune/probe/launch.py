@@ -3,23 +3,21 @@
 Whatever is wrong with the request ends all ranks alike, within seconds, with one line on rank 0.
 """
 
+import math
 import resource
 import sys
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from ctypes import CDLL
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from mpi4py import MPI
 
 from autotune.errors import StackError, UserError
 from autotune.measure.machine import UsualCore
-from autotune.probe.cores import Cores
 from autotune.probe.exchange import Pool
-from autotune.probe.loops import Loop, PythonLoop
+from autotune.probe.loops import Loop
 from autotune.probe.machine import look, since
 from autotune.probe.mpit import ControlVariables, ToolInterface
 from autotune.probe.native import NativeLoop, load
@@ -28,23 +26,18 @@ from autotune.probe.proof import missing_environment, ucx_contradiction, unset_v
 from autotune.probe.protocol import (
     BESIDE_BYTES,
     BESIDE_CALLS,
-    OTHER_SHARE,
     REQUEST,
-    CellSamples,
     Expectation,
     ProbeRequest,
     ProbeResult,
 )
 from autotune.probe.rule_check import reach
 from autotune.probe.steadiness import Steadiness
-from autotune.probe.sweep import Sweep
-from autotune.probe.synchronisation import BarrierSynchronisation, Synchronisation, WindowSynchronisation
-from autotune.probe.tight import TightSweep
+from autotune.probe.sweeps import loop_of, sweeps
 from autotune.probe.ucx import unread
 
 _BESIDE_SHARE = 0.02  # Of a launch's time, for what is measured beside: less than launches differ by.
 _OVERHEAD_CALLS = 500  # Whose median is the cost of timing; all of them take about a millisecond.
-_SWEEPS: Mapping[str, type[Sweep]] = {"interleaved": Sweep, "tight": TightSweep}
 
 
 def run(world: MPI.Intracomm, directory: Path, environment: Mapping[str, str], ucx_log: Path | None) -> int:
@@ -152,13 +145,13 @@ def _measure(
 
     patience_s = request.patience_s if kernel else 0.0  # without the kernel nobody sees the cores
     steadiness, began = Steadiness(request.usual_core, patience_s), look()
-    cells, remarks = _sweeps(world, request, kernel, variables, steadiness)
+    cells, remarks = sweeps(world, request, kernel, variables, steadiness)
     seen = since(world, began)
     beside = _beside_s(world, request, kernel, variables)
     used, library = _memory(world, tools) if request.memory else (np.nan, {})
     if request.memory and not library:
         notes.append("this MPI library has no performance variable that counts its own bytes")
-    loop = _loop(MPI.COMM_SELF, kernel)
+    loop = loop_of(MPI.COMM_SELF, kernel)
     return ProbeResult(
         status="ok",
         cells=tuple(cells),
@@ -192,7 +185,7 @@ def _beside_s(
         loop="interleaved",
         other_loop="tight",
     )
-    cells, _ = _sweeps(world, glance, kernel, variables, Steadiness(UsualCore(), 0.0))
+    cells, _ = sweeps(world, glance, kernel, variables, Steadiness(UsualCore(), 0.0), first_s=math.inf)
     seen = {}
     for cell in cells:
         if cell.status == "ok" and len(cell.valid_s):
@@ -200,55 +193,6 @@ def _beside_s(
             if "other_loop_s" in cell.extra:
                 seen[f"{cell.collective} {cell.message_bytes} tight"] = cell.extra["other_loop_s"]
     return seen
-
-
-def _sweeps(
-    world: MPI.Intracomm,
-    request: ProbeRequest,
-    kernel: CDLL | None,
-    variables: ControlVariables,
-    steadiness: Steadiness,
-) -> tuple[list[CellSamples], list[str]]:
-    """All sweeps, one after the other, sharing the time; and what there is to say of them."""
-    rng = np.random.default_rng(request.seed)
-    comm_sizes = request.comm_sizes or (world.size,)
-    tasks = [(collective, size) for collective in dict.fromkeys(request.collectives) for size in comm_sizes]
-    cells: list[CellSamples] = []
-    notes: list[str] = []
-    left_s = request.budget_s
-    for number, (collective, size) in enumerate(tasks):
-        sync = world.Split(0 if world.rank < size else MPI.UNDEFINED, world.rank)
-        if isinstance(sync, MPI.Intracomm) and sync != MPI.COMM_NULL:
-            share_s = left_s / (len(tasks) - number)
-            cores = Cores(sync, kernel, steadiness) if kernel else None
-            alike = _synchronisation(request, sync, kernel), variables, steadiness, cores
-            sweep = _SWEEPS[request.loop](request, collective, sync, *alike)
-            found = sweep.measure(share_s, rng)
-            left_s = max(0.0, left_s - sweep.timed_s)
-            sweep.close()
-            notes += filter(None, [sweep.note])
-            if request.other_loop:
-                again = _SWEEPS[request.other_loop](request, collective, sync, *alike)
-                found = _beside(found, again.measure(share_s * OTHER_SHARE, rng))
-                again.close()
-            cells += found
-            sync.Free()
-        _wait_idle(world)
-    return cells, notes
-
-
-def _beside(cells: Sequence[CellSamples], others: Sequence[CellSamples]) -> tuple[CellSamples, ...]:
-    """The cells, each with the location of the same one in the other loop, where there is any."""
-    return tuple(
-        replace(cell, extra={**cell.extra, "other_loop_s": float(np.median(other.valid_s))})
-        if other.status == "ok" and len(other.valid_s)
-        else cell
-        for cell, other in zip(cells, others, strict=True)
-    )
-
-
-def _loop(sync: MPI.Intracomm, kernel: CDLL | None) -> Loop:
-    return PythonLoop(sync) if kernel is None else NativeLoop(sync, kernel)
 
 
 def _overhead_s(loop: Loop, collective: str) -> float:
@@ -271,11 +215,6 @@ def _overhead_s(loop: Loop, collective: str) -> float:
     return float(np.median(ends - begins))
 
 
-def _synchronisation(request: ProbeRequest, sync: MPI.Intracomm, kernel: CDLL | None) -> Synchronisation[Any]:
-    way = WindowSynchronisation if request.sync == "window" else BarrierSynchronisation
-    return way(sync, _loop(sync, kernel))
-
-
 def _parameters(world: MPI.Intracomm, tools: ToolInterface) -> dict[str, str]:
     """Every control variable with its value on all ranks, on rank 0; nothing on the others."""
     everyone = world.gather(tools.values()) or []
@@ -292,13 +231,6 @@ def _memory(world: MPI.Intracomm, tools: ToolInterface) -> tuple[float, dict[str
     return max(used for used, _ in everyone), {
         name: max(counted.get(name, 0.0) for _, counted in everyone) for name in names
     }
-
-
-def _wait_idle(world: MPI.Comm) -> None:
-    """Meet all ranks; those that come early sleep, to leave memory and cores to those that measure."""
-    meeting = world.Ibarrier()
-    while not meeting.Test():
-        time.sleep(1e-3)
 
 
 def _told(world: MPI.Intracomm, words: tuple[str, str]) -> tuple[str, str]:

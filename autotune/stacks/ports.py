@@ -4,10 +4,10 @@ A ``Stack`` says a trial in the words of one MPI implementation, a ``Launcher`` 
 sees the other.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from autotune.history.trial import Status
 from autotune.probe.protocol import Expectation, ProbeResult, SweptChoice
@@ -102,4 +102,16 @@ class Launcher(Protocol):
         Raises:
             StackError: nothing can be launched here at all.
             Interrupted: the user ended the work; no process of the run is left.
+        """
+
+
+@runtime_checkable
+class Hearing(Protocol):
+    """A launcher that runs any program at once where its launches run, and returns what it printed."""
+
+    def heard(self, program: Sequence[str], placement: Placement, env: Mapping[str, str]) -> str:
+        """Both outputs of the program on the nodes of the campaign; ``env``: what each rank must see.
+
+        Raises:
+            StackError: it cannot be started, or does not end in time.
         """

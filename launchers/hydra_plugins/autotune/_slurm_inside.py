@@ -8,7 +8,7 @@ that is announced in the journal is made by whoever goes on.
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
 
@@ -16,7 +16,7 @@ from autotune.errors import HandedOver, Interrupted, StackError
 from autotune.history.trial import Status
 from autotune.stacks.ports import LaunchOutcome, LaunchRequest, Placement
 from hydra_plugins.autotune._health import Health, slow, unfit
-from hydra_plugins.autotune._mpirun import CommandLine, run_here
+from hydra_plugins.autotune._mpirun import CommandLine, heard_here, run_here
 from hydra_plugins.autotune._slurm_batch import SIGNAL, Nodes
 from hydra_plugins.autotune._slurm_jobs import SLACK_S, Slurm, pauses
 from hydra_plugins.autotune._slurm_words import RUNNING, Job
@@ -91,6 +91,11 @@ class InAllocation:
         else:
             self.nodes.write(placement.hosts)
         return replace(seen, hosts=seen.hosts or placement.hosts)
+
+    def heard(self, program: Sequence[str], placement: Placement, env: Mapping[str, str]) -> str:
+        """Outputs of a program on the nodes of the next launch; see the port ``Hearing``."""
+        there = replace(placement, hosts=self.hosts[: placement.nodes])
+        return heard_here(self.command, program, there, env)
 
     def _room_s(self) -> float:
         job = self._allocation()
