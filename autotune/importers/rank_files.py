@@ -138,7 +138,8 @@ def _sums(cells: Any, tick_s: float, clock_s: float, wtime_s: float = 0.0, wtick
     Seconds are those of the MPI's own function. A program's clock around the call reads more: the recorder's
     wrapper, which was measured from its first to its last instruction; what lies between that and the
     program's stamps, which is the like of it on the same caches and shorter, hence twice; and one reading of
-    that clock. Both clocks may be off by a reading of the counter and a tick of MPI_Wtime.
+    that clock. Both clocks may be off by a reading of the counter and a tick of MPI_Wtime. Of a completion's
+    seconds the share was for requests that it was of those that were timed.
     """
     weight = np.maximum(cells["weight"], 1e-9)
     rest = np.maximum(cells["calls"] - cells["all"], 0)
@@ -147,7 +148,15 @@ def _sums(cells: Any, tick_s: float, clock_s: float, wtime_s: float = 0.0, wtick
     )
     zeroth, first, second = cells["spread"].T
     se = np.sqrt(np.maximum(second - 2 * mean * first + mean**2 * zeroth, 0.0)) * rest / weight
-    seconds, in_waits = (cells["ticks"] + mean * rest) * tick_s, cells["wait"] * tick_s
+    seconds = (cells["ticks"] + mean * rest) * tick_s
+    timed = np.maximum(
+        cells["ticks"] + cells["weighted"], 1e-9
+    )  # as many ticks as were given to requests, or more
+    in_waits = np.where(
+        cells["family"] == _COMPLETION,
+        seconds * np.minimum(cells["wait"] / timed, 1.0),
+        cells["wait"] * tick_s,
+    )
     se_s, timing_s = se * tick_s, cells["calls"] * (clock_s + wtick_s)
     low = np.maximum(seconds - _Z95 * se_s - timing_s, 0.0)
     wrapper_s = cells["added"] / np.maximum(cells["timed"], 1) * cells["counted"] * tick_s
@@ -224,6 +233,7 @@ def _recording(
     totals: dict[Any, Any] = {}
     waits: dict[Any, list[Waited]] = defaultdict(list)
     for job in jobs:
+        _balance(job.totals)
         for key, row in job.totals.items():
             cell = cell_of(key)
             totals[cell] = totals[cell] + row if cell in totals else row
@@ -268,6 +278,17 @@ def _recording(
         threads=max(1, max(int(h["callers"]) for h in heads)),
         unseen=tuple(sorted(unseen)),
     )
+
+
+def _balance(totals: Mapping[bytes, Any]) -> None:
+    """Make the waits of requests add up to those of the calls that completed them (see ``_sums``)."""
+    waits_s = {True: 0.0, False: 0.0}
+    rows = [(cell_of(key)[4] == _COMPLETION, row) for key, row in totals.items()]
+    for ends, row in rows:
+        waits_s[ends] += row[_WAIT]
+    for ends, row in rows:
+        if not ends and row[_WAIT]:
+            row[_WAIT] *= waits_s[True] / waits_s[False]
 
 
 def _widen(totals: Mapping[Any, Any], jobs: Sequence[_RecordedJob]) -> None:
@@ -339,7 +360,14 @@ def _histogram(row: Any) -> Histogram:
 
 
 def _timeline(job: _RecordedJob) -> Timeline:
+    """The slices of a job, scaled so that those of a family add up to its seconds."""
     slice_s, sums = job.timeline
+    seconds = np.zeros(len(FAMILIES))
+    for key, row in job.totals.items():
+        family = cell_of(key)[4]
+        seconds[family] += row[_SECONDS] + (-row[_WAIT] if family == _COMPLETION else row[_WAIT])
+    drawn = sums.sum(axis=1)
+    sums = sums * (seconds / np.where(drawn > 0, drawn, 1.0))[:, None]
     used = int(np.flatnonzero(np.append(True, sums.any(axis=0)))[-1])
     return Timeline(slice_s, {name: tuple(map(float, sums[i, :used])) for i, name in enumerate(FAMILIES)})
 

@@ -124,7 +124,7 @@ class OtherCalls:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Time of a mean rank in MPI in each slice of the run, as timed."""
+    """Time of a mean rank in MPI in each slice of the run; of jobs in turn, of the largest."""
 
     slice_s: float  # Length of a slice; the first begins at the end of MPI_Init.
     seconds: Mapping[str, tuple[float, ...]]

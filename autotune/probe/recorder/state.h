@@ -27,7 +27,7 @@ struct pending {
     MPI_Request request;
     struct place *place;
     double bytes;
-    int persistent;
+    int persistent, times, taken; /* begun under this handle at this place; of these, that a wait under way is for */
 };
 
 struct call {
