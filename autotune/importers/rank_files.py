@@ -127,13 +127,13 @@ def _thinned(limit: int) -> float:
     return 2.0**64 / (limit + 1.0)
 
 
-_COUNTED = [0, 1, 6]
+_COUNTED = [0, 1, 6, 10]
 _COMPLETION = FAMILIES.index("completion")
-_CALLS, _BYTES, _PER_RANK, _SECONDS, _WAIT, _SE, _TIMED, _LOW, _HIGH, _ADDED = range(10)
+_CALLS, _BYTES, _PER_RANK, _SECONDS, _WAIT, _SE, _TIMED, _LOW, _HIGH, _ADDED, _DERIVED = range(11)
 
 
 def _sums(cells: Any, tick_s: float, clock_s: float, wtime_s: float = 0.0, wtick_s: float = 0.0) -> Any:
-    """``(n_cells, 10)``: calls, bytes, calls, seconds in them, in waits, error, timed, interval, in wrappers.
+    """``(n_cells, 11)``: see ``_CALLS`` and what follows it.
 
     Seconds are those of the MPI's own function. A program's clock around the call reads more: the recorder's
     wrapper, which was measured from its first to its last instruction; what lies between that and the
@@ -173,6 +173,7 @@ def _sums(cells: Any, tick_s: float, clock_s: float, wtime_s: float = 0.0, wtick
         low,
         high,
         wrapper_s,
+        cells["derived"],
     )
     return np.stack([np.asarray(column, float) for column in columns], axis=1)
 
@@ -329,6 +330,7 @@ def _collective(
         math.hypot(in_calls_s * share_se, se * share),
         seconds_low=max(low + in_waits_s, 0.0),
         seconds_high=high + in_waits_s,
+        derived=round(float(row[_DERIVED])),
         histogram=_histogram(row),
         lateness=late,
     )
@@ -350,11 +352,12 @@ def _other(name: str, family: str, distance: str, row: Any) -> OtherCalls:
         in_waits_s,
         round(timed),
         _histogram(row),
+        round(float(row[_DERIVED])),
     )
 
 
 def _histogram(row: Any) -> Histogram:
-    classes = row[_ADDED + 1 :]
+    classes = row[_DERIVED + 1 :]
     some = np.flatnonzero(classes)
     return Histogram(tuple(map(float, LOWER_S[some])), tuple(map(float, classes[some])))
 

@@ -73,6 +73,7 @@ class RecordedCalls:
     """Its other end: well above ``seconds`` where a long call may hide between those that were timed."""
     histogram: Histogram | None = None  # Durations of the calls themselves; None: not known.
     lateness: Lateness | None = None  # For whom they waited; None: not known.
+    derived: int = 0  # Calls, of ``calls``, whose datatype is not one of MPI's own.
 
     @property
     def tunable(self) -> bool:
@@ -331,6 +332,7 @@ def _mean_calls(alike: Sequence[RecordedCalls | None]) -> RecordedCalls:
             CallsOfRun(one.calls, one.seconds, one.waiting_s) if one else CallsOfRun(0, 0.0, 0.0)
             for one in alike
         ),
+        derived=round(sum(one.derived for one in made) / n),
         seconds_low=None if low is None else math.fsum(low) / n,
         seconds_high=None if high is None else math.fsum(high) / n,
         histogram=mean_histogram([one.histogram for one in made], n),

@@ -50,7 +50,7 @@ def ranks(draw):
         head = np.zeros(1, rank_file.HEAD)
         cells = [*begun, *ends]
         known = {
-            "magic": b"autorec4",
+            "magic": b"autorec5",
             "rank": rank,
             "size": 2,
             "ended": 1,

@@ -219,7 +219,7 @@ static void begun(void) {
     sigaction(SIGBUS, &mine, &others);
     calibrate();
     struct head *head = &mapped->head;
-    memcpy(head->magic, "autorec4", 8);
+    memcpy(head->magic, "autorec5", 8);
     head->rank = rank, head->size = size, head->threads = level, head->nodes = nodes, head->job = job;
     head->ahead_s = head->ahead_end_s = before, head->unsure_s = unsure;
     head->clock_s = clock_ticks * tick_s, head->tick_s = tick_s;

@@ -38,7 +38,7 @@ static void expect(MPI_Request request, struct place *p, double bytes, int persi
         else one = malloc(sizeof *one);
         if (one) {
             struct pending **first = &requests[BUCKET(request)];
-            *one = (struct pending){*first, request, p, bytes, persistent, 1, 0};
+            *one = (struct pending){*first, request, p, bytes, persistent, !named, 1, 0};
             *first = one;
             n_pending++;
         }
@@ -97,6 +97,7 @@ static void waited(int n, struct awaited *all, struct call *v, int64_t took) {
 static AWAY struct call begins_to_wait(enum other other, int n, const struct awaited *all) {
     struct call v;
     double bytes = 0;
+    named = 1;
     lock();
     for (int i = 0; i < n; i++) {
         struct pending *one = *at(all[i].was);
@@ -155,6 +156,7 @@ int MPI_Request_free(MPI_Request *r) {
 /* All are started at once, so the time is shared by them. */
 static void started(int n, const MPI_Request *r, int64_t entered, int64_t begin, int64_t end) {
     lock();
+    timed_ticks += end - begin;
     int alike = 0, at_ = 0;
     for (int i = 0; i < n; i++) alike += *at(r[i]) != NULL;
     for (int i = 0; i < n; i++) {
@@ -166,6 +168,7 @@ static void started(int n, const MPI_Request *r, int64_t entered, int64_t begin,
         c->calls++;
         c->bytes += one->bytes;
         c->counted++;
+        derived(c, one->derived);
         add(c, (end - begin) * at_ / alike - from, 1, 1);
         c->added += (begin - entered + ticks() - end) / alike;
         spread_out(c->family, begin, end, 1. / alike);
