@@ -240,6 +240,8 @@ int MPI_Abort(MPI_Comm c, int code) {
     return NEXT(Abort)(c, code);
 }
 
+#pragma GCC optimize("O1") /* these are most of the compiler's work, and each does little beside a call of C */
+
 /* Fortran: everything by address, the error behind. Some libraries call C's MPI_ in it, others do not. */
 #undef BY
 #undef I
