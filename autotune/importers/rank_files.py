@@ -31,7 +31,7 @@ from autotune.importers.rank_file import (
     stream_of,
 )
 from autotune.importers.recorded_time import DISTANCES, FAMILIES, Histogram, OtherCalls, Started, Timeline
-from autotune.importers.recording import ENDS, KINDS, RecordedCalls, Recording, order
+from autotune.importers.recording import ENDS, KINDS, WORST, RecordedCalls, Recording, order
 
 _OF_LAUNCHERS = ("OMPI_MCA_num_procs", "OMPI_MCA_initial_wdir", "OMPI_MCA_cpu_type", "OMPI_MCA_PREFIXES")
 _OF_DAEMONS = ("OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_shmem_RUNTIME_QUERY_hint")
@@ -260,14 +260,14 @@ def _recording(
         if row[_CALLS] and family
     ]
     drift = [abs(h["ahead_end_s"] - h["ahead_s"]) for h in heads if h["ended"] != 1]
-    ends = {int(h["ended"]) for h in heads}
+    ends = {ENDS[int(h["ended"])] for h in heads}
     return Recording(
         command=tuple(command),
         run_s=run_s,
         mpi_s=float(np.mean([h["end_s"] - h["begin_s"] if h["ended"] else run_s for h in heads])),
         ranks=max(int(h["size"]) for h in heads),
         nodes=max(1, len({h["host"] for h in largest.heads}), max(int(h["nodes"]) for h in heads)),
-        ended=ENDS[2 if 2 in ends else min(ends)],
+        ended=next(end for end in WORST if end in ends),
         library=heads[0]["library"].decode(errors="replace").splitlines()[0].strip(),
         date=date,
         clock_error_s=float(max([*(h["unsure_s"] for h in heads), *drift], default=0.0)),

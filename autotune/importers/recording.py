@@ -31,8 +31,10 @@ _BEFORE = ("autotune calls 1", "autotune calls 2", "autotune calls 3")
 _DOCUMENT = Document("the recording", TableError, own=True, newer=True)
 
 KINDS = ("blocking", "non-blocking", "persistent")  # As ``enum kind`` of the recorder numbers them.
-ENDS = ("killed", "finalized", "aborted")
-"""As ``head.ended`` of the recorder numbers them; a run has the first of these that any rank has."""
+ENDS = ("killed", "finalized", "aborted", "exited")
+"""As ``head.ended`` of the recorder numbers them; exited: without MPI_Finalize."""
+WORST = ("aborted", "exited", "killed", "finalized")
+"""A run has the first of these that any rank has: a launcher kills the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +293,7 @@ def mean_of(recordings: Sequence[Recording]) -> Recording:
         run_s=math.fsum(one.run_s for one in recordings) / n,
         mpi_s=math.fsum(one.mpi_s for one in recordings) / n,
         nodes=max(one.nodes for one in recordings),
-        ended=next(end for end in (ENDS[2], ENDS[0], ENDS[1]) if end in {one.ended for one in recordings}),
+        ended=next(end for end in WORST if end in {one.ended for one in recordings}),
         clock_error_s=max(one.clock_error_s for one in recordings),
         not_kept=max(one.not_kept for one in recordings),
         calls=tuple(sorted(calls, key=order)),

@@ -153,7 +153,7 @@ def _ended(process: "subprocess.Popen[bytes]", folder: Path) -> int | None:
 
 
 def _progress(session: int, folder: Path) -> tuple[int, ...]:
-    """What changes while a compiler goes on: its processes, their ticks on a core, and its files."""
+    """Numbers that change while a compiler goes on: its processes, their ticks on a core, its files."""
     processes, ticks = 0, 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

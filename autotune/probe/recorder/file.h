@@ -18,7 +18,7 @@ enum distance { NOWHERE, SELF, SOCKET, NODE, NETWORK, DISTANCES };
 
 struct head {
     char magic[8];
-    int32_t rank, size, ended, threads, kept_out, nodes; /* ended: 0 killed, 1 finalized, 2 aborted */
+    int32_t rank, size, ended, threads, kept_out, nodes; /* ended: 0 killed, 1 finalized, 2 aborted, 3 exited */
     int32_t callers, spawned, compact, environment; /* threads that called; bytes of the environment */
     int64_t job, cells, streams;
     double begin_s, end_s, ahead_s, ahead_end_s, unsure_s; /* ahead: of the clock of rank 0 */

@@ -153,7 +153,7 @@ static inline int far_off(MPI_Comm handle, int peer) {
     int name P {                                                                                              \
         static int(*real) P;                                                                                  \
         int64_t entered_ MAYBE = real ? 0 : ticks();                                                          \
-        if (!real) real = needed("P" TEXT(name));                                                             \
+        if (!real) real = following(TEXT(name), "P" TEXT(name));                                                             \
         __VA_ARGS__                                                                                           \
     }
 #define C_CALLS(name, Name, P, A, bytes, root, ...)                                                           \
@@ -161,7 +161,7 @@ static inline int far_off(MPI_Comm handle, int peer) {
     static AWAY int NAMED(counted_##name) P {                                                                 \
         int64_t entered_ = ticks();                                                                           \
         int(*real) P = NAMED(real_##name), code;                                                              \
-        if (!real) real = NAMED(real_##name) = needed("P" TEXT(NAMED(MPI_##Name)));                           \
+        if (!real) real = NAMED(real_##name) = following(TEXT(NAMED(MPI_##Name)), "P" TEXT(NAMED(MPI_##Name)));\
         if (!usable()) return real A;                                                                         \
         COUNTED(OP_##name, BLOCKING, bytes, root, __VA_ARGS__)                                                \
         TIMED(code, real A, v_);                                                                              \
@@ -284,7 +284,7 @@ int MPI_Abort(MPI_Comm c, int code) {
     void name P {                                                                                             \
         static void(*real) P;                                                                                 \
         int64_t entered_ MAYBE = real ? 0 : ticks();                                                          \
-        if (!real) real = needed("p" TEXT(name));                                                             \
+        if (!real) real = following(TEXT(name), "p" TEXT(name));                                                             \
         __VA_ARGS__                                                                                           \
     }
 #define F_CALLS(name, Name, P, A, bytes, root, ...)                                                           \

@@ -129,28 +129,28 @@ static AWAY struct call begins_to_wait(enum other other, int n, const struct awa
     LEFT                                                                                                      \
     return code_
 
-int MPI_Wait(MPI_Request *r, MPI_Status *s) { WAITING(wait, 1, *r, *r, REAL(Wait)(r, s)); }
-int MPI_Waitall(int n, MPI_Request r[], MPI_Status s[]) { WAITING(waitall, n, r[i], r[i], REAL(Waitall)(n, r, s)); }
+int MPI_Wait(MPI_Request *r, MPI_Status *s) { WAITING(wait, 1, *r, *r, NEXT(Wait)(r, s)); }
+int MPI_Waitall(int n, MPI_Request r[], MPI_Status s[]) { WAITING(waitall, n, r[i], r[i], NEXT(Waitall)(n, r, s)); }
 int MPI_Waitany(int n, MPI_Request r[], int *j, MPI_Status *s) {
-    WAITING(waitany, n, r[i], r[i], REAL(Waitany)(n, r, j, s));
+    WAITING(waitany, n, r[i], r[i], NEXT(Waitany)(n, r, j, s));
 }
 int MPI_Waitsome(int n, MPI_Request r[], int *m, int j[], MPI_Status s[]) {
-    WAITING(waitsome, n, r[i], r[i], REAL(Waitsome)(n, r, m, j, s));
+    WAITING(waitsome, n, r[i], r[i], NEXT(Waitsome)(n, r, m, j, s));
 }
-int MPI_Test(MPI_Request *r, int *f, MPI_Status *s) { WAITING(test, 1, *r, *r, REAL(Test)(r, f, s)); }
+int MPI_Test(MPI_Request *r, int *f, MPI_Status *s) { WAITING(test, 1, *r, *r, NEXT(Test)(r, f, s)); }
 int MPI_Testall(int n, MPI_Request r[], int *f, MPI_Status s[]) {
-    WAITING(testall, n, r[i], r[i], REAL(Testall)(n, r, f, s));
+    WAITING(testall, n, r[i], r[i], NEXT(Testall)(n, r, f, s));
 }
 int MPI_Testany(int n, MPI_Request r[], int *j, int *f, MPI_Status *s) {
-    WAITING(testany, n, r[i], r[i], REAL(Testany)(n, r, j, f, s));
+    WAITING(testany, n, r[i], r[i], NEXT(Testany)(n, r, j, f, s));
 }
 int MPI_Testsome(int n, MPI_Request r[], int *m, int j[], MPI_Status s[]) {
-    WAITING(testsome, n, r[i], r[i], REAL(Testsome)(n, r, m, j, s));
+    WAITING(testsome, n, r[i], r[i], NEXT(Testsome)(n, r, m, j, s));
 }
 
 int MPI_Request_free(MPI_Request *r) {
     if (n_pending && usable()) drop(*r);
-    return REAL(Request_free)(r);
+    return NEXT(Request_free)(r);
 }
 
 /* All are started at once, so the time is shared by them. */
@@ -186,5 +186,5 @@ static void started(int n, const MPI_Request *r, int64_t entered, int64_t begin,
     inside--;                                                                                                 \
     return code_
 
-int MPI_Start(MPI_Request *r) { STARTING(1, r, REAL(Start)(r)); }
-int MPI_Startall(int n, MPI_Request r[]) { STARTING(n, r, REAL(Startall)(n, r)); }
+int MPI_Start(MPI_Request *r) { STARTING(1, r, NEXT(Start)(r)); }
+int MPI_Startall(int n, MPI_Request r[]) { STARTING(n, r, NEXT(Startall)(n, r)); }
