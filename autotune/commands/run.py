@@ -17,10 +17,11 @@ import numpy as np
 
 from autotune.campaign.interruption import alarm, check, heeded
 from autotune.commands.run_documents import LEARNED, RUN, learned_cells
-from autotune.errors import ExitCode, Interrupted, UserError
+from autotune.errors import Interrupted, UserError
 from autotune.exporters import exporter
 from autotune.exporters.writing import write_files
 from autotune.history.trial import Rule
+from autotune.importers.recording import WORST
 from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 from autotune.stacks.application import RUN_FOLDER, Ran, installation_of, passed_on, preload, recording, run
@@ -113,24 +114,26 @@ class Switching:
 
 def events(texts: Iterable[str]) -> Switching:
     """Records in the processes' files; a last line that was cut off is left out."""
-    seen = Switching()
+    seen, ends = Switching(), set[str]()
     for text in texts:
         own: dict[str, Cell] = {}
-        spent_s = 0.0
+        spent_s, end = 0.0, "killed"
         for line in text[: text.rfind("\n") + 1].splitlines():
             kind, *words = line.split()
             with contextlib.suppress(ValueError, IndexError):  # a full disk cuts lines anywhere
                 if kind == "job":
                     seen.ranks, seen.state = seen.ranks + int(words[0]), words[2]
                 elif kind == "end":
-                    seen.ended, spent_s = words[0], float(words[2])
+                    end, spent_s = words[0], float(words[2])
                 elif kind == "cell":
                     own[words[0]] = Cell(words[1], int(words[2]), int(words[3]), words[4] == "1")
                 elif words[0] in own:
                     own[words[0]].obey(kind, words[1:])
                     spent_s = float(words[4]) if kind == "calls" else spent_s
+        ends |= {end} if text.startswith("job ") else set()
         seen.cells += own.values()
         seen.spent_s += spent_s if text.startswith("job ") else 0.0
+    seen.ended = next((end for end in WORST if end in ends), seen.ended)
     seen.cells.sort(key=lambda c: -c.calls * (c.default_s + c.wait_s))
     return seen
 
@@ -213,7 +216,7 @@ def run_job(
             ended = Interrupted("interrupted")
         seconds = (datetime.now(UTC) - begin).total_seconds()
         seen = events(_texts(Path(own)))
-    seen.ended = seen.ended if isinstance(ended, Ran) and not ended.exit_code else "killed"
+    seen.ended = seen.ended if isinstance(ended, Ran) else "killed"
     document = _document(command, stack, seconds, share, dry, seen, offered, begin)
     rules = _rules(out, installation, seen, offered, begin)
     kept: list[Path] = []
@@ -230,7 +233,7 @@ def run_job(
         raise ended
     if ended.exit_code:
         sys.stderr.write(f"{command[0]} ended with exit code {ended.exit_code}\n")
-    return ExitCode.FINDING if ended.exit_code else ExitCode.WELL
+    return ended.exit_code
 
 
 def _beginning(

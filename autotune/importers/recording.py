@@ -33,8 +33,10 @@ _DOCUMENT = Document("the recording", TableError, own=True, newer=True)
 _MOST = 1e100
 """Beyond any number of a recording, so that sums and ratios of such are numbers."""
 KINDS = ("blocking", "non-blocking", "persistent")  # As ``enum kind`` of the recorder numbers them.
-ENDS = ("killed", "finalized", "aborted")
-"""As ``head.ended`` of the recorder numbers them; a run has the first of these that any rank has."""
+ENDS = ("killed", "finalized", "aborted", "exited")
+"""As ``head.ended`` of the recorder numbers them; exited: without MPI_Finalize."""
+WORST = ("aborted", "exited", "killed", "finalized")
+"""A run has the first of these that any rank has: a launcher kills the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ class RecordedCalls:
     """Its other end: well above ``seconds`` where a long call may hide between those that were timed."""
     histogram: Histogram | None = None  # Durations of the calls themselves; None: not known.
     lateness: Lateness | None = None  # For whom they waited; None: not known.
+    derived: int = 0  # Calls, of ``calls``, whose datatype is not one of MPI's own.
 
     @property
     def tunable(self) -> bool:
@@ -269,7 +272,7 @@ def mean_of(recordings: Sequence[Recording]) -> Recording:
         run_s=math.fsum(one.run_s for one in recordings) / n,
         mpi_s=math.fsum(one.mpi_s for one in recordings) / n,
         nodes=max(one.nodes for one in recordings),
-        ended=next(end for end in (ENDS[2], ENDS[0], ENDS[1]) if end in {one.ended for one in recordings}),
+        ended=next(end for end in WORST if end in {one.ended for one in recordings}),
         clock_error_s=max(one.clock_error_s for one in recordings),
         not_kept=max(one.not_kept for one in recordings),
         calls=tuple(sorted(calls, key=order)),
@@ -310,6 +313,7 @@ def _mean_calls(alike: Sequence[RecordedCalls | None]) -> RecordedCalls:
             CallsOfRun(one.calls, one.seconds, one.waiting_s) if one else CallsOfRun(0, 0.0, 0.0)
             for one in alike
         ),
+        derived=round(sum(one.derived for one in made) / n),
         seconds_low=None if low is None else math.fsum(low) / n,
         seconds_high=None if high is None else math.fsum(high) / n,
         histogram=mean_histogram([one.histogram for one in made], n),

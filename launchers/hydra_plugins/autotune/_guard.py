@@ -59,7 +59,7 @@ def end(group: int, ours: Callable[[str], bool], grace_s: float) -> set[int]:
     """End a launch politely, then all that is left of it, or carries a mark, by force.
 
     Args:
-        group: That of its ``supervise``; 0: it is not known.
+        group: That of its ``supervise``; below 0: a process alone, by its pid; 0: it is not known.
         ours: Whether a mark, a value of ``MARKER``, is of what is to be ended.
         grace_s: Between both. A second Ctrl-C or SIGTERM of a caller that blocks them ends the wait.
 
@@ -283,7 +283,7 @@ def _prctl(option: int, value: int) -> None:
 def _signal(group: int, number: int) -> None:
     if group:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, number)
+            os.kill(-group, number)
 
 
 def _lives(group: int) -> bool:
@@ -291,12 +291,12 @@ def _lives(group: int) -> bool:
     if not group:
         return False
     try:
-        os.killpg(group, 0)
+        os.kill(-group, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    return _runs(group, unknown=True)
+    return _runs(abs(group), unknown=True)
 
 
 def _runs(pid: int, unknown: bool = False) -> bool:
@@ -313,7 +313,7 @@ def main(driver: str, grace_s: float) -> None:
         start, number = line.split()
         since_s, group = float(start), int(number)
     deadline = time.monotonic() + grace_s + _FORCED_S
-    while time.monotonic() < deadline and _lives(group):  # it ends its launch itself
+    while group > 0 and time.monotonic() < deadline and _lives(group):  # it ends its launch itself
         time.sleep(_ROUND_S)
     killed = end(group, lambda mark: mark.startswith(driver), grace_s if _lives(group) else 0.0)
     if since_s:
