@@ -40,37 +40,38 @@ FORMATS = {
 """Name of a format → its module, which has `announces(log)` and `read(log)`."""
 
 
-def read(text: str, name: str) -> list[BenchmarkRow]:
+def read(text: str, name: str, collective: str = "") -> list[BenchmarkRow]:
     """All measurements in a text, in the order of its lines.
 
     A log may hold several runs of several benchmarks, with anything printed between and inside of them.
+    ``collective`` is the operation of rows that do not say theirs.
 
     Raises:
         TableError: No table of a known format, a failed or truncated run, or a value that is none.
     """
-    return read_noted(text, name)[0]
+    return read_noted(text, name, collective)[0]
 
 
-def read_noted(text: str, name: str) -> tuple[list[BenchmarkRow], list[str]]:
+def read_noted(text: str, name: str, collective: str = "") -> tuple[list[BenchmarkRow], list[str]]:
     """As `read`, and what was left out because it says itself that it failed: rows of a campaign's history.
 
     Raises:
         TableError: As `read` says.
     """
-    log, failed = delimited.without_failed_launches(Log.of(text, name))
+    log, failed = delimited.without_failed_launches(Log.of(text, name, collective))
     formats = _formats(log)
     if not {json_reports, reframe} & {*formats}:  # a report of tests may quote what a failed one printed
         log.refuse_failed_run()
     return _some(log, [measurement for form in formats for measurement in form.read(log)]), failed
 
 
-def read_complete(text: str, name: str) -> tuple[list[BenchmarkRow], list[str]]:
+def read_complete(text: str, name: str, collective: str = "") -> tuple[list[BenchmarkRow], list[str]]:
     """The measurements of all whole tables in a text, and why each of the others was left out.
 
     Raises:
         TableError: No table of a known format, or none that is whole.
     """
-    log, failed = delimited.without_failed_launches(Log.of(text, name))
+    log, failed = delimited.without_failed_launches(Log.of(text, name, collective))
     formats = _formats(log)
     report = next((form for form in (json_reports, reframe) if form in formats), None)
     found, left_out = report.salvage(log) if report else salvage(log, formats)
@@ -89,6 +90,7 @@ def _some(log: Log, measurements: list[BenchmarkRow]) -> list[BenchmarkRow]:
     if not measurements:
         raise TableError(
             f"{log.name}: no table of measurements in {len(log.lines)} lines",
-            f"known: {', '.join(FORMATS)}; a delimited table names a size and a latency in its first line",
+            f"known: {', '.join(FORMATS)}; a delimited table names a size and a latency in its first line, "
+            "that of a barrier (--collective barrier) ranks and a latency",
         )
     return sorted(measurements, key=lambda its: its.line if its.source == log.name else 0)

@@ -38,8 +38,8 @@ _USED = {"Size", "Iterations", "Validation", "Messages/s", *_LATENCY, *_MIN, *_M
 
 # Words of titles that say how a call was made, not which.
 _NOISE = re.compile(
-    r"\b(?:osu|omb[- ]py(?:thon)?|mpi(?:-\w+)?(?: managed)?|latency|test|one sided|personalized|exchange"
-    r"|persistent|non-blocking)(?![\w-])",
+    r"\b(?:osu|omb[- ]py(?:thon)?|(?:mpi|\w*ccl)(?:-\w+)?(?: managed)?|latency|test|one sided|personalized"
+    r"|exchange|persistent|non-blocking)(?![\w-])",
     re.IGNORECASE,
 )
 
@@ -83,8 +83,9 @@ def read(log: Log) -> list[BenchmarkRow]:
             section.pairs = int(pairs[1])
             section.labels |= {} if pairs[2] == _WINDOW else {"window": pairs[2]}
         elif setting := _SETTING.match(line):
-            measurements += _rows(section, table)
-            table, section.announced = None, True
+            if table is None or table.rows:  # 7.2 has them between the header and the first row as well
+                measurements += _rows(section, table)
+                table, section.announced = None, True
             section.labels[setting[1].lower().replace(" ", "_")] = setting[2]
         elif line.startswith("# Benchmarking"):  # another benchmark's output begins
             measurements += _rows(section, table)
@@ -156,7 +157,8 @@ def _variant(title: str) -> dict[str, str]:
     said = {
         "variant": re.search(r"\b(persistent|non-blocking)\b", title, re.IGNORECASE),
         "mode": re.search(r"MPI_(?:Put|Get)\b.* (Bandwidth)\b", title),
-        "memory": re.search(r"\bMPI-(\w+(?: managed)?)", title, re.IGNORECASE),
+        "memory": re.search(r"\b(?:MPI|\w*CCL)-(\w+(?: managed)?)", title, re.IGNORECASE),
+        "library": re.search(r"\b(\w*CCL)\b", title, re.IGNORECASE),
     }
     found = {name: match[1].lower() for name, match in said.items() if match}
     return found | ({"mode": "aggregate"} if "mode" in found else {})  # as Intel's benchmarks call it
