@@ -7,7 +7,7 @@ from pathlib import Path
 
 from autotune.commands.history import print_or_write
 from autotune.errors import TableError, UserError
-from autotune.importers import BenchmarkRow, NamePattern, read, read_complete, read_noted
+from autotune.importers import BenchmarkRow, NamePattern, read, read_complete, read_noted, told_apart
 from autotune.importers.table import as_delimited
 from autotune.resources import MOST_BYTES, decoded, user_text
 from autotune.stacks.asked import collective_named
@@ -43,7 +43,7 @@ def import_files(
         found, without = (read_complete if complete else read_noted)(text, name, named)
         left_out += without
         records += pattern.completed(found) if pattern else found
-    records = _whole(records, comm_size, named)
+    records = _pooled(_whole(records, comm_size, named))
     from autotune.views.frames import measurement_frame
 
     print_or_write(measurement_frame(records), out)
@@ -88,7 +88,14 @@ def measurements(
         UserError: no such operation.
     """
     named = collective_named(collective) if collective else ""
-    return _whole((row for path in paths for row in read(*_text(path), named)), comm_size, named)
+    return _pooled(_whole((row for path in paths for row in read(*_text(path), named)), comm_size, named))
+
+
+def _pooled(rows: list[BenchmarkRow]) -> list[BenchmarkRow]:
+    """Rows with labels for what tells their tables apart; standard error names those where nothing does."""
+    labelled, words = told_apart(rows)
+    sys.stderr.writelines(f"{text}\n" for text in words)
+    return labelled
 
 
 def _text(path: Path) -> tuple[str, str]:

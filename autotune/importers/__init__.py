@@ -20,11 +20,12 @@ from autotune.importers import (
     ucc_perftest,
 )
 from autotune.importers.benchmark_row import BenchmarkRow
+from autotune.importers.context import told_apart, with_contexts
 from autotune.importers.file_names import NamePattern
 from autotune.importers.runlog import Log
 from autotune.importers.salvage import salvage
 
-__all__ = ["FORMATS", "BenchmarkRow", "NamePattern", "read", "read_complete", "read_noted"]
+__all__ = ["FORMATS", "BenchmarkRow", "NamePattern", "read", "read_complete", "read_noted", "told_apart"]
 
 FORMATS = {
     "OSU Micro-Benchmarks": osu,
@@ -38,6 +39,7 @@ FORMATS = {
     "delimited table": delimited,
 }
 """Name of a format → its module, which has `announces(log)` and `read(log)`."""
+_BENCHMARKS = (osu, imb, reprompi, nccl_tests, ucc_perftest)  # Those whose log holds what was printed.
 
 
 def read(text: str, name: str, collective: str = "") -> list[BenchmarkRow]:
@@ -62,7 +64,8 @@ def read_noted(text: str, name: str, collective: str = "") -> tuple[list[Benchma
     formats = _formats(log)
     if not {json_reports, reframe} & {*formats}:  # a report of tests may quote what a failed one printed
         log.refuse_failed_run()
-    return _some(log, [measurement for form in formats for measurement in form.read(log)]), failed
+    rows = [measurement for form in formats for measurement in form.read(log)]
+    return _some(log, _placed(log, formats, rows)), failed
 
 
 def read_complete(text: str, name: str, collective: str = "") -> tuple[list[BenchmarkRow], list[str]]:
@@ -77,12 +80,17 @@ def read_complete(text: str, name: str, collective: str = "") -> tuple[list[Benc
     found, left_out = report.salvage(log) if report else salvage(log, formats)
     if not found and left_out:
         raise TableError(f"{name}: no table is whole; {left_out[0]}", "there is nothing to take")
-    return _some(log, found), failed + left_out
+    return _some(log, _placed(log, formats, found)), failed + left_out
+
+
+def _placed(log: Log, formats: list[ModuleType], rows: list[BenchmarkRow]) -> list[BenchmarkRow]:
+    """Rows of benchmarks' logs with what stands between their tables; other formats have columns for it."""
+    return with_contexts(log, rows) if set(formats) & {*_BENCHMARKS} else rows
 
 
 def _formats(log: Log) -> list[ModuleType]:
     """Formats in a log, the ambiguous ones last: a log of benchmarks can look like one of theirs."""
-    found = [form for form in (osu, imb, reprompi, nccl_tests, ucc_perftest) if form.announces(log)]
+    found = [form for form in _BENCHMARKS if form.announces(log)]
     return found or [form for form in (json_reports, pico, reframe, delimited) if form.announces(log)][:1]
 
 

@@ -3,8 +3,8 @@
 The first line that is neither empty nor a comment names the columns; case, blanks, quotes and underscores
 do not matter (`MessageSize`), and units may be part of a name, in brackets or as its last word: `Latency
 (us)`, `time_ms`, `Message Size [KiB]`. Without one a latency is in µs and a size in bytes; KB is 1024
-bytes, as in all MPI benchmarks. Commas, semicolons, tabs and bars delimit; where commas do not, they may be decimal. Columns of
-other names become labels.
+bytes, as in all MPI benchmarks. Commas, semicolons, tabs and bars delimit; where commas do not, they may be
+decimal. Columns of other names become labels.
 """
 
 import csv
