@@ -67,7 +67,7 @@ _NOISE = re.compile(
 
 def plainly(text: str) -> str:
     """A text without what differs between repeats: dates, times, numbers of runs and jobs, hosts, files."""
-    return " ".join(_NOISE.sub(" ", text).split()).casefold()
+    return " ".join(_NOISE.sub(" ", text).split()).strip(" ,;:")
 
 
 @dataclass(slots=True)
@@ -207,6 +207,11 @@ def _is_aside(name: str) -> bool:
     return name.lower() in _NAMES_ASIDE or name.upper().startswith(_VARIABLES_ASIDE)
 
 
+def _first(text: str) -> str:
+    """The first word of a line."""
+    return re.match(r"\w*", text)[0]  # type: ignore[index]  # it matches anything
+
+
 def _parameter(name: str) -> str:
     """A variable's name; an MCA parameter has one, however it is set."""
     return re.sub("^(?:OMPI|PMIX|PRTE)_MCA_", "", name)
@@ -256,7 +261,11 @@ def with_contexts(log: Log, rows: Sequence[BenchmarkRow]) -> list[BenchmarkRow]:
                     unread.pop()
         elif text and not state.read(text):
             fresh |= text.startswith(("#", "Collective:"))
-            if not text.startswith(("#", "[", "|")) and not _RULE.fullmatch(text):
+            if (
+                not text.startswith(("#", "[", "|"))
+                and not _RULE.fullmatch(text)
+                and not _is_aside(_first(text))
+            ):
                 unread.append(text)
             last = text if not re.match(r"# ?[A-Z#]\w* ?MPI|#[a-z]", text) else ""
             continue
@@ -303,7 +312,8 @@ def told_apart(rows: Sequence[BenchmarkRow]) -> tuple[list[BenchmarkRow], list[s
 
 def _labelled(row: BenchmarkRow, names: set[str]) -> BenchmarkRow:
     labels = {name for name, _ in row.labels}
-    new = tuple((name, value) for name, value in row.context if name in names and name not in labels)
+    told = ((name, plainly(value)) for name, value in row.context if name in names - labels)
+    new = tuple((name, value) for name, value in told if value)
     return replace(row, labels=row.labels + new) if new else row
 
 

@@ -97,6 +97,8 @@ def test_what_stands_between_tables_is_a_column(before, column, values):
         ["=== 1 ===", "=== 2 ==="],
         ["real\t0m1.234s", "real\t0m2.345s"],
         ["Elapsed: 12 s", "Elapsed: 13 s"],
+        ["Total time 12", "Total time 13"],
+        ["job.out: TACC:  Starting up job 4711", "job.out: TACC:  Starting up job 4712"],
         ["mpirun -np 8 -H n1,n2 ./a > out_1.log", "mpirun -np 8 -H n3,n4 ./a > out_2.log"],
         ["mpirun -np 8 --output-filename a.1 ./a", "mpirun -np 8 --output-filename a.2 ./a"],
         ["srun -J first -w n1 -n 8 ./a", "srun -J second -w n2 -n 8 ./a"],
@@ -122,6 +124,13 @@ def test_text_that_nobody_reads_is_named(before):
         in text
     )
     assert before[-1] in text
+
+
+def test_repeats_of_several_settings_are_repeats_of_each():
+    before = [f"=== run {run}, {what} ===" for what in ("ring", "tree") for run in (1, 2)]
+    found, words = labels(tables(*before, launch=LAUNCH))
+    assert found == [{"heading": "ring"}] * 2 + [{"heading": "tree"}] * 2
+    assert not words
 
 
 def test_chatter_inside_of_a_table_does_not_cut_it():
