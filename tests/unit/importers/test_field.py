@@ -81,6 +81,18 @@ def test_comments_between_the_header_and_the_first_row_belong_to_the_table(comme
     assert {"MPI_INT"} == {dict(m.labels).get("datatype", "MPI_INT") for m in found}
 
 
+def test_several_data_types_of_a_test_of_pairs_have_a_table_each():
+    head = "# Size          Bandwidth (MB/s)\n"
+    first = "# OSU MPI Bandwidth Test v7.2\n" + head + "# Datatype: MPI_CHAR.\n1    1.00\n2    2.00\n"
+    found = read(first + "# Datatype: MPI_INT.\n" + head + "4    4.00\n8    8.00\n", "job.log")
+    assert [(m.message_bytes, dict(m.labels)["datatype"]) for m in found] == [
+        (1, "MPI_CHAR"),
+        (2, "MPI_CHAR"),
+        (4, "MPI_INT"),
+        (8, "MPI_INT"),
+    ]
+
+
 @pytest.mark.parametrize(
     "titles",
     [
