@@ -5,6 +5,7 @@ reading. Nothing here opens a file. A text that holds no table, or one that a fa
 behind, is an error that names the line, never an empty or shortened success.
 """
 
+import re
 from types import ModuleType
 
 from autotune.errors import TableError
@@ -85,7 +86,9 @@ def read_complete(text: str, name: str, collective: str = "") -> tuple[list[Benc
 
 def _placed(log: Log, formats: list[ModuleType], rows: list[BenchmarkRow]) -> list[BenchmarkRow]:
     """Rows of benchmarks' logs with what stands between their tables; other formats have columns for it."""
-    return with_contexts(log, rows) if set(formats) & {*_BENCHMARKS} else rows
+    if not set(formats) & {*_BENCHMARKS}:
+        return rows
+    return with_contexts(log, rows, osu.COMMENTS if formats == [osu] else re.compile("#"))
 
 
 def _formats(log: Log) -> list[ModuleType]:

@@ -38,10 +38,15 @@ _MODULE = frozenset({"module", "ml", "spack"})
 _MARKDOWN = re.compile(r"(#{2,6})\s+([^\s#].*?)[\s#]*$")
 _MARKED = re.compile(
     r"(?:\*\*|__)([^*_].*?)(?:\*\*|__):?$|[=*+~#<>-]{2,}\s*([^\s=*+~#<>-].*?)\s*[=*+~#<>-]{2,}$"
+    r"|(?:={2,}>?|-{2,}>|>{2,})\s+(\S.*)$"
 )
 _RULE = re.compile(r"[=*+~#-]+|```\w*")
+_BOX = re.compile(r"-{3,}")
+_FILE = re.compile(r"([^\s=,;]+)\.(?:log|out|err|txt|csv|dat|json)\b", re.IGNORECASE)
 _UNDERLINE = re.compile(r"(?:={3,}|\*{3,}|#{3,}|~{3,})")
-_TITLED = re.compile(rf"(?:{'|'.join(_TABLE['headings'].split())})\b[\s:=]*\S", re.IGNORECASE)
+_TITLED = re.compile(
+    rf"(?:[A-Za-z]+\s+){{0,2}}(?:{'|'.join(_TABLE['headings'].split())})\b[\s:=]*\S", re.IGNORECASE
+)
 _KEYED = re.compile(r"([A-Za-z][\w. -]{0,30}?)\s*[:=]\s*(\S.{0,60})")
 _MEASURE = re.compile(r"[-+]?\d+(?:[.,]\d+|\s?(?:[numk]?s|sec|seconds|min|minutes|h|hours|%|[KMGT]i?B)\b)")
 _MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
@@ -85,14 +90,15 @@ class _State:
         text = line.strip()
         if heading := _heading(text):
             self.begin(*heading)
-            return True
+            return plainly(heading[1]) != ""  # a file's name may tell something
         if self._command(text):
             return True
         if (keyed := _KEYED.fullmatch(text)) and not text.startswith(("#", "-")):
-            name = "_".join(keyed[1].lower().split())
-            if name in _NAMES_ASIDE or _MEASURE.match(keyed[2]):
+            variable = _PLAIN_VARIABLE.fullmatch(keyed[1])
+            name = keyed[1] if variable else "_".join(keyed[1].lower().split())
+            if _is_aside(name) or _MEASURE.match(keyed[2]):
                 return True
-            if _TITLED.match(text) or _PLAIN_VARIABLE.fullmatch(keyed[1]):
+            if _TITLED.match(text) or variable:
                 self.titles[name] = keyed[2].strip("'\"")
                 return True
         elif _TITLED.match(text) and len(text) <= 60 and not text.endswith((".", "...")):
@@ -102,7 +108,7 @@ class _State:
 
     def begin(self, level: int, heading: str) -> None:
         """A heading ends those of its level and below, and what was said by titles."""
-        if heading.strip("# ").isdecimal():  # the number of a run
+        if not plainly(heading) or heading.strip("# ").isdecimal():  # the number of a run
             return
         self.headings = {at: its for at, its in self.headings.items() if at < level} | {level: heading}
         self.titles = {}
@@ -119,6 +125,8 @@ class _State:
         at = next((i for i in reversed(range(len(words))) if is_launcher(words, i)), None)
         if at is not None:
             return self._launch(words, at)
+        if quoted := next((word for word in words if " " in word and is_command(word)), ""):
+            return self._command(quoted)  # `sh -c "mpirun …"`
         if not words:
             return False
         if words[0] in ("export", "declare", "setenv", "unset", "unsetenv"):
@@ -198,7 +206,7 @@ def _heading(text: str) -> tuple[int, str] | None:
         return None
     if its := _MARKDOWN.fullmatch(text):
         return len(its[1]), its[2]
-    if (its := _MARKED.fullmatch(text)) and (words := its[1] or its[2]):
+    if (its := _MARKED.fullmatch(text)) and (words := its[1] or its[2] or its[3]):
         return 8, words.strip(" :")
     return None
 
@@ -241,35 +249,41 @@ class _Before(NamedTuple):
     unread: str
 
 
-def with_contexts(log: Log, rows: Sequence[BenchmarkRow]) -> list[BenchmarkRow]:
-    """Rows of a log with what stands before their tables, and what of it nobody understands."""
+def with_contexts(
+    log: Log, rows: Sequence[BenchmarkRow], of_benchmark: re.Pattern[str]
+) -> list[BenchmarkRow]:
+    """Rows of a log with what stands before their tables, and what of it nobody understands.
+
+    Lines that match ``of_benchmark`` are what the benchmark prints itself.
+    """
     own = {row.line for row in rows if row.source == log.name}
     before: dict[int, _Before] = {}
     state, unread, held = _State(), list[str](), _Before((), "")
     fresh = True  # Whether another table than that of the last row begins.
-    last = ""  # The line before, where a rule below it makes it a heading.
+    last, above = (
+        "",
+        "",
+    )  # The line before, where a rule below it makes it a heading, and the one before that.
     for number, line in _joined(log):
         text = line[:_LONGEST].strip()
         if number in own:
             if fresh:
                 held, unread, fresh = _Before(state.context(), "\n".join(unread)), [], False
             before[number] = held
-        elif _UNDERLINE.fullmatch(text):
+        elif _UNDERLINE.fullmatch(text) or (_BOX.fullmatch(text) and _BOX.fullmatch(above)):
             if last:
                 state.begin(7, last.strip("#*| "))
                 if unread and unread[-1] == last:
                     unread.pop()
         elif text and not state.read(text):
             fresh |= text.startswith(("#", "Collective:"))
-            if (
-                not text.startswith(("#", "[", "|"))
-                and not _RULE.fullmatch(text)
-                and not _is_aside(_first(text))
-            ):
+            words = not (_RULE.fullmatch(text) or of_benchmark.match(text))
+            if words and not text.startswith("[") and not _is_aside(_first(text)):
                 unread.append(text)
-            last = text if not re.match(r"# ?[A-Z#]\w* ?MPI|#[a-z]", text) else ""
+            above, last = last or above, text if words else ""
+            above = text if _RULE.fullmatch(text) else above if words else ""
             continue
-        last = ""
+        above, last = text if _RULE.fullmatch(text) else "", ""
     return [
         replace(row, context=before[row.line].context, unread=before[row.line].unread)
         if row.source == log.name and row.line in before
@@ -338,8 +352,9 @@ def _words(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
 
 
 def _bare(text: str) -> str:
-    """A text as ``plainly`` has it, without lines that are a number or nothing then."""
-    lines = [plainly(line) for line in text.splitlines()]
+    """A text as ``plainly`` has it, without lines that are a number or nothing then; of files the words."""
+    named = (_FILE.sub(lambda its: re.sub(r"\d+", "", its[1]), line) for line in text.splitlines())
+    lines = [plainly(line) for line in named]
     return "\n".join(line for line in lines if line and not line.strip("#: ").isdecimal())
 
 

@@ -17,6 +17,11 @@ from autotune.importers.runlog import Log, LogTable, first, measurement
 
 TITLE = re.compile(r"^# ((?:OSU|OMB[- ]Py(?:thon)?) .*\btest)(?: v(\S+))?\s*$", re.IGNORECASE)
 """The line that a table begins with."""
+COMMENTS = re.compile(
+    r"# ?(?:OSU|OMB|Size|Datatype|Window|Synchron|\[|Send Buffer|Overall|(?:Avg )?Latency|Bandwidth|MB/s"
+    r"|Using )"
+)
+"""The lines that these benchmarks print about themselves."""
 _WITHOUT_TABLE = re.compile(r"\b(?:Hello World|Init) Test", re.IGNORECASE)
 _COLUMN = re.compile(
     r"Size(?: \(B\))?|(?:(?:Avg|Min|Max) )?Latency ?\(us\)|Iterations|Overall\(us\)|Compute\(us\)"

@@ -69,6 +69,10 @@ def labels(log, *others):
         (["==== hcoll ====", "==== tuned ===="], "heading", ["hcoll", "tuned"]),
         (["=====\nMPI A 4.1\n=====", "=====\nMPI B 5.0\n====="], "heading", ["MPI A 4.1", "MPI B 5.0"]),
         (["########\n# ring\n########", "########\n# tree\n########"], "heading", ["ring", "tree"]),
+        (["-----\nring\n-----", "-----\ntree\n-----"], "heading", ["ring", "tree"]),
+        (["== MPI A 4.1", "== MPI B 5.0"], "heading", ["MPI A 4.1", "MPI B 5.0"]),
+        (["Try algorithm 1", "Try algorithm 2"], "heading", ["Try algorithm 1", "Try algorithm 2"]),
+        (['sh -c "mpirun -n 8 -x A_B=1 ./a"', 'sh -c "mpirun -n 8 -x A_B=2 ./a"'], "A_B", ["1", "2"]),
         (["Algorithm 0", "Algorithm 1"], "heading", ["Algorithm 0", "Algorithm 1"]),
         (["With hcoll", "Without hcoll"], "heading", ["With hcoll", "Without hcoll"]),
         (["Algorithm: ring", "Algorithm: tree"], "algorithm", ["ring", "tree"]),
@@ -94,6 +98,7 @@ def test_what_stands_between_tables_is_a_column(before, column, values):
         ["export RUN=1", "export RUN=2"],
         ["Hostname: n1", "Hostname: n7"],
         ["node012", "node013"],
+        ["==> run1.log <==", "==> run2.log <=="],
         ["=== 1 ===", "=== 2 ==="],
         ["real\t0m1.234s", "real\t0m2.345s"],
         ["Elapsed: 12 s", "Elapsed: 13 s"],
@@ -113,7 +118,15 @@ def test_repeats_stay_repeats(before):
 
 
 @pytest.mark.parametrize(
-    "before", [["first try", "eager protocol forced"], ["alpha", "beta"], ["x", "set 4096", "set 8192"]]
+    "before",
+    [
+        ["first try", "eager forced"],
+        ["alpha", "beta"],
+        ["x", "set 4096", "set 8192"],
+        ["# MPI A", "# MPI B"],
+        ["| ring |", "| tree |"],
+        ["==> ring.log <==", "==> tree.log <=="],
+    ],
 )
 def test_text_that_nobody_reads_is_named(before):
     found, words = labels(tables(*before, launch=LAUNCH))
