@@ -99,6 +99,10 @@ def logs_document(found: TwoLogs) -> dict[str, Any]:
         ],
         "only_first": [call(one) for one in found.only_first],
         "only_second": [call(one) for one in found.only_second],
+        "differences": [
+            {"collective": one.collective, "label": one.name, "values": one.values}
+            for one in found.differences
+        ],
     }
 
 
