@@ -29,12 +29,12 @@ from pathlib import Path, PurePath
 from autotune.lint.assignment import Reach, Read
 from autotune.lint.finding import DEFAULT, STACKS, Finding, version_of
 from autotune.lint.parameters import mca_file, tune_file
-from autotune.lint.recipes import docker_file, easybuild_file, module_file, yaml_file
+from autotune.lint.recipes import docker_file, easybuild_file, environment_file, module_file, yaml_file
 from autotune.lint.rules import rules_file
 from autotune.lint.runtime import prte_file
-from autotune.lint.scripts import shell_file, stated_versions
+from autotune.lint.scripts import shell_file, stated_releases, stated_versions
 from autotune.lint.selection import FRAMEWORKS
-from autotune.lint.settings import settings, together
+from autotune.lint.settings import released, settings, together
 from autotune.lint.traps import traps, unusable
 from autotune.lint.ucx import ucx_file, variables
 from autotune.lint.vendors import beside, vendors
@@ -55,6 +55,7 @@ _READERS: Mapping[str, Callable[[PurePath, str, tuple[int, int]], Read]] = {
     "yaml": yaml_file,
     "docker": docker_file,
     "easybuild": easybuild_file,
+    "environment": environment_file,
     "other": lambda path, text, version: Read((), ()),
 }
 """Kind of file that assigns → what reads it; ``other`` is nothing that a stack reads."""
@@ -82,8 +83,15 @@ _RULES_KEY = re.compile(r'"(collectives|rule_file_version|module)"')
 _BEGINNINGS = "|".join([*FRAMEWORKS, *KNOWN["common"]["beginnings"].split()])
 _PARAMETER = re.compile(rf"(?:[OMPI]{{3,5}}_MCA_|PRTE_MCA_|PMIX_MCA_|UCX_|(?:{_BEGINNINGS})(?:_\w+)?\s*$)")
 
-_VARIABLE = re.compile(r"(?:OMPI|PRTE|PMIX)_MCA_\w+=")
-"""A line of a file of variables, as containers and CI take them: not of Open MPI's own files."""
+_VARIABLE = re.compile(r"((?:OMPI|PRTE|PMIX)_MCA_\w+|[A-Z_][A-Z0-9_]*|[a-z]+_proxy)=")
+"""A line of an environment file: names are those of variables, not of parameters."""
+_READ_BY_A_LIBRARY = re.compile(
+    r"(?:OMPI|PRTE|PMIX)_MCA_|UCX_|NCCL_|UCC_|FI_|I_MPI_|MPICH_|MPIR_CVAR_|MV[2P]_"
+)
+_OWN_NAMES = ("ucx.conf", "ucc.conf", "nccl.conf", ".nccl.conf")
+"""Names under which a library looks for its own file: whatever is not its own in it is ignored."""
+_NAMED_ENVIRONMENT = re.compile(r"environment|env(?:\.\w+)?|.*\.env|\.env\.\w+")
+"""How environment files are called."""
 
 _OF_PRRTE = re.compile(r"prte_\w+\s*=")
 """A line that Open MPI's own parameter files have no use for."""
@@ -191,7 +199,8 @@ def lint(
             ]
 
         findings += [*_in_all(versions, judged, named), *vendors(read.assigned, text)]
-        findings += variables(read.assigned, ucx)
+        findings += variables(read.assigned, ucx, text)
+        findings += released(read.assigned, next(filter(None, map(stated_releases, says)), ()))
         launches += [(reach, versions, named) for reach in read.launches]
         if not read.launches:
             left = read.left or (Reach(tuple(read.assigned)),)
@@ -263,7 +272,11 @@ def kind_of(path: PurePath, text: str) -> str:
         return "other"
     if path.suffix in _SCRIPTS:
         return "other" if _INTERPRETED.match(text) else "shell"
-    if path.name == "ucx.conf" or (re.match(r"UCX_\w+=", first) and "mca" not in path.name):
+    own = path.name in _OWN_NAMES or "mca-params" in path.name
+    if not own and _is_environment(path, said):
+        return "environment"
+    begins = re.match(r"UCX_\w+=", first) and "mca" not in path.name
+    if path.name == "ucx.conf" or (begins and _is_ucx(path, said)):
         return "ucx"
     if kind := next((name for name, one in traps().items() if one.reads(path, first)), ""):
         return kind
@@ -284,11 +297,7 @@ def kind_of(path: PurePath, text: str) -> str:
     conf = path.suffix == ".conf"
     if "mca-params" not in path.name and _assigns(said, "=") and any(map(_OF_PRRTE.match, said)):
         return "prte"
-    if (
-        not conf
-        and "mca-params" not in path.name
-        and 2 * sum(map(bool, map(_VARIABLE.match, said))) > len(said)
-    ):
+    if not conf and "mca-params" not in path.name and _is_mostly_of(said, "_MCA_"):
         return "other"
     if "mca-params" in path.name or (conf and not said) or _assigns(said, r"[=\s]" if conf else "="):
         return "mca"
@@ -297,6 +306,30 @@ def kind_of(path: PurePath, text: str) -> str:
     prose = sum(bool(_PROSE.match(line)) for line in said)
     told = path.suffix != ".txt" and 4 * prose < len(said)
     return "shell" if told and _LAUNCH.search(text) else "other"
+
+
+def _is_ucx(path: PurePath, said: Sequence[str]) -> bool:
+    """Whether lines of a file that begins as UCX's are all its own, where its name does not say so."""
+    return path.suffix == ".conf" or all(re.match(r"UCX_\w+\s*=|\[|[A-Z][\w ]+=", line) for line in said)
+
+
+def _is_mostly_of(said: Sequence[str], part: str) -> bool:
+    """Whether most lines set variables whose names have a part: of Open MPI's own files none has."""
+    matches = [_VARIABLE.match(line) for line in said]
+    return 2 * sum(part in match[1] for match in matches if match) > len(said)
+
+
+def _is_environment(path: PurePath, said: Sequence[str]) -> bool:
+    """Whether all lines set variables, some of them a library's, and of more than one program.
+
+    A list of one library's alone is that library's own file, unless it is called otherwise.
+    """
+    matches = [_VARIABLE.match(line) for line in said]
+    names = [match[1] for match in matches if match]
+    if not names or len(names) < len(said) or not any(map(_READ_BY_A_LIBRARY.match, names)):
+        return False
+    several = len({name.partition("_")[0] for name in names}) > 1
+    return several or bool(_NAMED_ENVIRONMENT.fullmatch(path.name)) or path.suffix not in ("", ".conf")
 
 
 def _recipe(path: PurePath, text: str, first: str) -> str:

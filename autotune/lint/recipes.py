@@ -1,4 +1,4 @@
-"""Files of other tools that set variables for a job: modules, YAML, Dockerfiles, EasyBuild's recipes.
+"""Files of other tools that set variables for a job: modules, YAML, Dockerfiles, lists of variables.
 
 YAML is Spack's environments and configurations, manifests of Kubernetes, files of Compose: every pair of a
 library's variable and a value in it is read as set.
@@ -158,6 +158,20 @@ def _env(said: str) -> Iterator[tuple[str, str]]:
     for word in words:
         name, _, value = word.partition("=")
         yield name, value
+
+
+def environment_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
+    """A list of variables, as PAM (``/etc/environment``), containers (``--env-file``) and systemd take them.
+
+    They differ in whether quotes are taken off, so a value in quotes is not judged.
+    """
+    assigned: list[Assignment] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        name, equals, value = line.strip().partition("=")
+        if equals and re.fullmatch(r"\w+", name):
+            literal = not re.search(r"[\"'$\\]", value)
+            assigned += of_a_library(path, number, name, Word(value, literal))
+    return Read(tuple(assigned), ())
 
 
 def easybuild_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from autotune.lint.assignment import ENV_LIST, MCA, USES_UCX, Assignment, Reach, Read, of_environment
 from autotune.lint.csh import is_csh, translated
 from autotune.lint.finding import Notes
-from autotune.lint.launch import LaunchLine, place_of
+from autotune.lint.launch import LaunchLine, cut_at_commas, place_of
 from autotune.lint.selection import component_of
 from autotune.lint.shell import DECLARES, Call, Followed, follow
 from autotune.lint.traps import traps
@@ -55,6 +55,8 @@ _NOT_OF_CSH = re.compile(r"\s*(?:export\s+|setenv\s+)(\w+)=")
 """An assignment in the words of another shell."""
 _DIRECTIVE = re.compile(r"#(?:PBS|SBATCH|BSUB|\$)\s.*?(?:-v\s*|--export[= ]|-env\s+).*")
 """A line that gives variables to a batch system."""
+_EXPORT = re.compile(r"#SBATCH\s.*?--export[= ](?:\"(?=[^\"]*\"\s*$))?([^\s\"]+)")
+"""A line that gives variables to Slurm."""
 _PAIRS = re.compile(r"[\s,=\"'](\w+)=([^\s,;\"']*)")
 _STACK = re.compile(
     r"(?<![a-wyz])(?:open-?mpi|ompi|hpc-?x)(?:[-_a-z]*)"
@@ -108,6 +110,12 @@ def stated_versions(text: str) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(found, reverse=True))
 
 
+def stated_releases(text: str) -> tuple[tuple[int, ...], ...]:
+    """The releases of Open MPI that a text names in full, such as 5.0.3; comments count as anything else."""
+    told = (re.match(r"\d+\.\d+\.\d+", text[match.start(1) :]) for match in _STACK.finditer(text))
+    return tuple({tuple(map(int, release[0].split("."))): None for release in told if release})
+
+
 def _versions(text: str, *forms: re.Pattern[str]) -> set[tuple[int, int]]:
     """Versions in a text by what stands for them there; HPC-X has a number of its own, and Open MPI 4."""
     found = [match for form in forms for match in form.finditer(text)]
@@ -129,7 +137,7 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
                 a for name, value in call.sets for a in of_a_library(path, call.line, name, value)
             )
         if call.words and place_of(call.words) is not None:
-            one = LaunchLine(path, call.line, version, ours=not foreign)
+            one = LaunchLine(path, call.line, version, ours=not foreign, mpi_type=_mpi_type(call))
             one.read(call.words)
             own = [a for name, value in call.sets for a in of_a_library(path, call.line, name, value)]
             others = frozenset([USES_UCX] if any(_USES_UCX.search(word.text) for word in call.words) else ())
@@ -146,6 +154,8 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
     left = dict.fromkeys(Reach(tuple(_environment(path, world)), alone=False) for world in script.ends)
     assigned |= dict.fromkeys(a for reach in left for a in reach.assigned)
     for number, line in enumerate(lines, start=1):
+        if given := _EXPORT.match(line):
+            notes.findings.extend(cut_at_commas(path, number, given[1]))
         for name, value in _PAIRS.findall(line) if _DIRECTIVE.match(line) else ():
             found = of_a_library(path, number, name, Word(value, not UNKNOWN.search(line)))
             assigned |= dict.fromkeys(found)
@@ -158,6 +168,14 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
     _unseen(script, source, notes)
     reached = tuple(one for paths in launches.values() for one in _known_of_each_other(paths))
     return Read(tuple(assigned), tuple(dict.fromkeys(notes.findings)), reached, tuple(left))
+
+
+def _mpi_type(call: Call) -> str:
+    """Slurm's plugin that a launch's environment names; empty where nothing is known of it."""
+    value = call.world.variables.get("SLURM_MPI_TYPE")
+    own = [word for name, word in call.sets if name == "SLURM_MPI_TYPE"]
+    words = own or (value.words if value and value.exported else ())
+    return words[-1].text if words and words[-1].literal else ""
 
 
 @lru_cache(maxsize=1)
