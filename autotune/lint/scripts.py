@@ -7,6 +7,7 @@ from functools import cache, lru_cache
 from pathlib import PurePath
 
 from autotune.lint.assignment import ENV_LIST, MCA, USES_UCX, Assignment, Reach, Read, of_environment
+from autotune.lint.branches import Branch, either, on_path
 from autotune.lint.csh import is_csh, translated
 from autotune.lint.finding import Notes
 from autotune.lint.launch import LaunchLine, cut_at_commas, place_of
@@ -167,7 +168,17 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
     _parted(text, _NOT_OF_CSH if is_csh(path, text) else _ASSIGNS, notes)
     _unseen(script, source, notes)
     reached = tuple(one for paths in launches.values() for one in _known_of_each_other(paths))
-    return Read(tuple(assigned), tuple(dict.fromkeys(notes.findings)), reached, tuple(left))
+    branches = _branches(script)
+    return Read(tuple(assigned), tuple(dict.fromkeys(notes.findings)), reached, tuple(left), branches)
+
+
+def _branches(script: Followed) -> dict[int, Branch]:
+    """Lines of a script that only some paths come to, by what these took for granted of a version."""
+    paths: dict[int, list[Branch]] = {}
+    for call in script.calls:
+        paths.setdefault(call.line, []).append(on_path(call.world.facts))
+    by_line = {line: either(branches) for line, branches in paths.items()}
+    return {line: branch for line, branch in by_line.items() if branch.says}
 
 
 def _mpi_type(call: Call) -> str:
