@@ -14,7 +14,8 @@ module             kind of file
 ``kinds``          which kind a file is; ``branches``: versions for which a branch is taken
 ``settings``       what such parameters mean together; those of the launcher: ``runtime``
 ``selection``      lists of components; ``values``: what a library refuses, cuts or takes for another
-``ucx``            ``ucx.conf``; ``written``: parameter files that a script writes
+``ucx``            ``ucx.conf``; ``written``: files that scripts and recipes write;
+                   ``unread``: settings in these that are not followed
 ``vendors``        variables of MPICH's family and libfabric
 ``traps``          plugins: files and variables of further libraries
 =================  =========================================
@@ -27,7 +28,7 @@ from functools import cache, partial
 from itertools import product
 from pathlib import Path, PurePath
 
-from autotune.lint.assignment import Reach, Read
+from autotune.lint.assignment import MCA, Reach, Read
 from autotune.lint.branches import Branch
 from autotune.lint.finding import DEFAULT, STACKS, Finding, version_of
 from autotune.lint.kinds import kind_of
@@ -35,17 +36,19 @@ from autotune.lint.parameters import mca_file, tune_file
 from autotune.lint.recipes import docker_file, easybuild_file, environment_file, module_file, yaml_file
 from autotune.lint.rules import rules_file
 from autotune.lint.runtime import prte_file
-from autotune.lint.scripts import shell_file, stated_releases, stated_versions
+from autotune.lint.scripts import is_own, set_in, shell_file, stated_releases, stated_versions
 from autotune.lint.selection import FRAMEWORKS
 from autotune.lint.settings import released, settings, together
 from autotune.lint.traps import traps, unusable
 from autotune.lint.ucx import ucx_file, variables
+from autotune.lint.unread import KINDS as WRITING
+from autotune.lint.unread import unread
 from autotune.lint.vendors import beside, vendors
 from autotune.lint.worlds import MOST_PATHS
 from autotune.stacks.knobs import Knob
 from autotune.stacks.knobs.recorded import recorded
 
-__all__ = ["DEFAULT", "STACKS", "Finding", "environment_of", "kind_of", "lint", "unusable"]
+__all__ = ["DEFAULT", "STACKS", "Finding", "environment_of", "kind_of", "lint", "unjudged", "unusable"]
 
 _READERS: Mapping[str, Callable[[PurePath, str, tuple[int, int]], Read]] = {
     "mca": mca_file,
@@ -230,6 +233,16 @@ def _carried(path: PurePath, said: str, kind: str) -> Iterator[Finding]:
         if first := re.match(r"#!.*?(\s-\S+)?\r\n", said):
             effect += f", and the {'option' if first[1] else 'interpreter'} in the first line is not found"
         yield Finding(path, line, effect, "write Unix line ends (dos2unix)")
+
+
+def unjudged(files: Mapping[PurePath, str]) -> Iterator[tuple[PurePath, int, str]]:
+    """Lines that write a library's variable where nobody follows, so that nothing is said of it; its name."""
+    for path, text in files.items():
+        if (kind := kind_of(path, text)) in WRITING:
+            read = _READERS[kind](path, text, version_of(DEFAULT)).assigned
+            known = {name for a in read for name in (a.name, f"{MCA}{a.name}")}
+            known |= set_in(path, text) if kind == "shell" else set()
+            yield from ((path, line, name) for line, name in unread(text, kind, known) if not is_own(name))
 
 
 def environment_of(path: PurePath, text: str) -> dict[str, str]:

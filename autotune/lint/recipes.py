@@ -18,6 +18,7 @@ from autotune.lint.branches import NO_BRANCH, Branch, taken
 from autotune.lint.finding import Finding
 from autotune.lint.scripts import of_a_library, shell_file
 from autotune.lint.words import Word
+from autotune.lint.written import is_read, read_as
 from autotune.resources import MOST_YAML
 
 _LUA = re.compile(
@@ -41,6 +42,8 @@ _LAUNCHED = re.compile(
     r"(?:\S*/)?(?:mpirun|mpiexec|srun)\s+-"
 )
 """The beginning of a launch, where a text stands on one line."""
+_TARGETS, _TEXTS = ("dest", "path"), ("content", "line", "block")
+"""Ansible's words for a file (``copy``, ``lineinfile``, ``blockinfile``), and for what is written to it."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULL = "tag:yaml.org,2002:null"
 MOST_NODES = 50_000
@@ -117,7 +120,11 @@ def yaml_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
     findings: list[Finding] = []
     launches: list[Reach] = []
     for name, value, line in _yaml(text):
-        if name:
+        if is_read(name):
+            read = read_as(name, path, line - 1, value, version, shell_file)
+            findings += read.findings
+            assigned += read.assigned
+        elif name:
             literal = not re.search(r"[$]|\{\{|\{\w+\}", value)
             assigned += of_a_library(path, line, name, Word(value, literal))
         else:
@@ -129,7 +136,10 @@ def yaml_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
 
 
 def _yaml(text: str) -> Iterator[tuple[str, str, int]]:
-    """Names with values and their line; without a name what is a command, or a script."""
+    """Names with values and their line; without a name what is a command, or a script.
+
+    In the place of a name there may be the file that a text is written to.
+    """
     if len(text) > MOST_YAML:
         return
     try:
@@ -150,6 +160,9 @@ def _yaml(text: str) -> Iterator[tuple[str, str, int]]:
                 yield name, value.value, value.start_mark.line + 1
             if {"name", "value"} <= scalars.keys():
                 yield scalars["name"].value, scalars["value"].value, scalars["value"].start_mark.line + 1
+            target = next((scalars[key].value for key in _TARGETS if key in scalars), "")
+            for text_node in (scalars[key] for key in _TEXTS if key in scalars and target):
+                yield target, text_node.value, text_node.start_mark.line + 1 + (text_node.style in ("|", ">"))
             waiting += [value for _, value in node.value]
         elif isinstance(node, yaml.SequenceNode):
             items = [one for one in node.value if isinstance(one, yaml.ScalarNode)]

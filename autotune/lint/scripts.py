@@ -160,7 +160,7 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
         for name, value in _PAIRS.findall(line) if _DIRECTIVE.match(line) else ():
             found = of_a_library(path, number, name, Word(value, not UNKNOWN.search(line)))
             assigned |= dict.fromkeys(found)
-    for its in files_in(path, text, version):
+    for its in files_in(path, text, version, shell_file):
         assigned |= dict.fromkeys(its.assigned)
         notes.findings.extend(its.findings)
     _slips(script, notes)
@@ -179,6 +179,12 @@ def _branches(script: Followed) -> dict[int, Branch]:
         paths.setdefault(call.line, []).append(on_path(call.world.facts))
     by_line = {line: either(branches) for line, branches in paths.items()}
     return {line: branch for line, branch in by_line.items() if branch.says}
+
+
+def set_in(path: PurePath, text: str) -> frozenset[str]:
+    """Names of all variables that a script's own commands set, exported or not."""
+    script = _followed(translated(text) if is_csh(path, text) else text)
+    return frozenset(name for call in script.calls for name, _ in call.sets)
 
 
 def _mpi_type(call: Call) -> str:
@@ -309,12 +315,12 @@ def _unseen(script: Followed, source: str, notes: Notes) -> None:
         if not value.exported and name.startswith((MCA, "PRTE_MCA_", *_prefixes()))
     )
     for name, line in names:
-        if name not in exported | passed | used and not _is_own(name):
+        if name not in exported | passed | used and not is_own(name):
             effect = f"{name} is set in the shell but not exported: no rank sees it"
             notes.note(line, effect, f"write export {name}=…")
 
 
-def _is_own(name: str) -> bool:
+def is_own(name: str) -> bool:
     """Whether a name is a script's own word and none of a library's variables."""
     if name in COMMON or name.startswith(MCA) or any(name in one.known for one in traps().values()):
         return False
