@@ -40,7 +40,7 @@ def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None, everything
     others = [path for path, text in files.items() if kind_of(path, text) == "other"]
     sys.stderr.writelines(f"not checked: {path} is of an unknown kind\n" for path in others)
     lines = [f"{path}:{line}: {name}" for path, line, name in unjudged(files)]
-    sys.stderr.writelines(f"not judged: {line} is written to what is not followed\n" for line in lines)
+    sys.stderr.writelines(f"not judged: {line} is set in a way that is not followed\n" for line in lines)
     sys.stderr.writelines(f"not judged, a plugin is left out: {why}\n" for why in unusable())
     with suppress(StackError):
         version = find(stack="openmpi").version

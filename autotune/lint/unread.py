@@ -4,11 +4,13 @@ import re
 from collections.abc import Container, Iterator
 
 _NAME = r"(?P<name>(?:OMPI|PRTE|PMIX)_MCA_\w+|(?:UCX|UCC|NCCL|FI|I_MPI|MPIR_CVAR|MPICH|MV2|MVP)_[A-Z]\w+)"
+_UNKNOWN = r"[=\"']*\\?(?:\$|\{\{|`)"
+"""A value that something else puts in, of which nothing could be said anywhere."""
 _WRITES = re.compile(
-    rf"\b(?:echo|printf|print|sed|cat|tee|awk|lineinfile|append)\b.*?(?<![\w${{]){_NAME}=(?![=\"']?\$)"
+    rf"\b(?:echo|printf|print|sed|cat|tee|awk|lineinfile|append)\b.*?(?<![\w${{]){_NAME}=(?!{_UNKNOWN})"
 )
 """A command that writes a setting; what only shows a variable's value has it behind the sign."""
-_ASSIGNS = re.compile(rf"^\s*(?:-\s+)?(?:export\s+|setenv\s+)?{_NAME}(?:=|\s+(?=\S+\s*$))")
+_ASSIGNS = re.compile(rf"^\s*(?:-\s+)?(?:export\s+|setenv\s+)?{_NAME}(?:=|\s+(?=\S+\s*$))(?!{_UNKNOWN})")
 """A line of a text that sets one, wherever the text goes."""
 _INTO_A_FILE = re.compile(
     r"(?<![0-9&])>>?\s*[\"']?(?![&\s])(?P<target>[^\s\"';&|)]+)|\btee\b|\bsed\b.*\s-i|lineinfile"
