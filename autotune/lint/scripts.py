@@ -58,6 +58,8 @@ _DIRECTIVE = re.compile(r"#(?:PBS|SBATCH|BSUB|\$)\s.*?(?:-v\s*|--export[= ]|-env
 """A line that gives variables to a batch system."""
 _EXPORT = re.compile(r"#SBATCH\s.*?--export[= ](?:\"(?=[^\"]*\"\s*$))?([^\s\"]+)")
 """A line that gives variables to Slurm."""
+_SUBMITS = ("sbatch", "salloc")
+"""Slurm's commands beside ``srun`` that take such a list."""
 _PAIRS = re.compile(r"[\s,=\"'](\w+)=([^\s,;\"']*)")
 _STACK = re.compile(
     r"(?<![a-wyz])(?:open-?mpi|ompi|hpc-?x)(?:[-_a-z]*)"
@@ -137,6 +139,9 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
             assigned |= dict.fromkeys(
                 a for name, value in call.sets for a in of_a_library(path, call.line, name, value)
             )
+        if call.words and call.words[0].text.rpartition("/")[2] in _SUBMITS:
+            given = [w.text.removeprefix("--export=") for w in call.words if w.text.startswith("--export=")]
+            notes.findings.extend(f for said in given for f in cut_at_commas(path, call.line, said))
         if call.words and place_of(call.words) is not None:
             one = LaunchLine(path, call.line, version, ours=not foreign, mpi_type=_mpi_type(call))
             one.read(call.words)

@@ -1,10 +1,14 @@
 """``doctor`` names the setting under which MPI does not start, whatever library refuses it."""
 
+import json
 import os
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
+from autotune.cli import main
 from autotune.commands.doctor_settings import Setting, breaking, diagnosed, environment
 from autotune.errors import StackError
 from autotune.stacks.stack import reason
@@ -105,6 +109,21 @@ def test_another_environment_lasts_as_long_as_its_block(monkeypatch):
         assert dict(os.environ) == {"A": "1"}
         raise KeyError
     assert os.environ["UCX_TLS"] == "rc" and "A" not in os.environ
+
+
+def test_an_mpi_that_never_starts_has_its_table_all_the_same(tmp_path, monkeypatch, capsys):
+    """An installation whose tools are gone, as after a half upgrade."""
+    mpirun = tmp_path / "bin" / "mpirun"
+    mpirun.parent.mkdir()
+    mpirun.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "mpirun (Open MPI) 5.0.11"\n')
+    mpirun.chmod(0o755)
+    (tmp_path / "lib").mkdir()
+    shutil.copy(sys.executable, tmp_path / "lib" / "libmpi.so.40")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert main(["doctor", "--json", "--mpirun", str(mpirun)]) == 2
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    assert findings["MPI"] == "Open MPI 5.0.11"
+    assert "ompi_info" in findings["first launch"] and "machine now" in findings
 
 
 UCX = "[1.5] [n1:1 :0]  ucp_context.c:1381 UCX  {}  {}\n"

@@ -186,6 +186,8 @@ def test_srun_without_any_plugin_is_a_note():
         ("srun --export=ALL,UCX_TLS=rc,sm ./a", "sm"),
         ("srun --export ALL,UCX_NET_DEVICES=mlx5_0:1,mlx5_1:1 ./a", "mlx5_1:1"),
         ("#SBATCH --export=ALL,UCX_TLS=rc,sm", "sm"),
+        ("sbatch --export=ALL,UCX_TLS=rc,sm job.sh", "sm"),
+        ("sbatch --export=ALL,N=4,UCX_LOG_LEVEL=warn job.sh", ""),
         ('#SBATCH --export="ALL,UCX_TLS=rc,sm"', "sm"),
         ("srun --export=ALL,UCX_TLS=rc,UCX_LOG_LEVEL=warn,PATH ./a", ""),
         ("srun --export=\"ALL,UCX_TLS='rc,sm'\" ./a", ""),
