@@ -46,7 +46,7 @@ class ExitCode(IntEnum):
     MISTAKE = 2, "a mistake in the input, or no usable MPI"
     STUCK = 3, "a campaign that cannot go on"
     LOCKED = 4, "it cannot be written: another process writes the campaign, or the disk refuses it"
-    UNKNOWN = 5, "nothing is said of a file: its kind is not known"
+    UNKNOWN = 5, "nothing is said of a file, or of a line of it: its kind is not known"
     INTERRUPTED = 130, "interrupted; the same command continues"
 
 

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from autotune.errors import StackError
 from autotune.history.trial import Subject, Trial
 from autotune.probe.protocol import Expectation, SweptChoice
 from autotune.space import Dropped, Space
@@ -22,7 +23,7 @@ from autotune.stacks import coll_tuned, han, ucx
 from autotune.stacks.installation import Installation, output
 from autotune.stacks.known import of_the_runtime
 from autotune.stacks.ports import Placement, Rendering
-from autotune.stacks.stack import WORKS, Stack, check_works
+from autotune.stacks.stack import WORKS, Stack, check_works, reason
 from autotune.stacks.words import Dialect, forwarded
 
 PARAMETERS = "openmpi-mca-params.conf"  # Name of the parameter file for everybody.
@@ -87,6 +88,8 @@ class OpenMpiStack(Stack):
             ("coll components", ", ".join(self.coll)),
             ("cores, NUMA nodes", f"{self.cores}, {self.numa_nodes}"),
         ]
+        if self.ucx and self.ucx.warnings:
+            rows.append(("UCX warns", "; ".join(self.ucx.warnings)))
         if self.read_only:
             rows.append(("read-only", f"{', '.join(self.read_only)}: no sweep sets it, rules do"))
         return rows
@@ -248,6 +251,8 @@ class OpenMpiDialect(Dialect):
         components: dict[str, set[str]] = {}
         for framework, name in re.findall(r"^mca:(\w+):(\w+):version:", text, re.MULTILINE):
             components.setdefault(framework, set()).add(name)
+        if not components:
+            raise StackError(f"ompi_info beside {installation.mpirun} lists nothing: {reason(text)}")
         enumerators: dict[str, dict[str, int]] = {}
         pattern = r"^mca:coll:tuned:param:coll_tuned_(\w+)_algorithm:enumerator:value:(\d+):(\S+)$"
         for collective, number, name in re.findall(pattern, text, re.MULTILINE):
