@@ -91,6 +91,8 @@ class LaunchOutcome:
     duration_s: float = 0.0  # From start to end, without the queue.
     queue_s: float = 0.0  # Waiting for a scheduler.
     hosts: tuple[str, ...] = ()  # Where it ran.
+    given_up: bool = False  # Whether its job did not start in the time that jobs may wait.
+    lost_before: tuple[str, ...] = ()  # Why each earlier attempt at the launch was lost; it was made again.
 
 
 class Launcher(Protocol):

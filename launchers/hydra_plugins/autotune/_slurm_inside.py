@@ -19,7 +19,7 @@ from hydra_plugins.autotune._health import Health, slow, unfit
 from hydra_plugins.autotune._mpirun import CommandLine, run_here
 from hydra_plugins.autotune._slurm_batch import SIGNAL, Nodes
 from hydra_plugins.autotune._slurm_jobs import SLACK_S, Slurm, pauses
-from hydra_plugins.autotune._slurm_words import RUNNING, Job
+from hydra_plugins.autotune._slurm_words import Job
 
 
 def _named(found: Mapping[str, str]) -> str:
@@ -55,8 +55,8 @@ class InAllocation:
     def run(self, request: LaunchRequest) -> LaunchOutcome:
         """How the run ended; see the port.
 
-        The first launch in an allocation is always made, so that a chain of jobs advances even where a launch
-        takes longer than a job.
+        The first launch in an allocation is always made, and in a job of a chain it counts even if it was cut
+        short, so that the chain advances even where a launch takes longer than a job.
 
         Raises:
             Interrupted: the allocation is over, or nearly so; ``HandedOver`` where a successor goes on.
@@ -83,7 +83,8 @@ class InAllocation:
                 seen = run_here(request, *self.command(request, placement), limit_s)
         except Ending:
             self._leave(f"Slurm announced the end of job {self.job_id}")
-        if seen.status is Status.TIMEOUT and limit_s < request.timeout_s and self._longest_s:
+        cut = seen.status is Status.TIMEOUT and limit_s < request.timeout_s
+        if cut and (self._longest_s or self.successor is None):
             self._leave(f"job {self.job_id} ends before the launch does")  # it will be made again
         self._longest_s = max(self._longest_s, seen.duration_s)
         if seen.result is None:
@@ -98,7 +99,7 @@ class InAllocation:
 
     def _allocation(self) -> Job:
         job = self.slurm.job(self.job_id)
-        if job is None or job.verdict != RUNNING:
+        if job is None or job.is_over:
             raise Interrupted(
                 job.in_words() if job else f"Slurm knows no job {self.job_id}",
                 "the same command in a new allocation resumes",
@@ -106,11 +107,12 @@ class InAllocation:
         return job
 
     def _explained(self, ended: LaunchOutcome, placement: Placement, began_s: float) -> LaunchOutcome:
-        """A launch without a result, with what Slurm knows of why; what it left on its nodes is removed."""
-        job = self.slurm.job(self.job_id)
-        if job is None or job.verdict != RUNNING:
-            words = job.in_words() if job else f"Slurm knows no job {self.job_id}"
-            return replace(ended, status=Status.LOST, reason=f"{words}; {ended.reason}")
+        """A launch without a result, with what Slurm knows of why; what it left on its nodes is removed.
+
+        Raises:
+            Interrupted: the allocation is over, which is no fault of the launch: it is made again.
+        """
+        self._allocation()
         if not self.slurm.starts_on(placement.hosts):
             self._suspect = True
             down = ", ".join(self.slurm.unusable(placement.hosts)) or "a node"
