@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autotune.guard.kept import by_day, slot_text
+from autotune.guard.kept import comparable, slot_text
 from autotune.guard.verdict import Kind, judge
 from autotune.verification.comparison import WHOLE
 from tests.unit.guard.nights_of import SLOTS, Machine
@@ -78,10 +78,10 @@ def test_early_nights_say_how_many_are_wanted_and_later_ones_exclude_a_loss():
 def test_checks_of_one_day_are_one_night_and_what_was_kept_begins_anew():
     nights = Machine().nights(4, np.random.default_rng(7))
     again = [nights[0], _dated(nights[1], nights[0].date), nights[2], nights[3]]
-    assert [len(night.launches) for night in by_day(again)] == [32, 16, 16]
-    assert len({one.block for one in by_day(again)[0].launches}) == 4
+    assert [len(night.launches) for night in comparable(again)] == [32, 16, 16]
+    assert len({one.block for one in comparable(again)[0].launches}) == 4
     kept = _kept(nights[2])
-    assert by_day([nights[0], nights[1], kept, nights[3]]) == (kept, nights[3])
+    assert comparable([nights[0], nights[1], kept, nights[3]]) == (kept, nights[3])
 
 
 def test_nothing_measured_is_nothing_said():
