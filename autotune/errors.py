@@ -48,7 +48,7 @@ class ExitCode(IntEnum):
     STUCK = 3, "a campaign that cannot go on"
     LOCKED = 4, "it cannot be written: another process writes the campaign, or the disk refuses it"
     UNKNOWN = 5, "nothing is said of a file: its kind is not known"
-    UNANSWERED = 6, "a job was submitted, or is under way, that will say it: nothing is said yet"
+    UNANSWERED = 6, "a job was submitted, or is under way, that will answer: nothing is said yet"
     INTERRUPTED = 130, "interrupted; the same command continues"
 
 

@@ -6,7 +6,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import chdir, contextmanager
+from contextlib import chdir, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -17,6 +17,7 @@ import numpy as np
 from autotune.campaign.interruption import heeded
 from autotune.campaign.observing import Measurement, Observer
 from autotune.campaign.sealing import signed
+from autotune.commands.guard_facts import facts_there
 from autotune.commands.guard_place import (
     MissingFilesError,
     Place,
@@ -33,7 +34,7 @@ from autotune.exporters.export_check import Proof, check_export
 from autotune.exporters.guard import guard_of
 from autotune.exporters.writing import write_files
 from autotune.guard.changes import Change, changes
-from autotune.guard.facts import Facts, facts_of
+from autotune.guard.facts import Facts
 from autotune.guard.kept import (
     FOLDER,
     KEPT,
@@ -66,8 +67,8 @@ EACH_NIGHT = 24
 of 10 % at one size is found in three nights (docs/guard.md); of 16 in 92 of 100 machines."""
 MINUTES = 10.0
 """Minutes that all of it may take."""
-FIRST = 8
-"""Launches of a first block, both sides together."""
+FIRST = 10
+"""Launches of a first block, both sides together, as ``verification.blocks.order`` draws them."""
 REFRAME = "autotune_guard_reframe.py"
 
 
@@ -86,17 +87,17 @@ def keep(source: Path, words: Sequence[str], minutes: float | None, mpirun: str 
     with unanswered(source):
         place, folder = kept_anew(source, words, mpirun, unasked), source / FOLDER
     sources = tuple(map(str, place.sources))
-    facts = facts_of(place.installation, _files(place.files, sources), steady=True)
-    document = recommendation_document(place.recommendation)
-    kept = Kept(
-        _now(), str(place.files.absolute()), document, facts, plain(place.scenario), place.launcher, sources
-    )
-    kept = replace(kept, seal=signed(kept.meant))
-    before = read_nights(folder)
-    same = bool(before) and (folder / KEPT).exists() and read_kept(folder).facts.identity == facts.identity
-    write_kept(folder, kept)
-    measured = minutes is None or minutes > 0
+    measured, files = minutes is None or minutes > 0, _files(place.files, sources)
+    with suppress(OSError):  # what is written below says why
+        folder.mkdir(parents=True, exist_ok=True)
     with launching(folder, alone=measured) as into, chdir(into):
+        facts = facts_there(place.site, place.installation, files, into, steady=True)
+        same = _is_kept(folder, facts)
+        document = recommendation_document(place.recommendation)
+        settings = str(place.files.absolute())
+        scenario, node = plain(place.scenario), place.launcher
+        kept = Kept(_now(), settings, document, facts, scenario, node, sources)
+        write_kept(folder, replace(kept, seal=signed(kept.meant)))
         proof = _proof(place, into, span if measured else None)
         launches: tuple[Launched, ...] = ()
         hosts: tuple[str, ...] = ()
@@ -158,7 +159,8 @@ def check(
         report = replace(report, not_in_effect=(gone.message,))
     else:
         earlier = None if quick else _earlier(kept, place, against)
-        with launching(target, alone=not quick) as into, chdir(into):
+        handing_over = unanswered(folder.parent, as_json)
+        with handing_over, launching(target, alone=not quick) as into, chdir(into):
             report, night = _in_effect(report, night, kept, place, into, timed)
             if earlier is not None:
                 report = _beside(report, kept, place, earlier, span, into)
@@ -199,6 +201,12 @@ def history(source: Path | None, own: Path | None, as_json: bool) -> None:
         )
 
 
+def _is_kept(folder: Path, facts: Facts) -> bool:
+    """Whether the very same state was kept before, so that nights since then go on."""
+    before = bool(read_nights(folder)) and (folder / KEPT).exists()
+    return before and read_kept(folder).facts.identity == facts.identity
+
+
 def _guarded(source: Path | None) -> Path:
     """The folder of what was kept: below what is named, the variable, or the current directory."""
     named = source or Path(os.environ.get("AUTOTUNE_GUARD") or ".")
@@ -228,7 +236,7 @@ def _until_now(nights: Sequence[Night]) -> tuple[Night, ...]:
 
 @contextmanager
 def unanswered(source: Path, as_json: bool = False) -> Iterator[None]:
-    """Around what may hand over to a job of the batch system, which answers what was asked here.
+    """Turn the passing of a check to a job of the batch system into an end that answers nothing.
 
     Raises:
         UnansweredError: a job does, or another one does already.
@@ -248,7 +256,7 @@ def _in_effect(
 ) -> tuple[CheckReport, Night]:
     """The report with changes and the proof of a fresh launch, and the night with the state."""
     files = _files(place.files, kept.sources)
-    facts = facts_of(place.installation, files)
+    facts = facts_there(place.site, place.installation, files, into)
     values = {**dict.fromkeys(place.recipe(into).variables, ""), **dict(place.recommendation.provenance.env)}
     differ = changes(kept.facts, facts, values, set(map(str, files)))
     proof = _proof(place, into, span)
@@ -270,13 +278,15 @@ def _not_in_effect(place: Place, facts: Facts, differ: Sequence[Change]) -> Iter
 
 
 def _proof(place: Place, into: Path, span: Span | None) -> Proof | None:
-    """What launches under the files show, each of them within the span; None: of no length."""
+    """Launch under the files, within the span; None: without one."""
     where = make_empty(into / "check")
 
     def observers(measurement: Measurement, space: Space, directory: Path) -> Observer:
         if span is None:
             return place.site.observer(measurement, space, directory)
-        limited = replace(measurement, timeout_s=span.within(measurement.timeout_s))
+        limit_s = span.within(measurement.timeout_s)
+        patience_s = measurement.patience_s if limit_s == measurement.timeout_s else 0.0
+        limited = replace(measurement, timeout_s=limit_s, patience_s=patience_s)
         return _Timed(place.site.observer(limited, space, directory), span)
 
     return check_export(

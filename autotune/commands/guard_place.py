@@ -101,6 +101,8 @@ class Place:
     def observe(self, amended: Any, trial: Trial, into: Path) -> Observation:
         """One launch, under a rendering that somebody amends; None: untouched."""
         measurement = self.measurement if amended is None else replace(self.measurement, amended=amended)
+        if 0 < trial.timeout_s < measurement.timeout_s:  # no time is left to wait for better cores
+            measurement = replace(measurement, patience_s=0.0)
         return self.site.observer(measurement, self.site.space, into).observe(trial)
 
 

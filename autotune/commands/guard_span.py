@@ -49,6 +49,6 @@ class Span:
         return result
 
     def wanted(self, launches: int) -> str:
-        """What would have done for so many launches, in words."""
+        """The minutes that so many launches would have taken, in words."""
         minutes = math.ceil((self.spent_s + launches * self.launch_s) / 60)
         return f"--minutes {self.minutes:g} was used up before {launches} launches: about {minutes} would do"

@@ -39,7 +39,7 @@ _SHORT = 4
 _MEANS_NOTHING = re.compile(
     r"OMPI_ALLOW_RUN_AS_ROOT.*|PMIX_(RANK|NAMESPACE|SERVER_.*|SECURITY_MODE|HOSTNAME)"
 )
-"""Of these what says nothing of speed, and what a launcher tells each process."""
+"""Some of these say nothing of speed, others are given to each process by its launcher."""
 _LARGEST = 1 << 30
 """Bytes of a file that is hashed: the largest library of any MPI has a tenth of it."""
 _SYSTEM, _PROCESSOR = Path("/sys"), Path("/proc/cpuinfo")
@@ -148,7 +148,7 @@ def facts_of(installation: Installation, settings: Iterable[Path] = (), steady: 
             if knob.name in known and known[knob.name].default != Said.by(knob).default:
                 known[knob.name] = replace(known[knob.name], default="")
     offers = dict(_offers(installation))
-    environment = {PREFIX: str(prefix), **_variables(os.environ)}
+    environment = environment_of(installation)
     return Facts(
         *(stack, dict(_machine()), files, str(installation.mpirun), variables, offers, environment),
         tuple(dict.fromkeys(str(path) for path in parameters)),
@@ -173,13 +173,13 @@ def _read_files(prefix: Path, env: Mapping[str, str]) -> Iterator[Path]:
             yield from (Path(one) for one in re.split("[:,]", named) if one.startswith("/"))
 
 
-def _variables(env: Mapping[str, str]) -> dict[str, str]:
-    """Variables that MPI and the libraries below it read, see ``Facts.environment``."""
-    return {
+def environment_of(installation: Installation) -> dict[str, str]:
+    """Variables of this process that MPI and the libraries below it read, see ``Facts.environment``."""
+    return {PREFIX: str(installation.mpirun.resolve().parent.parent)} | {
         name: value
         if name in FOLDERS
         else hashlib.sha256(value.encode(errors="replace")).hexdigest()[:_SHORT]
-        for name, value in sorted(env.items())
+        for name, value in sorted(os.environ.items())
         if name in FOLDERS or (_READ.fullmatch(name) and not _MEANS_NOTHING.fullmatch(name))
     }
 

@@ -96,7 +96,10 @@ class LaunchOutcome:
 
 
 class Launcher(Protocol):
-    """Starts one MPI run and waits for it."""
+    """Starts one MPI run and waits for it.
+
+    One whose launches run on other machines than this says so by an attribute ``away`` that is true.
+    """
 
     def run(self, request: LaunchRequest) -> LaunchOutcome:
         """How the run ended; a run that failed is an outcome, never an exception.

@@ -6,6 +6,8 @@ that is announced in the journal is made by whoever goes on.
 """
 
 import contextlib
+import os
+import platform
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -47,6 +49,11 @@ class InAllocation:
     _warned: bool = False
     _suspect: bool = False
     _looked: bool = False
+
+    @property
+    def away(self) -> bool:
+        """Whether this machine is none of the nodes: ``salloc`` may leave its user on the log-in node."""
+        return os.environ.get("SLURMD_NODENAME", platform.node().partition(".")[0]) not in self.hosts
 
     def heed_signal(self) -> None:
         """Pass on when Slurm announces the end of the job."""

@@ -41,6 +41,7 @@ class TrialJobs:
     command: CommandLine  # Builds ``mpirun`` or ``srun``.
     slurm: Slurm  # Takes the jobs.
     queue_timeout_s: float = 3600.0  # How long a job may wait for its start.
+    away: bool = True  # Jobs run elsewhere.
 
     def run(self, request: LaunchRequest) -> LaunchOutcome:
         """How the run ended; see the port.

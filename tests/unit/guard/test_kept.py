@@ -12,7 +12,16 @@ import pytest
 
 from autotune.errors import UserError
 from autotune.guard.facts import Facts, Said
-from autotune.guard.kept import KEPT, NIGHTS, Kept, add_night, read_kept, read_nights, write_kept
+from autotune.guard.kept import (
+    KEPT,
+    NIGHTS,
+    Kept,
+    add_night,
+    read_kept,
+    read_nights,
+    since_kept,
+    write_kept,
+)
 from tests.unit.guard.nights_of import Machine
 
 FACTS = Facts(
@@ -130,3 +139,13 @@ def test_what_belongs_to_somebody_else_is_refused_and_roots_is_not(tmp_path):
     os.chown(tmp_path / KEPT, 12345, 12345)
     with pytest.raises(UserError, match="another user"):
         read_kept(tmp_path)
+
+
+def test_nights_are_in_the_order_of_their_checks_whatever_a_clock_said(tmp_path):
+    """The clock was set back after what was kept: a check of that day was taken for an earlier one."""
+    (kept,) = nights(1)
+    kept = replace(kept, date="2026-11-28T11:00:00Z", kept=True)
+    check = replace(kept, date="2026-11-28T09:00:00Z", kept=False)
+    for night in (replace(check, date="2026-11-27T02:00:00Z"), kept, check):
+        add_night(tmp_path, night)
+    assert since_kept(read_nights(tmp_path)) == (kept, check)
