@@ -17,11 +17,22 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from autotune.campaign.failures import limit_s
+from autotune.campaign import interruption
+from autotune.campaign.failures import RULE, limit_s
 from autotune.errors import ScenarioError, allowed
 from autotune.history.folder import make_empty
 from autotune.history.objectives import Slot
-from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Subject, Trial, status_of
+from autotune.history.trial import (
+    LOST_BEFORE,
+    Cell,
+    Estimate,
+    Observation,
+    Phase,
+    Status,
+    Subject,
+    Trial,
+    status_of,
+)
 from autotune.measure.location import Estimator, bounded_mean, estimate
 from autotune.measure.machine import UsualCores
 from autotune.probe.protocol import REQUEST, CellSamples, ProbeRequest, ProbeResult
@@ -135,10 +146,14 @@ class Launches:
             placement=replace(self.placement, **place),
             timeout_s=(trial.timeout_s or measurement.timeout_s) + patience_s,
         )
-        (directory / REQUEST).write_text(probe.to_json(), encoding="utf-8")
-        for name, text in rendering.files.items():
-            (directory / name).write_text(text, encoding="utf-8")
-        outcome = self._as_asked(self.launcher.run(request), probe)
+        files = {REQUEST: probe.to_json(), **rendering.files}
+
+        def attempt() -> LaunchOutcome:
+            for name, text in files.items():
+                (directory / name).write_text(text, encoding="utf-8")
+            return self.launcher.run(request)
+
+        outcome = self._as_asked(made_until_not_lost(attempt, directory), probe)
         if outcome.result is None:
             return outcome
         self.usual.add(placed, outcome.result.machine, outcome.duration_s)
@@ -172,6 +187,7 @@ class Launches:
         return replace(
             good[0],
             result=result,
+            lost_before=tuple(reason for outcome in outcomes for reason in outcome.lost_before),
             duration_s=sum(outcome.duration_s for outcome in outcomes),
             queue_s=sum(outcome.queue_s for outcome in outcomes),
         )
@@ -263,14 +279,37 @@ def parameters(directory: Path, trial: Trial) -> Mapping[str, str]:
     return result.parameters if result else {}
 
 
+def made_until_not_lost(attempt: Callable[[], LaunchOutcome], directory: Path) -> LaunchOutcome:
+    """The outcome of a launch that is made again while it is lost, ``RULE.attempts`` times at most.
+
+    ``directory`` is that of the launch; what an attempt that was lost left there is removed.
+
+    Raises:
+        Interrupted: whoever ended the launch ends us too.
+    """
+    reasons: list[str] = []
+    while True:
+        outcome = attempt()
+        if outcome.status is not Status.LOST or outcome.given_up:
+            return replace(outcome, lost_before=tuple(reasons))
+        interruption.check()
+        if len(reasons) == RULE.attempts - 1:
+            reason = f"lost {RULE.attempts} times in a row: {outcome.reason}"
+            return replace(outcome, reason=reason, lost_before=tuple(reasons))
+        reasons.append(outcome.reason)
+        make_empty(directory)
+
+
 def observation(trial: Trial, outcome: LaunchOutcome, estimator: str = "median") -> Observation:
     """The observation of a launch that has ended."""
     status, reason = outcome.status, outcome.reason
+    again = tuple(f"made again: {why}" for why in outcome.lost_before)
+    lost = {LOST_BEFORE: float(len(again))} if again else {}
     result, took = outcome.result, (outcome.duration_s, outcome.queue_s)
     if result is None:
         if status is Status.OK:
             status, reason = Status.LOST, "the launch ended well but left no result"
-        return Observation(trial, status, (), reason, *took, tuple(outcome.hosts))
+        return Observation(trial, status, (), reason, *took, tuple(outcome.hosts), lost, again)
     figures = {"memory_bytes": result.memory_bytes, "overhead_s": result.overhead_s}
     figures |= {f"beside {what}": seconds for what, seconds in result.beside.items()}
     return Observation(
@@ -280,8 +319,12 @@ def observation(trial: Trial, outcome: LaunchOutcome, estimator: str = "median")
         reason,
         *took,
         tuple(outcome.hosts) or tuple(dict.fromkeys(result.hosts)),
-        {name: value for name, value in {**result.machine, **figures}.items() if not math.isnan(value)},
-        (f"timing: {result.timing}", *result.notes) if result.timing else result.notes,
+        {
+            name: value
+            for name, value in {**result.machine, **figures, **lost}.items()
+            if not math.isnan(value)
+        },
+        (*((f"timing: {result.timing}",) if result.timing else ()), *result.notes, *again),
     ).believed()
 
 

@@ -51,6 +51,7 @@ class Site:
     knobs: Space | None = None  # With ``space=discover``: what the stack says can be turned, beside the space
     launched_by: Mapping[str, Any] = field(default_factory=dict)
     """The launcher's own configuration, so that it can be found again; empty: the default one."""
+    launcher: Launcher | None = None  # What launches the stack; None: nothing does.
 
     @property
     def whole(self) -> Space:
@@ -112,6 +113,7 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
         knobs = _knobs(scenario, installation, stack, place, launcher)
     offered = stack.available(named_space(scenario))
     space = fixed(words.sums_alike(offered) if reproducible else offered, scenario.fix)
+    launcher = connect(installation)
     return Site(
         partial(Launches, stack, launcher, place),
         space,
@@ -120,6 +122,7 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
         stack,
         (*stack.findings(), *(machine_now() if place.nodes == 1 and not place.hosts else ())),
         knobs=knobs,
+        launcher=launcher,
     )
 
 

@@ -28,7 +28,7 @@ class Status(StrEnum):
     NOT_APPLIED = "not_applied"  # A setting was not what was asked for.
     TIMEOUT = "timeout"  # Ended by us after ``timeout_s``.
     CRASHED = "crashed"  # The launch ended without a result.
-    LOST = "lost"  # Neither result nor exit status: a node, a daemon, or ourselves died.
+    LOST = "lost"  # Ended from outside: its job, a node, a daemon, or ourselves; it says nothing by itself.
 
     @property
     def may_pass(self) -> bool:
@@ -61,6 +61,7 @@ class Subject(StrEnum):
     DEPLOYED = "deployed"  # A point together with the files that a user would install.
 
 
+LOST_BEFORE = "lost_before"  # Key of ``Observation.extra``: attempts that were lost before this one.
 _OWN = ("", 0, "0", "default", "auto")  # Values that leave it to the stack.
 
 
@@ -188,6 +189,16 @@ class Observation:
     def disturbed(self) -> bool:
         """Whether it was lost for that."""
         return self.status is Status.LOST and self.apart
+
+    @property
+    def never_ran(self) -> bool:
+        """Whether its job never started, so that it says nothing of its point."""
+        return self.status is Status.LOST and self.queue_s > 0 and not self.duration_s
+
+    @property
+    def lost_before(self) -> int:
+        """Number of attempts at the launch that were lost before this one."""
+        return int(self.extra.get(LOST_BEFORE, 0))
 
     @property
     def usable(self) -> Iterator[Estimate]:

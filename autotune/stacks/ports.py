@@ -91,10 +91,15 @@ class LaunchOutcome:
     duration_s: float = 0.0  # From start to end, without the queue.
     queue_s: float = 0.0  # Waiting for a scheduler.
     hosts: tuple[str, ...] = ()  # Where it ran.
+    given_up: bool = False  # Whether its job did not start in the time that jobs may wait.
+    lost_before: tuple[str, ...] = ()  # Why each earlier attempt at the launch was lost; it was made again.
 
 
 class Launcher(Protocol):
-    """Starts one MPI run and waits for it."""
+    """Starts one MPI run and waits for it.
+
+    One whose launches run on other machines than this says so by an attribute ``away`` that is true.
+    """
 
     def run(self, request: LaunchRequest) -> LaunchOutcome:
         """How the run ended; a run that failed is an outcome, never an exception.

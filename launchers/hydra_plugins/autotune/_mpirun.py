@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,10 @@ _STALE = "PMIx server's listener thread failed to start"
 """Message of Open MPI 5's ``mpirun`` where a killed one of its pid left a directory, which it removes."""
 _FOUND_BY = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 """Variables without which a rank on another node finds neither the interpreter's packages nor MPI."""
+
+_FROM_OUTSIDE = tuple(-number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM))
+"""A launcher that itself was ended by one of these: by a person, a batch system, or the kernel. Of a rank
+that was, a launcher reports 128 and the number."""
 
 _HOST = re.compile(r"[^\s,-][^\s,]*")
 """A host's name: `ssh` takes one that begins with a - for an option, and launchers part them by commas."""
@@ -202,6 +207,8 @@ def outcome(directory: Path, ended: _processes.Ended) -> LaunchOutcome:
         status = Status.TIMEOUT
     elif ended.exit_code == 0:
         status, cause = Status.LOST, "the launcher returned 0 without a result"
+    elif ended.exit_code in _FROM_OUTSIDE:
+        status = Status.LOST
     return LaunchOutcome(status, f"{cause}: {_last_words(directory)}", duration_s=ended.duration_s)
 
 
