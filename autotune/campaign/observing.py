@@ -24,6 +24,7 @@ from autotune.history.folder import make_empty
 from autotune.history.objectives import Slot
 from autotune.history.trial import (
     LOST_BEFORE,
+    PLAIN_MEAN,
     Cell,
     Estimate,
     Observation,
@@ -33,7 +34,7 @@ from autotune.history.trial import (
     Trial,
     status_of,
 )
-from autotune.measure.location import Estimator, bounded_mean, estimate
+from autotune.measure.location import Estimator, estimate
 from autotune.measure.machine import UsualCores
 from autotune.probe.protocol import REQUEST, CellSamples, ProbeRequest, ProbeResult
 from autotune.resources import user_bytes
@@ -329,7 +330,7 @@ def observation(trial: Trial, outcome: LaunchOutcome, estimator: str = "median")
 
 
 def _estimate(cell: CellSamples, estimator: str, with_mean: bool) -> Estimate:
-    """``with_mean``: with the mean of the calls too, which is what a program waits for."""
+    """``with_mean``: with the plain mean of the calls too, which is what a program waits for."""
     what = Cell(cell.collective, cell.comm_size, cell.message_bytes, Point.of(cell.values))
     samples = cell.valid_s
     impossible = int(np.count_nonzero(~(np.isfinite(samples) & (samples >= 0))))
@@ -340,7 +341,7 @@ def _estimate(cell: CellSamples, estimator: str, with_mean: bool) -> Estimate:
         status, reason = Status.INVALID, "no valid sample"
     if status is not Status.OK:
         return Estimate(what, math.nan, math.nan, len(samples), status, reason=reason)
-    mean = {"mean_s": bounded_mean(samples)} if with_mean else {}
+    mean = {PLAIN_MEAN: float(samples.mean())} if with_mean else {}
     return replace(estimated(what, samples, estimator), extra={**cell.extra, **mean})
 
 

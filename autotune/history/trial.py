@@ -16,6 +16,9 @@ from autotune.space import Point, Space
 _SHORTEST_S, _LONGEST_S = 1e-9, 1e7
 """A call's time can be: not less than a clock's step, not more than months."""
 _LEAST, _MOST = 1e-100, 1e100  # A program's response can be: anything whose ratios and products are numbers.
+PLAIN_MEAN, CUT_MEAN = "plain_mean_s", "mean_s"
+"""Further figures of a cell: the plain mean of its calls; that of earlier versions, in which no call counted
+for more than ten medians."""
 _WILD = 100.0  # A standard error of so many times its value says that nothing is known.
 
 
@@ -136,8 +139,11 @@ class Estimate:
 
     @property
     def mean_s(self) -> float:
-        """The mean of the calls, where a launch of the verification has it; else their location."""
-        seconds = self.extra.get("mean_s", math.nan)
+        """The plain mean of the calls, where a launch of the verification has it; else their location.
+
+        Journals of earlier versions have a mean in which the slowest calls were cut.
+        """
+        seconds = self.extra.get(PLAIN_MEAN, self.extra.get(CUT_MEAN, math.nan))
         return seconds if _SHORTEST_S <= seconds <= _LONGEST_S else self.median_s
 
     @property
