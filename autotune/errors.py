@@ -14,6 +14,7 @@
     │   └── StorageError                 4       the disk is full or read-only
     └── Interrupted                    130       Ctrl-C, SIGTERM or SIGHUP, after everything was put away
         └── HandedOver                   0       a job of the batch system goes on
+            └── UnansweredError          6       so that what was asked is not answered yet
 
 ``ExitCode`` says what the codes mean. A failed *launch* is not in this tree: it is data, an ``Observation``
 whose ``status`` says what happened.
@@ -46,7 +47,8 @@ class ExitCode(IntEnum):
     MISTAKE = 2, "a mistake in the input, or no usable MPI"
     STUCK = 3, "a campaign that cannot go on"
     LOCKED = 4, "it cannot be written: another process writes the campaign, or the disk refuses it"
-    UNKNOWN = 5, "nothing is said of a file: its kind is not known"
+    UNKNOWN = 5, "nothing is said of a file, or of a line of it: its kind is not known"
+    UNANSWERED = 6, "a job was submitted, or is under way, that will answer: nothing is said yet"
     INTERRUPTED = 130, "interrupted; the same command continues"
 
 
@@ -176,3 +178,9 @@ class HandedOver(Interrupted):
     """This process ends well and a job of the batch system goes on with its work."""
 
     exit_code = ExitCode.WELL
+
+
+class UnansweredError(HandedOver):
+    """A question, such as that of ``guard check``, which a job of the batch system will answer."""
+
+    exit_code = ExitCode.UNANSWERED

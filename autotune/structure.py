@@ -14,7 +14,7 @@ from enum import Enum
 from functools import cache
 from inspect import ismethod
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Never, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from autotune.errors import AutotuneError, TableError, UserError, allowed
 
@@ -133,16 +133,38 @@ class Document:
         raise self.error(f"{where} = {value!r}", f"expected {_WORDS.get(kind, kind.__name__)}")
 
 
+def parsed(text: str, name: str, raised: type[AutotuneError] = TableError, hint: str = "") -> Any:
+    """The JSON value in a text, whose numbers are finite.
+
+    Raises:
+        AutotuneError: ``raised``: it is none, is nested too deeply, or has a number that is not finite, which
+            JSON has no words for.
+    """
+    try:
+        return json.loads(text, parse_float=_finite_number, parse_constant=_no_number)
+    except RecursionError as exc:
+        raise raised(f"{name}: not JSON: nested too deeply", hint) from exc
+    except ValueError as exc:
+        raise raised(f"{name}: not JSON: {exc}", hint) from exc
+
+
+def _finite_number(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text} is larger than any number")
+    return number
+
+
+def _no_number(text: str) -> Never:
+    raise ValueError(f"{text} is no number")
+
+
 def document_in(text: str, name: str, formats: Collection[str], kind: str, made_by: str) -> dict[str, Any]:
     """The JSON object in a file's text, one of these formats.
 
     Raises:
         TableError: it is none; the hint says what makes one.
     """
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as exc:
-        raise TableError(f"{name}: not JSON: {exc}") from exc
+    document = parsed(text, name)
     if not isinstance(document, dict) or document.get("format") not in tuple(formats):
         raise TableError(f"{name} is no {kind}", f"make one: {made_by}")
     return document

@@ -33,7 +33,7 @@ from itertools import islice
 import numpy as np
 from error_rates import OBJECTIVES, SIZES, Machine, Planted, searched, space
 
-from autotune.history.trial import Observation, Phase, Status, Subject, Trial
+from autotune.history.trial import PLAIN_MEAN, Observation, Phase, Status, Subject, Trial
 from autotune.verification.rounds import Verifier
 from autotune.verification.sequential import SequentialDesign
 
@@ -121,7 +121,7 @@ def on_cores(made: Observation, usual_s: float, far: bool) -> Observation:
 
 def with_means(made: Observation, ratio: float) -> Observation:
     """A launch whose calls take so many medians on the average."""
-    each = (replace(e, extra={**e.extra, "mean_s": e.median_s * ratio}) for e in made.estimates)
+    each = (replace(e, extra={**e.extra, PLAIN_MEAN: e.median_s * ratio}) for e in made.estimates)
     return replace(made, estimates=tuple(each))
 
 

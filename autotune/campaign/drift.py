@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from autotune.history.memory import remembered
 from autotune.history.objectives import Slot, slot_of
-from autotune.history.trial import History, Observation, Phase, Status, Subject
+from autotune.history.trial import CUT_MEAN, PLAIN_MEAN, History, Observation, Phase, Status, Subject
 from autotune.measure.location import normal_scale
 from autotune.measure.machine import LIMITS, core_states, often_apart
 from autotune.recommend.repeats import repeated
@@ -314,7 +314,7 @@ def _moved(observation: Observation, by: float | tuple[tuple[Slot, float], ...])
     """By how much its times are too high, in all slots alike or in each."""
     if not by:
         return observation
-    names, others = ("median_s", "sem_s", "low_s", "high_s"), {"other_loop_s", "mean_s"}
+    names, others = ("median_s", "sem_s", "low_s", "high_s"), {"other_loop_s", PLAIN_MEAN, CUT_MEAN}
     each = by if isinstance(by, float) else dict(by)
     estimates = []
     for e in observation.estimates:

@@ -5,6 +5,10 @@ that may pass, or whose curve has a gap by a wrong result, or whose cores were f
 launched once more, as soon as another one has ended well; where several points in a row are lost, the
 untouched stack says whether the machine still works; and failures beside it are no evidence about their
 points. A launch that hangs costs a multiple of those that did not.
+
+A launch that is lost, because its job was cancelled, preempted or revoked, a node died, or somebody ended its
+launcher, is no observation of its point: it is made again at once (``campaign.observing``). One that is lost
+each of ``RULE.attempts`` times may kill its nodes itself: it stays lost, and counts.
 """
 
 import math
@@ -21,7 +25,9 @@ from autotune.space import Space, Value
 class FailureRule:
     """When failures end a campaign, or a value."""
 
-    attempts: int = 3  # Untouched launches that fail in a row before a machine counts as broken, at least.
+    attempts: int = 3
+    """Untouched launches that fail in a row before a machine counts as broken, at least; and attempts at a
+    launch that is lost each time before that counts as its own doing."""
     false_alarm: float = 0.01  # Chance of ending a campaign whose machine fails no more than before.
     in_a_row: int = 3
     """Points in a row that make the machine suspect, twice as many after each time that it was well; and

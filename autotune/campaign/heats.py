@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+from autotune.campaign import interruption
+from autotune.campaign.failures import RULE
 from autotune.campaign.observing import Launches, Observer, observation
 from autotune.errors import StackError
 from autotune.history.folder import make_empty
@@ -29,7 +31,8 @@ def at_once(*sides: Observer) -> bool:
 def observe_heat(entrants: Sequence[tuple[Observer, Trial]]) -> tuple[Observation, ...]:
     """Launch some trials at once, each by its observer, and let them measure in turns.
 
-    There is one observation for each of them. They may be of different MPIs.
+    There is one observation for each of them. They may be of different MPIs. A heat of which a launch was
+    ended from outside is made again.
 
     A launch that fails does not end the others. The duration of each is its share of the heat's.
 
@@ -41,23 +44,40 @@ def observe_heat(entrants: Sequence[tuple[Observer, Trial]]) -> tuple[Observatio
     makers = [maker for maker, _ in entrants if isinstance(maker, Launches)]
     if not at_once(*(maker for maker, _ in entrants)):
         raise StackError("these launches cannot be alive at once")
-    trials, jobs = [trial for _, trial in entrants], range(len(entrants))
+    lost: list[str] = []
+    while True:
+        outcomes = _launched(makers, [trial for _, trial in entrants])
+        reasons = [o.reason for o in outcomes if o.status is Status.LOST and not o.given_up]
+        if not reasons or len(lost) == RULE.attempts - 1:
+            break
+        interruption.check()  # whoever ended a launch may end us too
+        lost.append(reasons[0])
+    share = 1 / len(entrants)
+    observations = []
+    for maker, (_, trial), outcome in zip(makers, entrants, outcomes, strict=True):
+        duration_s, queue_s = outcome.duration_s * share, outcome.queue_s * share
+        outcome = replace(outcome, lost_before=tuple(lost), duration_s=duration_s, queue_s=queue_s)
+        observations.append(observation(trial, outcome, maker.measurement.estimator))
+    return tuple(observations)
+
+
+def _launched(makers: Sequence[Launches], trials: Sequence[Trial]) -> list[LaunchOutcome]:
+    """Launch some trials at once, each by its maker."""
+    jobs = range(len(trials))
     folder = make_empty(makers[0].directory / "heats" / f"{trials[0].number:04d}").absolute()
     seconds = sum(maker.measurement.heat_s for maker in makers)
-    heat = Heat(str(folder), secrets.token_hex(16), 0, len(entrants), seconds, trials[0].seed)
-    requests = [makers[job].entered(trials[job], replace(heat, job=job)) for job in jobs]
+    heat = Heat(str(folder), secrets.token_hex(16), 0, len(trials), seconds, trials[0].seed)
+    entered = [makers[job].entered(trials[job], replace(heat, job=job)) for job in jobs]
 
     def run(job: int) -> LaunchOutcome:
+        request, checked = entered[job]
         try:
-            return makers[job].launcher.run(requests[job])
+            return checked(makers[job].launcher.run(request))
         finally:
             heat.ended(job).touch()
 
-    with ThreadPoolExecutor(len(entrants)) as pool:
-        outcomes = _explained(list(pool.map(run, jobs)))
-    share = 1 / len(entrants)
-    shared = [replace(o, duration_s=o.duration_s * share, queue_s=o.queue_s * share) for o in outcomes]
-    return tuple(observation(trials[job], shared[job], makers[job].measurement.estimator) for job in jobs)
+    with ThreadPoolExecutor(len(trials)) as pool:
+        return _explained(list(pool.map(run, jobs)))
 
 
 def _explained(outcomes: Sequence[LaunchOutcome]) -> list[LaunchOutcome]:

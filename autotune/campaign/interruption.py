@@ -29,7 +29,8 @@ def heeded(*more: signal.Signals) -> Iterator[None]:
     """
     awake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     wishing = {number: signal.getsignal(number) for number in (*SIGNALS, *more)}
-    former = {number: was for number, was in wishing.items() if was is not signal.SIG_IGN}
+    # None is a handler of somebody who is no Python, which could not be put back: it stays.
+    former = {number: was for number, was in wishing.items() if was not in (signal.SIG_IGN, None)}
     _pipes.append(awake)
     previous = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     for number in former:

@@ -17,6 +17,7 @@ from autotune.history.objectives import Z95, Slot, slot_of
 from autotune.history.trial import History, Observation, Phase, Subject
 from autotune.measure.location import normal_scale
 from autotune.measure.machine import Disturbance, worst
+from autotune.probe.protocol import NOT_TIMED
 from autotune.recommend.repeats import repeated
 from autotune.space import Point
 from autotune.verification.known import search_noise
@@ -45,7 +46,7 @@ def remarks(campaign: Description, history: History) -> tuple[Remark, ...]:
     """Remarks on the noise of a campaign so far; none on a recording, which has none."""
     if campaign.site.stamp.kind is SiteKind.REPLAYED:
         return ()
-    found = [_left_out(campaign, history), _machine(history), _drift(history)]
+    found = [_left_out(campaign, history), untimed(history), _machine(history), _drift(history)]
     judged = corrected(history)
     fresh, searched = spread(judged.of(Phase.VERIFY)), search_noise(judged)
     if (together := spread_in_heats(history)) is not None:
@@ -105,6 +106,15 @@ def _left_out(campaign: Description, history: History) -> Remark | None:
     gone = never_applied(campaign.space, history)
     said = "; ".join(f"{name}={value}: {reason}" for (name, value), reason in gone.items())
     return Remark("left out of the search", said, grave=True) if said else None
+
+
+def untimed(history: History) -> Remark | None:
+    """The launches that had no time for some of their cells, in the words of the last one; None: all had."""
+    said = [note for o in history for note in o.notes if NOT_TIMED in note]
+    if not said:
+        return None
+    text = f"in {len(said)} of {len(history)} launches; of the last one {said[-1]}"
+    return Remark("not timed", text, grave=True)
 
 
 def _machine(history: History) -> Remark | None:

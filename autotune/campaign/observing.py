@@ -17,12 +17,24 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from autotune.campaign.failures import limit_s
+from autotune.campaign import interruption
+from autotune.campaign.failures import RULE, limit_s
 from autotune.errors import ScenarioError, StackError, allowed
 from autotune.history.folder import make_empty
 from autotune.history.objectives import Slot
-from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Subject, Trial, status_of
-from autotune.measure.location import Estimator, bounded_mean, estimate
+from autotune.history.trial import (
+    LOST_BEFORE,
+    PLAIN_MEAN,
+    Cell,
+    Estimate,
+    Observation,
+    Phase,
+    Status,
+    Subject,
+    Trial,
+    status_of,
+)
+from autotune.measure.location import Estimator, estimate
 from autotune.measure.machine import UsualCores
 from autotune.probe.protocol import REQUEST, CellSamples, Heat, ProbeRequest, ProbeResult
 from autotune.resources import user_bytes
@@ -114,18 +126,20 @@ class Launches:
 
     def _launched(self, trial: Trial, rendering: Rendering, directory: Path, parts: int = 1) -> LaunchOutcome:
         """One launch in a directory; of several that share a trial's time one."""
-        request, probe, patience_s = self._asked(trial, rendering, directory, parts)
-        request = replace(request, timeout_s=request.timeout_s + patience_s)
-        outcome = self._as_asked(self.launcher.run(request), probe)
+        probe = self._asked(trial, rendering, parts)
+
+        def attempt() -> LaunchOutcome:
+            request = self._written(trial, rendering, directory, probe)
+            return self.launcher.run(replace(request, timeout_s=request.timeout_s + probe.patience_s))
+
+        outcome = self._as_asked(made_until_not_lost(attempt, directory), probe)
         if outcome.result is None:
             return outcome
         self.usual.add((rendering.map_by, rendering.bind_to), outcome.result.machine, outcome.duration_s)
         return _said(outcome, rendering.said, directory)
 
-    def _asked(
-        self, trial: Trial, rendering: Rendering, directory: Path, parts: int = 1
-    ) -> tuple[LaunchRequest, ProbeRequest, float]:
-        """A launch, what its probe is asked for, and how long it may wait for its cores."""
+    def _asked(self, trial: Trial, rendering: Rendering, parts: int = 1) -> ProbeRequest:
+        """The measurements of one launch; of several that share a trial's time one."""
         measurement = self.measurement
         probe = replace(
             measurement.probe, choices=rendering.choices, expect=rendering.expect, seed=trial.seed
@@ -144,8 +158,7 @@ class Launches:
         usual, patience_s = self.usual.of(placed, patience_s, proving=trial.phase is Phase.VERIFY)
         if trial.phase is Phase.DISCOVERY:  # it takes out what slow cores cost; waiting doubles its time
             usual = replace(usual, moment_s=0.0)
-        probe = replace(probe, usual_core=usual, patience_s=patience_s)
-        return self._written(trial, rendering, directory, probe), probe, patience_s
+        return replace(probe, usual_core=usual, patience_s=patience_s)
 
     def _written(
         self, trial: Trial, rendering: Rendering, directory: Path, probe: ProbeRequest
@@ -163,8 +176,10 @@ class Launches:
             timeout_s=trial.timeout_s or self.measurement.timeout_s,
         )
 
-    def entered(self, trial: Trial, heat: Heat) -> LaunchRequest:
-        """A launch that measures in turns with the others of a heat.
+    def entered(
+        self, trial: Trial, heat: Heat
+    ) -> tuple[LaunchRequest, Callable[[LaunchOutcome], LaunchOutcome]]:
+        """A launch that measures in turns with the others of a heat, and the check of its outcome.
 
         Raises:
             SpaceError: the stack has no word for something in the space.
@@ -186,7 +201,12 @@ class Launches:
             heat=heat,
         )
         request = self._written(trial, rendering, directory, probe)
-        return replace(request, timeout_s=request.timeout_s + heat.seconds + heat.join_s)
+
+        def checked(outcome: LaunchOutcome) -> LaunchOutcome:
+            outcome = self._as_asked(outcome, probe)
+            return outcome if outcome.result is None else _said(outcome, rendering.said, directory)
+
+        return replace(request, timeout_s=request.timeout_s + heat.seconds + heat.join_s), checked
 
     def _together(self, parts: Sequence[Rendering], outcomes: Sequence[LaunchOutcome]) -> LaunchOutcome:
         """One outcome of the launches that swept a trial's choices; where all failed, the first one's."""
@@ -216,6 +236,7 @@ class Launches:
         return replace(
             good[0],
             result=result,
+            lost_before=tuple(reason for outcome in outcomes for reason in outcome.lost_before),
             duration_s=sum(outcome.duration_s for outcome in outcomes),
             queue_s=sum(outcome.queue_s for outcome in outcomes),
         )
@@ -308,14 +329,37 @@ def parameters(directory: Path, trial: Trial) -> Mapping[str, str]:
     return result.parameters if result else {}
 
 
+def made_until_not_lost(attempt: Callable[[], LaunchOutcome], directory: Path) -> LaunchOutcome:
+    """The outcome of a launch that is made again while it is lost, ``RULE.attempts`` times at most.
+
+    ``directory`` is that of the launch; what an attempt that was lost left there is removed.
+
+    Raises:
+        Interrupted: whoever ended the launch ends us too.
+    """
+    reasons: list[str] = []
+    while True:
+        outcome = attempt()
+        if outcome.status is not Status.LOST or outcome.given_up:
+            return replace(outcome, lost_before=tuple(reasons))
+        interruption.check()
+        if len(reasons) == RULE.attempts - 1:
+            reason = f"lost {RULE.attempts} times in a row: {outcome.reason}"
+            return replace(outcome, reason=reason, lost_before=tuple(reasons))
+        reasons.append(outcome.reason)
+        make_empty(directory)
+
+
 def observation(trial: Trial, outcome: LaunchOutcome, estimator: str = "median") -> Observation:
     """The observation of a launch that has ended."""
     status, reason = outcome.status, outcome.reason
+    again = tuple(f"made again: {why}" for why in outcome.lost_before)
+    lost = {LOST_BEFORE: float(len(again))} if again else {}
     result, took = outcome.result, (outcome.duration_s, outcome.queue_s)
     if result is None:
         if status is Status.OK:
             status, reason = Status.LOST, "the launch ended well but left no result"
-        return Observation(trial, status, (), reason, *took, tuple(outcome.hosts))
+        return Observation(trial, status, (), reason, *took, tuple(outcome.hosts), lost, again)
     figures = {"memory_bytes": result.memory_bytes, "overhead_s": result.overhead_s}
     figures |= {f"beside {what}": seconds for what, seconds in result.beside.items()}
     return Observation(
@@ -325,13 +369,17 @@ def observation(trial: Trial, outcome: LaunchOutcome, estimator: str = "median")
         reason,
         *took,
         tuple(outcome.hosts) or tuple(dict.fromkeys(result.hosts)),
-        {name: value for name, value in {**result.machine, **figures}.items() if not math.isnan(value)},
-        (f"timing: {result.timing}", *result.notes) if result.timing else result.notes,
+        {
+            name: value
+            for name, value in {**result.machine, **figures, **lost}.items()
+            if not math.isnan(value)
+        },
+        (*((f"timing: {result.timing}",) if result.timing else ()), *result.notes, *again),
     ).believed()
 
 
 def _estimate(cell: CellSamples, estimator: str, with_mean: bool) -> Estimate:
-    """``with_mean``: with the mean of the calls too, which is what a program waits for."""
+    """``with_mean``: with the plain mean of the calls too, which is what a program waits for."""
     what = Cell(cell.collective, cell.comm_size, cell.message_bytes, Point.of(cell.values))
     samples = cell.valid_s
     impossible = int(np.count_nonzero(~(np.isfinite(samples) & (samples >= 0))))
@@ -342,7 +390,7 @@ def _estimate(cell: CellSamples, estimator: str, with_mean: bool) -> Estimate:
         status, reason = Status.INVALID, "no valid sample"
     if status is not Status.OK:
         return Estimate(what, math.nan, math.nan, len(samples), status, reason=reason)
-    mean = {"mean_s": bounded_mean(samples)} if with_mean else {}
+    mean = {PLAIN_MEAN: float(samples.mean())} if with_mean else {}
     return replace(estimated(what, samples, estimator), extra={**cell.extra, **mean})
 
 

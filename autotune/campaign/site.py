@@ -52,6 +52,7 @@ class Site:
     at_once: bool = False  # Whether several launches can be alive at once on the same cores, and take turns.
     launched_by: Mapping[str, Any] = field(default_factory=dict)
     """The launcher's own configuration, so that it can be found again; empty: the default one."""
+    launcher: Launcher | None = None  # What launches the stack; None: nothing does.
 
     @property
     def whole(self) -> Space:
@@ -108,9 +109,9 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
     if reproducible := "reproducible" in scenario.require:
         env = {**words.reproducible, **env}
     stack = replace(words.detect(installation, mca, env, local), nodes=place.nodes)
-    knobs = None
+    launcher, knobs = connect(installation), None
     if scenario.space == DISCOVER:
-        knobs = _knobs(scenario, installation, stack, place.nodes)
+        knobs = _knobs(scenario, installation, stack, place, launcher)
     offered = stack.available(named_space(scenario))
     space = fixed(words.sums_alike(offered) if reproducible else offered, scenario.fix)
     launcher = connect(installation)
@@ -123,6 +124,7 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
         (*stack.findings(), *(machine_now() if place.nodes == 1 and not place.hosts else ())),
         knobs=knobs,
         at_once=launcher.at_once,
+        launcher=launcher,
     )
 
 
@@ -159,9 +161,12 @@ def machine_now() -> tuple[Finding, ...]:
     return (("machine now", f"not quiet: {said}" if said else f"quiet, {found.cores} cores"),)
 
 
-def _knobs(scenario: Scenario, installation: Installation, stack: Stack, nodes: int) -> Space:
-    """Parameters that the installed libraries declare, as far as they are in effect."""
-    facts = facts_here(installation, stack) | asked(nodes, scenario.collective)
+def _knobs(
+    scenario: Scenario, installation: Installation, stack: Stack, place: Placement, launcher: Launcher
+) -> Space:
+    """Parameters that the installed libraries declare, as far as they are in effect in these launches."""
+    in_use = facts_here(installation, stack, place, launcher)
+    facts = in_use | asked(place.nodes, scenario.collective)
     listed = [classed for one in listings(installation) for classed in one.knobs]
     return discovered_space(listed, facts, scenario.sizes, scenario.discover.include)
 

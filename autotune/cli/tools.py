@@ -14,11 +14,11 @@ def doctor(
     mpirun: Mpirun = None,
     space: Annotated[str | None, typer.Option(help="also say what of this search space is available")] = None,
     nodes: Annotated[int, typer.Option(min=1, help="as a campaign on so many nodes finds it")] = 1,
-) -> None:
+) -> int:
     """Say which MPI, UCX, transports and components are here, and whether a launch works."""
     from autotune.commands import doctor as verb
 
-    verb.doctor(as_json, mpirun, space, nodes)
+    return verb.doctor(as_json, mpirun, space, nodes)
 
 
 @cli.command()

@@ -257,7 +257,7 @@ class Campaign:
         """
         _in_main_thread()
         verdict, document, target = compared_on(self.directory, command, launches, figure, more_is_better)
-        write_files({target / RESULT: json_text(document)}, parents=True)
+        write_files({target / RESULT: json_text(document)}, parents=True, below=target)
         return verdict
 
     def _composed(self, task: Callable[[Scenario, Site], _T]) -> _T:

@@ -12,7 +12,7 @@ from autotune.commands.import_ import measurements
 from autotune.commands.terminal import console
 from autotune.errors import UserError
 from autotune.recommend.recommendation import Checked, Provenance
-from autotune.recommend.two_logs import Call, compared
+from autotune.recommend.two_logs import Call, TwoLogs, compared
 from autotune.views.documents import json_text, logs_document
 from autotune.views.text import advice_text, ratio_text
 
@@ -46,9 +46,9 @@ def compare_logs(paths: Sequence[Path], as_json: bool, comm_size: int | None) ->
         raise UserError("compare takes directories of campaigns, or two logs", "compare LOG1 LOG2")
     found = compared(*(measurements([path], comm_size) for path in paths))
     if not found.pairs:
-        has = [_said(calls) for calls in (found.only_first, found.only_second)]
+        has = [_text(calls) for calls in (found.only_first, found.only_second)]
         hint = f"{paths[0]} has {has[0]}; {paths[1]} has {has[1]}"
-        raise UserError("the logs have no call in common", f"{hint}; --comm-size adds the ranks a log lacks")
+        raise UserError("the logs have no call in common", f"{hint}; {_why(found)}")
     if as_json:
         sys.stdout.write(json_text(logs_document(found)))
         return
@@ -61,11 +61,27 @@ def compare_logs(paths: Sequence[Path], as_json: bool, comm_size: int | None) ->
     console(width=None if sys.stdout.isatty() else 200).print(logs_table(found, names))
 
 
-def _said(calls: Sequence[Call]) -> str:
+def _text(calls: Sequence[Call]) -> str:
     slots = [slot for slot, _ in calls]
     kinds = dict.fromkeys(f"{name} on {ranks or 'unknown'} ranks" for name, ranks, _ in slots)
     sizes = [size for _, _, size in slots]
     return f"{', '.join(kinds)} of {min(sizes)} to {max(sizes)} bytes" if slots else "nothing"
+
+
+def _why(found: TwoLogs) -> str:
+    """Labels without a common value where all else is the same; else the ranks may be what a log lacks."""
+    same = {slot for slot, _ in found.only_first} & {slot for slot, _ in found.only_second}
+    sides: list[dict[str, set[str]]] = [{}, {}]
+    for values, calls in zip(sides, (found.only_first, found.only_second), strict=True):
+        for slot, setting in calls:
+            for name, value in setting if slot in same else ():
+                values.setdefault(name, set()).add(value)
+    unlike = [
+        f"{name} ({', '.join(sorted(sides[0][name]))} | {', '.join(sorted(sides[1][name]))})"
+        for name in sorted(sides[0].keys() & sides[1].keys())
+        if not sides[0][name] & sides[1][name]
+    ]
+    return f"they differ in {', '.join(unlike)}" if unlike else "--comm-size adds the ranks a log lacks"
 
 
 def row(campaign: CampaignDirectory, found: Conclusion) -> dict[str, Any]:

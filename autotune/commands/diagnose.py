@@ -96,7 +96,7 @@ def of_run(
         )
     else:
         with contextlib.redirect_stdout(io.StringIO()):  # its own summary: the sentence comes first
-            code = record(words, 1, out, None, False)
+            code = ExitCode.FINDING if record(words, 1, out, None, False) else ExitCode.WELL
     recorded, floor = read_calls(out), kept_floor(out)
     found = diagnosed(recorded)
     if seconds > 0 and found.verdict is not Advice.LEAVE and _measurable(recorded):

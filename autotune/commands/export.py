@@ -69,7 +69,7 @@ def export(
 
 
 def _write_tree(tree: SiteTree, changes: Changes, stamp: str) -> None:
-    write_files(changes.contents, parents=True, public=True)
+    write_files(changes.contents, parents=True, public=True, below=tree.prefix)
     sys.stdout.writelines(f"{path}\n" for path in tree.files)
     ways = "\n  or: ".join(tree.uses)
     sys.stdout.write(f"use it with:\n  {ways}\n")

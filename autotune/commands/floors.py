@@ -19,7 +19,7 @@ _DOCUMENT = Document("the floor", TableError, own=True)
 def keep_floor(floor: Floor, calls: Path) -> None:
     """Write it beside its recording."""
     own = replace(floor, calls=_fingerprint(calls))
-    write_files({floor_path(calls): json_text({"format": FORMAT, **asdict(own)})})
+    write_files({floor_path(calls): json_text({"format": FORMAT, **asdict(own)})}, links=False)
 
 
 def floor_path(calls: Path) -> Path:

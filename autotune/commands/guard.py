@@ -6,14 +6,18 @@ import shlex
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from contextlib import chdir, contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from autotune.campaign.interruption import heeded
+from autotune.campaign.observing import Measurement, Observer
 from autotune.campaign.sealing import signed
+from autotune.commands.guard_facts import facts_there
 from autotune.commands.guard_place import (
     MissingFilesError,
     Place,
@@ -23,13 +27,14 @@ from autotune.commands.guard_place import (
     launching,
     recommendation_document,
 )
+from autotune.commands.guard_span import Span
 from autotune.commands.trust import check_kept
-from autotune.errors import ExitCode, StackError, UserError
+from autotune.errors import ExitCode, HandedOver, StackError, UnansweredError, UserError
 from autotune.exporters.export_check import Proof, check_export
 from autotune.exporters.guard import guard_of
 from autotune.exporters.writing import write_files
 from autotune.guard.changes import Change, changes
-from autotune.guard.facts import Facts, facts_of
+from autotune.guard.facts import Facts
 from autotune.guard.kept import (
     FOLDER,
     KEPT,
@@ -37,16 +42,18 @@ from autotune.guard.kept import (
     Launched,
     Night,
     add_night,
-    by_day,
+    comparable,
     read_kept,
     read_nights,
+    since_kept,
     slot_text,
     write_kept,
 )
 from autotune.guard.report import CheckReport, reframe_test
 from autotune.guard.verdict import judge
 from autotune.history.folder import make_empty
-from autotune.history.trial import Observation, Status
+from autotune.history.trial import Observation, Status, Trial
+from autotune.space import Space
 from autotune.stacks.installation import find
 from autotune.structure import plain
 from autotune.verification.blocks import blocks_of
@@ -59,7 +66,9 @@ EACH_NIGHT = 24
 """Launches of each side: on a machine whose launches differ by 5 % a night is then known to 1 %, and a loss
 of 10 % at one size is found in three nights (docs/guard.md); of 16 in 92 of 100 machines."""
 MINUTES = 10.0
-"""Minutes that they may take."""
+"""Minutes that all of it may take."""
+FIRST = 10
+"""Launches of a first block, both sides together, as ``verification.blocks.order`` draws them."""
 REFRAME = "autotune_guard_reframe.py"
 
 
@@ -74,35 +83,39 @@ def keep(source: Path, words: Sequence[str], minutes: float | None, mpirun: str 
         StackError: no MPI here.
         StorageError: the disk is full or read-only.
     """
-    place, folder = kept_anew(source, words, mpirun, unasked), source / FOLDER
+    span, source = Span(MINUTES if minutes is None else minutes), source.absolute()
+    with unanswered(source):
+        place, folder = kept_anew(source, words, mpirun, unasked), source / FOLDER
     sources = tuple(map(str, place.sources))
-    facts = facts_of(place.installation, _files(place.files, sources), steady=True)
-    document = recommendation_document(place.recommendation)
-    kept = Kept(
-        _now(), str(place.files.absolute()), document, facts, plain(place.scenario), place.launcher, sources
-    )
-    kept = replace(kept, seal=signed(kept.meant))
-    before = read_nights(folder)
-    same = bool(before) and (folder / KEPT).exists() and read_kept(folder).facts.identity == facts.identity
-    write_kept(folder, kept)
-    measured = minutes is None or minutes > 0
-    with launching(folder, alone=measured) as into:
-        proof = _proof(place, into)
+    measured, files = minutes is None or minutes > 0, _files(place.files, sources)
+    with suppress(OSError):  # what is written below says why
+        folder.mkdir(parents=True, exist_ok=True)
+    with launching(folder, alone=measured) as into, chdir(into):
+        facts = facts_there(place.site, place.installation, files, into, steady=True)
+        same = _is_kept(folder, facts)
+        document = recommendation_document(place.recommendation)
+        settings = str(place.files.absolute())
+        scenario, node = plain(place.scenario), place.launcher
+        kept = Kept(_now(), settings, document, facts, scenario, node, sources)
+        write_kept(folder, replace(kept, seal=signed(kept.meant)))
+        proof = _proof(place, into, span if measured else None)
         launches: tuple[Launched, ...] = ()
         hosts: tuple[str, ...] = ()
         if measured:
-            launches, hosts, _ = _night(place, into, MINUTES if minutes is None else minutes)
+            launches, hosts, _ = _night(place, into, span)
     said = (str(proof) if proof else "nothing could be launched under the files",)
     night = Night(
         _now(), facts.identity, launches, hosts, said, int(bool(proof and proof.refutes)), kept=not same
     )
     _append(folder, night)
-    nights = by_day(_until_now(read_nights(folder)))
+    nights = comparable(_until_now(read_nights(folder)))
     if nights:
         test = reframe_test(str(source.absolute()), judge(nights).seen, sys.executable)
-        write_files({folder / REFRAME: test}, public=True)
+        write_files({folder / REFRAME: test}, public=True, below=folder)
     state = ", ".join(f"{name} {version}" for name, version in facts.stack.items() if "built" not in name)
-    sys.stdout.write(f"kept in {folder}: {state}; {len(nights)} day(s) of launches\n  {said[0]}\n")
+    sys.stdout.write(f"kept in {folder}: {state}; {len(nights)} night(s) of launches\n  {said[0]}\n")
+    if measured and not launches:
+        sys.stderr.write(f"no launches are kept: {span.wanted(FIRST)}\n")
     words = [sys.executable, "-m", "autotune", "guard", "check", str(source.absolute())]
     sys.stdout.write(f"check it with: {shlex.join(words)}\n")
     return ExitCode.FINDING if proof and proof.refutes else ExitCode.WELL
@@ -121,7 +134,7 @@ def check(
     as_json: bool,
     unasked: bool = False,
 ) -> int:
-    """Say whether what was kept still holds: 0 same, 1 slower or not in effect, 3 inconclusive.
+    """Say whether what was kept still holds: 0 same, 1 slower or not in effect, 3 inconclusive, 6 not yet.
 
     ``against``: an older ``mpirun``, launched in turn with the one that is here; ``own``: where nights are
     added by those who may not write beside the settings; ``unasked``: also what this user has not kept.
@@ -131,30 +144,35 @@ def check(
         StackError: no MPI here.
         StorageError: the disk is full or read-only.
     """
-    folder = _guarded(source)
+    span, folder = Span(minutes), _guarded(source).absolute()
     kept = read_kept(folder)
     check_kept(folder, kept, unasked)
-    target = own or folder
-    nights = _until_now(read_nights(*dict.fromkeys((folder, target))))
+    target = own.absolute() if own else folder
+    nights = _until_now(since_kept(read_nights(*dict.fromkeys((folder, target)))))
     report = CheckReport(kept.date, (), where=str((own or folder.parent).absolute()))
     night = Night(_now(), kept.facts.identity)
+    timed = None if quick else span
     try:
-        place = kept_place(kept, mpirun)
+        with unanswered(folder.parent, as_json):
+            place = kept_place(kept, mpirun, target, timed)
     except MissingFilesError as gone:
         report = replace(report, not_in_effect=(gone.message,))
     else:
         earlier = None if quick else _earlier(kept, place, against)
-        with launching(target, alone=not quick) as into:
-            report, night = _in_effect(report, night, kept, place, into)
+        handing_over = unanswered(folder.parent, as_json)
+        with handing_over, launching(target, alone=not quick) as into, chdir(into):
+            report, night = _in_effect(report, night, kept, place, into, timed)
             if earlier is not None:
-                report = _beside(report, kept, place, earlier, minutes, into)
+                report = _beside(report, kept, place, earlier, span, into)
             elif not quick:
-                launches, hosts, problem = _night(place, into, minutes)
+                launches, hosts, problem = _night(place, into, span)
                 night = replace(night, launches=launches, hosts=hosts)
                 wrong = (*report.not_in_effect, *filter(None, [problem]))
                 report = replace(report, not_in_effect=wrong)
+                if not launches:
+                    report = replace(report, other=(*report.other, span.wanted(FIRST)), open=True)
     if night.launches:
-        report = replace(report, verdict=judge(by_day((*nights, night)), rate))
+        report = replace(report, verdict=judge(comparable((*nights, night)), rate))
     lost = tuple((slot_text(f.slot), f.since) for f in report.verdict.found) if report.verdict else ()
     again = tuple(map(slot_text, report.worse))
     _append(target, replace(night, said=(report.headline,), code=int(report.code), found=lost, lost=again))
@@ -183,6 +201,12 @@ def history(source: Path | None, own: Path | None, as_json: bool) -> None:
         )
 
 
+def _is_kept(folder: Path, facts: Facts) -> bool:
+    """Whether the very same state was kept before, so that nights since then go on."""
+    before = bool(read_nights(folder)) and (folder / KEPT).exists()
+    return before and read_kept(folder).facts.identity == facts.identity
+
+
 def _guarded(source: Path | None) -> Path:
     """The folder of what was kept: below what is named, the variable, or the current directory."""
     named = source or Path(os.environ.get("AUTOTUNE_GUARD") or ".")
@@ -199,23 +223,43 @@ def _files(folder: Path, sources: Iterable[str]) -> list[Path]:
 
 
 def _until_now(nights: Sequence[Night]) -> tuple[Night, ...]:
-    """Nights but for those that the clock says are still to come: it was wrong then, or it is now."""
-    known = tuple(night for night in nights if night.date <= _now())
+    """Nights but for those that the clock says are still to come: it was wrong then, or it is now.
+
+    What was kept is what others are compared with, whatever its date.
+    """
+    known = tuple(night for night in nights if night.kept or night.date <= _now())
     if later := len(nights) - len(known):
         said = f"left out: {later} of {len(nights)} nights, for they are dated after now, {_now()}"
         sys.stderr.write(f"{said}: see to the clock, or remove their lines\n")
     return known
 
 
+@contextmanager
+def unanswered(source: Path, as_json: bool = False) -> Iterator[None]:
+    """Turn the passing of a check to a job of the batch system into an end that answers nothing.
+
+    Raises:
+        UnansweredError: a job does, or another one does already.
+    """
+    try:
+        yield
+    except HandedOver as job:
+        if as_json:
+            code = int(ExitCode.UNANSWERED)
+            sys.stdout.write(json_text({"code": code, "headline": job.message, "found": [], "slots": []}))
+        command = shlex.join(["python", "-m", "autotune", "guard", "history", str(source)])
+        raise UnansweredError(f"nothing is said yet: {job.message}", f"afterwards: {command}") from job
+
+
 def _in_effect(
-    report: CheckReport, night: Night, kept: Kept, place: Place, into: Path
+    report: CheckReport, night: Night, kept: Kept, place: Place, into: Path, span: Span | None
 ) -> tuple[CheckReport, Night]:
     """The report with changes and the proof of a fresh launch, and the night with the state."""
     files = _files(place.files, kept.sources)
-    facts = facts_of(place.installation, files)
+    facts = facts_there(place.site, place.installation, files, into)
     values = {**dict.fromkeys(place.recipe(into).variables, ""), **dict(place.recommendation.provenance.env)}
     differ = changes(kept.facts, facts, values, set(map(str, files)))
-    proof = _proof(place, into)
+    proof = _proof(place, into, span)
     wrong = (*_not_in_effect(place, facts, differ), *([str(proof)] if proof and proof.refutes else []))
     said = str(proof) if proof else ""
     report = replace(report, changes=differ, not_in_effect=wrong, proof=said, how=place.words)
@@ -233,22 +277,44 @@ def _not_in_effect(place: Place, facts: Facts, differ: Sequence[Change]) -> Iter
     yield from (one.text for one in differ if one.breaks)
 
 
-def _proof(place: Place, into: Path) -> Proof | None:
+def _proof(place: Place, into: Path, span: Span | None) -> Proof | None:
+    """Launch under the files, within the span; None: without one."""
     where = make_empty(into / "check")
-    space, observers = place.site.space, place.site.observer
+
+    def observers(measurement: Measurement, space: Space, directory: Path) -> Observer:
+        if span is None:
+            return place.site.observer(measurement, space, directory)
+        limit_s = span.within(measurement.timeout_s)
+        patience_s = measurement.patience_s if limit_s == measurement.timeout_s else 0.0
+        limited = replace(measurement, timeout_s=limit_s, patience_s=patience_s)
+        return _Timed(place.site.observer(limited, space, directory), span)
+
     return check_export(
-        [place.name], place.recommendation, place.files, observers, place.measurement, space, where
+        *([place.name], place.recommendation, place.files, observers, place.measurement),
+        *(place.site.space, where),
     )
 
 
+@dataclass(frozen=True)
+class _Timed:
+    """An observer whose launches count for what the next ones are expected to take."""
+
+    observer: Observer
+    span: Span
+
+    def observe(self, trial: Trial) -> Observation:
+        """As the observer does."""
+        return self.span.timed(partial(self.observer.observe, trial))
+
+
 def _night(
-    place: Place, into: Path, minutes: float, each: int = EACH_NIGHT
+    place: Place, into: Path, span: Span, each: int = EACH_NIGHT
 ) -> tuple[tuple[Launched, ...], tuple[str, ...], str]:
     """Launches of both sides in turn: what they showed, where, and why the settings are not in effect."""
     under, problem = place.recipe(into).under, ""
     made: list[tuple[bool, Observation]] = []
     hosts: list[str] = []
-    for observation, tuned in in_turn((None, under), [place, place], into, minutes, each):
+    for observation, tuned in in_turn((None, under), [place, place], into, span, each):
         made.append((tuned, observation))
         hosts += observation.hosts
         if tuned and observation.status is Status.NOT_APPLIED:
@@ -275,13 +341,13 @@ def _earlier(kept: Kept, place: Place, against: str | None) -> str | None:
 
 
 def _beside(
-    report: CheckReport, kept: Kept, place: Place, earlier: str, minutes: float, into: Path
+    report: CheckReport, kept: Kept, place: Place, earlier: str, span: Span, into: Path
 ) -> CheckReport:
     """Launch the settings under the MPI before and the one that is here, in turn."""
-    before = kept_place(kept, earlier)
+    before = kept_place(kept, earlier, place.scenario.directory, span)
     unders = [one.recipe(into).under for one in (before, place)]
     sides: tuple[list[Observation], list[Observation]] = ([], [])
-    for observation, tuned in in_turn(unders, (before, place), into, minutes, EACH_NIGHT):
+    for observation, tuned in in_turn(unders, (before, place), into, span, EACH_NIGHT):
         sides[tuned].append(observation)
     blocks, design = blocks_of(*sides), SequentialDesign()
     names = [one.site.description for one in (before, place)]

@@ -66,7 +66,8 @@ def copied(files: tuple[Path, ...], mpirun: str | None, into: Path) -> tuple[Pat
         **JsonDocument().export(recommendation, into),
         **({RULES_FILE: text} if rules else {}),
     }
-    write_files({into / name: content for name, content in made.items()}, parents=True, public=True)
+    contents = {into / name: content for name, content in made.items()}
+    write_files(contents, parents=True, public=True, below=into)
     return tuple(sources)
 
 

@@ -1,6 +1,7 @@
 """Settings that are guarded, on this machine: found, put into effect, launched in turn."""
 
 import fcntl
+import math
 import os
 import platform
 import shutil
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from autotune.campaign.interruption import check as heed
 from autotune.campaign.observing import Measurement, measurement_of
 from autotune.campaign.site import Site
 from autotune.commands.guard_found import copied, found_files
+from autotune.commands.guard_span import Span
 from autotune.commands.keys import quoted
 from autotune.commands.trust import check_trusted
 from autotune.errors import LockedError, StorageError, UserError
@@ -28,7 +31,7 @@ from autotune.exporters.document import JsonDocument, recommendation_of
 from autotune.exporters.export_check import Checkable, Recipe
 from autotune.guard.kept import FOLDER, KEPT, Kept
 from autotune.history.folder import FILE, make_empty
-from autotune.history.trial import Observation, Phase, Subject, Trial
+from autotune.history.trial import Observation, Phase, Status, Subject, Trial
 from autotune.recommend.recommendation import Recommendation
 from autotune.resources import user_text
 from autotune.scenario import Scenario, restored
@@ -98,6 +101,8 @@ class Place:
     def observe(self, amended: Any, trial: Trial, into: Path) -> Observation:
         """One launch, under a rendering that somebody amends; None: untouched."""
         measurement = self.measurement if amended is None else replace(self.measurement, amended=amended)
+        if 0 < trial.timeout_s < measurement.timeout_s:  # no time is left to wait for better cores
+            measurement = replace(measurement, patience_s=0.0)
         return self.site.observer(measurement, self.site.space, into).observe(trial)
 
 
@@ -130,7 +135,7 @@ def kept_anew(source: Path, words: Sequence[str], mpirun: str | None, unasked: b
         *([f"sizes=[{','.join(str(n) for n in sorted({slot[2] for slot in slots}))}]"] if slots else []),
         f"cluster.nodes={source_.nodes}",
         *([f"cluster.ranks={source_.ranks}"] if source_.ranks else []),
-        "campaign.dir=guard",
+        f"campaign.dir={quoted(source.absolute() / FOLDER)}",
     ]
     if not (slots or sources):
         raise UserError(
@@ -162,10 +167,30 @@ def _installed(source: Path, mpirun: str | None) -> tuple[Path, tuple[Path, ...]
     )
 
 
-def kept_place(kept: Kept, mpirun: str | None) -> Place:
-    """Kept settings, with the MPI that is here now, or another ``mpirun``."""
+def kept_place(kept: Kept, mpirun: str | None, working: Path, span: Span | None = None) -> Place:
+    """Kept settings, with the MPI that is here now, or another ``mpirun``.
+
+    Args:
+        kept: The settings.
+        mpirun: Another launcher.
+        working: Folder for what belongs to a campaign, such as jobs of a batch system and the nodes that
+            they had: the same one wherever the check is started.
+        span: Time that waiting for a job is part of.
+
+    Raises:
+        HandedOver: a job of the batch system makes the check.
+    """
     recommendation = recommendation_of(json_text(kept.recommendation), KEPT)
-    return _placed(recommendation, Path(kept.settings), restored(kept.scenario), dict(kept.launcher), mpirun)
+    scenario = working_in(working, restored(kept.scenario))
+    if span:
+        queue_s = min(scenario.launch.queue_timeout_s, span.within(math.inf))
+        scenario = replace(scenario, launch=replace(scenario.launch, queue_timeout_s=queue_s))
+    return _placed(recommendation, Path(kept.settings), scenario, dict(kept.launcher), mpirun)
+
+
+def working_in(folder: Path, scenario: Scenario) -> Scenario:
+    """The scenario with a folder in place of the campaign's directory."""
+    return replace(scenario, campaign=replace(scenario.campaign, dir=str(folder.absolute())))
 
 
 def _placed(
@@ -179,7 +204,7 @@ def _placed(
 
     if mpirun:
         scenario = replace(scenario, mpi=replace(scenario.mpi, mpirun=mpirun, stack="any"))
-    site = connected(launcher, scenario)
+    site = connected(launcher, scenario.alone)
     flavour = site.stack.installation.flavour if site.stack else ""
     return Place(recommendation, files, site, scenario, launcher, _format(recommendation, files, flavour))
 
@@ -238,34 +263,36 @@ def _recipe(recommendation: Recommendation, files: Path, name: str, into: Path) 
 
 
 def in_turn(
-    amended: Sequence[Any], places: Sequence[Place], into: Path, minutes: float, each: int
+    amended: Sequence[Any], places: Sequence[Place], into: Path, span: Span, each: int
 ) -> Iterator[tuple[Observation, bool]]:
-    """Launches of two sides in an order that is drawn, whole blocks alone, as many as there is time for."""
-    began, rng = time.monotonic(), np.random.default_rng()
-    wanted = order(each, rng)
-    longest = 0.0
-    for number, (block, tuned) in enumerate(wanted, start=1):
+    """Launches of two sides in an order that is drawn, whole blocks alone, as many as there is time for.
+
+    A block is begun where there is time for it by the longest launch so far; one that does not end in time
+    after all is left out.
+    """
+    rng = np.random.default_rng()
+    drawn = order(each, rng)
+    block_of = [block for block, _ in drawn]
+    whole: list[tuple[Observation, bool]] = []
+    for number, (block, tuned) in enumerate(drawn, start=1):
         heed()
-        first = number == 1 or wanted[number - 2][0] != block
-        left_s = 60 * minutes - (time.monotonic() - began)
-        if first and number > 1 and left_s < longest * sum(1 for other, _ in wanted if other == block):
+        left = sum(1 for other in block_of[number - 1 :] if other == block)
+        if span.left_s <= 0 or (not whole and span.left_s < span.launch_s * left):
             return
-        trial = Trial(
-            100 + number,
-            Phase.VERIFY,
-            places[tuned].site.space.default,
-            Subject.UNTOUCHED,
-            block,
-            int(rng.integers(2**31)),
-        )
-        started = time.monotonic()
-        observation = places[tuned].observe(amended[tuned], trial, into)
-        longest = max(longest, time.monotonic() - started)
+        place = places[tuned]
+        limit_s = span.within(place.measurement.timeout_s)
+        default, seed = place.site.space.default, int(rng.integers(2**31))
+        trial = Trial(100 + number, Phase.VERIFY, default, Subject.UNTOUCHED, block, seed, timeout_s=limit_s)
+        observation = span.timed(partial(place.observe, amended[tuned], trial, into))
+        if observation.status is Status.TIMEOUT and span.left_s <= 0:
+            return  # cut short by the end, which says nothing of it
         said = "ok" if observation.ok else f"{observation.status}: {observation.reason}"
-        sys.stderr.write(
-            f"launch {number} of at most {len(wanted)}  {'settings' if tuned else 'default'}  {said}\n"
-        )
-        yield observation, tuned
+        side = "settings" if tuned else "default"
+        sys.stderr.write(f"launch {number} of at most {len(drawn)}  {side}  {said}\n")
+        whole.append((observation, tuned))
+        if left == 1:
+            yield from whole
+            whole = []
 
 
 @contextmanager

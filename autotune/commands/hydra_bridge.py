@@ -6,22 +6,16 @@ raised. Private to Hydra, which is pinned to 1.3 for their sake: its parser of o
 that of plugins, its reader of files, and the object that runs, sweeps and shows.
 """
 
-import json
-import math
 import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
+from tempfile import TemporaryDirectory
 from typing import Any, Never, TypeVar
 
-import yaml
 from hydra import version
-from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra._internal.hydra import Hydra
 from hydra._internal.sources_registry import SourcesRegistry
 from hydra._internal.utils import create_config_search_path, get_args_parser
@@ -30,7 +24,6 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, OverrideParseException
-from hydra.plugins.config_source import ConfigResult
 from hydra.types import RunMode
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
@@ -39,17 +32,23 @@ from omegaconf.errors import OmegaConfBaseException
 from autotune.campaign.interruption import check, heeded
 from autotune.campaign.site import Compose, Site
 from autotune.commands.application import of_recording
-from autotune.commands.keys import groups, keys_of
+from autotune.commands.composing import (
+    LAUNCHERS,
+    CheckedLoader,
+    Files,
+    check_launcher,
+    check_resolvers,
+    check_started,
+)
+from autotune.commands.keys import groups, keys_of, quoted
 from autotune.commands.retune import retuned
 from autotune.errors import AutotuneError, ExitCode, HandedOver, ScenarioError, allowed
 from autotune.exporters import exporter
 from autotune.history.folder import FILE
-from autotune.resources import MOST_YAML, folder, user_text
-from autotune.scenario import CHANGEABLE, PATHS, Scenario, completed, scenario_of
+from autotune.resources import folder
+from autotune.scenario import CHANGEABLE, Scenario, completed, scenario_of
 
-_LAUNCHERS = "hydra_plugins.autotune"
-"""Where the modules of our launchers are; those that begin with an underscore are none."""
-_DEFAULT_LAUNCHER = "hydra_plugins.autotune.mpirun.MpirunLauncher"
+_DEFAULT_LAUNCHER = f"{LAUNCHERS}.mpirun.MpirunLauncher"
 """For scenarios that name none: Hydra's own default starts nothing that could be tuned."""
 
 _OPEN_SECTIONS = (
@@ -63,11 +62,21 @@ WholeSite = Callable[[Mapping[str, Any], Compose], int]
 _T = TypeVar("_T")
 
 
-def run_task(task: Task, words: Sequence[str], launches: bool = False, whole: WholeSite | None = None) -> int:
+def run_task(
+    task: Task,
+    words: Sequence[str],
+    launches: bool = False,
+    whole: WholeSite | None = None,
+    looks: bool = False,
+) -> int:
     """Do a task with the scenario that the words compose, or what Hydra's own options among them ask for.
 
-    ``launches``: a batch system may be given the work, and hosts be asked whether they are fit; ``whole``:
-    what is done with a whole site.
+    Args:
+        task: What to do.
+        words: Those of the command line.
+        launches: A batch system may be given the work, and hosts be asked whether they are fit.
+        whole: What is done with a whole site.
+        looks: The task shows what would be done, so that no program is started that only a file names.
 
     Returns:
         The exit code, in a multirun, which does the task several times, the worst.
@@ -75,7 +84,7 @@ def run_task(task: Task, words: Sequence[str], launches: bool = False, whole: Wh
     Raises:
         AutotuneError: with Hydra's complaints translated, and ``Interrupted`` for Ctrl-C, SIGTERM and SIGHUP.
     """
-    job = _Job(task, launches, whole)
+    job = _Job(task, launches, whole, looks)
     with heeded():
         try:
             for each in retuned(words):
@@ -145,6 +154,7 @@ class _Job:
     task: Task
     launches: bool
     whole: WholeSite | None = None
+    looks: bool = False  # Whether the task only shows what would be done.
     called: bool = False  # Whether there was something to do: what is raised before is Hydra's.
     codes: list[int] = field(default_factory=list)  # Of the tasks that were done.
     directories: list[Path] = field(default_factory=list)  # Of the campaigns.
@@ -170,8 +180,9 @@ class _Job:
         if not isinstance(chosen.launcher, DictConfig):
             raise ScenarioError(f"hydra.launcher={chosen.launcher}", "hydra/launcher=NAME chooses one")
         for node, above in ((config, ""), (chosen.launcher, "hydra.launcher")):
-            _check_secrets(OmegaConf.to_container(node, resolve=False), above)
+            check_resolvers(OmegaConf.to_container(node, resolve=False), above)
         document: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment] # a mapping
+        check_started(document, chosen.overrides.task, self.looks)
         place = document.setdefault("campaign", {})
         if isinstance(place, dict) and place.get("dir") is None:
             words = chosen.overrides.task if chosen.mode is RunMode.MULTIRUN else ()
@@ -189,18 +200,6 @@ class _Job:
         return self.task(site.asked(scenario), site)
 
 
-def _check_secrets(node: object, above: str) -> None:
-    """Refuse values out of the environment, but for paths: a secret would appear in journal and report."""
-    if isinstance(node, dict | list):
-        for key, inner in node.items() if isinstance(node, dict) else enumerate(node):
-            _check_secrets(inner, f"{above}.{key}".lstrip("."))
-    elif "oc.env" in str(node) and above not in PATHS:
-        raise ScenarioError(
-            f"{above} comes out of the environment, and would appear in journal and report",
-            "launches inherit the environment; for other values let the shell expand $NAME",
-        )
-
-
 def _do(words: Sequence[str], job: _Job) -> None:
     version.setbase("1.3")
     parser = get_args_parser()
@@ -208,10 +207,11 @@ def _do(words: Sequence[str], job: _Job) -> None:
     asked = parser.parse_intermixed_args([*map(_opened, words)])
     Plugins.instance()  # registers Hydra's own
     readers = SourcesRegistry.instance().types
-    before, readers["file"] = readers["file"], _Files
+    before, readers["file"] = readers["file"], Files
     name, overrides = asked.config_name or "config", asked.overrides
     try:
-        hydra = Hydra.create_main_hydra2("autotune", _search_path(asked))
+        hydra = Hydra.create_main_hydra2("autotune", places := _search_path(asked))
+        hydra.config_loader = CheckedLoader(places)
         if asked.help:
             hydra.app_help(name, parser, asked)
         elif asked.hydra_help:
@@ -227,40 +227,14 @@ def _do(words: Sequence[str], job: _Job) -> None:
             hydra.compose_config(name, overrides, RunMode.RUN)  # complains to us, not to the screen
             hydra.show_info(asked.info, name, overrides)
         elif asked.multirun or hydra.get_mode(name, overrides) is RunMode.MULTIRUN:
-            hydra.multirun(name, job, [*overrides, "hydra.mode=MULTIRUN"])
+            with TemporaryDirectory(prefix="autotune-multirun-") as place:  # for what Hydra writes of it
+                kept_there = f"hydra.sweep.dir={quoted(place)}"
+                hydra.multirun(name, job, [*overrides, kept_there, "hydra.mode=MULTIRUN"])
         else:
             hydra.run(name, job, [*overrides, "hydra.mode=RUN"])
     finally:
         readers["file"] = before  # others in this process may use Hydra, too
         GlobalHydra.instance().clear()
-
-
-class _Files(FileConfigSource):
-    """Files of scenarios, which can be anybody's: within the bounds of a search space."""
-
-    def load_config(self, config_path: str) -> ConfigResult:
-        """The configuration in a file.
-
-        Raises:
-            ScenarioError: it is longer than what is read, or its aliases stand for more than a file can hold.
-        """
-        path = Path(self.path) / self._normalize_file_name(config_path)
-        if folder("conf") not in path.parents:
-            text = user_text(path, raised=ScenarioError, most=MOST_YAML)
-            with suppress(yaml.YAMLError):  # which Hydra names
-                if _parts(yaml.compose(text, yaml.SafeLoader), {}) > MOST_YAML:
-                    raise ScenarioError(f"{path}: its aliases (*) stand for too much", "write it out")
-        return super().load_config(config_path)
-
-
-def _parts(node: yaml.Node | None, known: dict[int, float]) -> float:
-    """Number of the parts of a YAML text with its aliases written out; infinite: one is part of itself."""
-    if id(node) not in known:
-        known[id(node)] = math.inf
-        inner = node.value if isinstance(node, yaml.CollectionNode) else ()
-        pairs = (one if isinstance(one, tuple) else (one,) for one in inner)
-        known[id(node)] = 1 + sum(_parts(part, known) for pair in pairs for part in pair)
-    return known[id(node)]
 
 
 def _search_path(asked: Namespace) -> Any:
@@ -297,7 +271,7 @@ def connected(launcher: Mapping[str, Any], scenario: Scenario, launches: bool = 
         StackError: nothing can be launched there.
     """
     node = dict(launcher) or {"_target_": _DEFAULT_LAUNCHER}
-    _check_launcher(node)
+    check_launcher(node)
     try:
         plugin = instantiate(node)
     except HydraException as exc:
@@ -306,17 +280,6 @@ def connected(launcher: Mapping[str, Any], scenario: Scenario, launches: bool = 
         plugin.prepare(scenario)
     site: Site = plugin.connect(scenario)
     return replace(site, launched_by=dict(launcher))
-
-
-def _check_launcher(node: Mapping[str, Any]) -> None:
-    """Let Hydra make our own launchers and nothing else: a node can come out of anybody's journal."""
-    names = [m.name for m in iter_modules(import_module(_LAUNCHERS).__path__) if not m.name.startswith("_")]
-    target = str(node.get("_target_"))
-    if target not in {f"{_LAUNCHERS}.{name}.{name.title()}Launcher" for name in names}:
-        raise ScenarioError(f"hydra.launcher: {target!r} is not a launcher of autotune", allowed("", names))
-    inner = json.dumps({key: value for key, value in node.items() if key != "_target_"}, default=str)
-    if acted := re.search(r'"_\w+_":|\$\{', inner):
-        raise ScenarioError(f"hydra.launcher holds {acted[0]}", "its keys are plain ones with plain values")
 
 
 def campaign_folder(parent: Path, words: Iterable[str]) -> Path:

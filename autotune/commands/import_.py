@@ -7,7 +7,7 @@ from pathlib import Path
 
 from autotune.commands.history import print_or_write
 from autotune.errors import TableError, UserError
-from autotune.importers import BenchmarkRow, NamePattern, read, read_complete, read_noted
+from autotune.importers import BenchmarkRow, NamePattern, read, read_complete, read_noted, told_apart
 from autotune.importers.table import as_delimited
 from autotune.resources import MOST_BYTES, decoded, user_text
 from autotune.stacks.asked import collective_named
@@ -36,13 +36,14 @@ def import_files(
     """
     pattern = NamePattern.of(from_name) if from_name else None
     files, others = _files(paths, pattern)
+    named = collective_named(collective) if collective else ""
     records, left_out = [], [f"{n} files of {d} that do not fit {from_name}" for d, n in others.items() if n]
     for path in files:
         text, name = _text(path)
-        found, without = (read_complete if complete else read_noted)(text, name)
+        found, without = (read_complete if complete else read_noted)(text, name, named)
         left_out += without
         records += pattern.completed(found) if pattern else found
-    records = _whole(records, comm_size, collective)
+    records = _pooled(_whole(records, comm_size, named))
     from autotune.views.frames import measurement_frame
 
     print_or_write(measurement_frame(records), out)
@@ -86,7 +87,15 @@ def measurements(
         TableError: a file that cannot be read, or that is not a complete log or table.
         UserError: no such operation.
     """
-    return _whole((one for path in paths for one in read(*_text(path))), comm_size, collective)
+    named = collective_named(collective) if collective else ""
+    return _pooled(_whole((row for path in paths for row in read(*_text(path), named)), comm_size, named))
+
+
+def _pooled(rows: list[BenchmarkRow]) -> list[BenchmarkRow]:
+    """Rows with labels for what tells their tables apart; standard error names those where nothing does."""
+    labelled, words = told_apart(rows)
+    sys.stderr.writelines(f"{text}\n" for text in words)
+    return labelled
 
 
 def _text(path: Path) -> tuple[str, str]:
@@ -99,6 +108,7 @@ def _text(path: Path) -> tuple[str, str]:
     return as_delimited(path) if path.suffix == ".parquet" else user_text(path, lenient=True), str(path)
 
 
-def _whole(rows: Iterable[BenchmarkRow], comm_size: int | None, collective: str | None) -> list[BenchmarkRow]:
-    named = collective_named(collective) if collective else ""
-    return [replace(r, comm_size=r.comm_size or comm_size, collective=r.collective or named) for r in rows]
+def _whole(rows: Iterable[BenchmarkRow], comm_size: int | None, collective: str) -> list[BenchmarkRow]:
+    return [
+        replace(r, comm_size=r.comm_size or comm_size, collective=r.collective or collective) for r in rows
+    ]

@@ -1,6 +1,5 @@
 """``knobs``: what the libraries of an MPI declare, and which of it may be turned."""
 
-import csv
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,7 +9,7 @@ from autotune.errors import UserError
 from autotune.space import size_in_bytes
 from autotune.stacks.installation import find
 from autotune.stacks.knobs import Class, Classed, Listing, levels, listings
-from autotune.views.documents import fields_of, json_text
+from autotune.views.documents import csv_text, fields_of, json_text
 
 _COLUMNS = ("layer", "version", "name", "class", "default", "levels", "reason", "rule", "kind", "component",
             "set_by", "inherits", "documentation")  # fmt: skip
@@ -27,10 +26,8 @@ def knobs(
     if as_json:
         sys.stdout.write(json_text([_document(one, everything, measured) for one in listed]))
     elif as_csv:
-        writer = csv.DictWriter(sys.stdout, _COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        for one in listed:
-            writer.writerows(_flat(row) for row in _rows(one, everything, measured))
+        rows = (_flat(row) for one in listed for row in _rows(one, everything, measured))
+        sys.stdout.write(csv_text(rows, _COLUMNS))
     else:
         for one in listed:
             _print(one, everything, measured)

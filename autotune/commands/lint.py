@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 
 from autotune.errors import ExitCode, StackError, UserError
 from autotune.exporters.origin import nodes_of, other_version
-from autotune.lint import DEFAULT, kind_of, unusable
+from autotune.lint import DEFAULT, kind_of, unjudged, unusable
 from autotune.lint import lint as linted
 from autotune.resources import user_text
 from autotune.stacks.installation import find
@@ -17,7 +17,10 @@ from autotune.stacks.knobs.openmpi import components
 
 
 def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None, everything: bool = False) -> int:
-    """Print what the stack would ignore or misread; 1 where there is something, 5 for a kind not known.
+    """Print what the stack would ignore or misread; 1 where there is something, 5 for what is not judged.
+
+    Not judged are files of a kind that is not known, and lines that write a library's variable to where lint
+    does not follow.
 
     What depends on more than the files say is a note: it decides no exit code, and is printed if asked for.
 
@@ -36,6 +39,8 @@ def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None, everything
     sys.stderr.writelines(f"left out: {folder} is a folder\n" for folder in folders)
     others = [path for path, text in files.items() if kind_of(path, text) == "other"]
     sys.stderr.writelines(f"not checked: {path} is of an unknown kind\n" for path in others)
+    lines = [f"{path}:{line}: {name}" for path, line, name in unjudged(files)]
+    sys.stderr.writelines(f"not judged: {line} is set in a way that is not followed\n" for line in lines)
     sys.stderr.writelines(f"not judged, a plugin is left out: {why}\n" for why in unusable())
     with suppress(StackError):
         version = find(stack="openmpi").version
@@ -51,7 +56,7 @@ def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None, everything
     sys.stdout.write(f"{len(findings)} finding{s} in {judged} file(s) for {mpi or DEFAULT}\n")
     if notes := 0 if everything else len(found) - len(findings):
         sys.stdout.write(f"{notes} note{'s' * (notes != 1)} not shown: --all, or --mpi for one version\n")
-    return ExitCode.FINDING if findings else ExitCode.UNKNOWN if others else ExitCode.WELL
+    return ExitCode.FINDING if findings else ExitCode.UNKNOWN if others or lines else ExitCode.WELL
 
 
 def measured_on(texts: Iterable[str]) -> int | None:

@@ -25,7 +25,8 @@ from autotune.views.text import cost_text
 def plan_all(words: Sequence[str]) -> int:
     """Print the plan of what the words compose; of a multirun each one's, and their sum; the exit code."""
     planned: list[tuple[float, float]] = []
-    code = run_task(partial(plan, planned=planned), words, whole=partial(plan_site, planned=planned))
+    site = partial(plan_site, planned=planned)
+    code = run_task(partial(plan, planned=planned), words, whole=site, looks=True)
     if len(planned) > 1:
         least_h, most_h = map(sum, zip(*planned, strict=True))
         sys.stdout.write(f"{len(planned)} campaigns together: {least_h:.2f} … {most_h:.2f} node-hours\n")

@@ -58,7 +58,7 @@ def of_traces(
 
 @heeded(signal.SIGXCPU)
 def record(command: Sequence[str], runs: int, out: Path, against: Path | None, as_json: bool) -> int:
-    """Run the application so often, write what it called, and print a summary; 1 where it did not end well.
+    """Run the application so often, write what it called, and print a summary; the application's exit code.
 
     The file is there after each run. A run that does not end well is the last; it counts only where it is
     the first.
@@ -112,7 +112,7 @@ def record(command: Sequence[str], runs: int, out: Path, against: Path | None, a
         raise ended
     if ended.exit_code:
         sys.stderr.write(f"{command[0]} ended with exit code {ended.exit_code}{where}; {kept_is}\n")
-    return ExitCode.FINDING if ended.exit_code else ExitCode.WELL
+    return ended.exit_code
 
 
 def _recorded(
@@ -167,7 +167,12 @@ def _told(found: Recording, out: Path, best: Recommendation | None, as_json: boo
 def summary(found: Recording, best: Recommendation | None = None) -> str:
     """Time of a run in which calls, the most that tuning could save, and the saving of files."""
     run_s, in_calls, waiting = found.run_s, found.collectives_s, found.waiting_s
-    end = {"finalized": "", "killed": ", KILLED before MPI_Finalize", "aborted": ", ABORTED"}[found.ended]
+    end = {
+        "finalized": "",
+        "killed": ", KILLED before MPI_Finalize",
+        "exited": ", EXITED without MPI_Finalize",
+        "aborted": ", ABORTED",
+    }[found.ended]
     lines = [
         f"{found.ranks} rank(s) on {found.nodes} node(s), {run_s:.3g} s{end}; {found.library}",
         f"of {run_s:.3g} s of a mean rank {in_calls:.3g} s ({in_calls / run_s:.1%}) are in collectives, "

@@ -2,11 +2,10 @@
 
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.discovery import slots_of
@@ -15,7 +14,7 @@ from autotune.campaign.noise import remarks
 from autotune.commands.application import read_calls, worth_text
 from autotune.commands.floors import kept_floor
 from autotune.commands.guidelines import campaign_findings
-from autotune.commands.run import FORMAT as RUN
+from autotune.commands.run_documents import run_in
 from autotune.errors import TableError, UserError, needing, printable
 from autotune.exporters.export_check import refuted
 from autotune.exporters.files import how_to_use, sets_nothing
@@ -33,7 +32,6 @@ from autotune.resources import user_text
 from autotune.scenario import sizes_of as sizes_of_words
 from autotune.space import Point
 from autotune.stacks import dialect
-from autotune.structure import document_in
 from autotune.views.discovery import discovery_section
 from autotune.views.guidelines import guidelines_section
 
@@ -102,7 +100,7 @@ def report(
     else:
         known = job.ranks or job.nodes or job.sizes or job.calls
         asked = _covered(campaign, job) if known else ()
-        ran = _ran_in(job.ran) if job.ran else None
+        ran = run_in(job.ran) if job.ran else None
         _write_page(replace(report_input(campaign), asked=asked, ran=ran), target)
     sys.stdout.write(f"{target}\n")
     try:
@@ -117,27 +115,6 @@ def report(
     if figures is not None:
         for path in write_figures(campaign, figures):
             sys.stdout.write(f"{path}\n")
-
-
-def _ran_in(path: Path) -> Mapping[str, Any]:
-    document = document_in(user_text(path), str(path), (RUN,), "document of a run", "run -- …")
-    try:
-        return {
-            "command": [str(word) for word in document["command"]],
-            **{name: float(document[name]) for name in ("saved_s", "run_s", "spent_s")},
-            "cells": [
-                {
-                    **{name: str(one[name]) for name in ("collective", "algorithm")},
-                    **{name: float(one[name]) for name in ("speedup", "saved_s")},
-                    **{name: int(one[name]) for name in ("lowest_bytes", "ranks")},
-                    "settled_at": one["settled_at"],
-                    "speedup_95": [None if end is None else float(end) for end in one["speedup_95"]],
-                }
-                for one in document["cells"]
-            ],
-        }
-    except (KeyError, TypeError, ValueError) as exc:
-        raise TableError(f"{path}: a value is damaged: {exc}", "name the run.json of a run") from exc
 
 
 def _covered(campaign: CampaignDirectory, job: PlannedJob) -> tuple[Covered, ...]:
@@ -252,7 +229,7 @@ def _drawn(inputs: "ReportInput", folder: Path) -> tuple[Path, ...]:
     with needing("figures", "--figures"):
         drawn = drawings(figures(inputs))
     files = {folder / name: image for name, image in drawn.items()}
-    write_files(files, parents=True)
+    write_files(files, parents=True, below=folder)
     return tuple(files)
 
 

@@ -16,23 +16,23 @@ from typing import Any
 import numpy as np
 
 from autotune.campaign.interruption import alarm, check, heeded
-from autotune.errors import ExitCode, Interrupted, TableError, UserError
+from autotune.commands.run_documents import LEARNED, RUN, learned_cells
+from autotune.errors import Interrupted, UserError
 from autotune.exporters import exporter
 from autotune.exporters.writing import write_files
 from autotune.history.trial import Rule
+from autotune.importers.recording import WORST
 from autotune.recommend.recommendation import Provenance, Recommendation
-from autotune.resources import user_text
 from autotune.space import Point
 from autotune.stacks.application import RUN_FOLDER, Ran, installation_of, passed_on, preload, recording, run
 from autotune.stacks.installation import Installation
 from autotune.stacks.switched import SWITCHED, Offer, offers, plan, unlocked
-from autotune.structure import document_in, finite
+from autotune.structure import finite
 from autotune.verification.evidence import Drawn, bound, estimate
 from autotune.verification.sequential import ONE_IN_TWENTY
 from autotune.views.documents import json_text
 from autotune.views.text import size_text
 
-FORMAT, LEARNED = "autotune-run-1", "autotune-learned-1"
 MODE = "AUTOTUNE_RUN_MODE"  # ``random``: another algorithm at each call, which tests want.
 _RULES = {"openmpi": "coll_tuned", "mpich": "mpich_json"}
 """The format in which what was decided is kept for jobs that do not tune themselves."""
@@ -114,24 +114,26 @@ class Switching:
 
 def events(texts: Iterable[str]) -> Switching:
     """Records in the processes' files; a last line that was cut off is left out."""
-    seen = Switching()
+    seen, ends = Switching(), set[str]()
     for text in texts:
         own: dict[str, Cell] = {}
-        spent_s = 0.0
+        spent_s, end = 0.0, "killed"
         for line in text[: text.rfind("\n") + 1].splitlines():
             kind, *words = line.split()
             with contextlib.suppress(ValueError, IndexError):  # a full disk cuts lines anywhere
                 if kind == "job":
                     seen.ranks, seen.state = seen.ranks + int(words[0]), words[2]
                 elif kind == "end":
-                    seen.ended, spent_s = words[0], float(words[2])
+                    end, spent_s = words[0], float(words[2])
                 elif kind == "cell":
                     own[words[0]] = Cell(words[1], int(words[2]), int(words[3]), words[4] == "1")
                 elif words[0] in own:
                     own[words[0]].obey(kind, words[1:])
                     spent_s = float(words[4]) if kind == "calls" else spent_s
+        ends |= {end} if text.startswith("job ") else set()
         seen.cells += own.values()
         seen.spent_s += spent_s if text.startswith("job ") else 0.0
+    seen.ended = next((end for end in WORST if end in ends), seen.ended)
     seen.cells.sort(key=lambda c: -c.calls * (c.default_s + c.wait_s))
     return seen
 
@@ -157,27 +159,9 @@ def learned_in(path: Path | None, stack: str) -> list[tuple[str, int, int, str]]
     """
     return [
         (collective, size_bin, ranks, algorithm)
-        for (on, collective, size_bin, ranks), algorithm in _kept(path).items()
+        for (on, collective, size_bin, ranks), algorithm in learned_cells(path).items()
         if on == stack and collective in SWITCHED
     ]
-
-
-def _kept(path: Path | None) -> dict[tuple[str, str, int, int], str]:
-    """All decisions in a file of ``--learn``: stack, collective, bin, ranks → algorithm."""
-    if path is None or not path.exists():
-        return {}
-    hint = "name another file: `run --learn` writes it"
-    text = user_text(path, hint=hint)
-    document = document_in(text, str(path), (LEARNED,), "file of --learn", "run --learn FILE -- …")
-    try:
-        return {
-            (str(c["stack"]), str(c["collective"]), int(c["bin"]), int(c["ranks"])): str(c["algorithm"])
-            for c in document["cells"]
-        }
-    except (KeyError, TypeError, ValueError) as exc:
-        raise TableError(
-            f"{path}: a cell is damaged: {exc}", "remove the file; the next run writes it anew"
-        ) from exc
 
 
 @heeded(signal.SIGXCPU)
@@ -232,13 +216,14 @@ def run_job(
             ended = Interrupted("interrupted")
         seconds = (datetime.now(UTC) - begin).total_seconds()
         seen = events(_texts(Path(own)))
-    seen.ended = seen.ended if isinstance(ended, Ran) and not ended.exit_code else "killed"
+    seen.ended = seen.ended if isinstance(ended, Ran) else "killed"
     document = _document(command, stack, seconds, share, dry, seen, offered, begin)
-    files = {out: json_text(document), **_rules(out, installation, seen, offered, begin)}
+    rules = _rules(out, installation, seen, offered, begin)
     kept: list[Path] = []
     try:
-        write_files(files)
-        kept += files
+        write_files(rules, links=False)  # the user has not named them
+        write_files({out: json_text(document)})
+        kept += [out, *rules]
         if learn and not dry:
             write_files({learn: json_text(_learned(learn, stack, seen, offered))})
             kept.append(learn)
@@ -248,7 +233,7 @@ def run_job(
         raise ended
     if ended.exit_code:
         sys.stderr.write(f"{command[0]} ended with exit code {ended.exit_code}\n")
-    return ExitCode.FINDING if ended.exit_code else ExitCode.WELL
+    return ended.exit_code
 
 
 def _beginning(
@@ -307,7 +292,7 @@ def _document(
             }
         )
     return {
-        "format": FORMAT,
+        "format": RUN,
         "command": list(command),
         "date": begin.isoformat(timespec="seconds"),
         "stack": stack,
@@ -326,7 +311,7 @@ def _document(
 def _learned(path: Path, stack: str, seen: Switching, offered: Mapping[str, Offer]) -> dict[str, Any]:
     """The file of ``--learn`` with what this run decided in the place of what stood there."""
     settled = (cell for cell in seen.cells if cell.settled_at is not None)
-    cells = _kept(path) | {(stack, c.collective, c.bin, c.ranks): _word(c, offered) for c in settled}
+    cells = learned_cells(path) | {(stack, c.collective, c.bin, c.ranks): _word(c, offered) for c in settled}
     names = ("stack", "collective", "bin", "ranks", "algorithm")
     return {"format": LEARNED, "cells": [dict(zip(names, (*k, v), strict=True)) for k, v in cells.items()]}
 

@@ -1,10 +1,8 @@
 """``screen``: a design for a person to carry out, and the analysis of what came out."""
 
-import csv
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from io import StringIO
 from pathlib import Path
 
 from autotune.errors import UserError
@@ -14,7 +12,7 @@ from autotune.screening.by_hand import Layout as Layout  # for who calls this ve
 from autotune.screening.by_hand import factors_in, sensitivity
 from autotune.screening.follow_up import follow_up
 from autotune.screening.table import Table, known_scale, named_responses, screen
-from autotune.views.documents import follow_up_document, json_text, screening_document
+from autotune.views.documents import csv_text, follow_up_document, json_text, screening_document
 from autotune.views.screening import follow_up_text, screening_text, sensitivity_text
 
 
@@ -71,11 +69,8 @@ def write_design(
         {"run": number, "block": int(block) + 1, **point, **dict.fromkeys(measured, "")}
         for number, (block, point) in enumerate(zip(design.blocks, design.points(), strict=True), start=1)
     ]
-    text = StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    table, said = text.getvalue(), "" if seen is None else sensitivity_text(seen)
+    text = csv_text(rows, list(rows[0]))
+    table, said = text, "" if seen is None else sensitivity_text(seen)
     if as_json:
         table = said = ""
         document = {"runs": rows, "sensitivity": None if seen is None else asdict(seen)}
@@ -84,7 +79,7 @@ def write_design(
         sys.stdout.write(table)
         sys.stderr.write(said)
         return
-    write_files({out: text.getvalue()})
+    write_files({out: text})
     sys.stdout.write(said if as_json else f"{out}\n{said}")
 
 

@@ -11,13 +11,13 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple, fields
+from dataclasses import astuple, replace
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 import numpy as np
 
+from autotune.campaign.noise import untimed
 from autotune.campaign.site import Compose, Site
 from autotune.commands.kept_status import is_site
 from autotune.commands.site_beside import made_beside
@@ -57,7 +57,7 @@ from autotune.errors import (
 from autotune.exporters.files import export_files, how_to_use, unused
 from autotune.exporters.writing import write_files
 from autotune.history.events import State
-from autotune.history.folder import WISHES, make_empty
+from autotune.history.folder import WISHES, make_empty, remove_folder
 from autotune.history.journal import is_locked, locked
 from autotune.recommend.recommendation import Recommendation
 from autotune.scenario import Scenario
@@ -133,19 +133,22 @@ def tune_site(document: Mapping[str, Any], compose: Compose, quiet: bool = False
         raise ScenarioError("campaign.fresh=true is of a single campaign", "campaign.dir=… for another site")
     site = begun(root, wishes)
     kept = site.wishes
-    if other := [
-        f"{f.name}={json.dumps(plain(getattr(kept, f.name)))}"
-        for f in fields(kept)
-        if f.compare and getattr(kept, f.name) != getattr(wishes, f.name)
-    ]:
+    if other := [f"{name}={json.dumps(plain(getattr(kept, name)))}" for name in kept.without(wishes)]:
         raise ScenarioError(
-            f"{root} holds a site with other wishes: {', '.join(other)}", "campaign.dir=… for another"
+            f"{root} holds a site with other wishes: {', '.join(other)}",
+            "campaign.dir=… for another; site.nodes and site.ppn may have further values",
         )
-    check_largest(document, compose, site)
+    check_largest(document, compose, replace(site, wishes=wishes))
+    written = {root / WISHES: json.dumps(plain(wishes)) + "\n"}
     if not is_site(root):
-        write_files({root / WISHES: json.dumps(plain(wishes)) + "\n"}, parents=True)
+        write_files(written, parents=True, below=root)
     lock = locked(root, WISHES)
     try:
+        if kept.jobs != wishes.jobs:
+            sys.stdout.write(f"further jobs: {', '.join(map(job_text, wishes.added_to(kept)))}\n")
+            write_files(written, below=root)
+            lock, former = locked(root, WISHES), lock  # of the file that is there now
+            os.close(former)
         return _tuned(root, document, compose, quiet)
     finally:
         os.close(lock)
@@ -155,7 +158,11 @@ def _tuned(root: Path, document: Mapping[str, Any], compose: Compose, quiet: boo
     codes, places = [int(ExitCode.WELL)], dict[Job, tuple[Scenario, Site]]()
 
     def asked(job: Job, beside: Collection[Job] = (), **changed: Any) -> dict[str, Any]:
-        return job_document({**document, **changed}, root, job, allowed_h(site, document, job, beside))
+        made = {**document, **changed}
+        if job in site.campaigns:  # with the communicators that it measures, whatever jobs came since
+            sizes = site.campaigns[job].about.scenario.cluster.comm_sizes
+            made["cluster"] = {**document["cluster"], "comm_sizes": list(sizes) or [job[0] * job[1]]}
+        return job_document(made, root, job, allowed_h(site, document, job, beside))
 
     def place_of(job: Job, made: dict[str, Any] | None = None) -> tuple[Scenario, Site]:
         if job not in places or made:
@@ -219,7 +226,7 @@ def _tuned(root: Path, document: Mapping[str, Any], compose: Compose, quiet: boo
         if job in site.apart:
             write(site.apart[job], folder, [job])
         else:  # which an earlier run may have written
-            rmtree(folder, ignore_errors=True)
+            remove_folder(folder, root)
     sys.stdout.write(status_text(site) + "\n".join(used) + "\n")
     return max(codes)
 
@@ -276,6 +283,8 @@ def status_text(site: SiteDirectory) -> str:
         if job in site.campaigns and job != site.sampled_job:
             campaign = site.campaigns[job]
             lines.append(f"{job_text(job)}: {campaign.state.value}, {len(campaign.history)} launches")
+            if (left := untimed(campaign.history)) is not None:
+                lines.append(f"{job_text(job)}: {left.text}")
             lines += [f"{job_text(job)}: {load_text(one)}" for one in site.loads.get(job, Loads()).found]
         else:
             mine = site.decided_for(job)

@@ -1,6 +1,5 @@
 """Seconds and node-hours of a site's jobs: as ``measure conf=site`` timed few, and as those so far took."""
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from autotune.space import Space
 from autotune.space.loader import load_space
 from autotune.stacks import dialect
 from autotune.stacks.ports import START_S
-from autotune.structure import Document
+from autotune.structure import Document, parsed
 
 STARTS = "start.json"  # In a directory of a site: what a launch and a sweep of few jobs took.
 
@@ -71,7 +70,7 @@ def read_starts(root: Path) -> dict[Job, TimedJob]:
         return {}
     again, read = "python -m autotune measure conf=site … writes it", Document(str(path), UserError)
     try:
-        document = json.loads(user_text(path)).items()
+        document = parsed(user_text(path), str(path), UserError, again).items()
         jobs = {
             tuple(map(int, name.split("x"))): read.structured(TimedJob, one, name) for name, one in document
         }

@@ -1,6 +1,5 @@
 """A directory of a site: its wishes, the campaigns of its jobs, and what they say together."""
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,14 +10,14 @@ from typing import TypeVar
 
 from autotune.campaign.conclusion import Conclusion, under
 from autotune.campaign.directory import CampaignDirectory, find_campaign, read_campaign
+from autotune.commands import site_rules
 from autotune.commands.kept_status import is_site
 from autotune.commands.site_load import UNDER_LOAD, Loads, UnderLoad, robust
-from autotune.commands.site_rules import agreed, predicted_rules
 from autotune.errors import SpaceError, UserError
 from autotune.history.events import State
 from autotune.history.folder import WISHES
-from autotune.history.trial import Phase, Rule, Subject
-from autotune.recommend.recommendation import Checked, Part, Recommendation
+from autotune.history.trial import Phase, Subject
+from autotune.recommend.recommendation import Checked, Recommendation
 from autotune.resources import user_text
 from autotune.scenario.whole_site import Job, Wishes
 from autotune.site import (
@@ -40,7 +39,7 @@ from autotune.site import (
 )
 from autotune.space import Point
 from autotune.stacks import dialect
-from autotune.structure import Document
+from autotune.structure import Document, parsed
 from autotune.verification.choices import ChoiceKind
 from autotune.verification.deployed import deploys
 
@@ -203,15 +202,23 @@ class SiteDirectory:
 
     @cached_property
     def common(self) -> Point:
-        """The job-wide changes of all files: at jobs that were not measured they have to be predicted."""
-        reach = [s for s in self.settings[1:] if all(d.choice != DEFAULT for d in self._decided(s))]
-        return common(self._offers, Point(), reach)
+        """The job-wide changes of all files: none that rules cannot say of the calls that were measured."""
+        offers = self.offered.values()
+        fit = [s for s in self.settings[1:] if all(s in by and site_rules.by_rules(by[s]) for by in offers)]
+        return common(self._offers, Point(), fit)
 
     @cached_property
     def apart(self) -> dict[Job, Recommendation]:
         """Recommendations of the jobs that get files of their own."""
         found = apart(self._offers, self.common, math.log1p(self.wishes.split_gain))
-        return {job: self.offered[job][setting] for job, setting in found.items()}
+        return {job: self._exact(self.offered[job][setting]) for job, setting in found.items()}
+
+    def _exact(self, one: Recommendation) -> Recommendation:
+        """The recommendation of a job for files: what it sets holds where it was measured."""
+        words = dialect(self.first.about.space.stack)
+        if site_rules.sets_han_aside(one):
+            one = site_rules.handing_over(one, words.one_row)
+        return replace(one, rules=site_rules.exact(one.rules)) if words.by_ranks else one
 
     @cached_property
     def chosen(self) -> dict[Job, Recommendation]:
@@ -295,24 +302,21 @@ class SiteDirectory:
         """
         if not self.recommended:
             raise UserError(f"{self.path} recommends nothing yet", "its first job has to be measured")
+        words = dialect(self.first.about.space.stack)
         parts = [by[self.common] for by in self.offered.values()]
+        if aside := any(map(site_rules.sets_han_aside, parts)):
+            parts = [site_rules.handing_over(one, words.one_row) for one in parts]
         stacks = dict.fromkeys(one.provenance.stack for one in parts)
         if len(stacks) > 1:
             raise UserError(
                 f"{self.path}: its jobs ran on {' and on '.join(stacks)}",
                 "ids and defaults differ between versions: another campaign.dir for each",
             )
-        tables: dict[tuple[str, int], list[Sequence[Rule]]] = {}
-        for job, one in zip(self.offered, parts, strict=True):
-            within = self.campaigns[job].about.scenario.cluster.comm_sizes
-            sizes = {job[0] * job[1], *within, *(r.comm_size for r in one.rules)}
-            for key in product(self.wishes.collectives, sizes):
-                mine = [r for r in one.rules if (r.collective, r.comm_size) == key]
-                tables.setdefault(key, []).append(mine)
-        one_row = dialect(self.first.about.space.stack).one_row
-        for shape, rules in predicted_rules(self.decided, self.choices, one_row).items():
-            tables.setdefault((shape.collective, shape.ranks), []).append(rules)
-        rules = tuple(rule for _, several in sorted(tables.items()) for rule in agreed(several, one_row))
+        within = {job: self.campaigns[job].about.scenario.cluster.comm_sizes for job in self.offered}
+        predicted_tables = site_rules.predicted_rules(self.decided, self.choices, words.one_row, aside)
+        made = dict(zip(self.offered, parts, strict=True))
+        rules = site_rules.together(self.wishes.collectives, made, within, predicted_tables, words.one_row)
+        rules = site_rules.exact(rules) if words.by_ranks else rules
         first = max(parts, key=lambda one: (len(one.provenance.env), any(r.sets for r in one.rules)))
         base = first.provenance
         predicted = sum(one.choice != DEFAULT for one in self.decided)
@@ -327,10 +331,11 @@ class SiteDirectory:
             ranks=max(one.provenance.ranks for one in parts),
             verified=f"UNVERIFIED: {predicted} predicted; {text}" if predicted else text,
             checked=Checked.UNFINISHED if predicted else next(iter(doubts), base.checked),
-            parts=tuple(_part(one) for one in parts),
+            parts=tuple(site_rules.part(one) for one in parts),
         )
         gains = tuple(gain for one in parts for gain in one.gains)
-        return Recommendation(Point.of(first.point), rules, gains, provenance)
+        point = self.first.about.space.untouched if aside else first.point  # which rules say in its place
+        return Recommendation(Point.of(point), rules, gains, provenance)
 
     @property
     def first(self) -> CampaignDirectory:
@@ -350,11 +355,6 @@ def _one(shape: Shape, choice: str, logs: Sequence[float]) -> Measured:
     mean = sum(logs) / len(logs)
     spread = math.sqrt(sum((v - mean) ** 2 for v in logs) / max(len(logs) - 1, 1) / len(logs))
     return Measured(shape, choice, math.exp(mean), spread)
-
-
-def _part(one: Recommendation) -> Part:
-    tables = dict.fromkeys((rule.collective, rule.comm_size) for rule in one.rules)
-    return Part(one.provenance.campaign, one.provenance.date, one.provenance.nodes, tuple(tables))
 
 
 def recommended(directory: Path, kind: ChoiceKind = ChoiceKind.RECOMMENDED) -> Recommendation:
@@ -377,20 +377,22 @@ def read_site(directory: Path) -> SiteDirectory:
         UserError: its wishes cannot be read.
         JournalError: a journal is damaged.
     """
-    wishes = _read(directory / WISHES, Wishes)
+    wishes = read_document(directory / WISHES, Wishes)
     found = {job: find_campaign(job_folder(directory, job)) for job in wishes.jobs}
     begun = {job: one for job, one in found.items() if one is not None}
-    sample = _read(directory / SAMPLE, Sample) if (directory / SAMPLE).exists() else None
+    sample = read_document(directory / SAMPLE, Sample) if (directory / SAMPLE).exists() else None
     paths = {job: job_folder(directory, job) / UNDER_LOAD for job in begun}
-    loads = {job: _read(path, Loads) for job, path in paths.items() if path.exists()}
+    loads = {job: read_document(path, Loads) for job, path in paths.items() if path.exists()}
     return SiteDirectory(directory, wishes, begun, sample, loads)
 
 
-def _read(path: Path, kind: type[T]) -> T:
-    try:
-        document = json.loads(user_text(path))
-    except ValueError as exc:
-        raise UserError(f"{path} cannot be read: {exc}", "the command that began the site writes it") from exc
+def read_document(path: Path, kind: type[T]) -> T:
+    """A document in a site's directory.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    document = parsed(user_text(path), str(path), UserError, "the command that began the site writes it")
     return Document(str(path), UserError, own=True).structured(kind, document)
 
 

@@ -121,7 +121,7 @@ def measure_site(document: Mapping[str, Any], compose: Compose) -> int:
         found = TimedJob(*(_timed(job, document["probe"], one) for one in ([seen(None)], swept)))
         kept = {**read_starts(root), job: found}
         named = {f"{nodes}x{ppn}": plain(both) for (nodes, ppn), both in kept.items()}
-        write_files({root / STARTS: json.dumps(named) + "\n"})
+        write_files({root / STARTS: json.dumps(named) + "\n"}, below=root)
         sys.stdout.write(
             f"{job_text(job)}: {found.launch.took_s:.2f} s a launch, {found.sweep.took_s:.2f} s a sweep\n"
         )

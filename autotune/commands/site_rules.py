@@ -1,15 +1,47 @@
-"""The rules of all jobs of a site as one table."""
+"""The rules of all jobs of a site as one table: it changes measured and predicted calls, and no others."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
 
 from autotune.history.lookup import last_up_to, size_reach
 from autotune.history.trial import Rule
+from autotune.recommend.recommendation import Part, Recommendation
+from autotune.scenario.whole_site import Job
 from autotune.site import DEFAULT, Decision, Shape
 from autotune.space import Point
+from autotune.stacks import han
+
+
+def together(
+    collectives: Iterable[str],
+    jobs: Mapping[Job, Recommendation],
+    within: Mapping[Job, Iterable[int]],
+    predicted: Mapping[Shape, Sequence[Rule]],
+    one_row: Collection[str],
+) -> tuple[Rule, ...]:
+    """The rules on which all jobs agree.
+
+    Args:
+        collectives: of the site.
+        jobs: what each measured job recommends.
+        within: further communicator sizes that it measured.
+        predicted: rules of jobs that were not measured.
+        one_row: as in ``agreed``.
+    """
+    tables: dict[tuple[str, int], list[Sequence[Rule]]] = {}
+    for job, one in jobs.items():
+        sizes = {job[0] * job[1], *within[job], *(rule.comm_size for rule in one.rules)}
+        for key in product(collectives, sizes):
+            own = [rule for rule in one.rules if (rule.collective, rule.comm_size) == key]
+            tables.setdefault(key, []).append(own)
+    for shape, rules in predicted.items():
+        tables.setdefault((shape.collective, shape.ranks), []).append(rules)
+    return tuple(rule for _, several in sorted(tables.items()) for rule in agreed(several, one_row))
 
 
 def predicted_rules(
-    decided: Iterable[Decision], choices: Mapping[str, Point], one_row: Iterable[str]
+    decided: Iterable[Decision], choices: Mapping[str, Point], one_row: Iterable[str], aside: bool = False
 ) -> dict[Shape, tuple[Rule, ...]]:
     """Rules of jobs that were not measured, by their shape at no message size.
 
@@ -17,6 +49,7 @@ def predicted_rules(
         decided: at every message size of these jobs.
         choices: what the names of choices mean.
         one_row: collectives whose table cannot separate sizes: they get a row where all sizes agree.
+        aside: whether they hold where ``coll_han`` does not serve the call.
     """
     jobs: dict[Shape, list[Decision]] = {}
     for made in sorted(decided, key=lambda one: one.shape):
@@ -34,7 +67,7 @@ def predicted_rules(
             starts = [low, *sizes[1:]]
             rows = [Rule(job.collective, job.ranks, at, p) for at, p in zip(starts, points, strict=True)]
             rows.append(Rule(job.collective, job.ranks, beyond, Point()))
-        tables[job] = _short(rows)
+        tables[job] = _short([han.handed_over(row) if aside and row.sets else row for row in rows])
     return tables
 
 
@@ -57,6 +90,67 @@ def agreed(tables: Sequence[Sequence[Rule]], one_row: Iterable[str] = ()) -> tup
     return _short(merged)
 
 
+def by_rules(one: Recommendation) -> bool:
+    """Whether rules can say all that a recommendation sets: what is job-wide changes every call of a job."""
+    source = one.provenance
+    job_wide = {name for name, _ in source.env} - {name for name, _ in source.both_sides}
+    return job_wide <= {han.PRIORITY} and not source.placement and not source.boot
+
+
+def sets_han_aside(one: Recommendation) -> bool:
+    """Whether a recommendation takes all collectives of a job from ``coll_han``."""
+    return (han.PRIORITY, "0") in one.provenance.env
+
+
+def handing_over(one: Recommendation, one_row: Collection[str]) -> Recommendation:
+    """The same without ``coll_han`` set aside: by rules it passes on what was measured, and serves the rest.
+
+    Of a collective in ``one_row`` a table has a single row.
+    """
+    measured: dict[tuple[str, int], list[int]] = {}
+    for collective, ranks, size in (gain.slot for gain in one.gains):
+        measured.setdefault((collective, ranks), []).append(size)
+    rules: list[Rule] = []
+    for collective, ranks in dict.fromkeys([*measured, *((r.collective, r.comm_size) for r in one.rules)]):
+        table = [r for r in one.rules if (r.collective, r.comm_size) == (collective, ranks)]
+        rules += _handed_over(table, collective, ranks, measured.get((collective, ranks), ()), one_row)
+    env = tuple(pair for pair in one.provenance.env if pair[0] != han.PRIORITY)
+    ordered = tuple(sorted(rules, key=lambda r: (r.collective, r.comm_size, r.min_bytes)))
+    return replace(one, rules=ordered, provenance=replace(one.provenance, env=env))
+
+
+def _handed_over(
+    table: Sequence[Rule], collective: str, ranks: int, sizes: Collection[int], one_row: Collection[str]
+) -> list[Rule]:
+    """One table, within the reach of the sizes that were measured."""
+    if collective in one_row or not sizes:
+        return [han.handed_over(rule) for rule in table or [Rule(collective, ranks, 0, Point())]]
+    low, beyond = size_reach(sizes)
+    first = [r for r in table if r.min_bytes <= low][-1:] or [Rule(collective, ranks, low, Point())]
+    within = [replace(first[0], min_bytes=low), *(r for r in table if low < r.min_bytes < beyond)]
+    return [*map(han.handed_over, within), Rule(collective, ranks, beyond, Point())]
+
+
+def exact(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Rules that hold for the communicator sizes of their tables alone: next to each the library decides.
+
+    A table of files holds for smaller and larger communicators too, up to the next one.
+    """
+    tables: dict[str, dict[int, list[Rule]]] = {}
+    for rule in rules:
+        tables.setdefault(rule.collective, {}).setdefault(rule.comm_size, []).append(rule)
+    for collective, by_size in tables.items():
+        beside = {ranks + step for ranks in by_size for step in (-1, 1)} - by_size.keys()
+        for ranks in sorted(beside - {1}):
+            by_size[ranks] = [Rule(collective, ranks, 0, Point())]
+    return tuple(
+        rule
+        for _, by_size in sorted(tables.items())
+        for _, table in sorted(by_size.items())
+        for rule in table
+    )
+
+
 def _short(rows: Sequence[Rule]) -> tuple[Rule, ...]:
     """Without rows that say what the one before them does; nothing where none sets anything."""
     kept: list[Rule] = []
@@ -64,3 +158,9 @@ def _short(rows: Sequence[Rule]) -> tuple[Rule, ...]:
         if row.choice != (kept[-1].choice if kept else Point()):
             kept.append(row)
     return tuple(kept)
+
+
+def part(one: Recommendation) -> Part:
+    """The campaign of a recommendation, for a merged one."""
+    tables = dict.fromkeys((rule.collective, rule.comm_size) for rule in one.rules)
+    return Part(one.provenance.campaign, one.provenance.date, one.provenance.nodes, tuple(tables))

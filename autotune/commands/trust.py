@@ -1,5 +1,6 @@
 """Nothing that a journal names is started before this user is known to have meant it."""
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,10 +44,9 @@ def check_kept(folder: Path, kept: Kept, unasked: bool) -> None:
     """The same for what ``guard keep`` wrote into a folder: it can be unpacked, and copied, as a journal.
 
     Raises:
-        UserError: neither this user nor root has kept it, whose home may be another one in a container, and
-            nobody said yes.
+        UserError: neither this user nor an administrator has kept it, and nobody said yes.
     """
-    if unasked or _is_roots(folder / KEPT) or is_signed(kept.meant, kept.seal):
+    if unasked or is_signed(kept.meant, kept.seal) or _is_an_administrators(folder / KEPT):
         return
     asked = f"  mpirun: {kept.facts.mpirun}\n{_words(restored(kept.scenario), kept.launcher)}"
     request = f"this user has not kept {folder / KEPT}, which asks to start:\n{asked}"
@@ -56,8 +56,12 @@ def check_kept(folder: Path, kept: Kept, unasked: bool) -> None:
         )
 
 
-def _is_roots(path: Path) -> bool:
-    return path.stat().st_uid == 0
+def _is_an_administrators(path: Path) -> bool:
+    """Whether root vouches for a file by owning it, to another user.
+
+    To root itself its own ownership says nothing: whatever root unpacks, clones or copies becomes root's.
+    """
+    return os.geteuid() != 0 and path.stat().st_uid == 0
 
 
 def _words(scenario: Scenario, node: Mapping[str, Any]) -> str:

@@ -64,7 +64,7 @@ def verify(
         raise UserError(f"{directory} replayed a table", "there is nothing that could be launched again")
     asked, design = about.scenario.verify, design_of(about, launches)
     check_trusted(directory, about, unasked)
-    site = connected(about.site.launcher, about.scenario)
+    site = connected(about.site.launcher, about.scenario.alone)
     target = folder_now(directory)
     measurement = measurement_of(about.scenario, site.placement.ranks)
     ours = site.observer(measurement, about.space, target)
@@ -178,7 +178,7 @@ def in_turn(design: SequentialDesign) -> Iterator[tuple[Place, ...]]:
 
 def keep(document: Mapping[str, Any], path: Path, text: str, as_json: bool) -> None:
     """Write what was found into a file, and print it."""
-    write_files({path: json_text(document)}, parents=True)
+    write_files({path: json_text(document)}, parents=True, below=path.parent)
     sys.stdout.write(json_text(document) if as_json else f"{text}kept in {path.parent}\n")
 
 
@@ -223,7 +223,7 @@ def _reference(
             kinds = [str(one.site.stamp) or "of a real MPI" for one in (its, about)]
             raise UserError(f"{name} is {kinds[0]}, what it is compared with {kinds[1]}")
         # Their MPI and launcher, on as many ranks as ours.
-        theirs = connected(its.site.launcher, replace(its.scenario, cluster=about.scenario.cluster))
+        theirs = connected(its.site.launcher, replace(its.scenario.alone, cluster=about.scenario.cluster))
         observer, notes = theirs.observer(measurement, its.space, target), _changed(name, other, theirs)
         return _Side(name, observer, Subject.DEPLOYED, recommendation, notes)
     if any(path.is_dir() for path in against):

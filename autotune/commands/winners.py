@@ -1,9 +1,7 @@
 """``winners DIR …``: the best algorithm by message size, communicator size and nodes, as one table."""
 
-import csv
 import sys
 from collections.abc import Sequence
-from io import StringIO
 from pathlib import Path
 
 from autotune.campaign.directory import CampaignDirectory, read_campaign
@@ -11,7 +9,7 @@ from autotune.errors import UserError
 from autotune.exporters.writing import write_files
 from autotune.recommend.front import candidates
 from autotune.recommend.winners import winners as winners_of
-from autotune.views.documents import json_text
+from autotune.views.documents import csv_text, json_text
 from autotune.views.tuning_table import Entry, tuning_page, tuning_rows, tuning_text
 
 
@@ -43,7 +41,7 @@ def winners(directories: Sequence[Path], out: Path | None, plot: Path | None, as
     table.sort(key=lambda winner: (winner.slot[0], winner.nodes, winner.slot[1:]))
     files = {}
     if out is not None:
-        files[out] = _csv(tuning_rows(table))
+        files[out] = csv_text(rows := tuning_rows(table), list(rows[0]))
     if plot is not None:
         files[plot] = tuning_page(table, ", ".join(directory.name for directory in directories))
     if files:
@@ -59,11 +57,3 @@ def _entries(campaign: CampaignDirectory) -> list[Entry]:
     chosen = campaign.conclude().recommendation
     places = winners_of(about.objectives, about.space, campaign.history, judged, chosen)
     return [Entry(about.site.nodes, place) for place in places]
-
-
-def _csv(rows: Sequence[dict[str, object]]) -> str:
-    text = StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()

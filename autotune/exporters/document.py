@@ -1,9 +1,8 @@
 """A recommendation for programs and for people (step 12 of the flow)."""
 
-import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,9 @@ from autotune.exporters.launch_line import placed
 from autotune.exporters.origin import remarks
 from autotune.history.lookup import choice_at
 from autotune.history.trial import Rule
-from autotune.recommend.recommendation import Gain, Part, Provenance, Recommendation
+from autotune.recommend.recommendation import Gain, Provenance, Recommendation
 from autotune.space import Point
+from autotune.structure import Document, parsed
 from autotune.views.documents import json_text
 from autotune.views.text import figure_text, other_text, ratio_text, size_text
 
@@ -21,6 +21,7 @@ VERSION = 1  # Of the JSON document.
 
 _SAID = ("campaign", "date", "stack", "nodes", "ranks", "stamp", "verified")
 _PAIRS = ("env", "placement", "both_sides", "boot")
+_EXPECTED = "expected a file of `export --format json`"
 _SLOT = ("collective", "comm_size", "message_bytes")
 _TIMES = ("tuned_s", "tuned_sem_s", "default_s", "default_sem_s")
 
@@ -96,44 +97,57 @@ def recommendation_of(text: str, name: str = "recommendation.json") -> Recommend
         UserError: no such document, or of a newer version.
     """
     try:
-        document = json.loads(text)
+        document = parsed(text, name, UserError, _EXPECTED)
         if document.get("format") != "autotune recommendation":
-            raise UserError(f"{name} is no recommendation", "expected a file of `export --format json`")
+            raise UserError(f"{name} is no recommendation", _EXPECTED)
         if document["version"] > VERSION:
             raise UserError(f"{name} has version {document['version']}", f"this program reads {VERSION}")
+        read = Document(name, UserError, own=True, newer=True)
         source = dict(document["provenance"])
         for key in _PAIRS:
-            source[key] = tuple(source.get(key, {}).items())
-        source["parts"] = tuple(
-            Part(**{**part, "tables": tuple((c, n) for c, n in part["tables"])})
-            for part in source.get("parts", ())
+            source[key] = list(source.get(key, {}).items())
+        return Recommendation(
+            Point.of(read.structured(_Settings, {"values": document["point"]}, "point").values),
+            tuple(read.structured(Rule, rule, "rules") for rule in document["rules"]),
+            tuple(_gain(read, gain) for gain in document["gains"]),
+            read.structured(Provenance, source, "provenance"),
         )
-        rules = tuple(Rule(**{**r, "choice": Point.of(r["choice"])}) for r in document["rules"])
-        gains = tuple(
-            Gain(
-                (g["collective"], g["comm_size"], g["message_bytes"]),
-                g["tuned_s"],
-                math.inf if g["tuned_sem_s"] is None else g["tuned_sem_s"],
-                g["default_s"],
-                math.inf if g["default_sem_s"] is None else g["default_sem_s"],
-                _known(g.get("other_loop")),
-                _known(g.get("compared")),
-            )
-            for g in document["gains"]
-        )
-        return Recommendation(Point.of(document["point"]), rules, gains, Provenance(**source))
     except (ValueError, TypeError, KeyError, AttributeError) as exc:
         if isinstance(exc, UserError):
             raise
-        raise UserError(f"{name} cannot be read: {exc}", "expected a file of `export --format json`") from exc
+        raise UserError(f"{name} cannot be read: {exc}", _EXPECTED) from exc
 
 
-def _known(other: Sequence[float | None] | None) -> tuple[float, float, float] | None:
-    """The ratio and its interval, in which JSON has no infinity; None where it was not measured."""
-    if not other:
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    values: Mapping[str, str | int | float]
+
+
+def _gain(read: Document, document: Mapping[str, Any]) -> Gain:
+    """The gain in a document, of which JSON has no infinity.
+
+    Raises:
+        UserError: it lacks a figure, or has one that no measurement gives.
+    """
+    unbounded = {key: math.inf for key in ("tuned_sem_s", "default_sem_s") if document[key] is None}
+    slot = [document[key] for key in _SLOT]
+    found = read.structured(Gain, {**document, **unbounded, "slot": slot}, "gains")
+    found = replace(found, other_loop=_known(found.other_loop), compared=_known(found.compared))
+    ratios = [r for both in (found.other_loop, found.compared) if both for r in both if not math.isnan(r)]
+    times, errors = (found.tuned_s, found.default_s), (found.tuned_sem_s, found.default_sem_s)
+    if not (min(times) > 0 and min(errors) >= 0 and min(ratios, default=0.0) >= 0 and min(slot[1:]) >= 0):
+        raise UserError(f"gains: times, errors or ratios of {slot} that no measurement gives", _EXPECTED)
+    if found.compared and not found.compared[0] > 0:
+        raise UserError(f"gains: compared={found.compared} of {slot}", _EXPECTED)
+    return found
+
+
+def _known(other: tuple[float, float, float] | None) -> tuple[float, float, float] | None:
+    """The ratio and its interval, of which JSON has no infinity; None where it was not measured."""
+    if other is None:
         return None
     ratio, low, high = other
-    return (math.nan if ratio is None else ratio, low or 0.0, math.inf if high is None else high)
+    return ratio, 0.0 if math.isnan(low) else low, math.inf if math.isnan(high) else high
 
 
 def _size_lines(recommendation: Recommendation) -> list[str]:

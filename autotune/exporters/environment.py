@@ -15,7 +15,7 @@ from autotune.exporters.launch_line import PROGRAM, mpirun, sourced
 from autotune.exporters.openmpi import recipe
 from autotune.exporters.origin import commented, remarks
 from autotune.exporters.script_check import values_in
-from autotune.exporters.settings import RULES_FILE, settings
+from autotune.exporters.settings import HAN_FILE, RULES_FILE, settings
 from autotune.recommend.recommendation import Recommendation
 from autotune.stacks.srun import CPU_BINDS, DISTRIBUTIONS
 
@@ -29,7 +29,7 @@ class Script:
 
     name = file = ""
     sign = "#"
-    beside = (RULES_FILE,)
+    beside = (RULES_FILE, HAN_FILE)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
         """The file and, where sizes differ, the rules file."""

@@ -29,6 +29,7 @@ from autotune.resources import user_text
 from autotune.space import Space
 from autotune.stacks.knobs.openmpi import NEVER_SET
 from autotune.stacks.ports import Rendering
+from autotune.structure import parsed
 
 Amended = Callable[[Rendering], Rendering]  # What becomes of a rendering.
 _Look = Callable[[Trial, Amended], Observation]  # A launch under amended settings.
@@ -134,7 +135,7 @@ def check_export(
         proof = _others(proof, look, place, untouched, recipe, recommendation.provenance)
     sound = plain.ok and not (proof.reason or proof.unseen)
     if sound and recipe.as_a_whole and (files := recipe.invalid(0)):
-        write_files({place / name: text for name, text in files.items()}, parents=True)
+        write_files({place / name: text for name, text in files.items()}, parents=True, below=place)
         seen = look(replace(untouched, number=2), recipe.under_invalid)
         if seen.ok:
             proof = replace(proof, variables_seen=False, reason="the library starts with invalid rules too")
@@ -148,7 +149,7 @@ def check_export(
         wanted = {slot for slot in called if slot[2] >= spared and recipe.covers(slot)}
         if not invalid or (spared and not wanted):
             break
-        write_files({place / name: text for name, text in invalid.items()}, parents=True)
+        write_files({place / name: text for name, text in invalid.items()}, parents=True, below=place)
         seen = look(replace(untouched, number=number), recipe.under_invalid)
         refused = _refused(seen) - _refused(plain)
         proof = replace(
@@ -162,7 +163,8 @@ def check_export(
         if seen.estimates:
             break
     document = json.dumps({**asdict(proof), "holds": proof.holds}, indent=1)
-    write_files({(into or directory) / PROOF_FILE: f"{document}\n"})
+    kept_in = into or directory
+    write_files({kept_in / PROOF_FILE: f"{document}\n"}, below=kept_in)
     return proof
 
 
@@ -208,11 +210,13 @@ def refuted(directory: Path) -> bool:
     if not path.exists():
         return False
     text = user_text(path, raised=UserError)
+    hint = "remove it: the same campaign checks its files again as it ends"
     try:
-        found = json.loads(text)
+        found = parsed(text, str(path), UserError, hint)
         return not (found["holds"] or found.get("unseen"))
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as exc:
-        hint = "remove it: the same campaign checks its files again as it ends"
+    except UserError:
+        raise
+    except (LookupError, TypeError, AttributeError) as exc:
         raise UserError(f"{path} is no outcome of a check: {type(exc).__name__}: {exc}", hint) from exc
 
 

@@ -13,7 +13,7 @@ from autotune.resources import user_text
 
 
 def export_files(recommendation: Recommendation, formats: Sequence[str], directory: Path) -> tuple[Path, ...]:
-    """Write the files of all formats into a directory; each path once, in order.
+    """Write the files of all formats into a directory, over no link in it; each path once, in order.
 
     Raises:
         UserError: an unknown format, a recommendation that a format cannot say, or no place for files.
@@ -29,7 +29,7 @@ def export_files(recommendation: Recommendation, formats: Sequence[str], directo
     named = (directory / name for name in beside - texts.keys())
     stale = [path for path in named if path.is_file() and not path.is_symlink()]
     ours = {path: None for path in stale if is_ours(user_text(path, lenient=True))}
-    write_files({**files, **ours}, parents=True)
+    write_files({**files, **ours}, parents=True, below=directory)
     return tuple(files)
 
 

@@ -11,9 +11,11 @@ from autotune.exporters.launch_line import mpirun, stated
 from autotune.exporters.openmpi_files import UCX_FILE, ucx_text
 from autotune.exporters.origin import commented, remarks
 from autotune.exporters.script_check import values_in
-from autotune.exporters.settings import RULES_FILE, settings
+from autotune.exporters.settings import HAN_FILE, RULES_FILE, settings
+from autotune.history.trial import Rule
 from autotune.recommend.recommendation import Recommendation
-from autotune.stacks import coll_tuned
+from autotune.space import Point
+from autotune.stacks import coll_tuned, han
 from autotune.stacks.openmpi import PARAMETERS
 from autotune.stacks.ports import Rendering
 
@@ -41,7 +43,7 @@ class OpenMpiMca(_ByWords):
 
     name = "openmpi_mca"
     summary = f"{CONF_FILE}, the coll_tuned rules that it points to, and {UCX_FILE} (Open MPI 4.1, 5.0)"
-    beside = (RULES_FILE, UCX_FILE)
+    beside = (RULES_FILE, HAN_FILE, UCX_FILE)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
         """The parameter file and, where sizes differ, the rules file; UCX's file where it is needed."""
@@ -75,7 +77,7 @@ class OpenMpiMcaList(_ByWords):
 
     name = "openmpi_mca_list"
     summary = f"{CONF_FILE} alone, with mca_base_env_list: it overrides what users export (4.1, 5.0)"
-    beside = (RULES_FILE,)
+    beside = (RULES_FILE, HAN_FILE)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
         """The parameter file and, where sizes differ, the rules file."""
@@ -100,7 +102,8 @@ class CollTuned(_ByWords):
         """The rules file; one without any rule where the stack decides everything."""
         head = [*remarks(recommendation), "", f"use: {self.use(recommendation, directory)}"]
         text = coll_tuned.rules_file(recommendation.rules, head)
-        return {RULES_FILE: text or "\n".join([*commented(head), "0  # collectives"]) + "\n"}
+        beside = settings(recommendation, directory).files
+        return {**beside, RULES_FILE: text or "\n".join([*commented(head), "0  # collectives"]) + "\n"}
 
 
 def _conf_file(recommendation: Recommendation, mca: Mapping[str, str], use: str, notes: Sequence[str]) -> str:
@@ -131,6 +134,14 @@ def env_list(variables: Mapping[str, str]) -> str:
     return ";".join(f"{name}={value}" for name, value in variables.items())
 
 
+def _with_algorithm(rule: Rule) -> Rule:
+    """A rule by which ``coll_han`` hands calls over, with an algorithm if it names none."""
+    if han.COMPONENT not in rule.choice or "algorithm" in rule.choice:
+        return rule
+    first = coll_tuned.algorithms(rule.collective)[1]
+    return replace(rule, choice=Point.of({**rule.choice, "algorithm": first}))
+
+
 def recipe(
     recommendation: Recommendation,
     directory: Path,
@@ -139,16 +150,19 @@ def recipe(
     variables: Callable[[Path], Mapping[str, str]],
 ) -> Recipe:
     """How a format of Open MPI is checked; ``invalid``: where files with algorithms that do not exist go."""
-    deployed, tables = settings(recommendation, directory), coll_tuned.table(recommendation.rules)
+    deployed = settings(recommendation, directory)
+    # Calls that coll_han passes on with no algorithm show it only by one that does not exist.
+    named = replace(recommendation, rules=tuple(map(_with_algorithm, recommendation.rules)))
+    tables = coll_tuned.table(named.rules)
 
     def refusing(spared_bytes: int) -> Mapping[str, str]:
-        if not deployed.rules:
+        if not tables:
             return {}
         rules = coll_tuned.text(coll_tuned.refusing(tables, spared_bytes))
-        return {**export(recommendation, invalid), RULES_FILE: rules}
+        return {**export(named, invalid), RULES_FILE: rules}
 
     def under(place: Path, seen: bool = True) -> Callable[[Rendering], Rendering]:
-        there = settings(recommendation, place)
+        there = settings(recommendation if seen else named, place)
 
         def amended(rendering: Rendering) -> Rendering:
             expect = replace(

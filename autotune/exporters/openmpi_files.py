@@ -7,20 +7,11 @@ from pathlib import Path
 from autotune.errors import UserError
 from autotune.exporters.launch_line import mpirun, parted, stated
 from autotune.exporters.origin import commented, remarks
-from autotune.exporters.settings import RULES_FILE, DeployedSettings, job_wide, settings
-from autotune.history.lookup import table_starts
-from autotune.history.trial import Rule
+from autotune.exporters.settings import HAN_FILE, RULES_FILE, DeployedSettings, job_wide, settings
 from autotune.recommend.recommendation import Recommendation
-from autotune.stacks import coll_tuned
-from autotune.stacks.tables import tables
+from autotune.stacks import han
 
-TUNE_FILE, HAN_FILE, UCX_FILE = "autotune.tune", "coll_han_rules.conf", "ucx.conf"  # Names of the files.
-
-HAN_COMPONENTS = ("self", "basic", "libnbc", "tuned", "sm", "adapt", "han")
-"""Components that a rule of HAN can name."""
-
-HAN_LEVELS: Mapping[str, int] = {"han_intra": 0, "han_inter": 1, "component": 2}
-"""Per-size value → topological level: inside a node, between nodes, the whole communicator."""
+TUNE_FILE, UCX_FILE = "autotune.tune", "ucx.conf"  # Names of the files.
 
 
 class Tune:
@@ -28,7 +19,7 @@ class Tune:
 
     name = "tune"
     summary = f"{TUNE_FILE}: for mpirun --tune (Open MPI 4.1, 5.0; srun does not read it)"
-    beside = (RULES_FILE,)
+    beside = (RULES_FILE, HAN_FILE)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
         """The file and, where sizes differ, the rules file."""
@@ -60,29 +51,14 @@ class HanRules:
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
         """The rules file."""
-        blocks: dict[str, list[str]] = {}
-        for collective, by_size in tables(recommendation.rules).items():
-            levels = {k for table in by_size.values() for r in table for k in r.choice if k in HAN_LEVELS}
-            if not levels:
-                continue
-            if collective not in coll_tuned.HAN:
-                known = ", ".join(sorted(coll_tuned.HAN))
-                raise UserError(f"coll_han has no rules for {collective}", f"it has: {known}")
-            ordered = sorted(levels, key=HAN_LEVELS.__getitem__)
-            lines = [f"{len(ordered)}  # levels"]
-            for level in ordered:
-                lines += [f"{HAN_LEVELS[level]}  # {level}", *_han_level(level, by_size)]
-            blocks[collective] = lines
-        if not blocks:
+        head = [*remarks(recommendation), "", f"use: {self.use(recommendation, directory)}"]
+        text = han.rules_file(recommendation.rules, head)
+        if not text:
             raise UserError(
                 "no rule of this recommendation names a component for coll_han",
-                f"per-size values: {', '.join(HAN_LEVELS)}",
+                f"per-size values: {', '.join(han.LEVELS)}",
             )
-        head = [*remarks(recommendation), "", f"use: {self.use(recommendation, directory)}"]
-        lines = [*commented(head), f"{len(blocks)}  # collectives"]
-        for collective, block in blocks.items():
-            lines += [collective, *block]
-        return {HAN_FILE: "\n".join(lines) + "\n"}
+        return {HAN_FILE: text}
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
         """With everything that the rules do not hold."""
@@ -122,30 +98,3 @@ def ucx_text(recommendation: Recommendation, deployed: DeployedSettings, use: st
         "what the environment sets wins",
     ]
     return "\n".join([*commented(head), *(f"{n}={v}" for n, v in deployed.ucx.items())]) + "\n"
-
-
-def _han_level(level: str, by_size: Mapping[int, list[Rule]]) -> list[str]:
-    """The configurations of one level: the first one must be for 1 rank, its first row for 0 bytes.
-
-    Inside nodes and between them the size of the communicator is that of the level, which a campaign does
-    not know: one table, that of the largest communicator, holds for all. Message sizes are per rank or block.
-    """
-    starts = {1: max(by_size)}
-    if level == "component":
-        starts = table_starts(sorted(by_size))
-        starts = {1: 0, **{start: owner for start, owner in starts.items() if (start, owner) != (2, 0)}}
-    lines = [f"{len(starts)}  # sizes"]
-    for start, owner in starts.items():
-        rows: list[tuple[int, str]] = []
-        for rule in by_size[owner] if owner else ():
-            name = str(rule.choice.get(level, "han" if level == "component" else "tuned"))
-            if name not in HAN_COMPONENTS:
-                raise UserError(
-                    f"coll_han knows no component {name!r}", f"it knows {', '.join(HAN_COMPONENTS)}"
-                )
-            if not rows or rows[-1][1] != name:
-                rows.append((rule.min_bytes, name))
-        rows = rows or [(0, "han")]
-        lines += [f"{start}  # ranks and more", f"{len(rows)}  # rows"]
-        lines += [f"{bound} {name}" for bound, name in rows]
-    return lines

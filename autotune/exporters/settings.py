@@ -12,10 +12,11 @@ from autotune.exporters.origin import commented, remarks
 from autotune.history.lookup import rule_at
 from autotune.history.trial import Rule
 from autotune.recommend.recommendation import Recommendation
-from autotune.stacks import coll_tuned
+from autotune.stacks import coll_tuned, han
 from autotune.stacks.tables import algorithm_of, tables
 
 RULES_FILE = "coll_tuned_rules.conf"  # Name of the classic rules file beside the files that point to it.
+HAN_FILE = "coll_han_rules.conf"  # That of coll_han's.
 
 FAMILIES = {
     "openmpi": "Open MPI",
@@ -39,6 +40,7 @@ class DeployedSettings:
     mca: Mapping[str, str]  # MCA parameter → value, without any prefix.
     other: Mapping[str, str]  # Every other environment variable, as measured.
     rules: str  # Text of the classic rules file that ``mca`` points to; empty: no file, the stack decides.
+    han: str = ""  # That of coll_han's, by which it hands calls over; empty: no file.
 
     @property
     def environment(self) -> dict[str, str]:
@@ -61,8 +63,8 @@ class DeployedSettings:
 
     @property
     def files(self) -> dict[str, str]:
-        """The rules file, where there is one."""
-        return {RULES_FILE: self.rules} if self.rules else {}
+        """The rules files, where there are any."""
+        return {name: text for name, text in ((RULES_FILE, self.rules), (HAN_FILE, self.han)) if text}
 
 
 EVERYWHERE = "its rules hold for messages of all sizes, also beyond those measured: it has no word for an end"
@@ -158,7 +160,7 @@ def job_wide(recommendation: Recommendation) -> tuple[dict[str, str], dict[str, 
 
 
 def settings(recommendation: Recommendation, directory: Path) -> DeployedSettings:
-    """The job-wide values, with the rules file in place of forced algorithms.
+    """The job-wide values, with rules files in place of forced algorithms.
 
     A forced algorithm beside a rules file would decide alone on Open MPI 5.0 and be ignored on 4.1: they are
     never exported together.
@@ -171,6 +173,8 @@ def settings(recommendation: Recommendation, directory: Path) -> DeployedSetting
     """
     mca, other = job_wide(recommendation)
     rules = coll_tuned.rules_file(recommendation.rules, remarks(recommendation))
+    named = any(han.COMPONENT in rule.choice for rule in recommendation.rules)
+    handing = han.rules_file(recommendation.rules, remarks(recommendation)) if named else ""
     forced = {name: match[1] for name in mca if (match := _FORCED.fullmatch(name))}
     if rules:
         covered = {rule.collective for rule in recommendation.rules}
@@ -185,10 +189,13 @@ def settings(recommendation: Recommendation, directory: Path) -> DeployedSetting
     if rules:
         mca["coll_tuned_use_dynamic_rules"] = "1"
         mca["coll_tuned_dynamic_rules_filename"] = str(directory.absolute() / RULES_FILE)
+    if handing:
+        mca["coll_han_use_dynamic_file_rules"] = "1"
+        mca["coll_han_dynamic_rules_filename"] = str(directory.absolute() / HAN_FILE)
     for name, value in {**mca, **other}.items():
         if value != value.strip() or "\n" in value:
             raise UserError(
                 f"{name}={value!r} cannot be written to a parameter file",
                 "values on one line, without spaces around them",
             )
-    return DeployedSettings(mca, other, rules)
+    return DeployedSettings(mca, other, rules, handing)

@@ -16,7 +16,7 @@ from autotune.exporters.environment import SCRIPT, LmodModule, ModuleFile, Shell
 from autotune.exporters.guard import guard_of
 from autotune.exporters.launch_line import sourced
 from autotune.exporters.origin import commented, remarks, verified_in
-from autotune.exporters.settings import RULES_FILE, check_family, settings
+from autotune.exporters.settings import HAN_FILE, RULES_FILE, check_family, settings
 from autotune.exporters.user_files import Changes, content
 from autotune.recommend.recommendation import Recommendation
 
@@ -91,7 +91,7 @@ def site_tree(recommendation: Recommendation, prefix: Path, module: str) -> Site
     texts = ([*commented(head), *script], [*tcl_head, *tcl_lines], [*lua_head, *lua_lines])
     for path, lines in zip((folder / SCRIPT, *named[1:]), texts, strict=True):
         files[path] = "\n".join(lines) + "\n"
-    stale = tuple(path for path in (folder / RULES_FILE,) if path not in files)
+    stale = tuple(path for path in (folder / RULES_FILE, folder / HAN_FILE) if path not in files)
     return SiteTree(prefix, folder, files, stale, uses, back)
 
 

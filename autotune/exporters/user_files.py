@@ -14,7 +14,7 @@ from autotune.exporters.launch_line import placed
 from autotune.exporters.openmpi import CONF_FILE
 from autotune.exporters.openmpi_files import UCX_FILE
 from autotune.exporters.origin import verified_in
-from autotune.exporters.settings import RULES_FILE, check_family, settings
+from autotune.exporters.settings import HAN_FILE, RULES_FILE, check_family, settings
 from autotune.recommend.recommendation import Recommendation
 from autotune.resources import user_bytes
 from autotune.stacks import openmpi
@@ -32,8 +32,13 @@ class ParameterFiles:
 
     @property
     def rules(self) -> Path:
-        """The rules, where no file of anybody's is in the way."""
+        """The rules of ``coll_tuned``, where no file of anybody's is in the way."""
         return self.conf.parent / "autotune" / RULES_FILE
+
+    @property
+    def beside(self) -> tuple[Path, ...]:
+        """All rules files."""
+        return tuple(self.rules.with_name(name) for name in (RULES_FILE, HAN_FILE))
 
     @cached_property
     def targets(self) -> dict[str, Path]:
@@ -46,9 +51,10 @@ class ParameterFiles:
         return f"python -m autotune uninstall{' --site' if self.everybody else ''}"
 
     def edited_rules(self) -> list[Path]:
-        """The rules, if they are not those that were installed."""
-        rules, beside = content(self.rules), content(self.conf) or b""
-        return [self.rules] if rules is not None and _said(rules).encode() not in beside else []
+        """The rules files that are not those that were installed."""
+        beside = content(self.conf) or b""
+        made = ((path, content(path)) for path in self.beside)
+        return [p for p, text in made if text is not None and _said(p.name, text).encode() not in beside]
 
     def remove_empty_folders(self) -> None:
         """Those that only our files were in."""
@@ -101,10 +107,11 @@ def additions(recommendation: Recommendation, place: ParameterFiles) -> Changes 
             "export --prefix writes modules, which need no file of UCX's",
         )
     files = dict(exporter("openmpi_mca").export(recommendation, place.rules.parent))
-    rules = files.get(RULES_FILE)
-    if rules:
-        files[CONF_FILE] += f"{_said(rules.encode())}\n"
-    after: dict[Path, bytes | None] = {place.rules: rules.encode() if rules else None}
+    after: dict[Path, bytes | None] = {}
+    for path in place.beside:
+        after[path] = files[path.name].encode() if path.name in files else None
+        if (rules := after[path]) is not None:
+            files[CONF_FILE] += f"{_said(path.name, rules)}\n"
     keep = place.edited_rules()
     sets = {CONF_FILE: deployed.mca, UCX_FILE: deployed.ucx}
     for name, target in place.targets.items():
@@ -148,7 +155,7 @@ def removals(place: ParameterFiles) -> Changes:
         raise UserError(f"{place.conf} holds nothing of autotune's", "nothing was changed")
     edited = (*(target for target, rest in rests.items() if not rest.as_before), *place.edited_rules())
     changes = {target: rest.content for target, rest in rests.items()}
-    return Changes({**changes, place.rules: None}, edited, tuple(rests))
+    return Changes({**changes, **dict.fromkeys(place.beside)}, edited, tuple(rests))
 
 
 def in_force(place: ParameterFiles) -> Iterator[tuple[Path, int]]:
@@ -182,9 +189,9 @@ def elsewhere(recommendation: Recommendation, place: ParameterFiles) -> Iterator
             yield f"and together with it UCX's: {its} (not written)"
 
 
-def _said(rules: bytes) -> str:
-    """The comment beside the parameters that shows whether somebody edited the rules since."""
-    return f"# {RULES_FILE}: {checksum(rules)}"
+def _said(name: str, rules: bytes) -> str:
+    """The comment beside the parameters that shows whether somebody edited a rules file since."""
+    return f"# {name}: {checksum(rules)}"
 
 
 def content(path: Path) -> bytes | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from autotune.errors import STORAGE, StorageError, UserError
-from autotune.history.folder import campaign_of, opened_folder
+from autotune.history.folder import link_below, opened_folder, top_of
 
 _ALLOWED = "nothing was changed; allowed: a new or a writable file, where you may write (--out: elsewhere)"
 
@@ -22,11 +22,12 @@ def write_files(
     mode: int = 0o666,
     links: bool = True,
     public: bool = False,
+    below: Path | None = None,
 ) -> Mapping[Path, Path]:
     """Write, replace or remove files: all of them, or none.
 
     A link is followed to its file, and a terminal, a pipe or a device is written to as it is; but not inside
-    of a campaign's directory, which can be anybody's work. What is replaced hands on its mode and owner.
+    of a directory of ours, which can be anybody's work. What is replaced hands on its mode and owner.
 
     Args:
         contents: File → its content, text in UTF-8; None: there shall be none.
@@ -36,6 +37,7 @@ def write_files(
         links: Follow those in the place of a file, which the user has named; never inside of a campaign.
         public: For everybody to read, whatever the mask and what was there: 0644 and what it had, and new
             directories 0755.
+        below: Directory that is filled: it may be a link of the user's, but none in it is followed.
 
     Returns:
         File → the copy that was kept.
@@ -51,15 +53,18 @@ def write_files(
         try:
             for path, content in contents.items():
                 data = content.encode(errors="surrogateescape") if isinstance(content, str) else content
-                followed = links and not campaign_of(path)
+                top = top_of(path, below)
+                followed = links and not top
                 if followed and data is not None and path.exists() and not (path.is_file() or path.is_dir()):
                     path.write_bytes(data)
                     continue
                 target = _followed(path) if followed else path
+                if link := link_below(path.parent, top):
+                    raise OSError(errno.ELOOP, f"{link} is a link, and none is followed here")
                 if parents and data is not None:
                     _make(target.parent, undo, public)
                 if not followed:
-                    target = _pinned(path, folders)
+                    target = _pinned(path, folders, top)
                 old = fresh = None
                 if target.exists():
                     os.close(os.open(target, os.O_WRONLY))  # renaming would replace a read-only file too
@@ -97,9 +102,9 @@ def _followed(path: Path) -> Path:
     return target
 
 
-def _pinned(path: Path, folders: ExitStack) -> Path:
+def _pinned(path: Path, folders: ExitStack, top: Path | None) -> Path:
     """The same path by its opened directory: whatever becomes of the names above, it is in that one."""
-    descriptor = opened_folder(path.parent)
+    descriptor = opened_folder(path.parent, top)
     folders.callback(os.close, descriptor)
     pinned = Path(f"/proc/self/fd/{descriptor}") / path.name
     if pinned.is_symlink():

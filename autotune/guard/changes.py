@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotune.guard.facts import Facts, Said
+from autotune.guard.facts import FOLDERS, Facts, Said
 
 _PREFIX = "OMPI_MCA_"
 _NO_KNOBS = ("_version", "_configure_params")
@@ -40,6 +40,7 @@ def changes(
         *(_pairs(kept.offers, now.offers, words=True) if kept.offers else ()),
         *_pairs(kept.machine, now.machine),
         *_files(kept, now, files),
+        *(_environment(kept.environment, now.environment) if kept.environment else ()),
         *_variables(kept, now, {name.removeprefix(_PREFIX): value for name, value in settings.items()}),
     )
 
@@ -68,9 +69,28 @@ def _files(kept: Facts, now: Facts, ours: Collection[str]) -> Iterator[Change]:
     if differ := sorted(name for name in old.keys() & new.keys() if old[name] != new[name]):
         yield Change.of("other contents", differ)
     for path, value in now.files.items():
-        if ".so" not in path and path in kept.files and kept.files[path] != value:
-            became = "is gone" if not value else "was edited" if kept.files[path] else "is new"
+        before = kept.files.get(path, "")
+        if ".so" not in path and before != value and (path in kept.files or path in now.parameters):
+            became = "is gone" if not value else "was edited" if before else "is new"
             yield Change(f"{path} {became}", path in ours)
+    for path in kept.parameters:
+        if kept.files.get(path) and path not in now.files:
+            yield Change(f"{path} is not read any more")
+
+
+def _environment(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Change]:
+    """Variables by their names alone, folders as they are."""
+    differ = [name for name in dict.fromkeys((*old, *new)) if old.get(name) != new.get(name)]
+    for name in (name for name in differ if name in FOLDERS):
+        yield Change(f"{name}: {old.get(name, 'not set')} → {new.get(name, 'not set')}")
+    variables = [name for name in differ if name not in FOLDERS]
+    for what, names in (
+        ("new", [name for name in variables if name not in old]),
+        ("no longer set", [name for name in variables if name not in new]),
+        ("of another value", [name for name in variables if name in old and name in new]),
+    ):
+        if names:
+            yield Change.of(f"environment: {what}", names)
 
 
 def _variables(kept: Facts, now: Facts, settings: Mapping[str, str]) -> Iterator[Change]:

@@ -1,7 +1,9 @@
 """Facts of this machine: versions, build options, firmware, drivers, hashes, and libraries' variables."""
 
 import hashlib
+import os
 import platform
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -23,6 +25,21 @@ _BUILT = ("config:cli:", "MPICH configure:", "MPICH Device:", "compiler:c:versio
 """How those of its lines begin that say it."""
 _LIBRARIES = ("libmpi*.so*", "libopen-*.so*", "libprrte.so*", "libuc[cpstm]*.so*", "libfabric.so*",
               "libpmix.so*", "libhwloc.so*")  # fmt: skip
+PREFIX = "prefix"
+"""Key beside the variables: where the MPI lies."""
+FOLDERS = (PREFIX, "LD_LIBRARY_PATH", "OPAL_PREFIX", "PMIX_PREFIX", "PRTE_PREFIX", "I_MPI_ROOT",
+           "UCX_CONFIG_DIR", "UCX_MODULE_DIR")  # fmt: skip
+"""Those that say where libraries and their files lie."""
+_READ = re.compile(
+    r"(OMPI|OPAL|PRTE|PMIX|UCX|UCC|HCOLL|FI|MPICH|MPIR|I_MPI|HYDRA|PSM2|PSM3|MLX5|IBV|RDMAV|LD_PRELOAD)(_.*)?"
+)
+"""Names of variables that MPI and the libraries below it read."""
+_SHORT = 4
+"""Digits: of 65,536 values one looks the same, and 16 bits give away no secret."""
+_MEANS_NOTHING = re.compile(
+    r"OMPI_ALLOW_RUN_AS_ROOT.*|PMIX_(RANK|NAMESPACE|SERVER_.*|SECURITY_MODE|HOSTNAME)"
+)
+"""Some of these say nothing of speed, others are given to each process by its launcher."""
 _LARGEST = 1 << 30
 """Bytes of a file that is hashed: the largest library of any MPI has a tenth of it."""
 _SYSTEM, _PROCESSOR = Path("/sys"), Path("/proc/cpuinfo")
@@ -79,12 +96,22 @@ class Facts:
     """Layer → variable → what the layer says of it."""
     offers: Mapping[str, str] = field(default_factory=dict)
     """Components of the MPI, and UCX's transports that have a device here."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables in effect that MPI and the libraries below it read, each with a short checksum of its value:
+    everybody may read this, and a value may be a secret. Folders by which libraries are found are themselves.
+    """
+    parameters: tuple[str, ...] = ()
+    """Those of ``files`` that MPI and the libraries below it read by themselves."""
 
     @property
     def identity(self) -> str:
-        """The same for the same versions, build, machine and libraries, wherever they lie."""
+        """The same for the same versions, build, machine, libraries and parameters, wherever they lie."""
         by_name = sorted((Path(path).name, value) for path, value in self.files.items() if ".so" in path)
-        text = repr((sorted(self.stack.items()), sorted(self.machine.items()), by_name))
+        known: list[object] = [sorted(self.stack.items()), sorted(self.machine.items()), by_name]
+        values = sorted((name, v) for name, v in self.environment.items() if name not in FOLDERS)
+        contents = sorted(self.files[path] for path in self.parameters if self.files[path])
+        known += [part for part in (values, contents) if part]  # as earlier versions have it, without any
+        text = repr(tuple(known))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -109,11 +136,7 @@ def facts_of(installation: Installation, settings: Iterable[Path] = (), steady: 
     libraries = {f.resolve() for folder in folders for name in _LIBRARIES for f in folder.glob(name)}
     prefix = installation.mpirun.resolve().parent.parent
     ucx_file = site_file(installation.library)
-    parameters = [
-        Path.home() / ".openmpi" / "mca-params.conf",
-        *(prefix / "etc" / name for name in ("openmpi-mca-params.conf", "prte-mca-params.conf")),
-        *(path for path in (ucx_file, Path.home() / "ucx.conf") if path),
-    ]
+    parameters = [*_read_files(prefix, os.environ), *([ucx_file] if ucx_file else [])]
     files = {str(path): _hash(path) for path in (*sorted(libraries), *parameters, *settings)}
     variables = {
         one.layer: {c.knob.name: Said.by(c.knob) for c in one.knobs if c.knob.name not in NEVER_SET}
@@ -125,7 +148,40 @@ def facts_of(installation: Installation, settings: Iterable[Path] = (), steady: 
             if knob.name in known and known[knob.name].default != Said.by(knob).default:
                 known[knob.name] = replace(known[knob.name], default="")
     offers = dict(_offers(installation))
-    return Facts(stack, dict(_machine()), files, str(installation.mpirun), variables, offers)
+    environment = environment_of(installation)
+    return Facts(
+        *(stack, dict(_machine()), files, str(installation.mpirun), variables, offers, environment),
+        tuple(dict.fromkeys(str(path) for path in parameters)),
+    )
+
+
+def _read_files(prefix: Path, env: Mapping[str, str]) -> Iterator[Path]:
+    """Parameter files that Open MPI, PRRTE, PMIx and UCX read by themselves, there or not.
+
+    UCX reads ``ucx.conf`` of the current directory too, which is that of whoever asks.
+    """
+    for home in (Path(env["HOME"]),) if env.get("HOME") else ():
+        yield from (home / f".{name}" / "mca-params.conf" for name in ("openmpi", "prte", "pmix"))
+        yield home / "ucx.conf"
+    for name in ("openmpi-mca-params", "openmpi-mca-params-override", "prte-mca-params", "pmix-mca-params"):
+        yield prefix / "etc" / f"{name}.conf"
+    if folder := env.get("UCX_CONFIG_DIR"):
+        yield Path(folder) / "ucx.conf"
+    for name in ("param_files", "override_param_file"):
+        for layer in ("OMPI", "PRTE", "PMIX"):
+            named = env.get(f"{layer}_MCA_mca_base_{name}", "")
+            yield from (Path(one) for one in re.split("[:,]", named) if one.startswith("/"))
+
+
+def environment_of(installation: Installation) -> dict[str, str]:
+    """Variables of this process that MPI and the libraries below it read, see ``Facts.environment``."""
+    return {PREFIX: str(installation.mpirun.resolve().parent.parent)} | {
+        name: value
+        if name in FOLDERS
+        else hashlib.sha256(value.encode(errors="replace")).hexdigest()[:_SHORT]
+        for name, value in sorted(os.environ.items())
+        if name in FOLDERS or (_READ.fullmatch(name) and not _MEANS_NOTHING.fullmatch(name))
+    }
 
 
 def _offers(installation: Installation) -> Iterator[tuple[str, str]]:

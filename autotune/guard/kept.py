@@ -5,9 +5,12 @@ The folder is beside the settings, for everybody to read; whoever may write ther
 
 import fcntl
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from heapq import merge
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,7 @@ from autotune.history.folder import refuse_links
 from autotune.history.objectives import Slot, slot_of
 from autotune.history.trial import Observation
 from autotune.resources import user_text
-from autotune.structure import Document, plain
+from autotune.structure import Document, parsed, plain
 from autotune.verification.blocks import strata
 from autotune.verification.evidence import Drawn
 from autotune.views.documents import json_text
@@ -32,6 +35,8 @@ VERSION = 1
 """Version of both documents."""
 MOST_NIGHTS = 4000
 """Nights that are read: ten years."""
+_ONE_NIGHT_H = 12
+"""Hours: what is nearer to a check than half the time between nights belongs to the same one."""
 _HINT = "python -m autotune guard keep DIR|PREFIX writes it"
 
 
@@ -80,6 +85,16 @@ class Launched:
     reason: str = ""
     """Why it failed."""
 
+    def __post_init__(self) -> None:
+        """Check.
+
+        Raises:
+            ValueError: a time that no clock shows.
+        """
+        for slot, seconds in self.times.items():
+            if not 0 < seconds < math.inf:
+                raise ValueError(f"{slot} took {seconds} s; expected a finite number above zero")
+
     @classmethod
     def all_of(cls, night: Sequence[tuple[bool, Observation]]) -> "tuple[Launched, ...]":
         """Take from observations, each with its side."""
@@ -115,8 +130,16 @@ class Night:
 
     @property
     def day(self) -> str:
-        """Day of its date: checks of one day share their conditions."""
+        """Day of its date."""
         return self.date[:10]
+
+    def hours_from(self, other: "Night") -> float:
+        """Time between two nights, whichever was first; infinite where a date cannot be read."""
+        try:
+            dates = [datetime.fromisoformat(night.date) for night in (self, other)]
+            return abs((dates[1] - dates[0]).total_seconds()) / 3600
+        except (ValueError, TypeError):  # no date, or one of them without a zone
+            return math.inf
 
     def blocks(self, slots: Sequence[Slot]) -> list[Drawn]:
         """Its launches as the randomised evidence takes them."""
@@ -174,21 +197,30 @@ def slots_of(nights: Sequence[Night]) -> tuple[Slot, ...]:
     return tuple(sorted(map(slot_in, {n for night in nights for one in night.launches for n in one.times})))
 
 
-def by_day(nights: Sequence[Night]) -> tuple[Night, ...]:
-    """Nights with launches since what was last kept; those of one day and state as one."""
-    since = max((i for i, night in enumerate(nights) if night.kept), default=0)
-    merged: dict[tuple[str, str], Night] = {}
-    for night in nights[since:]:
-        if not night.launches:
-            continue
-        key = night.day, night.state
-        if (before := merged.get(key)) is None:
-            merged[key] = night
+def since_kept(nights: Sequence[Night]) -> tuple[Night, ...]:
+    """Nights from the one on that was last kept, by the order in which they were made."""
+    return tuple(nights[max((i for i, night in enumerate(nights) if night.kept), default=0) :])
+
+
+def comparable(nights: Sequence[Night]) -> tuple[Night, ...]:
+    """Nights with launches since what was last kept, as independent as they can be.
+
+    Checks of one state that follow each other within half a day share their conditions, and are one night.
+    What was kept is what others are compared with, and the last check is what is judged: neither is ever
+    merged, so that both may be of one day.
+    """
+    launched = [night for night in since_kept(nights) if night.launches]
+    merged: list[Night] = []
+    for night in launched[:-1]:
+        before = merged[-1] if merged else None
+        same = before is not None and not before.kept and before.state == night.state
+        if before is None or not same or night.hours_from(before) >= _ONE_NIGHT_H:
+            merged.append(night)
             continue
         shift = 1 + max(one.block for one in before.launches)
         more = tuple(replace(one, block=one.block + shift) for one in night.launches)
-        merged[key] = replace(before, launches=before.launches + more)
-    return tuple(merged.values())
+        merged[-1] = replace(before, launches=before.launches + more)
+    return (*merged, *launched[-1:])
 
 
 def read_kept(folder: Path) -> Kept:
@@ -212,21 +244,32 @@ def read_kept(folder: Path) -> Kept:
 
 
 def read_nights(*folders: Path) -> tuple[Night, ...]:
-    """The last nights of some folders, by date; a line that was cut short as it was written is none.
+    """The last nights of some folders; a line that was cut short as it was written is none.
+
+    Those of one folder are in the order in which they were added, whatever a clock said then; those of
+    several are merged by date.
 
     Raises:
         UserError: a line that is no night.
     """
-    nights = []
+    nights: list[list[Night]] = []
     for path in (folder / NIGHTS for folder in folders):
         if not path.exists():
             continue
+        nights.append([])
         *lines, _ = user_text(path, raised=UserError).split("\n")  # no end: cut short, or being written
         for number, line in enumerate(lines, start=1):
             if line:
                 where = f"{path}, line {number}"
-                nights.append(Document(where, own=True, newer=True).structured(Night, _json(line, where)))
-    return tuple(sorted(nights, key=lambda night: night.date)[-MOST_NIGHTS:])
+                nights[-1].append(_night(line, where))
+    return tuple(merge(*nights, key=lambda night: night.date))[-MOST_NIGHTS:]
+
+
+def _night(line: str, where: str) -> Night:
+    try:
+        return Document(where, own=True, newer=True).structured(Night, _json(line, where))
+    except UserError as exc:
+        raise UserError(f"{where}: {exc.message.removeprefix(f'{where}: ')}", exc.hint) from exc
 
 
 def write_kept(folder: Path, kept: Kept) -> None:
@@ -236,7 +279,7 @@ def write_kept(folder: Path, kept: Kept) -> None:
         UserError: nothing can be written there.
         StorageError: the disk is full or read-only.
     """
-    write_files({folder / KEPT: json_text(kept)}, parents=True, public=True)
+    write_files({folder / KEPT: json_text(kept)}, parents=True, public=True, below=folder)
 
 
 def add_night(folder: Path, night: Night) -> None:
@@ -266,7 +309,4 @@ def add_night(folder: Path, night: Night) -> None:
 
 
 def _json(text: str, where: object) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as exc:
-        raise UserError(f"{where} is damaged: {exc}", "remove it, or bring it back from a copy") from exc
+    return parsed(text, f"{where} is damaged", UserError, "remove it, or bring it back from a copy")

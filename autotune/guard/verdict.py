@@ -36,6 +36,8 @@ LOSS = 0.1
 """Loss that "same" excludes at every size: as a verification does, by ``verify.margin``."""
 _LEAST = math.log1p(-0.01)
 """Ln of the speed-up from which on settings lose against the default: ``verify.max_loss``."""
+_DAY_H = 24
+"""Hours: as long conditions are shared."""
 _ALPHA = 0.05
 """Error rate of an interval."""
 
@@ -136,7 +138,7 @@ def judge(nights: Sequence[Night], rates: float = Rates().a_year, bounds: bool =
     """Compare the last of some nights with the others; see ``guard.nights`` for the claims.
 
     Args:
-        nights: Of days, the oldest first, as ``kept.by_day`` makes them.
+        nights: The oldest first, as ``kept.comparable`` makes them.
         rates: False claims that are expected in a year without a change.
         bounds: Say of every slot what is not excluded; else its claims alone.
     """
@@ -149,20 +151,33 @@ def judge(nights: Sequence[Night], rates: float = Rates().a_year, bounds: bool =
     upgrades = np.cumsum([False, *(a != b for a, b in pairwise(states))])
     last = len(nights) - 1
     earlier = {(key, day) for night in nights[:-1] for key, day in night.found}
-    days = [night.day for night in nights]
+    days = _names(nights)
     found: dict[tuple[Slot, Kind], Found] = {}
     suspected: dict[Slot, None] = {}
     for since in sorted(
-        {*range(max(0, last - FRESH + 1), last + 1), *(days.index(d) for _, d in earlier if d in days)}
+        {
+            *range(max(0, last - FRESH + 1), last + 1),
+            *(i for _, since in earlier if (i := _since(nights, since)) is not None),
+        }
     ):
         new = bool(since and upgrades[since] != upgrades[since - 1])
         limit = budget.limit(int(upgrades[since]) if new else 0)
         for slot, kind, evidence, claim in _evidence(nights, series, since, limit):
-            if claim >= limit or (kind is Kind.SLOWER and (slot_text(slot), days[since]) in earlier):
-                if (one := _found(nights, series, slot, kind, since)) is not None:
+            still = any(
+                (slot_text(slot), name) in earlier for name in (nights[since].date, nights[since].day)
+            )
+            if claim >= limit or (kind is Kind.SLOWER and still):
+                if (one := _found(nights, series, slot, kind, since, days[since])) is not None:
                     found.setdefault((slot, kind), one)
             elif evidence >= limit / 2:
                 suspected[slot] = None
+    changed = bool(last and upgrades[last] != upgrades[last - 1])
+    limit = budget.limit(int(upgrades[last]) if changed else 0)
+    for one in _at_once(nights, slots, limit, days[last]) if last else ():
+        if changed:
+            found.setdefault((one.slot, one.kind), one)
+        else:
+            suspected[one.slot] = None
     left = tuple(slot for slot in suspected if slot not in {one.slot for one in found.values()})
     recent = [i for i in range(1, last + 1) if upgrades[i] != upgrades[i - 1] and i > last - FRESH]
     seen = tuple(_seen(series, recent[-1] if recent else last)) if bounds else ()
@@ -220,9 +235,55 @@ def _evidence(
     yield from ((slot, Kind.BEHIND, float(e), float(e)) for slot, e in zip(series.slots, within, strict=True))
 
 
-def _found(nights: Sequence[Night], series: _Series, slot: Slot, kind: Kind, since: int) -> Found | None:
+def _names(nights: Sequence[Night]) -> list[str]:
+    """Each night by its day, or by its time too where a day has several."""
+    days = [night.day for night in nights]
+    return [night.day if days.count(night.day) == 1 else night.date for night in nights]
+
+
+def _since(nights: Sequence[Night], name: str) -> int | None:
+    """The night that goes by a name; None: it is not among these."""
+    return next((i for i, night in enumerate(nights) if name in (night.date, night.day)), None)
+
+
+def _at_once(nights: Sequence[Night], slots: tuple[Slot, ...], limit: float, name: str) -> Iterator[Found]:
+    """Losses against the night before, within a day, that the launches of one check show.
+
+    A claim of them takes something known that changed in between: one night alone may be a bad one.
+
+    Nights say nothing of their scale before there are three. But what a day does to launches is in both, so
+    that each launch beside the untouched one that was made with it counts, in order, as a night does; any
+    walk of the machine from launch to launch is allowed for.
+    """
+    before, tonight = nights[-2:]
+    if tonight.hours_from(before) >= _DAY_H:
+        return
+    pairs = [_in_pairs(night, slots) for night in (before, tonight)]
+    first = pairs[0].shape[1]
+    settings, default = np.concatenate(pairs, axis=1)
+    for where, views in ((slots, of_sizes(settings, default)), ((WHOLE,), of_all_sizes(settings, default))):
+        evidence = log_evidence_of_rise(views, first, WANDERING)
+        for i in np.flatnonzero(evidence >= limit):
+            lost, beyond = rise(views[..., i].T, first)
+            if max(lost, beyond) < -_LEAST:
+                continue
+            ends = bounds_of_rise(views[0][:, [i]], first, _ALPHA, WANDERING)
+            low, high = (math.exp(float(end[0])) for end in ends)
+            yield Found(where[i], Kind.SLOWER, name, math.exp(lost), (low, high), math.exp(lost - beyond))
+
+
+def _in_pairs(night: Night, slots: tuple[Slot, ...]) -> Floats:
+    """Ln of the seconds of both sides, ``(2, n_pairs, n_slots)``: launches in order, those that are whole."""
+    sides = [night.side(slots, tuned) for tuned in (True, False)]
+    pairs = min(map(len, sides))
+    both = np.stack([side[:pairs] for side in sides])
+    return np.asarray(both[:, np.isfinite(both).all(axis=(0, 2))])
+
+
+def _found(
+    nights: Sequence[Night], series: _Series, slot: Slot, kind: Kind, since: int, day: str
+) -> Found | None:
     """Size of a loss, beside what the nights did to the other slots; None where it is gone."""
-    day = nights[since].day
     if kind is Kind.BEHIND:
         blocks = [block for night in nights[since:] for block in night.blocks((slot,))]
         low, high = (math.exp(-float(bound(blocks, _ALPHA / 2, sign)[0])) for sign in (-1.0, 1.0))

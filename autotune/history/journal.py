@@ -238,9 +238,9 @@ def locked(directory: Path, name: str = FILE) -> int:
         StorageError: nothing can be written there.
     """
     try:
+        refuse_links(directory / name)
         directory.parent.mkdir(parents=True, exist_ok=True)
         directory.mkdir(mode=0o700, exist_ok=True)
-        refuse_links(directory / name)
         check_ours(directory)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(directory / name, flags, 0o600)

@@ -16,6 +16,9 @@ from autotune.space import Point, Space
 _SHORTEST_S, _LONGEST_S = 1e-9, 1e7
 """A call's time can be: not less than a clock's step, not more than months."""
 _LEAST, _MOST = 1e-100, 1e100  # A program's response can be: anything whose ratios and products are numbers.
+PLAIN_MEAN, CUT_MEAN = "plain_mean_s", "mean_s"
+"""Further figures of a cell: the plain mean of its calls; that of earlier versions, in which no call counted
+for more than ten medians."""
 _WILD = 100.0  # A standard error of so many times its value says that nothing is known.
 
 
@@ -28,7 +31,7 @@ class Status(StrEnum):
     NOT_APPLIED = "not_applied"  # A setting was not what was asked for.
     TIMEOUT = "timeout"  # Ended by us after ``timeout_s``.
     CRASHED = "crashed"  # The launch ended without a result.
-    LOST = "lost"  # Neither result nor exit status: a node, a daemon, or ourselves died.
+    LOST = "lost"  # Ended from outside: its job, a node, a daemon, or ourselves; it says nothing by itself.
 
     @property
     def may_pass(self) -> bool:
@@ -61,6 +64,7 @@ class Subject(StrEnum):
     DEPLOYED = "deployed"  # A point together with the files that a user would install.
 
 
+LOST_BEFORE = "lost_before"  # Key of ``Observation.extra``: attempts that were lost before this one.
 _OWN = ("", 0, "0", "default", "auto")  # Values that leave it to the stack.
 
 
@@ -136,8 +140,11 @@ class Estimate:
 
     @property
     def mean_s(self) -> float:
-        """The mean of the calls, where a launch of the verification has it; else their location."""
-        seconds = self.extra.get("mean_s", math.nan)
+        """The plain mean of the calls, where a launch of the verification has it; else their location.
+
+        Journals of earlier versions have a mean in which the slowest calls were cut.
+        """
+        seconds = self.extra.get(PLAIN_MEAN, self.extra.get(CUT_MEAN, math.nan))
         return seconds if _SHORTEST_S <= seconds <= _LONGEST_S else self.median_s
 
     @property
@@ -189,6 +196,16 @@ class Observation:
     def disturbed(self) -> bool:
         """Whether it was lost for that."""
         return self.status is Status.LOST and self.apart
+
+    @property
+    def never_ran(self) -> bool:
+        """Whether its job never started, so that it says nothing of its point."""
+        return self.status is Status.LOST and self.queue_s > 0 and not self.duration_s
+
+    @property
+    def lost_before(self) -> int:
+        """Number of attempts at the launch that were lost before this one."""
+        return int(self.extra.get(LOST_BEFORE, 0))
 
     @property
     def usable(self) -> Iterator[Estimate]:

@@ -1,7 +1,7 @@
 """One row of somebody's table, whatever format it stood in."""
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,11 @@ class BenchmarkRow:
     """Bandwidth as printed, in 10⁶ bytes per second."""
     labels: tuple[tuple[str, str], ...] = ()
     """Further keys of a row: (name, value), e.g. datatype, variant, a table's further columns."""
+    context: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    """What the log says before the table of how it was launched: (name, value), sorted. It becomes labels
+    where it tells tables apart, see ``context.told_apart``."""
+    unread: str = field(default="", compare=False)
+    """Lines between this table and the one before that no reader understands."""
 
     def __post_init__(self) -> None:
         """Check.

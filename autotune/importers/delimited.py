@@ -1,18 +1,19 @@
 """Plain tables: `Processes,Size,Latency` and its relatives.
 
 The first line that is neither empty nor a comment names the columns; case, blanks, quotes and underscores
-do not matter, and units may be part of a name, in brackets or as its last word: `Latency (us)`, `time_ms`,
-`Message Size [KiB]`. Without one a latency is in µs and a size in bytes; KB is 1024 bytes, as in all MPI
-benchmarks. Commas, semicolons, tabs and bars delimit; where commas do not, they may be decimal. Columns of
-other names become labels.
+do not matter (`MessageSize`), and units may be part of a name, in brackets or as its last word: `Latency
+(us)`, `time_ms`, `Message Size [KiB]`. Without one a latency is in µs and a size in bytes; KB is 1024
+bytes, as in all MPI benchmarks. Commas, semicolons, tabs and bars delimit; where commas do not, they may be
+decimal. Columns of other names become labels.
 """
 
 import csv
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from autotune.collectives import COLLECTIVES, Size
 from autotune.importers.benchmark_row import BenchmarkRow
 from autotune.importers.runlog import Log, measurement
 from autotune.importers.table import LEAST_US, named_in, operation
@@ -21,6 +22,7 @@ from autotune.resources import MOST_COLUMNS, facts
 _KILO = {f"{k}{b}": float(1 << 10 * (i + 1)) for i, k in enumerate("kmg") for b in ("", "b", "ib")}
 _BYTES = {"b": 1.0, "byte": 1.0, "bytes": 1.0} | _KILO
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 DELIMITERS = (",", ";", "\t", "|")  # Column separators.
 
 
@@ -77,8 +79,14 @@ def column_of(title: str) -> tuple[str, float]:
 
 
 def announces(log: Log, kinds: Mapping[str, ColumnKind] = MEASURED) -> bool:
-    """Whether the first line of the table names a size and one more of the kinds that are not shared."""
-    return _readable(_header(log, kinds)[2])
+    """Whether the first line of the table names a size and one more of the kinds that are not shared.
+
+    A table of measurements of a call without data, a barrier, names ranks in place of sizes.
+    """
+    columns = _header(log, kinds)[2]
+    names = {column.name for column in columns}
+    sizeless = kinds is MEASURED and {"comm_size", "latency_us"} <= names
+    return _readable(columns) or (sizeless and ("collective" in names or _without_data(log)))
 
 
 def without_failed_launches(log: Log) -> tuple[Log, list[str]]:
@@ -114,7 +122,7 @@ def read(log: Log) -> list[BenchmarkRow]:
     for number, values, labels in rows(log, MEASURED):
         if isinstance(collective := values.get("collective"), str):
             values["collective"] = operation(collective)
-        merged = {"collective": named_in(log.name), **values}
+        merged = {"collective": log.collective or named_in(log.name), **values}
         measurements.append(measurement(log, number, labels=labels, **merged))
     return measurements
 
@@ -174,10 +182,18 @@ def rows(
             if c.name and cell
         }
         if "message_bytes" not in values:
-            log.fail(number, "a row without a message size")
+            if kinds is not MEASURED or not _without_data(log, str(values.get("collective", ""))):
+                log.fail(number, "a row without a message size")
+            values["message_bytes"] = 0
         yield number, values, tuple((c.title, cell) for c, cell in pairs if not c.name)
     if empty:
         log.fail(start, "a table without rows")
+
+
+def _without_data(log: Log, collective: str = "") -> bool:
+    """Whether an operation carries no data: that of a row, the user's, or that of the file's name."""
+    its = COLLECTIVES.get(operation(collective) if collective else log.collective or named_in(log.name))
+    return its is not None and its.size is Size.NONE
 
 
 def _decimal(cell: str, delimiter: str) -> str:
@@ -245,14 +261,26 @@ def split(line: str, delimiter: str) -> list[str]:
 
 def _column(title: str, kinds: Mapping[str, ColumnKind]) -> _Column:
     words = [w for w in re.split(r"[\s_()\[\]]+", title) if w]
-    whole, stem = "_".join(words).lower(), "_".join(words[:-1]).lower()
+    plain = _meant(title, words, kinds)
+    return plain if plain.name else _meant(title, [part for w in words for part in _parts(w)], kinds)
+
+
+def _meant(title: str, words: Sequence[str], kinds: Mapping[str, ColumnKind]) -> _Column:
+    """What a title of these words means; how they are joined does not matter."""
+    whole, stem = "".join(words).lower(), "".join(words[:-1]).lower()
     for name, kind in kinds.items():
-        if whole in kind.names.split():
+        names, unit_needed = (text.replace("_", "").split() for text in (kind.names, kind.unit_needed))
+        if whole in names:
             return _Column(title, name)
-        if whole in kind.unit_needed.split():
+        if whole in unit_needed:
             return _Column(title, name, math.nan)
-        if stem in (kind.names + " " + kind.unit_needed).split():
+        if stem in (*names, *unit_needed):
             unit = kind.units.get(words[-1], kind.units.get(words[-1].lower()))
             if unit is not None:
                 return _Column(title, name, unit)
     return _Column(title)
+
+
+def _parts(word: str) -> list[str]:
+    """The words in one of CamelCase; units, which have capitals of their own, stay whole."""
+    return [word] if word.lower() in _BYTES or "/" in word else _CAMEL.split(word)

@@ -1,4 +1,4 @@
-"""Tables of the Intel MPI Benchmarks: all suites, versions 3.2 to 2021.
+"""Tables of the Intel MPI Benchmarks, all suites, 3.2 to 2021, and of oneCCL's benchmark, made after them.
 
 One run prints a suite's header, a table per benchmark and number of processes, and a last line when all
 processes are done; without that line the run was cut off. With `-multi` several groups run side by side and
@@ -16,14 +16,25 @@ from autotune.importers.runlog import Log, LogTable, first, measurement
 
 _SUITE = re.compile(r"Intel\s*\(R\) MPI Benchmark(?:s| Suite) V?(.+?), (?:MPI-|IMB-)?(\S+) part")
 _PARTS = {"1": "MPI1", "2": "EXT", "4": "MPI4"}
-_BENCHMARK = re.compile(r"^# Benchmarking (\S+)")
-_PROCESSES = re.compile(r"^# (?:#processes = (\d+)|\( (\d+) groups of (\d+) processes each)")
+_BENCHMARK = re.compile(r"^# Benchmarking(:?) (\S+)")  # oneCCL has the colon.
+_PROCESSES = re.compile(r"^# (?:#processes(?: =|:) (\d+)|\( (\d+) groups of (\d+) processes each)")
 _MODE = re.compile(r"^#\s+MODE: (\S+)")
 _TIMES = tuple(f"t{which}[usec]" for which in ("", "_min", "_max", "_avg", "_ovrl", "_pure", "_CPU"))
-_COLUMNS = ("Group", "#bytes", "#repetitions", *_TIMES, "overlap[%]", "Mbytes/sec", "Msg/sec", "defects")
+_COLUMNS = (
+    "Group",
+    "#bytes",
+    "#repetitions",
+    *_TIMES,
+    "overlap[%]",
+    "Mbytes/sec",
+    "Msg/sec",
+    "defects",
+    "stddev[%]",
+)
 _USED = frozenset(_COLUMNS) - {"Group", "t_ovrl[usec]", "t_CPU[usec]", "overlap[%]"}
 _FAILED_SAMPLE = re.compile(r"\b(out-of-mem\.|int-overflow|time-out\.)")
 END = "# All processes entering MPI_Finalize"
+_ENDS = (END, "# All done")
 """The last line of a run that came to its end."""
 _USER_LENGTHS = re.compile(r"# Message lengths were user defined|# .* -msg(?:len|size)\b")
 """Says that sizes need not double; the P2P suite has it in its echo of the command alone."""
@@ -76,8 +87,8 @@ def read(log: Log) -> list[BenchmarkRow]:
             _refuse_without_table(log, run)
             measurements += _rows(run, table)
             table, running = None, True
-            run.benchmark, run.comm_size, run.announced = benchmark[1], None, number
-            run.labels = {}
+            run.benchmark, run.comm_size, run.announced = benchmark[2], None, number
+            run.labels = {"library": "oneccl"} if benchmark[1] else {}
         elif running and (processes := _PROCESSES.match(line)):
             run.comm_size = int(processes[1] or processes[3])
             if processes[2]:
@@ -91,7 +102,7 @@ def read(log: Log) -> list[BenchmarkRow]:
                 log.fail(number, "a table without a title", "was something cut out of the log?")
             table = LogTable(log, number, _columns(log, number, text))
             run.announced = 0
-        elif text.startswith(END):
+        elif text.startswith(_ENDS):
             _refuse_without_table(log, run)
             measurements += _rows(run, table)
             table, running = None, False
@@ -140,7 +151,7 @@ def _rows(run: _Suite, table: LogTable | None) -> list[BenchmarkRow]:
         one = measurement(
             table.log,
             number,
-            benchmark=f"IMB-{run.part} {run.benchmark}" if run.part else f"IMB {run.benchmark}",
+            benchmark=_title(run),
             version=run.version,
             collective=_operation(run.benchmark),
             comm_size=run.comm_size,
@@ -156,6 +167,11 @@ def _rows(run: _Suite, table: LogTable | None) -> list[BenchmarkRow]:
             one = replace(one, latency_us=message_us(one, first(row, ("Msg/sec",))))
         records += with_overlap(one, row)
     return records
+
+
+def _title(run: _Suite) -> str:
+    suite = "oneCCL" if "library" in run.labels else f"IMB-{run.part}" if run.part else "IMB"
+    return f"{suite} {run.benchmark}"
 
 
 def _check(run: _Suite, table: LogTable) -> None:

@@ -5,6 +5,10 @@ at which the ranks that it needs had come (all of them; in a call with a root, f
 the root of a broadcast or scatter nobody), it waited min(max(a − b, 0), e − b). In a call with a root this is
 an approximation: inner ranks of a tree wait for some others too.
 
+A rank comes late because of what it did outside of MPI since its last collective, or of what MPI did: that
+collective let it go later, or calls between took it longer. Where it was outside for o seconds and one that
+waited w for it for o', min(w, max(o - o', 0)) of w are of the first kind. No tuning takes these away.
+
 Calls are of two strata. The longest of each rank are all known, so that a rare long wait is neither missed
 nor multiplied; a rank that others waited for has such a call among its short ones, which is how it is found.
 Of the rest some were drawn, the same on all ranks, and their share of waiting is taken to be that of all.
@@ -21,8 +25,14 @@ import numpy as np
 from autotune.collectives import COLLECTIVES, Pattern
 from autotune.importers.recorded_time import PATTERNS, Lateness, LateRank
 
-SAMPLE = np.dtype([("call", "<i8"), ("begin_s", "<f8"), ("end_s", "<f8"), ("root", "<i4"), ("weight", "<i4")])
-"""One call that a rank kept: number, entry, exit, world rank of its root, how many it was drawn of."""
+SAMPLE = np.dtype(
+    [
+        *(("call", "<i8"), ("begin_s", "<f8"), ("end_s", "<f8")),
+        *(("root", "<i4"), ("weight", "<i4"), ("outside_s", "<f8")),
+    ]
+)
+"""One call that a rank kept: number, entry, exit, world rank of its root, how many it was drawn of, seconds
+outside of MPI since the rank's last collective ended, NaN where they are not known."""
 _MOST = 16  # Late ranks that are named.
 _LITTLE = 0.1  # Share of the time in calls: with less waiting nobody counts as late.
 _MAINLY = 0.6
@@ -59,6 +69,9 @@ class Waited:
     examined: int
     at_s: tuple[tuple[float, float], ...]  # When the longest calls were entered, and what was waited in each.
     n_calls: float  # Calls of the stream.
+    outside_long_s: float = 0.0  # Of ``of_long_s``, what is known to come from outside of MPI.
+    outside: float = 0.0  # Of the waiting in all other calls the share that is known to.
+    outside_known: bool = False  # Whether it is known of any of them.
 
 
 def waited(name: str, comm_size: int, kept: Sequence[KeptCalls], size: int) -> Waited | None:
@@ -75,12 +88,16 @@ def waited(name: str, comm_size: int, kept: Sequence[KeptCalls], size: int) -> W
     found = _waits(name, comm_size, [(one.rank, one.drawn) for one in kept], long)
     n = len(kept)
     caused, waiting, last = np.zeros(n), np.zeros(n), np.zeros(n)
-    share = share_se = usual_s = 0.0
+    share = share_se = usual_s = outside = 0.0
+    outside_known = False
     examined, n_late = long.size, long.size
     if found is not None:
-        waits, took, weight, late = found
+        waits, took, weight, late, outside_s = found
         per_call = waits.sum(axis=0)
         total, all_waits = float(weight @ took.sum(axis=0)), float(weight @ per_call)
+        explained = _from_outside(waits, outside_s, np.arange(n)[:, None] == late)
+        outside_known = bool(np.isfinite(explained).any())
+        outside = float(np.nansum(explained, axis=0) @ weight) / max(all_waits, 1e-300)
         if total > 0:
             share = all_waits / total
             of = weight * max(one.thinned for one in kept)
@@ -91,7 +108,7 @@ def waited(name: str, comm_size: int, kept: Sequence[KeptCalls], size: int) -> W
         examined += weight.size
         caused = np.bincount(late, weight * per_call, n) / max(all_waits, 1e-300)
         waiting = waits @ weight / max(all_waits, 1e-300)
-    blamed, own_s, last, at_s, long_s = _longest(kept, long, usual_s)
+    blamed, own_s, last, at_s, long_s, explained_s = _longest(kept, long, usual_s)
     if found is not None:  # of short calls those with more waiting than the mean over all
         n_calls = max(one.calls for one in kept)
         mean_s = (float(own_s.sum()) + all_waits * n_calls / float(weight.sum())) / max(n_calls, 1.0)
@@ -110,23 +127,38 @@ def waited(name: str, comm_size: int, kept: Sequence[KeptCalls], size: int) -> W
         int(examined),
         at_s,
         max(one.calls for one in kept),
+        float(np.nansum(explained_s)) / size,
+        outside,
+        outside_known or bool(np.isfinite(explained_s).any()),
     )
+
+
+def _from_outside(waits: Any, outside_s: Any, late: Any) -> Any:
+    """``(n_ranks, n_calls)``: seconds waited that come from outside of MPI; NaN: that is not known.
+
+    ``late`` marks who came last, whom the others are compared with.
+    """
+    of_late = np.where(late, outside_s, -np.inf).max(axis=0)  # NaN where it is not known of the late one
+    of_late[~late.any(axis=0)] = np.nan
+    return np.where(late, np.nan, np.minimum(waits, np.maximum(of_late - outside_s, 0.0)))
 
 
 def _longest(
     kept: Sequence[KeptCalls], long: Any, usual_s: float
-) -> tuple[Any, Any, Any, tuple[tuple[float, float], ...], float]:
+) -> tuple[Any, Any, Any, tuple[tuple[float, float], ...], float, Any]:
     """For the longest calls, ``(n_ranks,)`` each: seconds that a rank caused, its own, calls it was last in.
 
-    Then when each was and how much was waited in it, and the time in all. Ranks for which a long call was a
-    short one came late: they are to blame. Where the times of all are known it is the one that came last.
+    Then when each was and how much was waited in it, the time in all, and ``_from_outside``. Ranks for which
+    a long call was a short one came late: they are to blame. Where the times of all are known it is the one
+    that came last.
     """
     samples, place = _joint([(i, part) for i, one in enumerate(kept) for part in (one.longest, one.drawn)])
     of_long = np.isin(samples["call"], long)
     samples, place = samples[of_long], place[of_long]
-    begin, end = np.full((2, len(kept), long.size), np.nan)
+    begin, end, outside_s = np.full((3, len(kept), long.size), np.nan)
     begin[place, np.searchsorted(long, samples["call"])] = samples["begin_s"]
     end[place, np.searchsorted(long, samples["call"])] = samples["end_s"]
+    outside_s[place, np.searchsorted(long, samples["call"])] = samples["outside_s"]
     took = end - begin
     there = ~np.isnan(took)
     known = there.all(axis=0)
@@ -141,7 +173,8 @@ def _longest(
     part, total = late / np.maximum(late.sum(axis=0), 1), waits.sum(axis=0)
     entered = np.nanmin(begin, axis=0, initial=np.inf)
     at = tuple(sorted(zip(entered.tolist(), total.tolist(), strict=True)))
-    return part @ total, waits.sum(axis=1), part.sum(axis=1), at, float(np.nansum(took))
+    explained_s = _from_outside(waits, outside_s, late)
+    return part @ total, waits.sum(axis=1), part.sum(axis=1), at, float(np.nansum(took)), explained_s
 
 
 def lateness(
@@ -177,7 +210,11 @@ def lateness(
         for rank, seconds in sorted(caused.items(), key=lambda item: -item[1])[:_MOST]
     ]
     pattern, period_s = _pattern(found, named, waiting_s, in_all_s, n_late)
-    late = Lateness(examined, pattern, period_s, tuple(named)) if examined else None
+    outside_s = math.fsum(one.outside_long_s for one in found)
+    outside_s += rest_s * math.fsum(w * one.share * one.outside for w, one in zip(of, found, strict=True))
+    is_known = waiting_s > 0 and any(one.outside_known for one in found)
+    outside = min(outside_s / waiting_s, 1.0) if is_known else None
+    late = Lateness(examined, pattern, period_s, tuple(named), outside) if examined else None
     return waiting_s / in_all_s, share_se * rest_s / in_all_s, late
 
 
@@ -223,8 +260,11 @@ def _joint(kept: Sequence[tuple[int, Any]]) -> tuple[Any, Any]:
 
 def _waits(
     name: str, comm_size: int, kept: Sequence[tuple[int, Any]], without: Any = ()
-) -> tuple[Any, Any, Any, Any] | None:
-    """Waited and taken, ``(n_ranks, n_calls)`` by rank; weight and place of who came last, ``(n_calls,)``."""
+) -> tuple[Any, Any, Any, Any, Any] | None:
+    """By rank waited and taken, weight and place of who came last of each call, by rank outside of MPI.
+
+    ``(n_ranks, n_calls)`` those by rank, ``(n_calls,)`` the others.
+    """
     if len(kept) < comm_size:
         return None
     samples, rank_of = _joint(kept)
@@ -247,4 +287,5 @@ def _waits(
         last = np.where(is_root, of_root, come)
         late = np.where(is_root.any(axis=0) & (pattern is Pattern.ONE_TO_ALL), is_root.argmax(axis=0), late)
     took = np.maximum(end - begin, 0.0)
-    return np.minimum(np.maximum(last - begin, 0.0), took), took, table["weight"][0].astype(float), late
+    waits = np.minimum(np.maximum(last - begin, 0.0), took)
+    return waits, took, table["weight"][0].astype(float), late, table["outside_s"]

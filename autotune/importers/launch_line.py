@@ -38,6 +38,16 @@ class LauncherWords:
 
     def options(self, words: Sequence[str]) -> Iterator[tuple[str, Mapping[int, str]]]:
         """Options in the words behind the launcher, up to the program: each with its values by place."""
+        for name, values, _ in self._read(words):
+            yield name, values
+
+    def program(self, words: Sequence[str]) -> Sequence[str]:
+        """The program and its arguments, of the words behind the launcher."""
+        ends = [end for *_, end in self._read(words)]
+        return words[ends[-1] if ends else 0 :]
+
+    def _read(self, words: Sequence[str]) -> Iterator[tuple[str, Mapping[int, str], int]]:
+        """Each option, its values by place, and where what follows it begins."""
         at = 0
         while at < len(words) and words[at].startswith("-") and words[at].strip("-"):
             name, equals, value = words[at].lstrip("-").partition("=")
@@ -51,7 +61,7 @@ class LauncherWords:
                     count = 1  # PALS' `--env A=B`, where Hydra's has two words
                 values = {i: words[i] for i in range(at + 1, min(at + 1 + count, len(words)))}
             if len(values) >= count:
-                yield name, values or {at: ""}
+                yield name, values or {at: ""}, at + 1 + count
             at += 1 + count
 
 
@@ -100,6 +110,15 @@ def _ranks_of(words: Sequence[str]) -> int | None:
 
 def _commands(line: str) -> list[list[str]]:
     """The words of each command of a line in which a launcher stands, without the comment behind it."""
+    return [
+        its
+        for its in commands(line)
+        if any(is_launcher(its, i) or is_command(its[i]) for i in range(len(its)))
+    ]
+
+
+def commands(line: str) -> list[list[str]]:
+    """The words of each command of a line, without the comment behind a launcher's."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=";|&()<>")
     lexer.whitespace_split, lexer.commenters = True, ""
     try:
@@ -114,7 +133,7 @@ def _commands(line: str) -> list[list[str]]:
             found.append([])
         else:
             found[-1].append(word)
-    return [its for its in found if any(is_launcher(its, i) or is_command(its[i]) for i in range(len(its)))]
+    return found
 
 
 def is_launcher(words: Sequence[str], at: int) -> bool:

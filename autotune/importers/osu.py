@@ -17,6 +17,11 @@ from autotune.importers.runlog import Log, LogTable, first, measurement
 
 TITLE = re.compile(r"^# ((?:OSU|OMB[- ]Py(?:thon)?) .*\btest)(?: v(\S+))?\s*$", re.IGNORECASE)
 """The line that a table begins with."""
+COMMENTS = re.compile(
+    r"# ?(?:OSU|OMB|Size|Datatype|Window|Synchron|\[|Send Buffer|Overall|(?:Avg )?Latency|Bandwidth|MB/s"
+    r"|Using )"
+)
+"""The lines that these benchmarks print about themselves."""
 _WITHOUT_TABLE = re.compile(r"\b(?:Hello World|Init) Test", re.IGNORECASE)
 _COLUMN = re.compile(
     r"Size(?: \(B\))?|(?:(?:Avg|Min|Max) )?Latency ?\(us\)|Iterations|Overall\(us\)|Compute\(us\)"
@@ -38,8 +43,8 @@ _USED = {"Size", "Iterations", "Validation", "Messages/s", *_LATENCY, *_MIN, *_M
 
 # Words of titles that say how a call was made, not which.
 _NOISE = re.compile(
-    r"\b(?:osu|omb[- ]py(?:thon)?|mpi(?:-\w+)?(?: managed)?|latency|test|one sided|personalized|exchange"
-    r"|persistent|non-blocking)(?![\w-])",
+    r"\b(?:osu|omb[- ]py(?:thon)?|(?:mpi|\w*ccl)(?:-\w+)?(?: managed)?|latency|test|one sided|personalized"
+    r"|exchange|persistent|non-blocking)(?![\w-])",
     re.IGNORECASE,
 )
 
@@ -83,8 +88,9 @@ def read(log: Log) -> list[BenchmarkRow]:
             section.pairs = int(pairs[1])
             section.labels |= {} if pairs[2] == _WINDOW else {"window": pairs[2]}
         elif setting := _SETTING.match(line):
-            measurements += _rows(section, table)
-            table, section.announced = None, True
+            if table is None or table.rows:  # 7.2 has them between the header and the first row as well
+                measurements += _rows(section, table)
+                table, section.announced = None, True
             section.labels[setting[1].lower().replace(" ", "_")] = setting[2]
         elif line.startswith("# Benchmarking"):  # another benchmark's output begins
             measurements += _rows(section, table)
@@ -156,7 +162,8 @@ def _variant(title: str) -> dict[str, str]:
     said = {
         "variant": re.search(r"\b(persistent|non-blocking)\b", title, re.IGNORECASE),
         "mode": re.search(r"MPI_(?:Put|Get)\b.* (Bandwidth)\b", title),
-        "memory": re.search(r"\bMPI-(\w+(?: managed)?)", title, re.IGNORECASE),
+        "memory": re.search(r"\b(?:MPI|\w*CCL)-(\w+(?: managed)?)", title, re.IGNORECASE),
+        "library": re.search(r"\b(\w*CCL)\b", title, re.IGNORECASE),
     }
     found = {name: match[1].lower() for name, match in said.items() if match}
     return found | ({"mode": "aggregate"} if "mode" in found else {})  # as Intel's benchmarks call it

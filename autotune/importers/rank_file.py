@@ -27,7 +27,7 @@ HEAD = np.dtype(
 )
 CELL = np.dtype(
     [("name", "S24")]
-    + [(name, "<i4") for name in ("kind", "bin", "ranks", "family", "distance", "spare")]
+    + [(name, "<i4") for name in ("kind", "bin", "ranks", "family", "distance", "derived")]
     + [(name, "<i8") for name in ("calls", "timed", "all", "ticks", "counted", "added")]
     + [(name, "<f8") for name in ("bytes", "wait", "weight", "weighted")]
     + [("spread", "<f8", 3), ("excess", "<f8"), ("longest", "<f8"), ("classes", "<i8", _CLASSES)]
@@ -76,6 +76,7 @@ class Rank:
         for column, ticks in (("begin_s", "begin"), ("end_s", "end")):
             times_s = self.head["begin_s"] + (samples[ticks] - self.head["begin"]) * self.tick_s
             found[column] = times_s - _ahead(self.head, times_s)
+        found["outside_s"] = np.where(samples["outside"] < 0, np.nan, samples["outside"] * self.tick_s)
         kept, at = [], 0
         for drawn, longest in self.samples:
             first, at = at, at + len(drawn) + len(longest)
@@ -84,7 +85,10 @@ class Rank:
         return kept
 
 
-_TICKS = np.dtype([("call", "<i8"), ("begin", "<i8"), ("end", "<i8"), ("root", "<i4"), ("weight", "<i4")])
+_TICKS = np.dtype(
+    [(name, "<i8") for name in ("call", "begin", "end")]
+    + [("root", "<i4"), ("weight", "<i4"), ("outside", "<i8")]
+)
 
 
 def _ahead(head: Any, times_s: Any) -> Any:
@@ -113,7 +117,7 @@ def read_rank(file: IO[bytes]) -> Rank:
 
     compact = True
     head = some(HEAD, 1, 1)[0]
-    if head["magic"] != b"autorec4":
+    if head["magic"] != b"autorec5":
         raise wrong
     compact = bool(head["compact"])
     environment = (

@@ -31,7 +31,7 @@ from autotune.importers.rank_file import (
     stream_of,
 )
 from autotune.importers.recorded_time import DISTANCES, FAMILIES, Histogram, OtherCalls, Started, Timeline
-from autotune.importers.recording import ENDS, KINDS, RecordedCalls, Recording, order
+from autotune.importers.recording import ENDS, KINDS, WORST, RecordedCalls, Recording, order
 
 _OF_LAUNCHERS = ("OMPI_MCA_num_procs", "OMPI_MCA_initial_wdir", "OMPI_MCA_cpu_type", "OMPI_MCA_PREFIXES")
 _OF_DAEMONS = ("OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_shmem_RUNTIME_QUERY_hint")
@@ -127,18 +127,19 @@ def _thinned(limit: int) -> float:
     return 2.0**64 / (limit + 1.0)
 
 
-_COUNTED = [0, 1, 6]
+_COUNTED = [0, 1, 6, 10]
 _COMPLETION = FAMILIES.index("completion")
-_CALLS, _BYTES, _PER_RANK, _SECONDS, _WAIT, _SE, _TIMED, _LOW, _HIGH, _ADDED = range(10)
+_CALLS, _BYTES, _PER_RANK, _SECONDS, _WAIT, _SE, _TIMED, _LOW, _HIGH, _ADDED, _DERIVED = range(11)
 
 
 def _sums(cells: Any, tick_s: float, clock_s: float, wtime_s: float = 0.0, wtick_s: float = 0.0) -> Any:
-    """``(n_cells, 10)``: calls, bytes, calls, seconds in them, in waits, error, timed, interval, in wrappers.
+    """``(n_cells, 11)``: see ``_CALLS`` and what follows it.
 
     Seconds are those of the MPI's own function. A program's clock around the call reads more: the recorder's
     wrapper, which was measured from its first to its last instruction; what lies between that and the
     program's stamps, which is the like of it on the same caches and shorter, hence twice; and one reading of
-    that clock. Both clocks may be off by a reading of the counter and a tick of MPI_Wtime.
+    that clock. Both clocks may be off by a reading of the counter and a tick of MPI_Wtime. Of a completion's
+    seconds the share was for requests that it was of those that were timed.
     """
     weight = np.maximum(cells["weight"], 1e-9)
     rest = np.maximum(cells["calls"] - cells["all"], 0)
@@ -147,7 +148,15 @@ def _sums(cells: Any, tick_s: float, clock_s: float, wtime_s: float = 0.0, wtick
     )
     zeroth, first, second = cells["spread"].T
     se = np.sqrt(np.maximum(second - 2 * mean * first + mean**2 * zeroth, 0.0)) * rest / weight
-    seconds, in_waits = (cells["ticks"] + mean * rest) * tick_s, cells["wait"] * tick_s
+    seconds = (cells["ticks"] + mean * rest) * tick_s
+    timed = np.maximum(
+        cells["ticks"] + cells["weighted"], 1e-9
+    )  # as many ticks as were given to requests, or more
+    in_waits = np.where(
+        cells["family"] == _COMPLETION,
+        seconds * np.minimum(cells["wait"] / timed, 1.0),
+        cells["wait"] * tick_s,
+    )
     se_s, timing_s = se * tick_s, cells["calls"] * (clock_s + wtick_s)
     low = np.maximum(seconds - _Z95 * se_s - timing_s, 0.0)
     wrapper_s = cells["added"] / np.maximum(cells["timed"], 1) * cells["counted"] * tick_s
@@ -164,6 +173,7 @@ def _sums(cells: Any, tick_s: float, clock_s: float, wtime_s: float = 0.0, wtick
         low,
         high,
         wrapper_s,
+        cells["derived"],
     )
     return np.stack([np.asarray(column, float) for column in columns], axis=1)
 
@@ -224,6 +234,7 @@ def _recording(
     totals: dict[Any, Any] = {}
     waits: dict[Any, list[Waited]] = defaultdict(list)
     for job in jobs:
+        _balance(job.totals)
         for key, row in job.totals.items():
             cell = cell_of(key)
             totals[cell] = totals[cell] + row if cell in totals else row
@@ -249,14 +260,14 @@ def _recording(
         if row[_CALLS] and family
     ]
     drift = [abs(h["ahead_end_s"] - h["ahead_s"]) for h in heads if h["ended"] != 1]
-    ends = {int(h["ended"]) for h in heads}
+    ends = {ENDS[int(h["ended"])] for h in heads}
     return Recording(
         command=tuple(command),
         run_s=run_s,
         mpi_s=float(np.mean([h["end_s"] - h["begin_s"] if h["ended"] else run_s for h in heads])),
         ranks=max(int(h["size"]) for h in heads),
         nodes=max(1, len({h["host"] for h in largest.heads}), max(int(h["nodes"]) for h in heads)),
-        ended=ENDS[2 if 2 in ends else min(ends)],
+        ended=next(end for end in WORST if end in ends),
         library=heads[0]["library"].decode(errors="replace").splitlines()[0].strip(),
         date=date,
         clock_error_s=float(max([*(h["unsure_s"] for h in heads), *drift], default=0.0)),
@@ -268,6 +279,17 @@ def _recording(
         threads=max(1, max(int(h["callers"]) for h in heads)),
         unseen=tuple(sorted(unseen)),
     )
+
+
+def _balance(totals: Mapping[bytes, Any]) -> None:
+    """Make the waits of requests add up to those of the calls that completed them (see ``_sums``)."""
+    waits_s = {True: 0.0, False: 0.0}
+    rows = [(cell_of(key)[4] == _COMPLETION, row) for key, row in totals.items()]
+    for ends, row in rows:
+        waits_s[ends] += row[_WAIT]
+    for ends, row in rows:
+        if not ends and row[_WAIT]:
+            row[_WAIT] *= waits_s[True] / waits_s[False]
 
 
 def _widen(totals: Mapping[Any, Any], jobs: Sequence[_RecordedJob]) -> None:
@@ -308,6 +330,7 @@ def _collective(
         math.hypot(in_calls_s * share_se, se * share),
         seconds_low=max(low + in_waits_s, 0.0),
         seconds_high=high + in_waits_s,
+        derived=round(float(row[_DERIVED])),
         histogram=_histogram(row),
         lateness=late,
     )
@@ -329,17 +352,25 @@ def _other(name: str, family: str, distance: str, row: Any) -> OtherCalls:
         in_waits_s,
         round(timed),
         _histogram(row),
+        round(float(row[_DERIVED])),
     )
 
 
 def _histogram(row: Any) -> Histogram:
-    classes = row[_ADDED + 1 :]
+    classes = row[_DERIVED + 1 :]
     some = np.flatnonzero(classes)
     return Histogram(tuple(map(float, LOWER_S[some])), tuple(map(float, classes[some])))
 
 
 def _timeline(job: _RecordedJob) -> Timeline:
+    """The slices of a job, scaled so that those of a family add up to its seconds."""
     slice_s, sums = job.timeline
+    seconds = np.zeros(len(FAMILIES))
+    for key, row in job.totals.items():
+        family = cell_of(key)[4]
+        seconds[family] += row[_SECONDS] + (-row[_WAIT] if family == _COMPLETION else row[_WAIT])
+    drawn = sums.sum(axis=1)
+    sums = sums * (seconds / np.where(drawn > 0, drawn, 1.0))[:, None]
     used = int(np.flatnonzero(np.append(True, sums.any(axis=0)))[-1])
     return Timeline(slice_s, {name: tuple(map(float, sums[i, :used])) for i, name in enumerate(FAMILIES)})
 

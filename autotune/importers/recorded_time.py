@@ -65,15 +65,20 @@ class Lateness:
     pattern: str  # One of ``PATTERNS``.
     period_s: float | None  # Seconds between late calls where they come at a period; None: they do not.
     ranks: tuple[LateRank, ...]  # Those that caused most first, at most 16.
+    outside: float | None = None
+    """Share of the waiting that late ranks are known to have caused outside of MPI, by what the program did
+    or by losing their cores; None: not known."""
 
     def __post_init__(self) -> None:
         """Check.
 
         Raises:
-            ValueError: an unknown pattern.
+            ValueError: an unknown pattern, or a share that is none.
         """
         if self.pattern not in PATTERNS:
             raise ValueError(f"unknown pattern {self.pattern!r}")
+        if self.outside is not None and not 0 <= self.outside <= 1:
+            raise ValueError(f"a share of {self.outside}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,7 @@ class OtherCalls:
     """Part of ``seconds`` in MPI_Wait and its kin; of a completion, seconds already in other entries."""
     timed: int = 0  # Calls that were timed, of ``calls``.
     histogram: Histogram | None = None  # Durations of the calls themselves.
+    derived: int = 0  # Calls, of ``calls``, whose datatype is not one of MPI's own.
 
     def __post_init__(self) -> None:
         """Check.
@@ -105,7 +111,9 @@ class OtherCalls:
         if self.family not in FAMILIES[1:] or self.distance not in DISTANCES:
             raise ValueError(f"unknown family {self.family!r} or distance {self.distance!r}")
         known = (self.message_bytes, self.calls_per_rank, self.seconds, self.seconds_low, self.seconds_high)
-        if not all(0 <= x < math.inf for x in (*known, self.completing_s, self.calls, self.timed)):
+        if not all(
+            0 <= x < math.inf for x in (*known, self.completing_s, self.calls, self.timed, self.derived)
+        ):
             raise ValueError("a number that is not finite or below 0")
 
     @property
@@ -124,7 +132,7 @@ class OtherCalls:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Time of a mean rank in MPI in each slice of the run, as timed."""
+    """Time of a mean rank in MPI in each slice of the run; of jobs in turn, of the largest."""
 
     slice_s: float  # Length of a slice; the first begins at the end of MPI_Init.
     seconds: Mapping[str, tuple[float, ...]]
@@ -178,6 +186,7 @@ def _mean(alike: Sequence[OtherCalls], n: int) -> OtherCalls:
         seconds_high=mean("seconds_high"),
         completing_s=mean("completing_s"),
         timed=round(mean("timed")),
+        derived=round(mean("derived")),
         histogram=mean_histogram([one.histogram for one in alike], n),
     )
 

@@ -7,8 +7,8 @@ runs differ by more than the sampling error that one run can show.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from autotune.collectives import COLLECTIVES, MEASURED, Pattern, Size
@@ -30,9 +30,13 @@ _BEFORE = ("autotune calls 1", "autotune calls 2", "autotune calls 3")
 """The first lacks what was timed and how exact times are, both of one run; none has calls of other kinds."""
 _DOCUMENT = Document("the recording", TableError, own=True, newer=True)
 
+_MOST = 1e100
+"""Beyond any number of a recording, so that sums and ratios of such are numbers."""
 KINDS = ("blocking", "non-blocking", "persistent")  # As ``enum kind`` of the recorder numbers them.
-ENDS = ("killed", "finalized", "aborted")
-"""As ``head.ended`` of the recorder numbers them; a run has the first of these that any rank has."""
+ENDS = ("killed", "finalized", "aborted", "exited")
+"""As ``head.ended`` of the recorder numbers them; exited: without MPI_Finalize."""
+WORST = ("aborted", "exited", "killed", "finalized")
+"""A run has the first of these that any rank has: a launcher kills the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,7 @@ class RecordedCalls:
     """Its other end: well above ``seconds`` where a long call may hide between those that were timed."""
     histogram: Histogram | None = None  # Durations of the calls themselves; None: not known.
     lateness: Lateness | None = None  # For whom they waited; None: not known.
+    derived: int = 0  # Calls, of ``calls``, whose datatype is not one of MPI's own.
 
     @property
     def tunable(self) -> bool:
@@ -225,42 +230,19 @@ def read_recording(text: str, name: str) -> Recording:
     """
     made_by = "python -m autotune record -- mpirun …"
     document = document_in(text, name, (FORMAT, *_BEFORE), "recording of calls", made_by)
+    del document["format"]
     try:
-        found: Recording = _made(
-            Recording,
-            document,
-            command=tuple(map(str, document["command"])),
-            calls=tuple(
-                _made(
-                    RecordedCalls,
-                    one,
-                    runs=tuple(_made(CallsOfRun, run) for run in one.get("runs", ())),
-                    histogram=_part(Histogram, one, "histogram"),
-                    lateness=_part(Lateness, one, "lateness"),
-                )
-                for one in document["calls"]
-            ),
-            runs=tuple(_made(RecordedRun, one) for one in document.get("runs", ())),
-            other=tuple(_DOCUMENT.structured(OtherCalls, one, "other") for one in document.get("other", ())),
-            started=_part(Started, document, "started"),
-            timeline=_part(Timeline, document, "timeline"),
-            unseen=tuple(map(str, document.get("unseen", ()))),
-        )
-    except TableError as exc:
-        raise TableError(f"{name}: a damaged recording: {exc.message}", exc.hint) from exc
-    except (KeyError, TypeError, ValueError) as exc:
-        raise TableError(f"{name}: a damaged recording: {type(exc).__name__} {exc}") from exc
+        found = _DOCUMENT.structured(Recording, document)
+        _check_numbers(found, "")
+    except (TableError, ValueError) as exc:
+        hint = exc.hint if isinstance(exc, TableError) else ""
+        raise TableError(f"{name}: a damaged recording: {str(exc).partition(chr(10))[0]}", hint) from exc
     for ended, run_s in ((found.ended, found.run_s), *((one.ended, one.run_s) for one in found.runs)):
         if ended not in ENDS or not run_s:
             raise TableError(f"{name}: a damaged recording: ended={ended!r}, run_s={run_s}")
     if len(found.runs) == 1 or any(len(c.runs) != len(found.runs) for c in found.calls):
         raise TableError(f"{name}: a damaged recording: calls of other runs than its {len(found.runs)}")
     return found
-
-
-def _part(kind: Any, values: Mapping[str, Any], name: str) -> Any:
-    """The value under a key as ``kind``, if there is one."""
-    return None if values.get(name) is None else _DOCUMENT.structured(kind, values[name], name)
 
 
 def mean_of(recordings: Sequence[Recording]) -> Recording:
@@ -290,7 +272,7 @@ def mean_of(recordings: Sequence[Recording]) -> Recording:
         run_s=math.fsum(one.run_s for one in recordings) / n,
         mpi_s=math.fsum(one.mpi_s for one in recordings) / n,
         nodes=max(one.nodes for one in recordings),
-        ended=next(end for end in (ENDS[2], ENDS[0], ENDS[1]) if end in {one.ended for one in recordings}),
+        ended=next(end for end in WORST if end in {one.ended for one in recordings}),
         clock_error_s=max(one.clock_error_s for one in recordings),
         not_kept=max(one.not_kept for one in recordings),
         calls=tuple(sorted(calls, key=order)),
@@ -331,34 +313,25 @@ def _mean_calls(alike: Sequence[RecordedCalls | None]) -> RecordedCalls:
             CallsOfRun(one.calls, one.seconds, one.waiting_s) if one else CallsOfRun(0, 0.0, 0.0)
             for one in alike
         ),
+        derived=round(sum(one.derived for one in made) / n),
         seconds_low=None if low is None else math.fsum(low) / n,
         seconds_high=None if high is None else math.fsum(high) / n,
         histogram=mean_histogram([one.histogram for one in made], n),
     )
 
 
-def _made(kind: Any, values: Mapping[str, Any], **given: object) -> Any:
-    """The dataclass in a mapping: words, and finite numbers of at least 0, or 1 of what must be there.
+def _check_numbers(part: Any, where: str) -> None:
+    """Refuse numbers that are not finite, or below 0, or below 1 of what must be there.
 
     Raises:
-        KeyError: it lacks a field.
-        TypeError: a field holds no number at all.
-        ValueError: a number is out of range.
+        TableError: with the key.
     """
-    for its in fields(kind):
-        if its.name in given:
-            continue
-        value = values[its.name] if its.default is MISSING else values.get(its.name, its.default)
-        if its.type is str:
-            given[its.name] = str(value)
-        elif value is not None or its.default is not None:
-            number = _number(value, 1 if its.name in ("ranks", "nodes", "comm_size") else 0)
-            given[its.name] = int(number) if its.type in (int, int | None) else number
-    return kind(**given)
-
-
-def _number(value: Any, least: float = 0.0) -> float:
-    number = float(value)
-    if not least <= number < math.inf:
-        raise ValueError(f"{value!r} is not a number of at least {least:g}")
-    return number
+    for its in fields(part):
+        value, key = getattr(part, its.name), f"{where}{its.name}"
+        for one in value if isinstance(value, tuple) else (value,):
+            if is_dataclass(one):
+                _check_numbers(one, f"{key}.")
+            elif isinstance(one, int | float):
+                least = 1 if its.name in ("ranks", "nodes", "comm_size") else 0
+                if not least <= one <= _MOST:
+                    raise TableError(f"{key}={one} is not a number of at least {least:g}")

@@ -24,6 +24,7 @@ _MARK = re.compile(
 )
 _COLOURS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 """Orders to a terminal, as `script` and coloured output hold them."""
+_ESCAPED = re.compile(r"^\\#")  # Markdown that shall not take a comment for a heading.
 _COMMA = re.compile(r"(?<=\d),(?=\d\d(?:\s|$))")  # A decimal comma: what the suites print has two decimals.
 
 _TOLD = 4_000
@@ -37,6 +38,7 @@ class Log:
     name: str  # The file's name in messages.
     lines: tuple[str, ...]  # The lines; `lines[i]` is line i + 1.
     terminated: bool = True  # Whether the last line is complete, that is, ended by a line feed.
+    collective: str = ""  # Operation of rows that do not say theirs, as the user says; empty: not said.
     commands: tuple[int, ...] = field(init=False, compare=False)
     """The lines with a launcher's command: looking for them at each table takes the square of lines."""
 
@@ -45,11 +47,11 @@ class Log:
         object.__setattr__(self, "commands", found)
 
     @classmethod
-    def of(cls, text: str, name: str) -> Self:
+    def of(cls, text: str, name: str, collective: str = "") -> Self:
         """The log in a text."""
         plain = _COLOURS.sub("", text.removeprefix("\ufeff"))
-        lines = tuple(_MARK.sub("", line).rstrip() for line in plain.splitlines())
-        return cls(name, lines, terminated=text.endswith("\n"))
+        lines = tuple(_ESCAPED.sub("#", _MARK.sub("", line)).rstrip() for line in plain.splitlines())
+        return cls(name, lines, terminated=text.endswith("\n"), collective=collective)
 
     def fail(self, line: int, what: str, hint: str = "") -> NoReturn:
         """Refuse the file.

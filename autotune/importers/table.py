@@ -4,6 +4,7 @@ A field is stripped of blanks; an empty field is a missing value.
 """
 
 import csv
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
@@ -12,6 +13,8 @@ from autotune.collectives import MEASURED, called
 from autotune.errors import TableError, UserError, needing
 from autotune.resources import MOST_BYTES, MOST_CELLS, MOST_COLUMNS, decoded, user_bytes
 
+_QUOTED = re.compile(r"^'(?=[=+@-])")
+"""The quote of a text that a spreadsheet would take for a formula, as our own tables have it."""
 _HINT = "a table is a CSV or a Parquet file"
 
 LEAST_US = 1e-3  # A few cycles of any processor: no call is that short, and 1.5e-6 "µs" are seconds.
@@ -83,7 +86,7 @@ def _checked(name: str, reader: "csv.DictReader[str]") -> Iterator[Row]:
                 f"{name}, row {number}: not as many fields as there are columns",
                 f"columns: {', '.join(reader.fieldnames or ())}",
             )
-        yield {column: text.strip() for column, text in row.items()}
+        yield {column: _QUOTED.sub("", text.strip()) for column, text in row.items()}
 
 
 def _read_parquet(content: bytes) -> tuple[Sequence[str], Sequence[Row]]:

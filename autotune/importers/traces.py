@@ -14,6 +14,7 @@ References:
 """
 
 import contextlib
+import math
 from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -101,7 +102,7 @@ class _Trace:
             uneven = name in ("gatherv", "scatterv", "alltoallv", "alltoallw")
             of = self.lists[name, -1 if uneven else power, ranks, event.communicator._ref][me]
             root = event.root if event.root < ranks else -1
-            of.append((len(of), begin_s, end_s, root, 1))
+            of.append((len(of), begin_s, end_s, root, 1, math.nan))
 
     def _calls(self, ranks: int) -> list[RecordedCalls]:
         sums: dict[tuple[str, int, int], Any] = defaultdict(lambda: np.zeros(2))

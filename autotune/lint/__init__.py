@@ -10,10 +10,12 @@ module             kind of file
 ``parameters``     MCA parameter files, ``--tune`` files
 ``scripts``        scripts: what reaches each launch, whose options ``launch`` reads
 ``shell``          the commands that a shell runs, path by path (``words``, ``worlds``); ``csh``: those of csh
-``recipes``        modules, YAML, Dockerfiles, EasyBuild's recipes
+``recipes``        modules, YAML, Dockerfiles, EasyBuild's recipes, lists of variables
+``kinds``          which kind a file is; ``branches``: versions for which a branch is taken
 ``settings``       what such parameters mean together; those of the launcher: ``runtime``
 ``selection``      lists of components; ``values``: what a library refuses, cuts or takes for another
-``ucx``            ``ucx.conf``; ``written``: parameter files that a script writes
+``ucx``            ``ucx.conf``; ``written``: files that scripts and recipes write;
+                   ``unread``: settings in these that are not followed
 ``vendors``        variables of MPICH's family and libfabric
 ``traps``          plugins: files and variables of further libraries
 =================  =========================================
@@ -22,28 +24,31 @@ module             kind of file
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from pathlib import Path, PurePath
 
-from autotune.lint.assignment import Reach, Read
+from autotune.lint.assignment import MCA, Reach, Read
+from autotune.lint.branches import Branch
 from autotune.lint.finding import DEFAULT, STACKS, Finding, version_of
+from autotune.lint.kinds import kind_of
 from autotune.lint.parameters import mca_file, tune_file
-from autotune.lint.recipes import docker_file, easybuild_file, module_file, yaml_file
+from autotune.lint.recipes import docker_file, easybuild_file, environment_file, module_file, yaml_file
 from autotune.lint.rules import rules_file
 from autotune.lint.runtime import prte_file
-from autotune.lint.scripts import shell_file, stated_versions
+from autotune.lint.scripts import is_own, set_in, shell_file, stated_releases, stated_versions
 from autotune.lint.selection import FRAMEWORKS
-from autotune.lint.settings import settings, together
+from autotune.lint.settings import released, settings, together
 from autotune.lint.traps import traps, unusable
 from autotune.lint.ucx import ucx_file, variables
+from autotune.lint.unread import KINDS as WRITING
+from autotune.lint.unread import unread
 from autotune.lint.vendors import beside, vendors
 from autotune.lint.worlds import MOST_PATHS
 from autotune.stacks.knobs import Knob
 from autotune.stacks.knobs.recorded import recorded
-from autotune.stacks.known import KNOWN
 
-__all__ = ["DEFAULT", "STACKS", "Finding", "environment_of", "lint", "unusable"]
+__all__ = ["DEFAULT", "STACKS", "Finding", "environment_of", "kind_of", "lint", "unjudged", "unusable"]
 
 _READERS: Mapping[str, Callable[[PurePath, str, tuple[int, int]], Read]] = {
     "mca": mca_file,
@@ -55,38 +60,10 @@ _READERS: Mapping[str, Callable[[PurePath, str, tuple[int, int]], Read]] = {
     "yaml": yaml_file,
     "docker": docker_file,
     "easybuild": easybuild_file,
+    "environment": environment_file,
     "other": lambda path, text, version: Read((), ()),
 }
 """Kind of file that assigns → what reads it; ``other`` is nothing that a stack reads."""
-
-_SCRIPTS = (".sh", ".csh", ".tcsh", ".slurm", ".sbatch", ".batch", ".bash", ".job", ".pbs", ".lsf", ".ksh")
-_SHELL_LINE = re.compile(r"^#(?:PBS|SBATCH|BSUB|\$ -|FLUX:|flux:|COBALT|PJM) ", re.MULTILINE)
-_LAUNCH = re.compile(
-    r"^[^\S\n]*(?:export|setenv) \w+|^[^\S\n]*(?:\S+/)?(?:mpirun|mpiexec|srun|aprun|jsrun) |"
-    r"^[^\S\n]*(?:if \[+ |fi$|done$|alias \w+=)",
-    re.MULTILINE,
-)
-_SHELL = re.compile(r"(export|setenv|module|source|\.|srun|mpirun|mpiexec|alias|if|unset) ")
-_INTERPRETED = re.compile(r"#!(?!.*(?:\b(?:ba|da|z|a|m?k|t?c)?sh\d*\b|[$@{<%])).*\w")
-"""No shell, nor a word that something else puts in."""
-_MODULE = re.compile(
-    r"^\s*(?:(?:pushenv|setenv|prepend_path|whatis|help|load|depends_on)\s*\(|module-whatis\s)", re.M
-)
-_DOCKER = re.compile(r"^(?:FROM\s+\S+|ARG\s+\w+|# syntax=)", re.MULTILINE)
-_EASYBUILD = re.compile(r"^(?:easyblock|toolchain|moduleclass)\s*=", re.MULTILINE)
-_YAML = re.compile(
-    r"^(?:---\s*|(?:apiVersion|spack|packages|modules|services|version|kind|env):.*)$", re.MULTILINE
-)
-_RULES_KEY = re.compile(r'"(collectives|rule_file_version|module)"')
-
-_BEGINNINGS = "|".join([*FRAMEWORKS, *KNOWN["common"]["beginnings"].split()])
-_PARAMETER = re.compile(rf"(?:[OMPI]{{3,5}}_MCA_|PRTE_MCA_|PMIX_MCA_|UCX_|(?:{_BEGINNINGS})(?:_\w+)?\s*$)")
-
-_VARIABLE = re.compile(r"(?:OMPI|PRTE|PMIX)_MCA_\w+=")
-"""A line of a file of variables, as containers and CI take them: not of Open MPI's own files."""
-
-_OF_PRRTE = re.compile(r"prte_\w+\s*=")
-"""A line that Open MPI's own parameter files have no use for."""
 
 _SAYING = ("shell", "module", "docker", "yaml", "easybuild")
 """Kinds of file that may say for which Open MPI they are."""
@@ -99,23 +76,6 @@ _OLDER = (4, 1)
 
 _OUTCOME = re.compile(r"ignore|abort|refuse")
 _LACKED = re.compile(rf"no (?:{'|'.join(FRAMEWORKS)}) '?[^\s:']+")
-
-_COLLECTIVES = 22  # COLLCOUNT of Open MPI's coll_base_functions.h: neither their number nor an id is larger.
-_RULES_NAMES = ("", ".conf", ".rules", ".dat")
-_DOCUMENTS = (".md", ".html", ".rst", ".csv", ".json", ".jsonl", ".py", ".c", ".log", ".out", ".yaml", ".yml")
-"""Ends of names of files in which commands only stand as a text, or in another reader's words."""
-_OTHERS = (".fish", ".nu", ".ps1", ".bat", ".cmd", ".service", ".timer", ".socket", ".mount", ".target")
-"""Ends of names of files for shells that are not followed, and for systemd, which has words of its own."""
-_TEXTS = re.compile(
-    r"(?i:readme|install|changes|changelog|news|todo|copying|license|(?:gnu)?makefile|cmakelists)(?:\.\w+)?$|"
-    r".*\.(?:readme|mk)$"
-)
-"""How texts for people, and files of ``make``, are called."""
-_PROSE = re.compile(r"(?:[*+-] |\d{4}-\d\d-\d\d\b|[A-Z][a-z]+ [a-z].*[.,:;]$|.*[a-z]\.$)")
-"""How lines of a text for people begin or end: of a log of changes, of a description."""
-_TOLD = re.compile(
-    r"rule-file-version|num\S* of (?:coll|com)|#\s*(?:coll\w* )?ID\b|comm?(?:unicator)? size", re.I
-)
 
 _CARRIED = {
     **dict.fromkeys(
@@ -160,6 +120,7 @@ def lint(
     around = [Reach()]
     own: dict[str, list[str]] = {}
     meant: list[tuple[tuple[tuple[int, int], ...], bool]] = []
+    branches: dict[tuple[PurePath, int], tuple[tuple[int, int], ...]] = {}
     for path, said in files.items():
         kind = kind_of(path, said)
         text = said.replace("\r\n", "\n")
@@ -179,19 +140,20 @@ def lint(
             findings += traps()[kind].file(path, text)
             own.setdefault(kind, []).append(said)
             continue
-        reads = {one: _READERS[kind](path, text, one) for one in versions}
-        read = reads[version]
+        reads = cache(partial(_READERS[kind], path, text))
+        read = reads(version)
+        branches |= {(path, line): _versions_of(one, asked) for line, one in read.branches.items()}
 
-        def judged(version: tuple[int, int], its: Mapping[tuple[int, int], Read] = reads) -> list[Finding]:
+        def judged(version: tuple[int, int], reads: Callable[..., Read] = reads) -> list[Finding]:
             here = (known, exists, knobs, components)
             others = (None, exists, _but_openmpi(knobs))
-            return [
-                *its[version].findings,
-                *settings(its[version].assigned, version, *(here if version == usual else others)),
-            ]
+            its = reads(version)
+            return [*its.findings, *settings(its.assigned, version, *(here if version == usual else others))]
 
-        findings += [*_in_all(versions, judged, named), *vendors(read.assigned, text)]
-        findings += variables(read.assigned, ucx)
+        findings += [*_by_branch(versions, judged, named, branches), *vendors(read.assigned, text)]
+        findings += variables(read.assigned, ucx, text)
+        of_any = [a for a in read.assigned if a.line not in read.branches]
+        findings += released(of_any, next(filter(None, map(stated_releases, says)), ()))
         launches += [(reach, versions, named) for reach in read.launches]
         if not read.launches:
             left = read.left or (Reach(tuple(read.assigned)),)
@@ -200,10 +162,31 @@ def lint(
         launches = [(Reach(), *max(meant, key=lambda its: its[1], default=((usual,), True)))]
     for one, (reach, versions, named) in product(around, launches):
         both = one.beside(reach)
-        findings += _in_all(versions, partial(together, both, one_node=nodes == 1), named)
+        findings += _by_branch(versions, partial(together, both, one_node=nodes == 1), named, branches)
         findings += beside(both.assigned, files.values(), own)
     order = list(files)
     return tuple(sorted(dict.fromkeys(findings), key=lambda f: (order.index(f.file), f.line)))
+
+
+def _versions_of(branch: Branch, asked: tuple[int, int] | None) -> tuple[tuple[int, int], ...]:
+    """The versions that a branch is judged for; none where it is not for the one that is asked for."""
+    versions = sorted({max(one, _OLDER) for one in branch.versions}, reverse=True)
+    if asked:
+        return (asked,) if asked in versions else ()
+    return tuple(versions[:1] if branch.named else versions)
+
+
+def _by_branch(
+    versions: Sequence[tuple[int, int]],
+    judged: Callable[[tuple[int, int]], Sequence[Finding]],
+    named: bool,
+    branches: Mapping[tuple[PurePath, int], tuple[tuple[int, int], ...]],
+) -> list[Finding]:
+    """Findings for the versions that a file may be for; in a branch on the version those for its own."""
+    found = [one for one in _in_all(versions, judged, named) if (one.file, one.line) not in branches]
+    for own in filter(None, dict.fromkeys(branches.values())):
+        found += [one for one in _in_all(own, judged, True) if branches.get((one.file, one.line)) == own]
+    return found
 
 
 def _in_all(
@@ -252,97 +235,14 @@ def _carried(path: PurePath, said: str, kind: str) -> Iterator[Finding]:
         yield Finding(path, line, effect, "write Unix line ends (dos2unix)")
 
 
-def kind_of(path: PurePath, text: str) -> str:
-    """The kind of a file, by its content and then its name: one that has a reader, or ``other``."""
-    lines = [line.strip() for line in text.splitlines()]
-    said = [line for line in lines if line and not line.startswith("#")]
-    first = said[0] if said else ""
-    if _is_rules(said):
-        return "rules"
-    if _TEXTS.match(path.name) or path.suffix in _OTHERS or path.parent.name == "environment.d":
-        return "other"
-    if path.suffix in _SCRIPTS:
-        return "other" if _INTERPRETED.match(text) else "shell"
-    if path.name == "ucx.conf" or (re.match(r"UCX_\w+=", first) and "mca" not in path.name):
-        return "ucx"
-    if kind := next((name for name, one in traps().items() if one.reads(path, first)), ""):
-        return kind
-    if first.startswith("{"):
-        return "rules" if _RULES_KEY.search(text) else "other"
-    if lines and lines[0].startswith("#!"):
-        return "other" if _INTERPRETED.match(lines[0]) else "shell"
-    if recipe := _recipe(path, text, lines[0] if lines else ""):
-        return recipe
-    if "mca-params" not in path.name and (_SHELL.match(first) or _SHELL_LINE.search(text)):
-        return "shell"
-    if re.match(r"--?(?:mca|x)\s", first):
-        return "tune"
-    if path.suffix in _DOCUMENTS:
-        return "other"
-    if path.parent.name == ".prte" or re.match(r"prte-mca-params|prte\.conf", path.name):
-        return "prte" if path.name != "prte.conf" else "other"
-    conf = path.suffix == ".conf"
-    if "mca-params" not in path.name and _assigns(said, "=") and any(map(_OF_PRRTE.match, said)):
-        return "prte"
-    if (
-        not conf
-        and "mca-params" not in path.name
-        and 2 * sum(map(bool, map(_VARIABLE.match, said))) > len(said)
-    ):
-        return "other"
-    if "mca-params" in path.name or (conf and not said) or _assigns(said, r"[=\s]" if conf else "="):
-        return "mca"
-    if path.suffix in _RULES_NAMES and first[:1].isdigit() and _has_numbers(said):
-        return "rules"
-    prose = sum(bool(_PROSE.match(line)) for line in said)
-    told = path.suffix != ".txt" and 4 * prose < len(said)
-    return "shell" if told and _LAUNCH.search(text) else "other"
-
-
-def _recipe(path: PurePath, text: str, first: str) -> str:
-    """The kind of a file of another tool's that sets variables; empty: it is none."""
-    if first.startswith("#%Module") or path.suffix == ".lua" or (not path.suffix and _MODULE.search(text)):
-        return "module"
-    if path.suffix == ".eb" or len(_EASYBUILD.findall(text)) > 1:
-        return "easybuild"
-    if path.suffix in (".yaml", ".yml") or (path.suffix not in _DOCUMENTS and _YAML.match(text)):
-        return "yaml"
-    named = re.match(r"(?:Docker|Container)file", path.name) or path.suffix in (".dockerfile", ".Dockerfile")
-    return "docker" if named and _DOCKER.search(text) else ""
-
-
-def _has_numbers(said: Sequence[str]) -> bool:
-    """Whether most lines are numbers, but for a comment or one word: rules that somebody got wrong."""
-    if not _counts(said):
-        return False
-    numbers = [re.fullmatch(r"(?:\w+\s+)?[-+\dxa-fA-F,\s]+\w?", line.partition("#")[0]) for line in said]
-    return 2 * sum(map(bool, numbers)) > len(said)
-
-
-def _counts(said: Sequence[str]) -> bool:
-    """Whether the first two numbers can be how many collectives there are, and the id of one."""
-    return all(int(n) <= _COLLECTIVES for n in re.findall(r"\d+", " ".join(said[:2]))[:2])
-
-
-def _is_rules(said: Sequence[str]) -> bool:
-    """Whether lines are rules: counts on lines of their own and rows of four or five, or words say so."""
-    first = said[0] if said else ""
-    if first.startswith("rule-file-version") or (first[:1].isdigit() and _TOLD.search("\n".join(said[:4]))):
-        return True
-    rows = [line.partition("#")[0].split() for line in said]
-    numbers = [token for row in rows for token in row]
-    whole = len(numbers) > 7 and all(re.fullmatch(r"\d+|0x[0-9a-f]+", token) for token in numbers)
-    return (
-        whole
-        and _counts(said)
-        and (len(rows) == 1 or (len(rows[0]) == 1 and {len(row) for row in rows} <= {1, 4, 5}))
-    )
-
-
-def _assigns(said: Sequence[str], sign: str) -> bool:
-    """Whether most lines set MCA parameters: names of a framework of Open MPI or the like before a sign."""
-    names = [bool(_PARAMETER.match(re.split(sign, line)[0])) for line in said if re.search(sign, line)]
-    return 2 * sum(names) > len(said)
+def unjudged(files: Mapping[PurePath, str]) -> Iterator[tuple[PurePath, int, str]]:
+    """Lines that write a library's variable where nobody follows, so that nothing is said of it; its name."""
+    for path, text in files.items():
+        if (kind := kind_of(path, text)) in WRITING:
+            read = _READERS[kind](path, text, version_of(DEFAULT)).assigned
+            known = {name for a in read for name in (a.name, f"{MCA}{a.name}")}
+            known |= set_in(path, text) if kind == "shell" else set()
+            yield from ((path, line, name) for line, name in unread(text, kind, known) if not is_own(name))
 
 
 def environment_of(path: PurePath, text: str) -> dict[str, str]:

@@ -1,12 +1,13 @@
 """One parameter or variable that a file sets, how the stack gets to see it, and what comes together."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePath
 from typing import NamedTuple
 
+from autotune.lint.branches import Branch
 from autotune.lint.finding import Finding
 
 
@@ -74,8 +75,8 @@ class Read(NamedTuple):
     """One for each launch on each path of a script."""
     left: Sequence[Reach] = ()
     """Variables left set for others, on each path; empty: all that it sets."""
-    version: tuple[int, int] = (0, 0)
-    """The version of Open MPI that the file is for, where it says so."""
+    branches: Mapping[int, Branch] = {}
+    """Line → the branch on a version of Open MPI that it is in."""
 
 
 ENV_LIST = "mca_base_env_list"

@@ -49,6 +49,14 @@ _MAPS = frozenset({"N", "npernode", "pernode", "npersocket"})
 _ABOVE = ("cache", "numa", "package", "socket")
 """Ends of the names of objects that hold several cores."""
 
+_NO_PMIX = frozenset({"pmi2", "pmi1", "openmpi"})
+"""Plugins of Slurm by which a rank of Open MPI 5, which knows PMIx alone, does not find the others."""
+_ITEMS = re.compile(r"(?:[^,'\"]|'[^']*'|\"[^\"]*\")+")
+"""Items of ``--export``, which commas separate."""
+_OF_A_LIBRARY = re.compile(r"(?:OMPI|PRTE|PMIX)_MCA_|UCX_|UCC_|NCCL_|FI_|I_MPI_|MPIR_CVAR_|MPICH_|MV[2P]_")
+_NAME_OF_A_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*|\$.*")
+"""Names of variables, and ``ALL``; components and transports are written in small letters."""
+
 _IN_SLURM: Mapping[str, str] = KNOWN["in_slurm"]
 """Option of ``mpirun`` that ``srun`` does not have → what to use there."""
 
@@ -85,6 +93,8 @@ class LaunchLine:
     """Words that the launcher does not know."""
     closed: bool = True
     """Whether all of its options are known."""
+    mpi_type: str = ""
+    """Slurm's plugin that the environment names."""
 
     def read(self, words: Sequence[Word]) -> None:
         """Read a command, and the one that it runs in turn."""
@@ -99,13 +109,30 @@ class LaunchLine:
         rest = words[behind(texts, at) :]
         known = LAUNCHERS.get(name, LAUNCHERS["mpirun"])
         said = [options for options, _ in _options(rest, known)]
+        built_with_ours = self.ours
         self.ours &= bool(_OPENMPI.fullmatch(name) or name not in LAUNCHERS) and not _HYDRA & set(said)
         if name == "srun":
             self.findings += _srun(self.path, self.line, rest, known)
+            said_type = [
+                w.text.removeprefix("--mpi=") for w in rest if w.text.startswith("--mpi=") and w.literal
+            ]
+            ranks = {
+                next(iter(values.values())) for name, values in _options(rest, known) if name in known.ranks
+            }
+            if built_with_ours and ranks != {"1"}:
+                contained = any(word.text in _CONTAINERS for word in rest)
+                self._started_by("".join(said_type[-1:]) or self.mpi_type, contained=contained)
         first = 0
         for program in programs([word.text for word in rest]):
             self._program(rest[first : first + len(program)], known)
             first += len(program) + 1
+
+    def _started_by(self, plugin: str, *, contained: bool) -> None:
+        """Judge how ``srun`` connects the ranks; what runs in a container may have another MPI."""
+        if self.version >= (5, 0) and plugin in (*_NO_PMIX, "none"):
+            effect = f"Open MPI 5 knows PMIx alone: under {plugin} each rank is rank 0 of 1"
+            sure = plugin in _NO_PMIX and not contained
+            self.findings.append(Finding(self.path, self.line, effect, "srun --mpi=pmix", sure))
 
     def _program(self, words: Sequence[Word], known: LauncherWords) -> None:
         """One of the programs of a launch: its options, and what they run."""
@@ -178,7 +205,8 @@ class LaunchLine:
         elif name in (*known.env, *known.pairs):
             self._pair(values[0])
         elif name in known.lists:
-            for part in values[0].text.split(","):
+            self.findings += cut_at_commas(self.path, self.line, values[0].text)
+            for part in exported(values[0].text):
                 self._pair(Word(part, literal))
         elif name in known.nested:
             self._program([Word(part, literal) for part in values[0].text.split()], LAUNCHERS["mpirun"])
@@ -202,6 +230,27 @@ class LaunchLine:
                 given = Word(value, word.literal) if value else after
                 for part in given.text.split(","):
                     self._pair(Word(part, given.literal))
+
+
+def exported(said: str) -> list[str]:
+    """The items of Slurm's ``--export``, which are separated by commas outside of quotes."""
+    return [item.replace("'", "").replace('"', "") for item in _ITEMS.findall(said)]
+
+
+def cut_at_commas(path: PurePath, line: int, said: str) -> Iterator[Finding]:
+    """Values of a library's variable that end at their first comma: what follows names no variable."""
+    for item, after in pairwise(exported(said)):
+        name, equals, _ = item.partition("=")
+        if (
+            equals
+            and "=" not in after
+            and _OF_A_LIBRARY.match(name)
+            and not _NAME_OF_A_VARIABLE.fullmatch(after)
+        ):
+            effect = (
+                f"the value ends at its comma: Slurm sets {item}, and takes {after} for a variable's name"
+            )
+            yield Finding(path, line, effect, f"export {name} before it, and --export=ALL")
 
 
 def _options(words: Sequence[Word], known: LauncherWords) -> Iterator[tuple[str, Mapping[int, str]]]:

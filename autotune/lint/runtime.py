@@ -113,6 +113,8 @@ def launcher(a: Assignment) -> Iterator[Finding]:
             yield a.finding(effect, allowed(wrong[0], COMPONENTS[name].split()))
     elif name in PRRTE or name.startswith("mca_"):
         return
+    elif name.lower() in PRRTE:
+        yield a.finding(f"{ignored}: names are in small letters", f"write {PRTE_MCA}{name.lower()}")
     elif OLD.fullmatch(name) or name == "oob_tcp_disable_family":
         yield a.finding(ignored, _after(replace(a, name=name, variable=False)))
     elif re.match(r"(?:btl|coll|pml|mtl|osc|opal|ompi|mpi)(?:_|$)", name):

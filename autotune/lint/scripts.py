@@ -7,9 +7,10 @@ from functools import cache, lru_cache
 from pathlib import PurePath
 
 from autotune.lint.assignment import ENV_LIST, MCA, USES_UCX, Assignment, Reach, Read, of_environment
+from autotune.lint.branches import Branch, either, on_path
 from autotune.lint.csh import is_csh, translated
 from autotune.lint.finding import Notes
-from autotune.lint.launch import LaunchLine, place_of
+from autotune.lint.launch import LaunchLine, cut_at_commas, place_of
 from autotune.lint.selection import component_of
 from autotune.lint.shell import DECLARES, Call, Followed, follow
 from autotune.lint.traps import traps
@@ -55,6 +56,10 @@ _NOT_OF_CSH = re.compile(r"\s*(?:export\s+|setenv\s+)(\w+)=")
 """An assignment in the words of another shell."""
 _DIRECTIVE = re.compile(r"#(?:PBS|SBATCH|BSUB|\$)\s.*?(?:-v\s*|--export[= ]|-env\s+).*")
 """A line that gives variables to a batch system."""
+_EXPORT = re.compile(r"#SBATCH\s.*?--export[= ](?:\"(?=[^\"]*\"\s*$))?([^\s\"]+)")
+"""A line that gives variables to Slurm."""
+_SUBMITS = ("sbatch", "salloc")
+"""Slurm's commands beside ``srun`` that take such a list."""
 _PAIRS = re.compile(r"[\s,=\"'](\w+)=([^\s,;\"']*)")
 _STACK = re.compile(
     r"(?<![a-wyz])(?:open-?mpi|ompi|hpc-?x)(?:[-_a-z]*)"
@@ -108,6 +113,12 @@ def stated_versions(text: str) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(found, reverse=True))
 
 
+def stated_releases(text: str) -> tuple[tuple[int, ...], ...]:
+    """The releases of Open MPI that a text names in full, such as 5.0.3; comments count as anything else."""
+    told = (re.match(r"\d+\.\d+\.\d+", text[match.start(1) :]) for match in _STACK.finditer(text))
+    return tuple({tuple(map(int, release[0].split("."))): None for release in told if release})
+
+
 def _versions(text: str, *forms: re.Pattern[str]) -> set[tuple[int, int]]:
     """Versions in a text by what stands for them there; HPC-X has a number of its own, and Open MPI 4."""
     found = [match for form in forms for match in form.finditer(text)]
@@ -128,8 +139,11 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
             assigned |= dict.fromkeys(
                 a for name, value in call.sets for a in of_a_library(path, call.line, name, value)
             )
+        if call.words and call.words[0].text.rpartition("/")[2] in _SUBMITS:
+            given = [w.text.removeprefix("--export=") for w in call.words if w.text.startswith("--export=")]
+            notes.findings.extend(f for said in given for f in cut_at_commas(path, call.line, said))
         if call.words and place_of(call.words) is not None:
-            one = LaunchLine(path, call.line, version, ours=not foreign)
+            one = LaunchLine(path, call.line, version, ours=not foreign, mpi_type=_mpi_type(call))
             one.read(call.words)
             own = [a for name, value in call.sets for a in of_a_library(path, call.line, name, value)]
             others = frozenset([USES_UCX] if any(_USES_UCX.search(word.text) for word in call.words) else ())
@@ -146,10 +160,12 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
     left = dict.fromkeys(Reach(tuple(_environment(path, world)), alone=False) for world in script.ends)
     assigned |= dict.fromkeys(a for reach in left for a in reach.assigned)
     for number, line in enumerate(lines, start=1):
+        if given := _EXPORT.match(line):
+            notes.findings.extend(cut_at_commas(path, number, given[1]))
         for name, value in _PAIRS.findall(line) if _DIRECTIVE.match(line) else ():
             found = of_a_library(path, number, name, Word(value, not UNKNOWN.search(line)))
             assigned |= dict.fromkeys(found)
-    for its in files_in(path, text, version):
+    for its in files_in(path, text, version, shell_file):
         assigned |= dict.fromkeys(its.assigned)
         notes.findings.extend(its.findings)
     _slips(script, notes)
@@ -157,7 +173,31 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
     _parted(text, _NOT_OF_CSH if is_csh(path, text) else _ASSIGNS, notes)
     _unseen(script, source, notes)
     reached = tuple(one for paths in launches.values() for one in _known_of_each_other(paths))
-    return Read(tuple(assigned), tuple(dict.fromkeys(notes.findings)), reached, tuple(left))
+    branches = _branches(script)
+    return Read(tuple(assigned), tuple(dict.fromkeys(notes.findings)), reached, tuple(left), branches)
+
+
+def _branches(script: Followed) -> dict[int, Branch]:
+    """Lines of a script that only some paths come to, by what these took for granted of a version."""
+    paths: dict[int, list[Branch]] = {}
+    for call in script.calls:
+        paths.setdefault(call.line, []).append(on_path(call.world.facts))
+    by_line = {line: either(branches) for line, branches in paths.items()}
+    return {line: branch for line, branch in by_line.items() if branch.says}
+
+
+def set_in(path: PurePath, text: str) -> frozenset[str]:
+    """Names of all variables that a script's own commands set, exported or not."""
+    script = _followed(translated(text) if is_csh(path, text) else text)
+    return frozenset(name for call in script.calls for name, _ in call.sets)
+
+
+def _mpi_type(call: Call) -> str:
+    """Slurm's plugin that a launch's environment names; empty where nothing is known of it."""
+    value = call.world.variables.get("SLURM_MPI_TYPE")
+    own = [word for name, word in call.sets if name == "SLURM_MPI_TYPE"]
+    words = own or (value.words if value and value.exported else ())
+    return words[-1].text if words and words[-1].literal else ""
 
 
 @lru_cache(maxsize=1)
@@ -280,12 +320,12 @@ def _unseen(script: Followed, source: str, notes: Notes) -> None:
         if not value.exported and name.startswith((MCA, "PRTE_MCA_", *_prefixes()))
     )
     for name, line in names:
-        if name not in exported | passed | used and not _is_own(name):
+        if name not in exported | passed | used and not is_own(name):
             effect = f"{name} is set in the shell but not exported: no rank sees it"
             notes.note(line, effect, f"write export {name}=…")
 
 
-def _is_own(name: str) -> bool:
+def is_own(name: str) -> bool:
     """Whether a name is a script's own word and none of a library's variables."""
     if name in COMMON or name.startswith(MCA) or any(name in one.known for one in traps().values()):
         return False

@@ -163,12 +163,27 @@ def _unused(reach: Reach, pml: Assignment | None) -> Iterator[Finding]:
             return
 
 
+def released(assigned: Sequence[Assignment], releases: Collection[tuple[int, ...]]) -> Iterator[Finding]:
+    """Parameters that the releases of Open MPI which a file names do not obey, where all of these do not."""
+    for bug in KNOWN["released"]:
+        since, mended = (tuple(map(int, bug[key].split("."))) for key in ("since", "mended"))
+        if not releases or not all(since <= release < mended for release in releases):
+            continue
+        for a in assigned:
+            if not a.variable and a.source in bug["ways"] and re.fullmatch(bug["parameter"], a.name):
+                effect, remedy = (bug[key].format(name=a.name, value=a.value) for key in ("effect", "remedy"))
+                yield a.finding(f"Open MPI before {bug['mended']}: {effect}", remedy)
+
+
 def _one(
     a: Assignment,
     version: tuple[int, int],
     known: Collection[str] | None,
     exists: Callable[[str], bool] | None,
 ) -> Iterator[Finding]:
+    if a.name != a.name.lower() and _is_parameter(a.name.lower(), known):
+        yield a.finding(f"nothing reads {a.name}: names are in small letters", f"write {a.name.lower()}")
+        return
     if of_the_runtime(a.name):
         yield from runtime(a, version)
         return
@@ -194,9 +209,6 @@ def _one(
     project = re.match(r"(?:opal|ompi|oshmem)_", a.name)
     if project and (a.name.removeprefix(project[0]) in names or not meant(a.name, names)):
         return
-    if a.name not in FRAMEWORKS and a.name.lower() in FRAMEWORKS:
-        yield a.finding(f"nothing reads {a.name}: names are in small letters", f"write {a.name.lower()}")
-        return
     if whole := _whole(a.name, names, _COMMON, KNOWN["runtime"]["prte"].split()):
         effect = f"nothing reads {a.name}: a parameter's name begins with its framework"
         yield a.finding(effect, f"did you mean {whole}?")
@@ -218,6 +230,12 @@ def _one(
     collective = _forced(a.name)
     if collective:
         yield from _algorithm(a, collective, version)
+
+
+def _is_parameter(name: str, known: Collection[str] | None) -> bool:
+    """Whether a name in small letters is a parameter's, of this build or of a component of a release."""
+    own = component_of(name) is not None or name in FRAMEWORKS or of_the_runtime(name)
+    return own or name in (known or ()) or name in _TUNED | _COMMON
 
 
 def _whole(name: str, *known: Collection[str]) -> str:

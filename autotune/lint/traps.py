@@ -49,7 +49,10 @@ class Traps:
         return ()
 
 
-KINDS = ("rules", "mca", "prte", "tune", "shell", "ucx", "module", "yaml", "docker", "easybuild", "other")
+KINDS = (
+    *("rules", "mca", "prte", "tune", "shell", "ucx", "environment"),
+    *("module", "yaml", "docker", "easybuild", "other"),
+)
 """Kinds of file that are no plugin's."""
 
 

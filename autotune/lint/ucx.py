@@ -1,7 +1,7 @@
 """``ucx.conf``, and UCX variables wherever they are set."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import PurePath
 
 from autotune.lint.assignment import Assignment, Read
@@ -23,6 +23,15 @@ _ABOVE_ZERO = {
     "UCX_KEEPALIVE_NUM_EPS": "1 or more; UCX_KEEPALIVE_INTERVAL = inf turns the checks off",
 }
 """Variables that take no 0 (UCX 1.20.1 says so as it starts) → what to write."""
+
+_DEVICE_OF_IB = re.compile(r"(?:mlx[45]|hfi1|bnxt_re|irdma|efa|hns|rocep|rdmap)_?\w*")
+"""A device of verbs without its port; a network interface is never called so."""
+_DEVICE = re.compile(r"[^\s=;:/]+(?::\d+)?|")
+"""One of UCX's devices: an interface, or one of verbs with its port."""
+_NOT_JUDGED = re.compile(r"[*?\[\]{}'\"$]")
+"""Patterns, and what another finding is about."""
+_BEFORE_121 = re.compile(r"\bucx[-_/@=]+v?1\.(?:1?\d|20)(?!\d)", re.IGNORECASE)
+"""A UCX that wants a port behind each device of verbs (openucx/ucx#11142)."""
 
 
 def ucx_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
@@ -51,10 +60,11 @@ def ucx_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
     return Read(assigned, notes.findings)
 
 
-def variables(assigned: Sequence[Assignment], known: Collection[str] = ()) -> list[Finding]:
+def variables(assigned: Sequence[Assignment], known: Collection[str] = (), text: str = "") -> list[Finding]:
     """Findings in UCX variables: names that look misspelt, values that abort or are ignored.
 
-    ``known`` has the names of all variables of the libraries that are installed here.
+    ``known`` has the names of all variables of the libraries that are installed here; ``text`` is what sets
+    them, and may say for which UCX.
     """
     findings = []
     for a in assigned:
@@ -79,6 +89,8 @@ def variables(assigned: Sequence[Assignment], known: Collection[str] = ()) -> li
         if a.name in _ABOVE_ZERO and re.fullmatch(r"0+(?:\.0*)?[a-z]*", a.value):
             effect = f"UCX refuses {a.name} = {a.value}, and pml ucx is not there"
             findings.append(a.finding(effect, _ABOVE_ZERO[a.name]))
+        if a.name == "UCX_NET_DEVICES" and not _NOT_JUDGED.search(a.value):
+            findings += _devices(a, wants_port=bool(_BEFORE_121.search(text)))
         if a.name == "UCX_TLS":
             names = [n.strip().removeprefix("\\") for n in a.value.lstrip("^").strip("'\"").split(",")]
             unknown = [n for n in names if n and not _TRANSPORTS.fullmatch(n.partition(":")[0])]
@@ -86,3 +98,16 @@ def variables(assigned: Sequence[Assignment], known: Collection[str] = ()) -> li
                 effect = f"UCX knows no transport {', '.join(unknown)}: it warns and leaves it out"
                 findings.append(a.finding(effect, "ucx_info -d lists them", sure=False))  # another build
     return findings
+
+
+def _devices(a: Assignment, *, wants_port: bool) -> Iterator[Finding]:
+    """Parts of a list of devices that name none; without a device UCX warns, and does not use the network."""
+    parts = [part.strip() for part in a.value.removeprefix("^").split(",")]
+    wrong = next((part for part in parts if not _DEVICE.fullmatch(part)), "")
+    bare = [part for part in parts if _DEVICE_OF_IB.fullmatch(part)]
+    if wrong:
+        effect = f"UCX looks for one device that is called {wrong!r}, warns, and goes on without it"
+        yield a.finding(effect, "names between commas, each of verbs with its port: mlx5_0:1,mlx5_1:1")
+    elif bare:
+        effect = f"UCX before 1.21 knows no device {bare[0]!r}: it warns, and goes on without it"
+        yield a.finding(effect, f"name the port: {bare[0]}:1", sure=wants_port)

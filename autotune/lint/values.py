@@ -158,6 +158,8 @@ def _of_libfabric(a: Assignment, knob: Knob) -> Iterator[Finding]:
 
 def _of_intel(a: Assignment, knob: Knob) -> Iterator[Finding]:
     """Numbers of algorithms in ``ID:LOW-HIGH;…``."""
+    if not knob.allowed:
+        return
     names = COLLECTIVES[c].intel if (c := a.name.removeprefix("I_MPI_ADJUST_").lower()) in COLLECTIVES else ()
     documented = ", ".join(f"{i} {name}" for i, name in enumerate(names, 1))
     for part in a.value.split(";"):

@@ -1,7 +1,8 @@
 """Variables of MPICH and what is made from it, of libfabric and of plugins, wherever they are set."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from autotune.errors import UserError
 from autotune.lint.assignment import Assignment
@@ -34,13 +35,22 @@ _NEW_INTEL = re.compile(r"oneapi|(?:impi|intel-?mpi|\bintel)[-_/=@]+(?:2019|202\
 
 _LARGEST_INTEL = 2**31 - 1
 
+_NEW_MPICH = re.compile(r"\bmpich[-_/=@]+v?(?:4\.[3-9]|5\.)", re.I)
+"""An MPICH whose variables are recorded."""
+
+_REMOVED_INTEL = re.compile(
+    r"I_MPI_(?:DAPL|TMI|OFA|RDMA|CKPOINT|MPD|DAT|STATS|TCP)_\w+|I_MPI_(?:FABRICS_LIST|FALLBACK(?:_DEVICE)?|DEVICE)"
+)
+"""Variables of Intel MPI before 2019; of some of them 2021.18 says "removed", of others "not supported"."""
+
 
 def vendors(assigned: Sequence[Assignment], text: str = "") -> list[Finding]:
     """Findings in variables, each by itself; ``text`` is what sets them, and may say for which library."""
     if _OLD_INTEL.search(text):
         assigned = [a for a in assigned if not a.name.startswith("I_MPI_")]
-    new = bool(_NEW_INTEL.search(text))
-    judges = [lambda a: _one(a, new), *(one.variable for one in traps().values())]
+    new, mpich = bool(_NEW_INTEL.search(text)), bool(_NEW_MPICH.search(text))
+    judges: list[Callable[[Assignment], Iterable[Finding]]] = [one.variable for one in traps().values()]
+    judges = [partial(_one, new=new), partial(_name, new_intel=new, new_mpich=mpich), *judges]
     return [finding for a in assigned if a.variable and a.literal for judge in judges for finding in judge(a)]
 
 
@@ -78,6 +88,34 @@ def _one(a: Assignment, new: bool) -> Iterator[Finding]:
         yield from _forced(a, match[1].lower())
     if a.name.startswith("I_MPI_ADJUST_"):
         yield from _adjusted(a)
+
+
+def _name(a: Assignment, new_intel: bool, new_mpich: bool) -> Iterator[Finding]:
+    """Names that MPICH or Intel MPI does not know; the file may name a version whose names are recorded."""
+    if a.name in recorded():
+        return
+    if _REMOVED_INTEL.fullmatch(a.name):
+        effect = f"Intel MPI has had no {a.name} since 2019: its value is ignored"
+        yield a.finding(effect, "FI_PROVIDER and FI_* choose and tune the network", sure=new_intel)
+        return
+    for prefix, library, names_version in (
+        ("I_MPI_", "Intel MPI 2021", new_intel),
+        ("MPIR_CVAR_", "MPICH", new_mpich),
+    ):
+        if not a.name.startswith(prefix) or a.name in _GONE:
+            continue
+        names = [name for name in recorded() if name.startswith(prefix)]
+        ends = [name for name in names if name.endswith(f"_{a.name.removeprefix(prefix)}")]
+        if close := meant(a.name, names):
+            yield a.finding(f"{library} knows no {a.name}: it is ignored", f"did you mean {close}?")
+        elif len(ends) == 1:
+            effect = f"{library} knows no {a.name}: it is ignored"
+            yield a.finding(effect, f"did you mean {ends[0]}?", sure=names_version)
+        elif names_version and prefix == "MPIR_CVAR_":
+            effect = f"{library} 4.3 to 5.0 list no {a.name}: it is ignored"
+            yield a.finding(
+                effect, "MPI_T lists the names (autotune knobs)", sure=False
+            )  # another device may
 
 
 def _forced(a: Assignment, collective: str) -> Iterator[Finding]:

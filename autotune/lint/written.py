@@ -1,7 +1,7 @@
-"""Parameter files that a script writes line by line: with a here-document, or with ``echo`` and the like."""
+"""Files for a library or a shell that scripts and recipes write: by here-documents, ``echo`` and the like."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import PurePath
 
 from autotune.lint.assignment import Read
@@ -9,30 +9,62 @@ from autotune.lint.parameters import mca_file
 from autotune.lint.runtime import prte_file
 from autotune.lint.ucx import ucx_file
 
-_TARGET = re.compile(r"(?:>>?|\btee\b(?:\s+-a)?)\s*[\"']?(\S*?(?:mca-params|ucx)\.conf)\b")
+_TARGET = re.compile(
+    r"(?:>>?|\btee\b(?:\s+-a)?)\s*[\"']?([^\s\"';&|]*?(?:(?:mca-params|ucx)\.conf|profile(?:\.d/[\w.-]+)?|"
+    r"(?:bash|zsh|csh|tcsh)rc|/environment|\.env))(?=[\s\"';&|]|$)"
+)
+"""A file that a library reads, or from which a shell has its variables."""
 _HERE = re.compile(r"<<-?\s*\\?[\"']?(\w+)")
 _ECHO = re.compile(
     r"\b(?:echo|printf)\s+(?:-\w+\s+)*(?:([\"'])(.*?)\1|([^\"'|>;&]+))\s*(?:\|\s*(?:sudo\s+)?)?$"
 )
-UNKNOWN = re.compile(r"[$`]")
+UNKNOWN = re.compile(r"[$`]|\{\{")
 """Recognises a line in which the shell puts something in."""
 
 
-def files_in(path: PurePath, text: str, version: tuple[int, int]) -> Iterator[Read]:
-    """Each file of Open MPI, PRRTE or UCX that a script writes, as what reads it reads it."""
+_FOR_TASKS = re.compile(r"^\s*echo\s+([\"']?)((?:export|setenv)\s[^|>]+?)\1\s*$")
+"""A line that Slurm's ``TaskProlog`` prints, or a script for ``eval``: whoever reads it has the variable."""
+
+Reader = Callable[[PurePath, str, tuple[int, int]], Read]
+
+
+def files_in(path: PurePath, text: str, version: tuple[int, int], shell: Reader) -> Iterator[Read]:
+    """Each file that a script writes for a library or a shell, as it is read; ``shell`` reads scripts."""
     lines = text.split("\n")
     for number, line in enumerate(lines):
-        target = _TARGET.search(line)
-        if target is None or line.lstrip().startswith("#"):
+        if line.lstrip().startswith("#"):
             continue
-        reader = ucx_file if "ucx.conf" in target[1] else prte_file if "prte" in target[1] else mca_file
-        if here := _HERE.search(line):
-            ends = (i for i in range(number + 1, len(lines)) if lines[i].strip() == here[1])
-            bodies = [(number + 1, lines[number + 1 : next(ends, len(lines))])]
-        elif said := _ECHO.search(line[: target.start()]):
-            bodies = [(number, [one]) for one in (said[2] or said[3] or "").split("\\n")]
-        else:
-            continue
-        for first, body in bodies:
-            known = ("" if UNKNOWN.search(one) else one for one in body)
-            yield reader(path, "\n" * first + "\n".join(known), version)
+        if printed := _FOR_TASKS.match(line):
+            yield shell(path, "\n" * number + printed[2], version)
+        end = 0
+        for target in _TARGET.finditer(line):
+            before, end = line[end : target.start()], target.end()
+            if here := _HERE.search(line):
+                ends = (i for i in range(number + 1, len(lines)) if lines[i].strip() == here[1])
+                bodies = [(number + 1, "\n".join(lines[number + 1 : next(ends, len(lines))]))]
+            elif said := _ECHO.search(before):
+                bodies = [(number, one) for one in (said[2] or said[3] or "").split("\\n")]
+            else:
+                continue
+            for first, body in bodies:
+                yield read_as(target[1], path, first, body, version, shell)
+
+
+def read_as(
+    target: str, path: PurePath, first: int, text: str, version: tuple[int, int], shell: Reader
+) -> Read:
+    """A text of a file at ``path``, after ``first`` lines of it, as it is read where it is written to."""
+    padded = "\n" * first + "\n".join("" if UNKNOWN.search(line) else line for line in text.split("\n"))
+    if "ucx.conf" in target:
+        return ucx_file(path, padded, version)
+    if "mca-params" in target:
+        return (prte_file if "prte" in target else mca_file)(path, padded, version)
+    if re.search(r"environment$|\.env$", target):
+        padded = re.sub(r"^(\w+=)", r"export \1", padded, flags=re.MULTILINE)
+    read = shell(path, padded, version)
+    return Read(read.assigned, read.findings)
+
+
+def is_read(target: str) -> bool:
+    """Whether a file is one that a library or a shell reads."""
+    return bool(_TARGET.search(f"> {target}"))

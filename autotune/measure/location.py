@@ -37,9 +37,6 @@ class LocationRule:
     outlier_score: float = 3.5  # Modified z-score beyond which a sample is an outlier (Iglewicz and Hoaglin).
     batches: int = 12  # Parts of a row of samples whose means show the correlation of neighbours.
     least_batch: int = 4  # Samples in a batch; of fewer in all, independence is taken for granted.
-    most_medians: float = 10.0
-    """A sample counts in the mean for so many medians at most: one call in which the system ran something
-    else for a thousand times as long is not the setting's."""
 
 
 RULE = LocationRule()
@@ -84,12 +81,6 @@ def estimate(samples_s: ArrayLike, estimator: Estimator | str = Estimator.MEDIAN
     located = {Estimator.MEDIAN: _median, Estimator.MEAN: _mean, Estimator.MINIMUM: _minimum}
     value_s, sem_s, low_s, high_s = map(float, located[Estimator(estimator)](x))
     return Location(value_s, sem_s, low_s, high_s, len(x), int(np.count_nonzero(outliers(x))))
-
-
-def bounded_mean(samples_s: ArrayLike) -> float:
-    """The mean of samples `(n,)`, of which none counts for more than ten medians."""
-    x = np.asarray(samples_s, dtype=np.float64)
-    return float(np.minimum(x, RULE.most_medians * np.median(x)).mean())
 
 
 @lru_cache(maxsize=16384)

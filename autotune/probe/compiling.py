@@ -7,14 +7,21 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from autotune.errors import StackError
 from autotune.probe.own_files import is_own, locked, make_own
 
-_COMPILE_LIMIT_S = 60.0  # Until a compiler is given up: file systems that are shared can be slow.
+_STALLED_S = 60.0
+"""So long a compiler may do nothing at all until it is given up: file systems that are shared can be slow. It
+may take any time to finish, as long as it goes on: on a busy machine it has a small part of a core."""
+_LOOK_S = 1.0  # Between looks at what it does.
 FLAGS = ("-O2", "-fPIC", "-shared", "-std=gnu11")
 
 
@@ -91,23 +98,74 @@ def built(compiler: Path, text: str, library: Path | None, path: Path, flags: Se
     with locked(path.with_suffix(".lock")):
         if is_own(path):
             return path
-        partial = path.with_suffix(f".{os.getpid()}.so")
-        argv = [str(compiler), *flags, "-x", "c", "-", "-o", str(partial)]
-        try:
-            done = subprocess.run(
-                argv, input=text, capture_output=True, text=True, timeout=_COMPILE_LIMIT_S, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired) as exc:
-            raise StackError(f"{compiler} did not run: {exc}") from exc
-        if done.returncode:
-            words = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
-            raise StackError(f"{compiler} failed: {words[0]}")
-        if library is not None and library not in _linked(partial, library):
-            partial.unlink()
-            raise StackError(f"{compiler} belongs to another MPI than {library}")
-        partial.chmod(0o700)
-        partial.replace(path)
+        # The compiler's own files are in there as well. Who holds the lock is alone: what is there was left.
+        for left in path.parent.glob(f"{path.stem}.*/"):
+            shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=f"{path.stem}.", dir=path.parent) as folder:
+            partial = Path(folder) / path.name
+            argv = [str(compiler), *flags, "-x", "c", "-", "-o", str(partial)]
+            code, said = _compiled(argv, text, {**os.environ, "TMPDIR": folder}, Path(folder))
+            if code:
+                words = said.strip().splitlines() or ["no message"]
+                raise StackError(f"{compiler} failed: {words[0]}")
+            if library is not None and library not in _linked(partial, library):
+                raise StackError(f"{compiler} belongs to another MPI than {library}")
+            partial.chmod(0o700)
+            partial.replace(path)
     return path
+
+
+def _compiled(argv: Sequence[str], text: str, env: Mapping[str, str], folder: Path) -> tuple[int, str]:
+    """Exit code and messages of a compiler with a text as its input; nothing that it has started is left.
+
+    Raises:
+        StackError: it does not start, or neither computes nor writes any more.
+    """
+    source, messages = folder / "source.c", folder / "messages"
+    source.write_text(text, encoding="utf-8")
+    with source.open("rb") as given, messages.open("wb") as said:
+        try:
+            process = subprocess.Popen(
+                argv, stdin=given, stdout=said, stderr=said, env=env, start_new_session=True
+            )
+        except OSError as exc:
+            raise StackError(f"{argv[0]} did not run: {exc}") from exc
+    try:
+        code = _ended(process, folder)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    if code is None:
+        raise StackError(f"{argv[0]} did nothing for {_STALLED_S:.0f} s and was ended")
+    return code, messages.read_text(encoding="utf-8", errors="replace")
+
+
+def _ended(process: "subprocess.Popen[bytes]", folder: Path) -> int | None:
+    """The exit code of a compiler, which is not waited for once it has stalled: None."""
+    before, since = None, time.monotonic()
+    while time.monotonic() - since < _STALLED_S:
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(_LOOK_S)
+        if (now := _progress(process.pid, folder)) != before:
+            before, since = now, time.monotonic()
+    return None
+
+
+def _progress(session: int, folder: Path) -> tuple[int, ...]:
+    """Numbers that change while a compiler goes on: its processes, their ticks on a core, its files."""
+    processes, ticks = 0, 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            words = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()  # proc(5)
+            if int(words[3]) == session:
+                processes += int(stat.parent.name)
+                ticks += int(words[11]) + int(words[12]) + int(words[13]) + int(words[14])
+    sizes = 0
+    for file in folder.iterdir():
+        with suppress(OSError):
+            sizes += file.stat().st_size
+    return processes, ticks, sizes
 
 
 def _linked(shared: Path, unknown: Path) -> set[Path]:

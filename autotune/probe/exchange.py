@@ -2,7 +2,7 @@
 
 import mmap
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,18 +80,43 @@ class Exchange:
             yield part, patterns.block(sources, destination, part.nbytes)
 
 
+class Memory:
+    """Buffers that the pools of several operations share: as large as the largest of them needs."""
+
+    def __init__(self, pools: Iterable[tuple[Operation, int, int, int]]) -> None:
+        """Make them for pools of (operation, rank, communicator size, largest message in bytes).
+
+        Raises:
+            OSError, MemoryError: there is no room.
+        """
+        sent = received = 0
+        for operation, rank, size, largest_bytes in pools:
+            blocks = (0, 0) if operation.exposes else _blocks_of(operation, rank, size)
+            sent, received = max(sent, blocks[0] * largest_bytes), max(received, blocks[1] * largest_bytes)
+        self.send, self.recv = buffer(sent), buffer(received)
+
+    def holds(self, sent: int, received: int) -> bool:
+        """Whether it has room for so many bytes."""
+        return sent <= self.send.nbytes and received <= self.recv.nbytes
+
+
 class Pool:
     """The buffers of one operation on one rank, large enough for all of its message sizes."""
 
-    def __init__(self, operation: Operation, rank: int, size: int, largest_bytes: int) -> None:
+    def __init__(
+        self, operation: Operation, rank: int, size: int, largest_bytes: int, memory: "Memory | None" = None
+    ) -> None:
+        """Take the buffers out of a memory that several pools share; None: make them."""
         self._operation = operation
-        self._sent = len(operation.sends(rank, size))
-        # At least one block: rank 0 of an exclusive scan gets nothing, yet has to give a buffer.
-        self._received = max(1, len(operation.receives(rank, size)))
-        get = self._window_memory if operation.exposes else buffer
+        self._sent, self._received = _blocks_of(operation, rank, size)
         self._allocated: list[MPI.buffer] = []
-        self._send = get(self._sent * largest_bytes)
-        self._recv = get(self._received * largest_bytes)
+        sent, received = self._sent * largest_bytes, self._received * largest_bytes
+        if operation.exposes:
+            self._send, self._recv = self._window_memory(sent), self._window_memory(received)
+        elif memory is not None and memory.holds(sent, received):
+            self._send, self._recv = memory.send[:sent], memory.recv[:received]
+        else:
+            self._send, self._recv = buffer(sent), buffer(received)
 
     def _window_memory(self, n_bytes: int) -> NDArray[np.uint8]:
         """Memory of MPI's own, as the standard advises for windows: some libraries copy into it directly.
@@ -141,6 +166,14 @@ class Pool:
             window=window,
             compute_s=self._operation.compute_s(message_bytes),
         )
+
+
+def _blocks_of(operation: Operation, rank: int, size: int) -> tuple[int, int]:
+    """Blocks that a rank sends and receives.
+
+    At least one is received: rank 0 of an exclusive scan gets nothing, yet has to give a buffer.
+    """
+    return len(operation.sends(rank, size)), max(1, len(operation.receives(rank, size)))
 
 
 def buffer(n_bytes: int) -> NDArray[np.uint8]:

@@ -8,7 +8,6 @@ The jobs agree on nothing while they measure but on when the heat's time is over
 rounds differ by one at most.
 """
 
-import time
 from collections.abc import Sequence
 from ctypes import CDLL
 from dataclasses import dataclass, replace
@@ -22,10 +21,11 @@ from autotune.errors import StackError
 from autotune.measure.machine import UsualCore
 from autotune.probe.exchange import Exchange
 from autotune.probe.mpit import ControlVariables
-from autotune.probe.native import timed_loop
 from autotune.probe.protocol import BESIDE_BYTES, CellSamples, Heat, ProbeRequest
 from autotune.probe.steadiness import Steadiness
-from autotune.probe.sweep import Sweep, SweptCell
+from autotune.probe.sweep import Sweep
+from autotune.probe.sweeps import loop_of, wait_idle
+from autotune.probe.swept import OK, SweptCell
 from autotune.probe.synchronisation import BarrierSynchronisation, Timed
 from autotune.probe.turns import Turns
 
@@ -65,7 +65,8 @@ class HeatSweep(Sweep):
     def prepare(self) -> None:
         """Check results and warm up, before anything is timed."""
         self._check(range(len(self._cells)))
-        self._warm_up()
+        for cell in self._cells:
+            self._warm_up(cell)
         self._visits: tuple[list[_Visit], list[_Visit]] = ([], [])
 
     def turn(self, sizes: Sequence[int], round_: int, slice_s: float, other_loop: bool) -> None:
@@ -74,7 +75,7 @@ class HeatSweep(Sweep):
             (index, cell)
             for size in sizes
             for index, cell in enumerate(self._cells)
-            if cell.message_bytes == size and cell.exchange is not None and cell.verdict == ("ok", "")
+            if cell.message_bytes == size and cell.exchange is not None and cell.verdict == OK
         ]
         counts = [_calls(cell, slice_s) for _, cell in chosen] if self._sync.rank == 0 else None
         visits, self._synchronisation = self._visits[other_loop], self.loops[other_loop]
@@ -82,10 +83,10 @@ class HeatSweep(Sweep):
             self._time([(index, count)], len(visits))
             visits.append(_Visit(index, round_))
 
-    def finish(self) -> tuple[CellSamples, ...]:
+    def collected(self) -> tuple[CellSamples, ...]:
         """Samples of all turns, complete on rank 0; results are checked again."""
-        others = self._collected(1) if len(self.loops) > 1 else []
-        for visit, samples in self._collected(0):
+        others = self._of_loop(1) if len(self.loops) > 1 else []
+        for visit, samples in self._of_loop(0):
             self._cells[visit.cell].blocks.append(samples)
         self._check([i for i, cell in enumerate(self._cells) if cell.exchange is not None])
         for index, cell in enumerate(self._cells):
@@ -96,7 +97,7 @@ class HeatSweep(Sweep):
             for index, cell in enumerate(self._cells)
         )
 
-    def _collected(self, loop: int) -> list[tuple[_Visit, Timed]]:
+    def _of_loop(self, loop: int) -> list[tuple[_Visit, Timed]]:
         """On rank 0 the samples of each visit in one of the loops; nothing elsewhere."""
         visits = self._visits[loop]
         collected = self.loops[loop].collect() if visits else []
@@ -154,7 +155,7 @@ def measure_heat(
     for sweep in sweeps:
         if sweep is not None:
             sweep.prepare()
-        sleep_until_all_come(world)
+        wait_idle(world)
     visits = _plan(request, len(asked), len(others), heat)
     plan, least = list(chain.from_iterable(visits)), sum(map(len, visits[:_LEAST_VISITS]))
     turns.leave(turn, last=False)
@@ -171,8 +172,8 @@ def measure_heat(
     taken_out = turns.close()
     cells: list[list[CellSamples]] = [[], []]
     for number, sweep in enumerate(sweeps):
-        cells[number >= len(asked)] += sweep.finish() if sweep is not None else ()
-        sleep_until_all_come(world)
+        cells[number >= len(asked)] += sweep.collected() if sweep is not None else ()
+        wait_idle(world)
     for sweep in sweeps:
         if sweep is not None:
             sweep.close()
@@ -190,7 +191,7 @@ def _sweeps(
             if not isinstance(comm, MPI.Intracomm) or comm == MPI.COMM_NULL:
                 sweeps.append(None)
                 continue
-            loops = [_LOOPS[loop](comm, timed_loop(comm, kernel)) for loop in _loops(request)]
+            loops = [_LOOPS[loop](comm, loop_of(comm, kernel)) for loop in _loops(request)]
             steady = Steadiness(UsualCore(), 0.0)
             sweep = HeatSweep(request, collective, comm, loops[0], variables, steady, None)
             sweep.loops = loops
@@ -226,10 +227,3 @@ def _plan(request: ProbeRequest, n_asked: int, n_beside: int, heat: Heat) -> lis
             parts += [_Part(number, BESIDE_BYTES, loop) for number in beside for loop in loops]
         visits.append([parts[i] for i in rng.permutation(len(parts))])
     return visits
-
-
-def sleep_until_all_come(world: MPI.Intracomm) -> None:
-    """Meet all ranks; those that come early sleep."""
-    meeting = world.Ibarrier()
-    while not meeting.Test():
-        time.sleep(1e-3)

@@ -3,32 +3,30 @@
 Whatever is wrong with the request ends all ranks alike, within seconds, with one line on rank 0.
 """
 
+import math
 import resource
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from ctypes import CDLL
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from mpi4py import MPI
 
 from autotune.errors import StackError, UserError
 from autotune.measure.machine import UsualCore
-from autotune.probe.cores import Cores
 from autotune.probe.exchange import Pool
-from autotune.probe.heat import measure_heat, sleep_until_all_come
+from autotune.probe.heat import measure_heat
 from autotune.probe.loops import Loop
 from autotune.probe.machine import look, since
 from autotune.probe.mpit import ControlVariables, ToolInterface
-from autotune.probe.native import NativeLoop, load, timed_loop
+from autotune.probe.native import NativeLoop, load
 from autotune.probe.operations import OPERATIONS
 from autotune.probe.proof import missing_environment, ucx_contradiction, unset_variables, wrong_library
 from autotune.probe.protocol import (
     BESIDE_BYTES,
     BESIDE_CALLS,
-    OTHER_SHARE,
     REQUEST,
     CellSamples,
     Expectation,
@@ -38,14 +36,11 @@ from autotune.probe.protocol import (
 )
 from autotune.probe.rule_check import reach
 from autotune.probe.steadiness import Steadiness
-from autotune.probe.sweep import Sweep
-from autotune.probe.synchronisation import BarrierSynchronisation, Synchronisation, WindowSynchronisation
-from autotune.probe.tight import TightSweep
+from autotune.probe.sweeps import loop_of, sweeps
 from autotune.probe.ucx import unread
 
 _BESIDE_SHARE = 0.02  # Of a launch's time, for what is measured beside: less than launches differ by.
 _OVERHEAD_CALLS = 500  # Whose median is the cost of timing; all of them take about a millisecond.
-_SWEEPS: Mapping[str, type[Sweep]] = {"interleaved": Sweep, "tight": TightSweep}
 
 
 def run(world: MPI.Intracomm, directory: Path, environment: Mapping[str, str], ucx_log: Path | None) -> int:
@@ -155,13 +150,13 @@ def _measure(
         return _measure_heat(world, request, request.heat, kernel, variables, notes, tools, proof)
     patience_s = request.patience_s if kernel else 0.0  # without the kernel nobody sees the cores
     steadiness, began = Steadiness(request.usual_core, patience_s), look()
-    cells, remarks = _sweeps(world, request, kernel, variables, steadiness)
+    cells, remarks = sweeps(world, request, kernel, variables, steadiness)
     seen = since(world, began)
     beside = _beside_s(world, request, kernel, variables)
     used, library = _memory(world, tools) if request.memory else (np.nan, {})
     if request.memory and not library:
         notes.append("this MPI library has no performance variable that counts its own bytes")
-    loop = timed_loop(MPI.COMM_SELF, kernel)
+    loop = loop_of(MPI.COMM_SELF, kernel)
     return ProbeResult(
         status="ok",
         cells=tuple(cells),
@@ -193,7 +188,7 @@ def _measure_heat(
         seen = measure_heat(world, request, heat, kernel, variables)
     except StackError as exc:
         return ProbeResult("invalid", exc.on_one_line)
-    loop = timed_loop(MPI.COMM_SELF, kernel)
+    loop = loop_of(MPI.COMM_SELF, kernel)
     used, library = _memory(world, tools) if request.memory else (np.nan, {})
     return ProbeResult(
         status="ok",
@@ -228,7 +223,7 @@ def _beside_s(
         loop="interleaved",
         other_loop="tight",
     )
-    cells, _ = _sweeps(world, glance, kernel, variables, Steadiness(UsualCore(), 0.0))
+    cells, _ = sweeps(world, glance, kernel, variables, Steadiness(UsualCore(), 0.0), first_s=math.inf)
     return _medians(cells)
 
 
@@ -241,51 +236,6 @@ def _medians(cells: Iterable[CellSamples]) -> dict[str, float]:
             if "other_loop_s" in cell.extra:
                 seen[f"{cell.collective} {cell.message_bytes} tight"] = cell.extra["other_loop_s"]
     return seen
-
-
-def _sweeps(
-    world: MPI.Intracomm,
-    request: ProbeRequest,
-    kernel: CDLL | None,
-    variables: ControlVariables,
-    steadiness: Steadiness,
-) -> tuple[list[CellSamples], list[str]]:
-    """All sweeps, one after the other, sharing the time; and what there is to say of them."""
-    rng = np.random.default_rng(request.seed)
-    comm_sizes = request.comm_sizes or (world.size,)
-    tasks = [(collective, size) for collective in dict.fromkeys(request.collectives) for size in comm_sizes]
-    cells: list[CellSamples] = []
-    notes: list[str] = []
-    left_s = request.budget_s
-    for number, (collective, size) in enumerate(tasks):
-        sync = world.Split(0 if world.rank < size else MPI.UNDEFINED, world.rank)
-        if isinstance(sync, MPI.Intracomm) and sync != MPI.COMM_NULL:
-            share_s = left_s / (len(tasks) - number)
-            cores = Cores(sync, kernel, steadiness) if kernel else None
-            alike = _synchronisation(request, sync, kernel), variables, steadiness, cores
-            sweep = _SWEEPS[request.loop](request, collective, sync, *alike)
-            found = sweep.measure(share_s, rng)
-            left_s = max(0.0, left_s - sweep.timed_s)
-            sweep.close()
-            notes += filter(None, [sweep.note])
-            if request.other_loop:
-                again = _SWEEPS[request.other_loop](request, collective, sync, *alike)
-                found = _beside(found, again.measure(share_s * OTHER_SHARE, rng))
-                again.close()
-            cells += found
-            sync.Free()
-        sleep_until_all_come(world)  # memory and cores are left to those that measure
-    return cells, notes
-
-
-def _beside(cells: Sequence[CellSamples], others: Sequence[CellSamples]) -> tuple[CellSamples, ...]:
-    """The cells, each with the location of the same one in the other loop, where there is any."""
-    return tuple(
-        replace(cell, extra={**cell.extra, "other_loop_s": float(np.median(other.valid_s))})
-        if other.status == "ok" and len(other.valid_s)
-        else cell
-        for cell, other in zip(cells, others, strict=True)
-    )
 
 
 def _overhead_s(loop: Loop, collective: str) -> float:
@@ -306,11 +256,6 @@ def _overhead_s(loop: Loop, collective: str) -> float:
     pool.close(window)
     comm.Free()
     return float(np.median(ends - begins))
-
-
-def _synchronisation(request: ProbeRequest, sync: MPI.Intracomm, kernel: CDLL | None) -> Synchronisation[Any]:
-    way = WindowSynchronisation if request.sync == "window" else BarrierSynchronisation
-    return way(sync, timed_loop(sync, kernel))
 
 
 def _parameters(world: MPI.Intracomm, tools: ToolInterface) -> dict[str, str]:

@@ -22,7 +22,7 @@ from autotune.collectives import MEASURED
 from autotune.errors import StackError
 from autotune.probe.compiling import compiled
 from autotune.probe.exchange import Exchange
-from autotune.probe.loops import Loop, PythonLoop, Times, partners
+from autotune.probe.loops import Times, partners
 from autotune.probe.messages import WINDOW
 from autotune.probe.mpit import library_of
 from autotune.probe.own_files import opened_own
@@ -131,11 +131,6 @@ class NativeLoop:
             )
             known = self._bound[id(exchange)] = (bound, exchange, lists)
         return known[0]
-
-
-def timed_loop(sync: MPI.Intracomm, kernel: ctypes.CDLL | None) -> Loop:
-    """The loop over calls: in C, or through mpi4py where nothing could be compiled."""
-    return PythonLoop(sync) if kernel is None else NativeLoop(sync, kernel)
 
 
 def load(world: MPI.Intracomm, library: Path, fallback: Path) -> ctypes.CDLL:

@@ -33,6 +33,7 @@ _MOST_RESULT, _MOST_SAMPLES = 64 << 20, 1 << 30
 WARM_UP = 2
 """Calls of each cell before the first that counts: connections and buffers are made in the first ones."""
 UNTIMED = 2 + WARM_UP  # Calls of a cell that no time is kept for: two checks of results, and these.
+NOT_TIMED = "cells were not timed"  # In the note of a launch whose budget did not reach every cell.
 OTHER_SHARE = 0.5  # Of the time for the campaign's own loop, what the other one gets on top.
 LOOPS = ("interleaved", "tight")
 """In which order calls are timed: blocks of all cells in turn, or one cell's calls back to back."""
@@ -111,7 +112,7 @@ class ProbeRequest:
     _: KW_ONLY
     comm_sizes: tuple[int, ...] = ()  # Communicator sizes; empty: the world.
     ranks: int = 0  # Ranks that the launch was given; 0: do not check.
-    budget_s: float  # For the timed part, all cells together.
+    budget_s: float  # For all calls, with checks and warm-up; a first cell of each collective is timed anyway
     precision: float
     """Stop a cell when the half-width of its median's confidence interval is this share of it."""
     min_samples: int  # At least so many samples a cell (hopeless ones excepted).

@@ -1,5 +1,9 @@
 """Cells of one (collective, communicator size) → raw samples: rounds of small blocks in shuffled order.
 
+A sweep has two parts: ``begin`` checks each cell, warms it up and times its first block, as far as its share
+of the launch's time reaches; ``finish`` spends another share on rounds. A launch begins all of its sweeps
+before it finishes any, so that no cell has its second block before all others had their first.
+
 Rank 0 decides after each round which cells get how many more samples (``measure.stopping``) and informs the
 others, so that all ranks agree whatever their clocks say. Nothing but calls happens inside of a block;
 samples travel to rank 0 once a round.
@@ -12,10 +16,10 @@ Notation: a *cell* is one (message size, choice) of a sweep; a *block* is a few 
 preceded by one that is not counted (it finds the caches full of the previous cell's data).
 """
 
+import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -26,50 +30,17 @@ from numpy.typing import NDArray
 from autotune.errors import StackError
 from autotune.measure.stopping import CellStatus, StoppingRule, interleave, next_round
 from autotune.probe.cores import Cores
-from autotune.probe.exchange import Exchange, Pool
+from autotune.probe.exchange import Memory, Pool
 from autotune.probe.mpit import ControlVariables
 from autotune.probe.operations import OPERATIONS
 from autotune.probe.protocol import WARM_UP, CellSamples, ProbeRequest, SweptChoice
 from autotune.probe.steadiness import Steadiness
-from autotune.probe.synchronisation import Synchronisation, Timed
+from autotune.probe.swept import NEVER_TIMED, OK, SweptCell, Verdict
+from autotune.probe.synchronisation import Synchronisation
 
 BLOCK = 50  # Samples in a row at most.
-_MOST_BYTES = 2**31 - 1  # What the ``int`` counts and displacements of MPI hold.
+MOST_BYTES = 2**31 - 1  # What the ``int`` counts and displacements of MPI hold.
 _Setting: TypeAlias = tuple[tuple[str, int | str], ...]
-_Verdict: TypeAlias = tuple[str, str]
-_OK: _Verdict = ("ok", "")
-_UNTIMED: _Verdict = ("invalid", "the launch's time was used up before its first timed call")
-
-
-@dataclass(slots=True)
-class SweptCell:
-    """One message size with one choice."""
-
-    message_bytes: int
-    choice: SweptChoice
-    verdict: _Verdict = _OK
-    exchange: Exchange | None = None
-    blocks: list[Timed] = field(default_factory=list)
-    spent_s: float = 0.0
-    spent_on: int = 0
-    latest_s: float = 0.0
-    extra: dict[str, float] = field(default_factory=dict)
-
-    def samples(self, collective: str, comm_size: int) -> CellSamples:
-        """Samples so far, on rank 0; a cell that was never timed cannot be used."""
-        codes = [codes for _, codes in self.blocks if codes is not None]
-        status, reason = self.verdict if self.blocks or self.verdict != _OK else _UNTIMED
-        return CellSamples(
-            collective=collective,
-            comm_size=comm_size,
-            message_bytes=self.message_bytes,
-            values=dict(self.choice.values),
-            samples_s=np.concatenate([times for times, _ in self.blocks] or [np.empty(0)]),
-            status=status,
-            reason=reason,
-            validity=np.concatenate(codes) if codes else None,
-            extra=self.extra,
-        )
 
 
 class Sweep:
@@ -84,8 +55,12 @@ class Sweep:
         variables: ControlVariables,
         steadiness: Steadiness,
         cores: Cores | None,
+        memory: Memory | None = None,
     ) -> None:
-        """Make communicators, buffers and windows; on every rank of ``sync``, on which decisions travel."""
+        """Make communicators, buffers and windows; on every rank of ``sync``, on which decisions travel.
+
+        Sweeps with the same memory share their buffers: no two of them may be at work at once.
+        """
         self._request, self._sync, self._steadiness, self._cores = request, sync, steadiness, cores
         self._synchronisation, self._variables = synchronisation, variables
         self._operation = OPERATIONS[collective]
@@ -95,10 +70,9 @@ class Sweep:
         self._comms: dict[_Setting, MPI.Intracomm] = {}
         self._windows: dict[_Setting, MPI.Win | None] = {}
         self._pool: Pool | None = None
+        self._memory = memory
         self._ends: Counter[CellStatus] = Counter()
         self._candidates: list[int] = []
-        self.timed_s = 0.0
-        """Duration of the rounds, without checks, warm-up and time lost to unsteady cores."""
         if sync.size < self._operation.least_ranks:
             self._refuse_all(f"{collective} needs {self._operation.least_ranks} ranks")
             return
@@ -108,19 +82,96 @@ class Sweep:
         for choice in choices:
             self._connect(choice, pool)
         for cell in self._cells:
-            if cell.verdict == _OK:
+            if cell.verdict == OK:
                 key = _setting(cell.choice)
                 cell.exchange = pool.exchange(self._comms[key], cell.message_bytes, self._windows[key])
 
-    def measure(self, budget_s: float, rng: np.random.Generator) -> tuple[CellSamples, ...]:
-        """Raw samples of every cell; complete on rank 0, which alone draws the order of blocks."""
-        self._check(range(len(self._cells)))
-        self._warm_up()
-        begin = self._spent_s
-        self._sample(budget_s, rng)
-        self.timed_s = self._spent_s - begin
+    @property
+    def sync(self) -> MPI.Intracomm:
+        """The communicator of its ranks."""
+        return self._sync
+
+    @property
+    def operation(self) -> str:
+        """The name of its collective."""
+        return self._operation.name
+
+    @property
+    def cells(self) -> int:
+        """Number of its cells."""
+        return len(self._cells)
+
+    @property
+    def waiting(self) -> int:
+        """Number of cells whose first block was not made yet."""
+        return len(self._waiting())
+
+    def begin(self, budget_s: float) -> None:
+        """Check, warm up and time once each cell that waits, one after the other, as long as time is left.
+
+        The first one is made whatever the budget says, so that something is known of what calls cost.
+        """
+        end_s = self._spent_s + budget_s
+        waiting = self._waiting()
+        for place, index in enumerate(waiting):
+            if self._sync.bcast(place > 0 and self._spent_s >= end_s):
+                break
+            begin_s = self._spent_s
+            self._check([index])
+            self._warm_up(self._cells[index])
+            if self._cells[index].verdict == OK:
+                self._time_first(index)
+            self._cells[index].begun = True
+            self._cells[index].took_s = self._spent_s - begin_s
+
+    def needed_s(self, others: Iterable["Sweep"] = ()) -> float:
+        """Seconds that the first blocks of all waiting cells would take, by what those made took; on rank 0.
+
+        A cell takes what others of its message size took, else in proportion to the size what the largest one
+        below took; ``others`` are asked where nothing of this sweep is known. Not a number where nothing is.
+        """
+        known = self._took_by_size()
+        for other in others:
+            known = known or other._took_by_size()
+        return sum(_took_at(known, self._cells[index].message_bytes) for index in self._waiting())
+
+    def finish(
+        self, budget_s: float, rng: np.random.Generator, untimed: str = NEVER_TIMED
+    ) -> tuple[CellSamples, ...]:
+        """Raw samples of every cell; complete on rank 0, which alone draws the order of blocks.
+
+        A second check of the results is within the budget; ``untimed`` says why cells have no sample.
+        """
+        self._refresh()
+        again_s = sum(cell.spent_s / cell.spent_on for cell in self._cells if cell.spent_on)
+        self._sample(budget_s - again_s, rng)
         self._check(self._sync.bcast(self._candidates))
-        return tuple(cell.samples(self._operation.name, self._sync.size) for cell in self._cells)
+        return tuple(cell.samples(self._operation.name, self._sync.size, untimed) for cell in self._cells)
+
+    def measure(self, budget_s: float, rng: np.random.Generator) -> tuple[CellSamples, ...]:
+        """Raw samples of every cell as of ``finish``; each has its first block whatever that takes."""
+        self.begin(math.inf)
+        return self.finish(budget_s, rng)
+
+    def _waiting(self) -> list[int]:
+        return [i for i, cell in enumerate(self._cells) if cell.verdict == OK and not cell.begun]
+
+    def _took_by_size(self) -> dict[int, float]:
+        took: dict[int, list[float]] = {}
+        for cell in self._cells:
+            if cell.begun:
+                took.setdefault(cell.message_bytes, []).append(cell.took_s)
+        return {size: sum(seconds) / len(seconds) for size, seconds in sorted(took.items())}
+
+    def _time_first(self, index: int) -> None:
+        """One timed call of a cell."""
+        self._run([[(index, 1)]])
+
+    def _refresh(self) -> None:
+        """Fill shared buffers with this operation's data: sums of another one's may be no numbers."""
+        usable = [cell.exchange for cell in self._cells if cell.exchange is not None and cell.verdict == OK]
+        if self._memory is not None and usable and usable[-1].window is None:
+            usable[-1].prepare()
 
     def close(self) -> None:
         """Free what was made, and set the control variables back."""
@@ -211,7 +262,7 @@ class Sweep:
 
     def _decide(self, rule: StoppingRule, elapsed_s: float) -> NDArray[np.int64]:
         """On rank 0: how many samples each cell gets next, shape ``(n_cells,)``."""
-        usable = [index for index, cell in enumerate(self._cells) if cell.verdict == _OK]
+        usable = [index for index, cell in enumerate(self._cells) if cell.verdict == OK and cell.begun]
         cells = [self._cells[index] for index in usable]
         known = next_round(
             rule,
@@ -228,10 +279,10 @@ class Sweep:
 
     def _check(self, which: Iterable[int]) -> None:
         """One call of each of these cells that is not timed, and its result compared."""
-        wrong: list[tuple[int, _Verdict]] = []
+        wrong: list[tuple[int, Verdict]] = []
         for index in which:
             cell = self._cells[index]
-            if cell.exchange is None or cell.verdict != _OK:
+            if cell.exchange is None or cell.verdict != OK:
                 continue
             self._variables.enforce(cell.choice.cvars)
             try:
@@ -248,29 +299,29 @@ class Sweep:
                 wrong.append((index, ("invalid", f"rank {self._sync.rank}: {exc.Get_error_string()}")))
         for verdicts in self._sync.allgather(wrong):
             for index, verdict in verdicts:  # the lowest rank's words count
-                if self._cells[index].verdict == _OK:
+                if self._cells[index].verdict == OK:
                     self._cells[index].verdict = verdict
 
-    def _warm_up(self) -> None:
-        """Calls of each cell that are not counted; they also say what a call costs."""
-        for cell in self._cells:
-            if cell.exchange is not None and cell.verdict == _OK:
-                self._variables.enforce(cell.choice.cvars)
-                begin = time.perf_counter()
-                self._synchronisation.loop.run(cell.exchange, WARM_UP)
-                took = time.perf_counter() - begin
-                cell.latest_s = took / WARM_UP
-                cell.spent_s += took
-                cell.spent_on += WARM_UP
+    def _warm_up(self, cell: SweptCell) -> None:
+        """Calls of a cell that are not counted; they also say what a call costs."""
+        if cell.exchange is not None and cell.verdict == OK:
+            self._variables.enforce(cell.choice.cvars)
+            begin = time.perf_counter()
+            self._synchronisation.loop.run(cell.exchange, WARM_UP)
+            took = time.perf_counter() - begin
+            cell.latest_s = took / WARM_UP
+            cell.spent_s += took
+            cell.spent_on += WARM_UP
 
     def _buffers(self, largest_bytes: int) -> Pool | None:
         """The buffers; none on any rank, and all cells refused, where one rank cannot have them."""
         pool, problem = None, ""
-        if largest_bytes * self._sync.size > _MOST_BYTES:
+        if largest_bytes * self._sync.size > MOST_BYTES:
             problem = f"{largest_bytes} bytes from each of {self._sync.size} ranks are more than MPI counts"
         else:
             try:
-                pool = Pool(self._operation, self._sync.rank, self._sync.size, largest_bytes)
+                size = self._sync.size
+                pool = Pool(self._operation, self._sync.rank, size, largest_bytes, self._memory)
             except (OSError, MemoryError) as exc:
                 problem = f"rank {self._sync.rank} has no memory for messages of {largest_bytes} bytes: {exc}"
         problem = next(filter(None, self._sync.allgather(problem)), "")
@@ -306,6 +357,16 @@ class Sweep:
 
 def _setting(choice: SweptChoice) -> _Setting:
     return tuple(sorted(choice.cvars.items()))
+
+
+def _took_at(known: Mapping[int, float], message_bytes: int) -> float:
+    """Seconds of a first block at a message size, by those known, ascending."""
+    below = [size for size in known if size <= message_bytes]
+    if not known:
+        return math.nan
+    if not below:  # a larger message is not taken for cheaper
+        return next(iter(known.values()))
+    return known[below[-1]] * max(message_bytes, 1) / max(below[-1], 1)
 
 
 def _rule(request: ProbeRequest, budget_s: float) -> StoppingRule:

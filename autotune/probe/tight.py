@@ -25,7 +25,8 @@ from autotune.errors import StackError
 from autotune.measure.stopping import CellStatus
 from autotune.probe.exchange import Exchange
 from autotune.probe.loops import Loop, Times
-from autotune.probe.sweep import Sweep, SweptCell
+from autotune.probe.sweep import Sweep
+from autotune.probe.swept import SweptCell
 
 _CALLS = 1000  # At least, unless the time is used up: what IMB makes of small messages.
 _MOST_CALLS = 20_000  # Of a cell whose halves never agree: more calls would say little more.
@@ -37,17 +38,25 @@ _FIRST = 10  # Calls that are not counted at the head of a run; where a run has 
 
 
 class TightSweep(Sweep):
-    """One collective on one communicator size, one cell after the other."""
+    """One collective on one communicator size, one cell after the other.
+
+    A cell's first block is a visit of no length: two runs. The visit in its share of the time replaces it.
+    """
+
+    def _time_first(self, index: int) -> None:
+        self._steadily(partial(self._visit, self._cells[index], 0.0))
 
     def _sample(self, budget_s: float, rng: np.random.Generator) -> None:
         """Every cell once, in an order drawn by rank 0."""
         usable = [index for index, cell in enumerate(self._cells) if cell.exchange is not None]
-        usable = [index for index in usable if self._cells[index].verdict == ("ok", "")]
+        usable = [i for i in usable if self._cells[i].verdict == ("ok", "") and self._cells[i].begun]
         order = self._sync.bcast(rng.permutation(usable).tolist() if self._sync.rank == 0 else None)
         end = self._spent_s + budget_s
+        self._ends.clear()  # of the first blocks
         for place, index in enumerate(order):
             share_s = self._sync.bcast((end - self._spent_s) / (len(order) - place))
-            if share_s <= 0:
+            if share_s <= 0:  # these keep their first block
+                self._ends[CellStatus.OUT_OF_TIME] += len(order) - place
                 break
             self._steadily(partial(self._visit, self._cells[index], share_s))
         self._candidates = usable
@@ -58,7 +67,8 @@ class TightSweep(Sweep):
             raise StackError("a cell without a call cannot be timed")
         self._variables.enforce(cell.choice.cvars)
         loop, begin = self._synchronisation.loop, time.perf_counter()
-        wanted = max(2, min(share_s / _RUNS, _RUN_S) / _call_s(loop, cell.exchange))
+        run_s = min(share_s / _RUNS, _RUN_S)
+        wanted = max(2, run_s / _call_s(loop, cell.exchange)) if run_s > 0 else 2
         calls = self._sync.bcast(int(min(_RUN_CALLS, wanted)))
         first = min(_FIRST, -(-calls // 4))
         means: list[Times] = []

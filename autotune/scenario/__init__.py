@@ -6,7 +6,7 @@ else. The dataclasses below say the types; ``scenario_of`` checks a composed con
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import inf
 from operator import attrgetter
@@ -154,6 +154,11 @@ class Scenario:
     def directory(self) -> Path:
         """Directory of the campaign."""
         return Path(self.campaign.dir)
+
+    @property
+    def alone(self) -> "Scenario":
+        """The same on the first nodes that are there: a job of a site may have been made beside others."""
+        return replace(self, launch=replace(self.launch, first_node=None))
 
     def program(self) -> sections.Program:
         """The program of ``probe=command`` and its options.

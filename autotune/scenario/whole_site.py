@@ -1,7 +1,7 @@
 """The wishes of ``conf=site``: the jobs of a site, and the memory that their calls take of a node."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from autotune.collectives import COLLECTIVES, MEASURED, Pattern, Size
 from autotune.errors import ScenarioError, allowed
@@ -43,6 +43,22 @@ class Wishes:
     def jobs(self) -> tuple[Job, ...]:
         """(nodes, ppn) of each, small ones first."""
         return tuple(sorted({(n, p) for n in self.nodes for p in self.ppn if n * p > 1}))
+
+    def without(self, others: "Wishes") -> list[str]:
+        """Names of fields by which what was measured for these wishes is of no use for others.
+
+        Others may have further nodes and ranks on a node: their jobs are made beside those that are there.
+        """
+        grows = {name for name in ("nodes", "ppn") if set(getattr(self, name)) <= set(getattr(others, name))}
+        return [
+            f.name
+            for f in fields(self)
+            if f.compare and f.name not in grows and getattr(self, f.name) != getattr(others, f.name)
+        ]
+
+    def added_to(self, others: "Wishes") -> tuple[Job, ...]:
+        """Jobs that others do not have."""
+        return tuple(job for job in self.jobs if job not in others.jobs)
 
     def slots(self, job: Job) -> list[Slot]:
         """Slots that a job measures."""

@@ -44,10 +44,10 @@ def analyse(
     means, and what leaks into it is listed among the aliases. Two-factor interactions are never estimated:
     in these designs they are aliased with main effects.
 
-    Standard errors come from the residuals or, where fewer than three degrees of freedom are left, from
-    Lenth's pseudo standard error; see ``noise.noise_of`` for the choice. They never fall below what the runs'
-    own standard errors imply. The effect of a whole-plot factor has the larger of this error and the one
-    between whole plots.
+    Standard errors come from the residuals, from replicates or, where fewer than three degrees of freedom are
+    left, from Lenth's pseudo standard error; see ``noise.noise_of`` for the choice. They never fall below
+    what the runs' own standard errors imply. The effect of a whole-plot factor has the larger of this error
+    and the one between whole plots.
 
     The response is (n_runs,), nan where the run failed, and positive for ``log``, which compares ratios;
     ``sem`` (n_runs,) is the standard error of each number, in its unit, nan where unknown.
@@ -310,6 +310,8 @@ _SOURCES = {
     "lenth": "standard errors are Lenth's: they assume that most factors are inert",
     "lack of fit": "replicates agree better than the model fits: interactions or curvature are present, and "
     "standard errors were widened by what they may add to main effects; a foldover would separate them",
+    "pure error": "standard errors are those of replicates alone, which agree better than the other runs can "
+    "explain: a significant effect may be that of an interaction aliased with it; a foldover would tell",
     "none": "there are too few runs for a standard error",
 }
 """Source of the noise → what is to be said of it."""

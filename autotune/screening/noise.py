@@ -70,42 +70,48 @@ class NoiseEstimate:
 
     variance: float  # Of a run, in whitened units.
     df: float  # Its degrees of freedom.
-    source: str  # ``residual``, ``lack of fit``, ``lenth`` or ``none``.
+    source: str  # ``residual``, ``lack of fit``, ``pure error``, ``lenth`` or ``none``.
 
 
 def noise_of(fitted: Fit, groups: Sequence[Hashable], floor: float) -> NoiseEstimate:
     """The noise against which main effects are judged.
 
-    1. With three or more residual degrees of freedom: the residual mean square; but where replicates show
-       that the model does not fit (F-test of lack of fit at 5 %, interactions or curvature being the
-       cause), the mean square of lack of fit, because what does not fit also leaks into the main effects.
-    2. With fewer, or where lack of fit has fewer: Lenth's pseudo standard error over the main effects and
-       the contrasts of lack of fit; pure error, where there is some, is used unless Lenth's is significantly
-       larger, which shows the same leak.
+    1. Three or more residual degrees of freedom: the residual mean square, unless replicates show that the
+       model does not fit (F-test of lack of fit against pure error at 5 %, interactions or curvature being
+       the cause). Then it is the mean square of lack of fit, because what does not fit also leaks into the
+       main effects; or pure error, where lack of fit has fewer than three degrees of freedom, too few to say
+       how much leaks.
+    2. Fewer: Lenth's pseudo standard error over the main effects and the contrasts of lack of fit; or pure
+       error, where there is some and Lenth's is significantly larger. Lenth's then rests on active effects,
+       and pure error with one or two degrees of freedom has the smaller margin.
+
+    A large pseudo standard error by itself never outweighs replicates: it shows active effects as much as it
+    shows a leak.
 
     Runs of one group are replicates; ``floor`` is the smallest variance that can be true, in whitened units.
     """
-    from scipy import stats
-
     rss, df = float(fitted.residual @ fitted.residual), fitted.residual_df
     pure_ss, pure_df = pure_error(fitted, groups)
     fit_ss, fit_df = max(rss - pure_ss, 0.0), max(df - pure_df, 0)
-
-    def exceeds_pure_error(variance: float, its_df: float) -> bool:
-        ratio = variance / max(pure_ss / pure_df, floor)
-        return bool(stats.f.sf(ratio, its_df, pure_df) < RULE.alpha)
-
-    if df >= RULE.min_residual_df and fit_df >= RULE.min_residual_df:
-        if pure_df and exceeds_pure_error(fit_ss / fit_df, fit_df):
-            return NoiseEstimate(max(fit_ss / fit_df, floor), fit_df, "lack of fit")
-        return NoiseEstimate(max(rss / df, floor), df, "residual")
+    pure = NoiseEstimate(max(pure_ss / pure_df, floor), pure_df, "pure error") if pure_df else None
+    if df >= RULE.min_residual_df:
+        misfit = NoiseEstimate(max(fit_ss / max(fit_df, 1), floor), fit_df, "lack of fit")
+        if pure is None or not _exceeds(misfit, pure):
+            return NoiseEstimate(max(rss / df, floor), df, "residual")
+        return misfit if fit_df >= RULE.min_residual_df else pure
     scaled = fitted.beta[fitted.estimable] / np.sqrt(fitted.unit_variance[fitted.estimable])
     yardstick = lenth(np.append(scaled, _misfit(fitted, fit_ss, fit_df)))
-    if pure_df >= RULE.min_residual_df and df and not exceeds_pure_error(yardstick.pse**2, yardstick.df):
-        return NoiseEstimate(max(rss / df, floor), df, "residual")
-    if len(scaled) + fit_df < RULE.min_residual_df:
-        return NoiseEstimate(math.nan, 0.0, "none")
-    return NoiseEstimate(max(yardstick.pse**2, floor), yardstick.df, "lenth")
+    contrasts = NoiseEstimate(max(yardstick.pse**2, floor), yardstick.df, "lenth")
+    if pure is not None and _exceeds(contrasts, pure):
+        return pure
+    return contrasts if len(scaled) + fit_df >= RULE.min_residual_df else NoiseEstimate(math.nan, 0.0, "none")
+
+
+def _exceeds(noise: NoiseEstimate, pure: NoiseEstimate) -> bool:
+    """Whether a variance is significantly larger than pure error, by an F-test."""
+    from scipy import stats
+
+    return noise.df > 0 and bool(stats.f.sf(noise.variance / pure.variance, noise.df, pure.df) < RULE.alpha)
 
 
 def run_variance(nuisance: Matrix, main: Matrix, y: Matrix, sem: Matrix) -> Matrix:

@@ -1,7 +1,8 @@
 """Names of variables that programs obey before, or beside, what they were written to do (steps 2 and 12).
 
 A space comes out of anybody's file or journal, and what is recommended ends in scripts that shells read. So
-none of these is a variable of a space: whoever sets one decides what is loaded, started, or written where.
+none of these is a variable of a space, or of a scenario's file: whoever sets one decides what is loaded,
+started, or written where. Letters are compared whatever their case: some libraries do so, too.
 """
 
 import re
@@ -12,7 +13,7 @@ OBEYED = {
         *("LD_*", "DYLD_*", "GLIBC_TUNABLES", "GCONV_PATH", "GETCONF_DIR", "HOSTALIASES", "LOCALDOMAIN"),
         *("LOCPATH", "MALLOC_TRACE", "NIS_PATH", "NLSPATH", "RESOLV_HOST_CONF", "RES_OPTIONS", "TMPDIR"),
         *("TZDIR", "MEMUSAGE_OUTPUT", "PCPROFILE_OUTPUT", "SEGFAULT_OUTPUT_NAME", "LTDL_LIBRARY_PATH"),
-        *("LIBPATH", "SHLIB_PATH"),
+        *("LIBPATH", "SHLIB_PATH", "TMP", "TEMP", "TEMPDIR"),
     ),
     "a shell, as it starts or shows its prompt": (
         *("BASH_*", "BASHOPTS", "SHELLOPTS", "ENV", "PROMPT_*", "PS[0-9]", "IFS", "PATH", "CDPATH", "FPATH"),
@@ -61,28 +62,76 @@ OBEYED = {
         *("MODULE*", "LMOD_*", "LOADEDMODULES", "_LMFILES_", "_ModuleTable*", "__LMOD_*", "__MODULES_*"),
     ),
     "an MPI library, which loads or starts what they name": (
-        *("OPAL_*", "OMPI_PREFIX", "PRTE_PREFIX", "PMIX_PREFIX", "PMIX_*DIR", "PRTE_*DIR", "MPI4PY_*"),
+        *(
+            "OPAL_*PREFIX",
+            "OPAL_*DIR",
+            "OMPI_PREFIX",
+            "PRTE_PREFIX",
+            "PMIX_PREFIX",
+            "PMIX_*DIR",
+            "PRTE_*DIR",
+            "MPI4PY_*",
+        ),
         *("*component_path", "*param_file*", "*envar_file*", "*env_list*", "*_agent", "*_preload_*"),
         *("*plm_*_args", "*EXTRA_ARGS", "*filem_*", "*crs_*", "*_user_debugger", "I_MPI_GTOOL", "MPIEXEC_*"),
         *("*default_hostfile", "*HOST_FILE", "*HOSTFILE"),
         *("UCX_MODULE_*", "UCX_GDB_*", "UCX_ERROR_MAIL_*", "UCX_CONFIG_DIR", "UCC_*PATH"),
         *("UCC_CONFIG_FILE", "FI_PROVIDER_PATH", "NCCL_*PLUGIN", "NCCL_CONF_*"),
         *("*HYDRA_*EXEC", "I_MPI_ROOT", "I_MPI_*LIBRARY", "I_MPI_*_PATH", "OMP_TOOL*", "*_TOOLS_LIB*"),
+        *("HYDRA_*", "PMI_*", "I_MPI_HYDRA_*", "I_MPI_*TRACE_LIBS", "I_MPI_LIBRARY_KIND", "I_MPI_*GTOOL*"),
+        *("I_MPI_COMPILER_*", "*_ENABLE_PTRACER"),
     ),
     "an MPI library, which writes to the file that they name": (
         *("UCX_LOG_FILE", "UCX_STATS_DEST", "UCX_PROFILE_FILE", "UCX_VFS_*", "NCCL_*FILE", "I_MPI_*OUTPUT*"),
         *("I_MPI_*FILE", "*_params_file", "*monitoring_filename", "*_output_*file*", "*show_mca_params_file"),
         *("*_stacktrace_output", "*_DEBUG_FILE*", "*_LOG_FILE", "MPICH_DBG_*"),
-        *("*tmpdir_base", "*_report_uri"),
+        *(
+            "*tmpdir_base",
+            "*_report_uri",
+            "UCX_MEMTRACK_DEST",
+            "UCC_PROFILE_*",
+            "UCX_PROFILE_*",
+            "UCX_STATS_*",
+        ),
+        *(
+            "I_MPI_*DUMP*",
+            "I_MPI_STATS*",
+            "*COREDUMP*",
+            "*DUMP_TUNING*",
+            "*_DUMP",
+            "FI_LOG_OUTPUT",
+            "*_v_output",
+        ),
+        *("*mca_base_verbose", "*mca_verbose"),
     ),
 }
 """Who obeys ← patterns of names: ld.so(8), "Secure-execution mode"; bash(1), zshparam(1),
 perlrun(1), python(1), node(1), make(1), gcc(1), ssh(1), srun(1), rsync(1), "Environment"; and what the
 libraries' own lists say (``ompi_info --all``, ``ucx_info -cf``, and the manuals of the others)."""
 
-_ANY = {who: re.compile("|".join(map(translate, names))) for who, names in OBEYED.items()}
+_ANY = {who: re.compile("|".join(map(translate, names)), re.IGNORECASE) for who, names in OBEYED.items()}
+
+_OF_A_LIBRARY = re.compile(
+    r"(?:(?:OMPI|PRTE|PMIX|ORTE)_MCA_|UCX_|UCC_|HCOLL_|SHARP_|I_MPI_|MPICH_|MPIR_|MV2_|FI_|PSM2?_|PSM3_|NCCL_|RCCL_"
+    r"|[a-z0-9_]+$).*"
+)
+"""Variables of MPI libraries and of what they communicate by; MCA parameters are in small letters."""
+_NAMES_A_PLACE = re.compile(
+    r".*_(?:\w*FILE(?:NAME)?S?|\w*DIR|DIRS|DIRECTORY|PATH|DEST|DESTINATION|COMMAND|CMD|EXEC|EXECUTABLE|LAUNCHER"
+    r"|LIBRARY|LIBRARIES|LIBS?|\w*PRELOAD|PREFIX|SCRIPT|SOCKET_NAME|URI|FILE_PREFIX\w*|\w*DUMP)",
+    re.IGNORECASE,
+)
+"""Names by which libraries are given a file, a folder or a program; the lists have those that differ."""
+_READ = re.compile(
+    r".*(?:_rules_filename|_rules_file|TUNING_JSON_FILE(?:_GPU)?|I_MPI_TUNING_BIN|\w*_TOPO_FILE|_IPC_PATH)",
+    re.IGNORECASE,
+)
+"""Names of files that are read as tables of numbers, and paths that messages take."""
 
 
 def obeyed_by(name: str) -> str:
     """Who does something else at the word of such a variable; empty: nobody known."""
-    return next((who for who, names in _ANY.items() if names.fullmatch(name)), "")
+    if who := next((who for who, names in _ANY.items() if names.fullmatch(name)), ""):
+        return who
+    placed = _OF_A_LIBRARY.fullmatch(name) and _NAMES_A_PLACE.fullmatch(name) and not _READ.fullmatch(name)
+    return "an MPI library, which loads, reads or writes what they name" if placed else ""

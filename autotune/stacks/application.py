@@ -5,7 +5,9 @@ changed, but that Open MPI's launcher is asked to forward our variables to other
 """
 
 import contextlib
+import importlib.util
 import os
+import re
 import resource
 import select
 import shutil
@@ -14,13 +16,16 @@ import struct
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
 from autotune.errors import StackError, UserError
+from autotune.history.folder import opened_file
 from autotune.probe.compiling import FLAGS, compiled
 from autotune.stacks.installation import Installation, find
 
@@ -39,6 +44,10 @@ _LATER = {
 _PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 """Signals of batch systems before a limit, for the application to write its state."""
 _TAIL = 300  # Characters of what a program printed, in a message.
+_MARKER = "AUTOTUNE_LAUNCH"  # Variable by which the guard knows what an application has started.
+_GUARD = "hydra_plugins.autotune._guard"  # The program that ends what a killed driver leaves.
+_PRELOAD = re.compile(r"(^|[=,;])LD_PRELOAD=")
+"""Where a word of a command sets what is preloaded: ``-x LD_PRELOAD=…``, ``--export=ALL,LD_PRELOAD=…``."""
 _PATIENCE_S = 10.0  # Between asking an application to end and ending it.
 
 
@@ -111,7 +120,10 @@ def recording(library: Path, folder: Path, name: str = FOLDER) -> dict[str, str]
 @contextlib.contextmanager
 def passed_on(to: Callable[[int], object]) -> Iterator[None]:
     """While this lasts signals that are meant for an application go to it, and do not end us."""
-    former = {number: signal.signal(number, lambda n, _: to(n)) for number in _PASSED_ON}
+    # None is a handler of somebody who is no Python, which could not be put back: it stays.
+    former = {number: was for number in _PASSED_ON if (was := signal.getsignal(number)) is not None}
+    for number in former:
+        signal.signal(number, lambda n, _: to(n))
     try:
         yield
     finally:
@@ -135,30 +147,81 @@ def run(
     Raises:
         StackError: it cannot be started.
     """
-    words = list(command)
-    if installation.flavour == "openmpi" and is_launcher(words[0]):
-        forwarded = [word for name in variables for word in ("-x", name)]
-        words[1:] = [w for word in words[1:] for w in ([word, *forwarded] if word == ":" else [word])]
-        words[1:1] = forwarded
+    words = _with_variables(command, installation, variables)
     begin, former = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
-    try:
-        process = subprocess.Popen(words, env={**os.environ, **variables}, stdout=out)
-    except OSError as exc:
-        raise StackError(f"cannot start {words[0]}: {exc.strerror or exc}") from exc
-    ended = os.pidfd_open(process.pid)
-    try:
-        with passed_on(process.send_signal):
-            while process.poll() is None:
-                select.select([ended, *([] if alarm is None else [alarm])], (), ())
-                check()
-    except BaseException:
-        _end(process)
-        raise
-    finally:
-        os.close(ended)
+    with _guarded() as (mark, tell):
+        try:
+            process = subprocess.Popen(words, env={**os.environ, **variables, _MARKER: mark}, stdout=out)
+        except OSError as exc:
+            raise StackError(f"cannot start {words[0]}: {exc.strerror or exc}") from exc
+        tell(process.pid)
+        ended = os.pidfd_open(process.pid)
+        try:
+            with passed_on(process.send_signal):
+                while process.poll() is None:
+                    select.select([ended, *([] if alarm is None else [alarm])], (), ())
+                    check()
+        except BaseException:
+            _end(process)
+            raise
+        finally:
+            os.close(ended)
     seconds, code = time.monotonic() - begin, process.wait()
     faults = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt - former
     return Ran(code if code >= 0 else 128 - code, seconds, faults)
+
+
+def _with_variables(
+    command: Sequence[str], installation: Installation, variables: Mapping[str, str]
+) -> list[str]:
+    """The words of a command whose launcher forwards the variables, and that preloads its tools as well."""
+    words, own = list(command), variables.get("LD_PRELOAD", "").split(" ")[0]
+    for i, word in enumerate(words if own else ()):
+        if word == "LD_PRELOAD" and words[i - 1].lstrip("-") in ("env", "genv") and i + 1 < len(words):
+            words[i + 1] = f"{own}:{words[i + 1]}"
+        words[i] = _PRELOAD.sub(rf"\g<1>LD_PRELOAD={own}:", words[i])
+    if installation.flavour != "openmpi" or not is_launcher(words[0]):
+        return words
+    parts: list[list[str]] = [[]]
+    for word in words[1:]:  # programs of one job, each with options of its own
+        parts[-1].append(word)
+        if word == ":":
+            parts.append([])
+    for part in parts:
+        given = {value.split("=")[0] for option, value in pairwise(part) if option in ("-x", "--x")}
+        part[:0] = [word for name in variables if name not in given for word in ("-x", name)]
+    return [words[0], *(word for part in parts for word in part)]
+
+
+@contextlib.contextmanager
+def _guarded() -> Iterator[tuple[str, Callable[[int], None]]]:
+    """A mark for an application's environment, and what takes its pid, to end it if we are killed.
+
+    The guard is a process beside us that waits for the end of a pipe, which the kernel closes.
+    """
+    driver = f"application-{uuid.uuid4().hex}"
+    found = importlib.util.find_spec(_GUARD)
+    if found is None or found.origin is None:
+        raise StackError(f"no {_GUARD}", "is the installation whole?")
+    guard = subprocess.Popen(
+        [sys.executable, "-I", "-S", found.origin, driver, str(_PATIENCE_S)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+    def tell(pid: int) -> None:
+        with contextlib.suppress(BrokenPipeError):  # somebody has ended it: there is one guard less
+            os.write(guard.stdin.fileno() if guard.stdin else -1, b"%f %d\n" % (time.time(), -pid))
+
+    try:
+        yield f"{driver}:", tell
+    finally:
+        guard.kill()  # before it sees the end of the pipe: what an application leaves on purpose stays
+        guard.wait()
+        if guard.stdin:
+            guard.stdin.close()
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
@@ -186,7 +249,7 @@ class Background:
     def __enter__(self) -> "Background":
         self._log.parent.mkdir(parents=True, exist_ok=True)
         words = ["sh", "-c", self._LINE, "sh", self._line]
-        with self._log.open("wb") as out:
+        with os.fdopen(opened_file(self._log), "wb") as out:
             self._process = subprocess.Popen(
                 words, stdin=subprocess.PIPE, stdout=out, stderr=out, start_new_session=True
             )

@@ -15,18 +15,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from autotune.errors import StackError
 from autotune.history.trial import Subject, Trial
 from autotune.probe.protocol import Expectation, SweptChoice
 from autotune.space import Dropped, Space
-from autotune.stacks import coll_tuned, ucx
+from autotune.stacks import coll_tuned, han, ucx
 from autotune.stacks.installation import Installation, output
 from autotune.stacks.known import of_the_runtime
 from autotune.stacks.ports import Placement, Rendering
-from autotune.stacks.stack import WORKS, Stack, check_works
+from autotune.stacks.stack import WORKS, Stack, check_works, reason
 from autotune.stacks.words import Dialect, forwarded
 
 PARAMETERS = "openmpi-mca-params.conf"  # Name of the parameter file for everybody.
-RULES_FILE = "coll_tuned.rules"  # Name of the rules file inside the directory of a launch.
+RULES_FILE, HAN_RULES_FILE = "coll_tuned.rules", "coll_han.rules"
+"""Names of the rules files inside the directory of a launch."""
 
 _MCA = "OMPI_MCA_"
 _PML = f"{_MCA}pml"
@@ -86,6 +88,8 @@ class OpenMpiStack(Stack):
             ("coll components", ", ".join(self.coll)),
             ("cores, NUMA nodes", f"{self.cores}, {self.numa_nodes}"),
         ]
+        if self.ucx and self.ucx.warnings:
+            rows.append(("UCX warns", "; ".join(self.ucx.warnings)))
         if self.read_only:
             rows.append(("read-only", f"{', '.join(self.read_only)}: no sweep sets it, rules do"))
         return rows
@@ -104,6 +108,12 @@ class OpenMpiStack(Stack):
                     f"{_MCA}coll_tuned_dynamic_rules_filename": f"{{directory}}/{RULES_FILE}",
                 }
                 files[RULES_FILE] = rules
+            if handing := han.rules_file(trial.rules):
+                env |= {
+                    f"{_MCA}coll_han_use_dynamic_file_rules": "1",
+                    f"{_MCA}coll_han_dynamic_rules_filename": f"{{directory}}/{HAN_RULES_FILE}",
+                }
+                files[HAN_RULES_FILE] = handing
         else:
             choices = {c: self._choices(space, trial.point, c, always=True) for c in collectives}
             if any(choice.cvars for listed in choices.values() for choice in listed):
@@ -241,6 +251,8 @@ class OpenMpiDialect(Dialect):
         components: dict[str, set[str]] = {}
         for framework, name in re.findall(r"^mca:(\w+):(\w+):version:", text, re.MULTILINE):
             components.setdefault(framework, set()).add(name)
+        if not components:
+            raise StackError(f"ompi_info beside {installation.mpirun} lists nothing: {reason(text)}")
         enumerators: dict[str, dict[str, int]] = {}
         pattern = r"^mca:coll:tuned:param:coll_tuned_(\w+)_algorithm:enumerator:value:(\d+):(\S+)$"
         for collective, number, name in re.findall(pattern, text, re.MULTILINE):

@@ -4,10 +4,10 @@ A ``Stack`` says a trial in the words of one MPI implementation, a ``Launcher`` 
 sees the other.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from autotune.history.trial import Status
 from autotune.probe.protocol import Expectation, ProbeResult, SweptChoice
@@ -91,10 +91,15 @@ class LaunchOutcome:
     duration_s: float = 0.0  # From start to end, without the queue.
     queue_s: float = 0.0  # Waiting for a scheduler.
     hosts: tuple[str, ...] = ()  # Where it ran.
+    given_up: bool = False  # Whether its job did not start in the time that jobs may wait.
+    lost_before: tuple[str, ...] = ()  # Why each earlier attempt at the launch was lost; it was made again.
 
 
 class Launcher(Protocol):
-    """Starts one MPI run and waits for it."""
+    """Starts one MPI run and waits for it.
+
+    One whose launches run on other machines than this says so by an attribute ``away`` that is true.
+    """
 
     @property
     def at_once(self) -> bool:
@@ -106,4 +111,16 @@ class Launcher(Protocol):
         Raises:
             StackError: nothing can be launched here at all.
             Interrupted: the user ended the work; no process of the run is left.
+        """
+
+
+@runtime_checkable
+class Hearing(Protocol):
+    """A launcher that runs any program at once where its launches run, and returns what it printed."""
+
+    def heard(self, program: Sequence[str], placement: Placement, env: Mapping[str, str]) -> str:
+        """Both outputs of the program on the nodes of the campaign; ``env``: what each rank must see.
+
+        Raises:
+            StackError: it cannot be started, or does not end in time.
         """

@@ -1,5 +1,6 @@
 """An MPI implementation that was detected on this machine: the port that renders a trial (step 5)."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -56,7 +57,7 @@ class Stack(ABC):
     @property
     def named(self) -> str:
         """Its makers' name for it, with its version."""
-        return f"{_MAKERS[self.installation.flavour]} {self.installation.version}"
+        return _named(self.installation)
 
     @cached_property
     def facts(self) -> frozenset[str]:
@@ -69,12 +70,7 @@ class Stack(ABC):
 
     def findings(self) -> tuple[tuple[str, str], ...]:
         """The rows of ``doctor``, as (fact, finding)."""
-        rows = [
-            ("mpirun", f"{self.installation.mpirun} ({self.installation.origin})"),
-            ("MPI", self.named),
-            ("library", str(self.installation.library)),
-            *self._own_findings(),
-        ]
+        rows = [*beginning(self.installation), *self._own_findings()]
         if self.fixed:
             rows.append(("fixed by the scenario", " ".join(f"{k}={v}" for k, v in self.fixed.items())))
         return tuple(rows)
@@ -117,6 +113,19 @@ class Stack(ABC):
         """Control variables and environment that say one value, which may be an algorithm, by ``targets``."""
 
 
+def beginning(here: Installation) -> list[tuple[str, str]]:
+    """The first rows of ``doctor``, which need no launch."""
+    return [
+        ("mpirun", f"{here.mpirun} ({here.origin})"),
+        ("MPI", _named(here)),
+        ("library", str(here.library)),
+    ]
+
+
+def _named(here: Installation) -> str:
+    return f"{_MAKERS[here.flavour]} {here.version}"
+
+
 def check_works(installation: Installation, text: str) -> None:
     """Refuse an MPI whose first launch, of one rank, printed this.
 
@@ -124,7 +133,18 @@ def check_works(installation: Installation, text: str) -> None:
         StackError: no rank said that it works.
     """
     if f"{WORKS} 1" not in text:
-        tail = "\n  ".join(text.strip().splitlines()[-6:])
         raise StackError(
-            f"a one-rank launch by {installation.mpirun} fails:\n  {tail}", "see mpi.* in the scenario"
+            f"a one-rank launch by {installation.mpirun} fails:\n  {reason(text)}",
+            "see mpi.* in the scenario",
         )
+
+
+def reason(text: str) -> str:
+    """What a launch says of its failure: the first message between lines of dashes, else the last lines.
+
+    Open MPI frames its messages, and what comes after the first one is about the consequences.
+    """
+    plain = text.replace("\0", "").strip()
+    framed = re.search(r"^-{20,}\n(.+?)^-{20,}$", plain, re.DOTALL | re.MULTILINE)
+    lines = framed[1].strip().splitlines() if framed else plain.splitlines()[-6:]
+    return "\n  ".join(line for line in lines if line.strip())

@@ -13,6 +13,8 @@ from pathlib import Path
 from autotune.errors import StackError
 from autotune.stacks.installation import output
 
+_VERSION = re.compile(r"^version (\S+)$", re.MULTILINE)
+
 
 @dataclass(frozen=True, slots=True)
 class Ucx:
@@ -21,6 +23,7 @@ class Ucx:
     version: str  # As the library says.
     transports: tuple[str, ...]  # Those that have a device here, e.g. ``posix``, ``tcp``, ``rc_mlx5``.
     devices: tuple[str, ...]  # ``transport/device`` pairs.
+    warnings: tuple[str, ...] = ()  # Whatever it says of its settings as it starts.
 
 
 def site_file(libmpi: Path) -> Path | None:
@@ -42,27 +45,39 @@ def beside(libmpi: Path) -> Path | None:
 
 
 def detect(libmpi: Path) -> Ucx | None:
-    """The UCX that belongs to an MPI library; None where there is none that answers."""
-    if library := beside(libmpi):
-        return query(library)
-    try:
-        return query(Path("libucp.so.0"))  # wherever the loader finds it
-    except StackError:
-        return None
+    """The UCX that belongs to an MPI library; None where there is none that can be loaded.
+
+    Raises:
+        StackError: it finds no transport at all.
+    """
+    library = beside(libmpi) or Path("libucp.so.0")  # wherever the loader finds it
+    text = _printed(library)
+    return parse(text, library) if library.is_absolute() or _VERSION.search(text) else None
 
 
-def query(libucp: Path) -> Ucx:
-    """Version and transports of a UCX library.
+def _printed(libucp: Path) -> str:
+    """What this module prints of a library, run as a program, with all that UCX says."""
+    return output([sys.executable, "-m", "autotune.stacks.ucx", str(libucp)])
+
+
+def parse(text: str, libucp: Path) -> Ucx:
+    """A library from what this module printed of it.
 
     Raises:
         StackError: it cannot be loaded or finds no transport at all.
     """
-    text = output([sys.executable, "-m", "autotune.stacks.ucx", str(libucp)])
-    version = re.search(r"^version (\S+)$", text, re.MULTILINE)
+    version = _VERSION.search(text)
     devices = tuple(re.findall(r"^#\s+resource \d+\s*:.*\s(\S+/\S+)\s*$", text, re.MULTILINE))
     if version is None or not devices:
-        raise StackError(f"UCX at {libucp} does not answer: {text.strip()[-300:]}")
-    return Ucx(version[1], tuple(dict.fromkeys(d.split("/")[0] for d in devices)), devices)
+        said = "; ".join(_told(text, "ERROR") or _told(text, "WARN")) or text.strip()[-300:]
+        raise StackError(f"UCX at {libucp} does not start: {said}")
+    transports = tuple(dict.fromkeys(d.split("/")[0] for d in devices))
+    return Ucx(version[1], transports, devices, tuple(_told(text, "WARN")))
+
+
+def _told(text: str, level: str) -> dict[str, None]:
+    """Messages of a level in what UCX printed, each once, without the time and the place in its source."""
+    return dict.fromkeys(re.findall(rf"^\[.*?\bUCX +{level} +(.+?)\s*$", text, re.MULTILINE))
 
 
 def _print_context(libucp: str) -> None:

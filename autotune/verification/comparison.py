@@ -10,12 +10,11 @@ comparison may spend, alpha:
   alone does, ``loses`` in one where its share of the mean of the evidence for losses does. So of a comparison
   without any difference anything is claimed with a probability of at most alpha, whatever the dependence
   between slots, and whenever one looks.
-- that a slot is slower by no more than ``margin`` (non-inferiority): what counts is the mean of the times as
-  they come, slow launches included, so a t interval of the ratio of means excludes it, with the variance of
-  the delta method (Casella, Berger 2002, example 5.5.27) and ``bound_alpha``, each launch over the median of
-  the reference in its block and stratum. A program waits for every call too: the mean over a launch's calls
-  must not be seen that much slower. (One preempted call of µs takes a launch's mean by thousands of per cent
-  whatever the setting, so that no interval of these excludes anything.) ``at_least`` is the lower of both.
+- that a slot is slower by no more than ``margin`` (non-inferiority): what a program waits for is the plain
+  mean of its calls, slow calls and slow launches included. So what excludes it is an interval of the ratio of
+  the means over launches of the means over calls (``mean_ratio``), and one of the means of the launches'
+  locations, with ``bound_alpha`` each, each launch over the median of the reference in its block and stratum.
+  ``at_least`` is the lower of both.
   Nothing is divided by the number of slots: the claim is wrong only if one slot is that much slower, and the
   test of that slot must have missed it (intersection-union, Berger 1982).
 
@@ -28,7 +27,6 @@ their mean is one slot.
 
 References:
     Berger: Multiparameter hypothesis testing and acceptance sampling. Technometrics 24 (1982) 295–300.
-    Casella, Berger: Statistical Inference, 2nd ed. (2002).
     DerSimonian, Laird: Meta-analysis in clinical trials. Controlled Clinical Trials 7 (1986) 177–188.
     Efron, Morris: Data analysis using Stein's estimator and its generalizations. JASA 70 (1975) 311–319.
 """
@@ -42,7 +40,7 @@ from functools import lru_cache
 import numpy as np
 
 from autotune.history.objectives import Slot
-from autotune.verification import evidence
+from autotune.verification import evidence, mean_ratio
 from autotune.verification.blocks import Block
 from autotune.verification.evidence import Drawn, Floats
 from autotune.verification.sequential import DOUBT, SequentialDesign
@@ -84,7 +82,7 @@ class Comparison:
     at_least: float = -math.inf  # Its lower bound, one-sided.
     mean_sem: float = math.nan  # Standard error of ln of the ratio of mean times, on which the bound rests.
     mean_gain: float = math.nan
-    """Ln of the ratio of mean times, of launches and of the mean call, the lower of both."""
+    """Ln of the ratio of mean times, of the mean calls or the locations of launches, the lower of both."""
 
     @property
     def overhead(self) -> bool:
@@ -281,10 +279,16 @@ def _of_means(
 ) -> tuple[Floats, Floats, Floats]:
     """Ln of the mean time of the reference over the setting's, its standard error and lower bound by slot.
 
-    Neither the gain nor the bound is above what the mean call gained; the error is that of launches.
+    ``blocks`` are of the launches' locations, ``calls`` of their calls' means. Of the two the lower gain and
+    bound count, with the error that belongs to the gain of the calls.
     """
-    from scipy.stats import t
+    (typical, _), (gain, error) = (mean_ratio.log_ratio(*_times(of)) for of in (blocks, calls))
+    bounds = [mean_ratio.bound(*_times(of), design.bound_alpha) for of in (blocks, calls)]
+    return np.fmin(gain, typical), error, np.minimum(*bounds)
 
+
+def _times(blocks: Sequence[Drawn]) -> tuple[Floats, Floats]:
+    """Times of both sides, the setting's first, each over the median of the reference beside it."""
     times = []
     known = {stratum for block in blocks for stratum in block.strata[~block.tuned].tolist()}
     for block in blocks:
@@ -298,27 +302,11 @@ def _of_means(
                 own = math.nan * own
             level[part] = own
         times.append(np.exp(block.y - level))
-    both = [
-        np.concatenate([x[block.tuned == tuned] for x, block in zip(times, blocks, strict=True)])
-        for tuned in (True, False)
-    ]
-    (tuned, n_tuned), (other, n_other) = map(_mean, both)
-    with np.errstate(all="ignore"):
-        variance = sum(
-            np.nansum((side - mean) ** 2, axis=0) / (n - 1) / n / mean**2
-            for side, mean, n in zip(both, (tuned, other), (n_tuned, n_other), strict=True)
-        )
-        gain, error = np.log(other / tuned), np.sqrt(variance)
-        bound = gain - t.isf(design.bound_alpha, np.maximum(n_tuned + n_other - 2, 1)) * error
-    called = evidence.estimate(calls)
-    return np.fmin(gain, called), error, np.fmin(np.nan_to_num(bound, nan=-math.inf), called)
-
-
-def _mean(values: Floats) -> tuple[Floats, Floats]:
-    """Mean of the known values in each column, and their number."""
-    n = np.isfinite(values).sum(axis=0).astype(float)
-    with np.errstate(all="ignore"):
-        return np.nansum(values, axis=0) / n, n
+    tuned, others = (
+        np.concatenate([x[block.tuned == side] for x, block in zip(times, blocks, strict=True)])
+        for side in (True, False)
+    )
+    return tuned, others
 
 
 def _shrunk(judged: Sequence[Comparison]) -> tuple[Comparison, ...]:

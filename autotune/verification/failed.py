@@ -10,7 +10,9 @@ The burden is the setting's: a job that dies costs more than any gain. So where 
 launches of both sides is "more than the untouched side's", nothing is exported and launches go on; where
 they are used up, or p is below one in twenty, the setting is refused. A wrong result is no matter
 of how often: it refuses at once. Lost launches whose cores lay far apart say themselves that it was the
-machine, unless they are the setting's beyond one in twenty: what binds ranks says where they run.
+machine, unless they are the setting's beyond one in twenty: what binds ranks says where they run. The same
+holds of those that ended well after an attempt that was lost: else a setting that kills every fifth node
+would never be refused. A launch whose job never started is none.
 """
 
 from collections import Counter
@@ -25,8 +27,13 @@ _EVEN = 0.5 + 1e-9
 _WORDS = {Status.TIMEOUT: "hung", Status.WRONG_RESULT: "gave wrong results", Status.LOST: "were lost"}
 
 
-def failure(observation: Observation) -> Status | None:
-    """How a launch failed, as a whole or by a wrong result of some call; None: it did not."""
+def failure(observation: Observation, attempts: bool = False) -> Status | None:
+    """How a launch failed, as a whole or by a wrong result of some call; None: it did not.
+
+    ``attempts``: count one that ended well after attempts that were lost as lost, too.
+    """
+    if attempts and observation.ok and observation.lost_before:
+        return Status.LOST
     if any(e.status is Status.WRONG_RESULT for e in observation.estimates):
         return Status.WRONG_RESULT
     return None if observation.ok else observation.status
@@ -51,10 +58,11 @@ class Failures:
     @classmethod
     def between(cls, mine: Iterable[Observation], others: Iterable[Observation]) -> "Failures":
         """Failures in launches of a setting, and in those of the reference."""
-        every = [list(side) for side in (mine, others)]
-        lost = [tuple(o.status for o in side if o.disturbed) for side in every]
+        every = [[o for o in side if not o.never_ran] for side in (mine, others)]
+        excused = [[o for o in side if o.disturbed or (o.ok and o.lost_before)] for side in every]
+        lost = [tuple(Status.LOST for _ in side) for side in excused]
         its_own = cls(lost[0], len(every[0]), lost[1], len(every[1])).surely_more(ONE_IN_TWENTY)
-        sides = [[failure(o) for o in side if its_own or not o.disturbed] for side in every]
+        sides = [[failure(o, its_own) for o in side if its_own or not o.disturbed] for side in every]
         failed, beside = (tuple(s for s in side if s is not None) for side in sides)
         return cls(failed, len(sides[0]), beside, len(sides[1]))
 

@@ -18,8 +18,8 @@ part of the campaign's."""
 LONGEST = 3
 """Times the wanted launches that a setting may have while it is inconclusive, and all settings together.
 
-One launch that is two or three times as slow among 24 leaves a loss of 13 % possible, among 36 one of 9 %.
-With 2, 3 and 4, settings that gain 5 % are exported in 75, 86 and 90 % of campaigns, 10 % in 92, 95 and 96,
+One launch that is twice as slow among 24 leaves a loss of 23 % possible, among 36 one of 17 %. By Student's
+interval of means, with 2, 3 and 4, settings that gain 5 % are exported in 75, 86 and 90 % of campaigns, 10 % in 92, 95 and 96,
 and of those that lose 5 % at one size 12, 15 and 14; the median of launches stays
 (``benchmarks/error_rates.py``).
 """

@@ -18,8 +18,14 @@ _FAMILIES = {
     "completion": "in waits and tests of nothing in particular",
     "setup": "setting up communicators and the like",
 }
-_WHY = {"same": "imbalance", "wandering": "noise", "periodic": "a disturbance at a period"}
-"""Pattern of late ranks → what makes such."""
+_WHY = {
+    "same": "imbalance",
+    "wandering": "imbalance that moves, or noise",
+    "periodic": "a disturbance at a period",
+}
+"""Pattern of late ranks → what makes such outside of MPI."""
+_MAINLY = 0.6  # Share of the waiting, as where ``importers.lateness`` calls a rank late.
+_OR_SETTINGS = "settings that were not in effect when this was measured"
 
 
 def sentence(found: Diagnosis, calls: str = "calls.json") -> str:
@@ -49,8 +55,10 @@ def verdict_text(found: Diagnosis, calls: str = "calls.json") -> str:
     how = f"python -m autotune conf=application calls={calls}"
     if found.verdict is Advice.TUNE:
         return f"Tuning can win {_ends_text(found.win)} of the run: {how}"
-    open_share = found.most - found.win[2]
+    open_share = found.most - found.win[2] - found.unexplained
     unknown = f", {share_text(open_share)} of it not measured" if open_share > 1e-3 else ""
+    if found.unexplained > 1e-3:
+        unknown += f", {share_text(found.unexplained)} of it in what no measurement explains"
     return f"{most}{unknown}, {_ends_text(found.win)} by the measurements so far: run {how}"
 
 
@@ -74,7 +82,8 @@ def loss_rows(found: Diagnosis) -> tuple[list[dict[str, str]], list[str]]:
     for loss in found.losses:
         if found.share(loss) < BOTHER / 100:
             continue
-        win = "not measured" if loss.touched else "none by tuning"
+        unknown = loss.waiting and loss.unexplained_s >= BOTHER / 100 * found.run_s
+        win = "not measured" if loss.touched else "not known" if unknown else "none by tuning"
         if loss.win_s:
             win = _ends_text(end / found.run_s for end in loss.win_s)
         rows.append({
@@ -84,7 +93,11 @@ def loss_rows(found: Diagnosis) -> tuple[list[dict[str, str]], list[str]]:
             "times": f"{loss.times:.3g}" if loss.times is not None else "",
             "win": win,
         })  # fmt: skip
-    notes = [unlike_text(loss.name, loss.times or 0.0, loss.family) for loss in found.losses if loss.unlike]
+    notes = [
+        unlike_text(loss.name, loss.times, loss.family, loss.derived)
+        for loss in found.losses
+        if loss.times is not None and (loss.unlike or loss.unexplained_s >= BOTHER * found.run_s)
+    ]
     return rows, notes
 
 
@@ -109,12 +122,21 @@ def document(found: Diagnosis, floor: Floor | None, calls: str) -> dict[str, Any
     }
 
 
-def unlike_text(name: str, times: float, family: str = COLLECTIVE) -> str:
-    """Why nothing is promised of calls that take far longer than on their own."""
-    why = "ranks that lose their cores, other load, or waiting that was not seen"
+def unlike_text(name: str, times: float, family: str = COLLECTIVE, derived: float = 0.0) -> str:
+    """Why nothing is promised of calls that take longer than on their own; ``derived``: see ``Loss``."""
+    why = "ranks that lose their cores, other load, waiting that was not seen"
     if family != COLLECTIVE:
-        why = "mostly waiting for partners that come later, or overlap"
-    return f"{name} takes {times:.0f} times what this machine does: {why}; nothing is promised of that"
+        why = "waiting for partners that come later, overlap"
+    if derived > 0:
+        why = f"datatypes of the program's own (in {share_text(derived)} of the calls), {why}"
+    return (
+        f"{name} takes {_times_text(times)} times what this machine does: {why}, or {_OR_SETTINGS}; "
+        "which of these is not known, and nothing is promised of it"
+    )
+
+
+def _times_text(times: float) -> str:
+    return f"{times:.0f}" if times >= 100 else f"{times:.2g}"
 
 
 def share_text(share: float) -> str:
@@ -142,7 +164,7 @@ def _loss_text(loss: Loss, with_times: bool = True) -> str:
         return f"waiting in {loss.name}{_late_text(loss.late)}"
     times = ""
     if with_times and loss.times is not None and loss.family == COLLECTIVE:
-        times = f", {loss.times:.2g} times what this machine does at its best"
+        times = f", {_times_text(loss.times)} times what this machine does at its best"
     if loss.family == COLLECTIVE:
         return f"in {of}{times}"
     within = f"{loss.within.capitalize()}, " if loss.within else ""
@@ -150,11 +172,18 @@ def _loss_text(loss: Loss, with_times: bool = True) -> str:
 
 
 def _late_text(late: Late | None) -> str:
+    if late is None or late.outside is None:
+        source = "whether the program or MPI makes them so is not known"
+    elif late.outside < _MAINLY:
+        source = f"{share_text(late.outside)} of it is known to come from outside of MPI"
+    else:
+        source = "not MPI"
     if late is None or late.pattern not in _WHY or not late.ranks:
-        return " for late ranks (not MPI)"
+        return f" for late ranks ({source})"
     ranks = [str(one.rank) for one in late.ranks]
     who = f"rank {ranks[0]} is" if len(ranks) == 1 else f"ranks {', '.join(ranks[:-1])} and {ranks[-1]} are"
     if late.pattern == "wandering":
         who = "now one rank and now another is"
     when = f" every {late.period_s:.2g} s" if late.period_s and late.pattern == "periodic" else ""
-    return f" because {who} late{when} ({_WHY[late.pattern]}, not MPI)"
+    why = f"{_WHY[late.pattern]}, not MPI" if source == "not MPI" else source
+    return f" because {who} late{when} ({why})"

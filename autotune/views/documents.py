@@ -9,8 +9,12 @@ What follows it: ``surfaces`` → response → ``coefficients`` (of codes in [�
 responses on the scale of the analysis (logarithms on log scale).
 """
 
+import csv
 import json
 import math
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from io import StringIO
 from typing import Any
 
 from autotune.history.objectives import ratio_of
@@ -22,10 +26,35 @@ from autotune.screening.table import Response, TableScreening
 from autotune.structure import plain
 from autotune.views.text import decision_text
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""With these a spreadsheet lets a formula begin (OWASP, "CSV Injection")."""
+
 
 def json_text(document: Any, ascii_only: bool = True) -> str:
     """A document as lines of JSON."""
     return json.dumps(plain(document), indent=1, ensure_ascii=ascii_only) + "\n"
+
+
+def cell(value: Any) -> Any:
+    """A value as a cell of a table that spreadsheets open: text that one would take for a formula is quoted.
+
+    Numbers stay numbers, also those that are written as text.
+    """
+    if not isinstance(value, str) or not value.startswith(_FORMULA):
+        return value
+    with suppress(ValueError):
+        float(value)
+        return value
+    return f"'{value}"
+
+
+def csv_text(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
+    """Rows as CSV with a header, each value by ``cell``."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(cell, columns))
+    writer.writerows([cell(row.get(column, "")) for column in columns] for row in rows)
+    return text.getvalue()
 
 
 def screening_document(screening: TableScreening) -> dict[str, Any]:
@@ -70,6 +99,10 @@ def logs_document(found: TwoLogs) -> dict[str, Any]:
         ],
         "only_first": [call(one) for one in found.only_first],
         "only_second": [call(one) for one in found.only_second],
+        "differences": [
+            {"collective": one.collective, "label": one.name, "values": one.values}
+            for one in found.differences
+        ],
     }
 
 

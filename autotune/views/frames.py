@@ -20,6 +20,7 @@ from autotune.recommend.summary import size_rows
 from autotune.screening import Effects
 from autotune.space import Point, Value
 from autotune.space.parameter import worded
+from autotune.views.documents import cell
 from autotune.views.launch_line import changes_of
 
 if TYPE_CHECKING:
@@ -191,7 +192,9 @@ def plan_frame(phases: Iterable[Share], nodes: int, timeout_s: float) -> pd.Data
 def table_bytes(frame: pd.DataFrame, format: str) -> bytes:  # noqa: A002 - the option's name
     """A frame as CSV or Parquet (one of ``FORMATS``), without its index."""
     if format == "csv":
-        return str(frame.to_csv(index=False)).encode()
+        text = frame.select_dtypes(["object", "string", "category"]).columns
+        quoted = frame.assign(**{str(name): frame[name].astype(object).map(cell) for name in text})
+        return str(quoted.rename(columns=cell).to_csv(index=False)).encode()
     buffer = BytesIO()
     frame.to_parquet(buffer, index=False)
     return buffer.getvalue()

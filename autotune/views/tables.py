@@ -14,7 +14,7 @@ from autotune.history.objectives import Objective, Score
 from autotune.recommend.front import Candidate
 from autotune.recommend.recommendation import Recommendation
 from autotune.recommend.summary import ratio_to, size_rows
-from autotune.recommend.two_logs import RATE, TwoLogs
+from autotune.recommend.two_logs import RATE, LabelDifference, TwoLogs
 from autotune.screening import Effects, ScreeningDesign, ScreeningResult
 from autotune.space import Dropped, Point
 from autotune.views.text import (
@@ -183,7 +183,14 @@ def logs_table(found: TwoLogs, names: tuple[str, str]) -> RenderableType:
     notes = [f"of {len(found.pairs)} calls in both: {counts or 'none'} (any false one: at most {RATE:.0%})"]
     alone = zip(names, (found.only_first, found.only_second), strict=True)
     notes += [f"{len(calls)} calls are in {name} alone" for name, calls in alone if calls]
+    notes += list(dict.fromkeys(_throughout(one, names) for one in found.differences))
     return Group(table, "", *(Text(note, "dim") for note in notes))
+
+
+def _throughout(difference: LabelDifference, names: tuple[str, str]) -> str:
+    """A label in which two logs differ in all their rows."""
+    sides = zip(difference.values, names, strict=True)
+    return f"{difference.name} differs: " + ", ".join(f"{value or 'none'} in {name}" for value, name in sides)
 
 
 def _table(*headings: str, right: Iterable[str] = ()) -> Table:

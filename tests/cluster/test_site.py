@@ -4,14 +4,20 @@ import json
 import os
 import signal
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from autotune.commands.site_rules import exact, handing_over
+from autotune.exporters.openmpi import OpenMpiMca
+from autotune.exporters.writing import write_files
 from autotune.history.journal import is_locked
+from autotune.recommend.recommendation import Gain, Provenance, Recommendation
+from autotune.space import Point
 
 from .campaigns import SITE, Tuning, wait_until
-from .ground import Cluster
+from .ground import ROOT, Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
@@ -134,3 +140,27 @@ def test_a_setting_that_is_best_alone_and_worst_beside_other_traffic_is_not_take
     exported = (site / "export/openmpi-mca-params.conf").read_text()
     assert "coll_tuned_bcast_algorithm = 1" not in exported
     assert "tbf" not in fresh_cluster.run("tc", "-n", "cn0", "qdisc", "show", "dev", "eth0").stdout
+
+
+def test_a_sites_files_take_from_han_what_was_measured_and_nothing_else(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """Under rules with an algorithm that does not exist a call that reaches one is refused."""
+    aside = Provenance("site", family="openmpi", env=(("OMPI_MCA_coll_han_priority", "0"),))
+    gains = tuple(Gain(("allreduce", 8, size), 1e-6, 1e-8, 2e-6, 1e-8) for size in (8192, 65536))
+    made = handing_over(Recommendation(Point(), (), gains, aside), ())
+    made = replace(made, rules=exact(made.rules))
+    refusing = tmp_path / "refusing"
+    recipe = OpenMpiMca().recipe(made, tmp_path / "export", refusing)
+    write_files({refusing / name: text for name, text in recipe.invalid(0).items()}, parents=True)
+    parameters = f"OMPI_MCA_mca_base_param_files={refusing / 'openmpi-mca-params.conf'}"
+    names = ("allreduce", "bcast", "reduce", "allgather")
+    calls = [f"{name}:{size}" for name in names for size in (8192, 65536)]
+    for nodes, reached in ((4, {"allreduce:8192", "allreduce:65536"}), (3, set()), (8, set())):
+        launch = ["mpirun", "-np", str(2 * nodes), "--map-by", "ppr:2:node", "--mca", "pml", "ucx"]
+        program = ["python", str(ROOT / "tests/integration/calls.py"), *calls]
+        alone = ["salloc", f"-N{nodes}", "--ntasks-per-node=2"]
+        done = cluster.run("env", parameters, *alone, *launch, *program)
+        ended = dict(line.split() for line in done.stdout.splitlines() if line.count(":") == 1)
+        assert {call for call, how in ended.items() if how != "SUCCESS"} == reached, done.stdout + done.stderr
+        assert ended.keys() == set(calls), done.stdout + done.stderr

@@ -174,6 +174,8 @@ ELSEWHERE = {
 LAUNCHERS_ELSEWHERE = {
     "InAllocation": "tests/unit/launchers/test_slurm_inside.py and tests/cluster",
     "TrialJobs": "tests/cluster",
+    "Attempts": "launches that are lost and made again in tests/unit/campaign/test_observing.py",
+    "Queued": "a job that never starts in tests/unit/campaign/test_observing.py",
     "Left": "damaged results in tests/unit/campaign/test_observing.py",
     "Mpi": "the check of exported files in tests/unit/exporters/test_export_check.py",
 }

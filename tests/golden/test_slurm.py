@@ -25,6 +25,8 @@ CAMPAIGN = """\
 #SBATCH --exclusive
 #SBATCH --job-name=autotune-x
 #SBATCH --mem=0
+#SBATCH --no-kill
+#SBATCH --no-requeue
 #SBATCH --nodelist=cn0,cn1
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=4
@@ -32,7 +34,6 @@ CAMPAIGN = """\
 #SBATCH --output={folder}/%j_0_log.out
 #SBATCH --partition=short,long
 #SBATCH --qos=night
-#SBATCH --requeue
 #SBATCH --signal=B:USR1@90
 #SBATCH --time=2:00:00
 
@@ -76,6 +77,17 @@ def test_the_script_of_a_campaign(sbatch: Path, tmp_path: Path) -> None:
     assert submit(tmp_path / "slurm", settings, order, ["python", "-m", "autotune"], Slurm()) == "42"
     expected = CAMPAIGN.format(folder=tmp_path / "slurm", python=sys.executable)
     assert (sbatch / "script").read_text() == expected
+
+
+@pytest.mark.parametrize("hosts", [(), ("cn0", "cn1")], ids=["any nodes", "its own nodes"])
+def test_no_job_that_slurm_starts_again_is_held_to_its_nodes(
+    sbatch: Path, tmp_path: Path, hosts: tuple[str, ...]
+) -> None:
+    order = Order("autotune-x", 2, 4, "2:00:00", hosts, requeue=True)
+    submit(tmp_path / "slurm", BatchSettings(), order, ["true"], Slurm())
+    lines = (sbatch / "script").read_text().splitlines()
+    assert ("#SBATCH --requeue" in lines) == (not hosts)
+    assert any(line.startswith("#SBATCH --nodelist") for line in lines) == bool(hosts)
 
 
 def test_a_warning_that_comes_before_the_program_does_not_end_the_job(sbatch: Path, tmp_path: Path) -> None:

@@ -225,3 +225,31 @@ def test_doctor_says_what_is_here(tmp_path, mpirun):
     assert document["findings"]["MPI"].startswith("Open MPI")
     assert "coll_tuned_allgatherv_algorithm" in document["findings"]["read-only"]
     assert "coll:tuned" in document["facts"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("UCX_TLS", "rc", "no usable transports/devices"),
+        ("UCX_RNDV_SCHEME", "get_zcpy", "Invalid value for RNDV_SCHEME"),
+        ("OMPI_MCA_pml", "nonexistent", "A requested component was not found"),
+        ("PMIX_MCA_gds", "nope", "PMIx stopped checking"),
+    ],
+)
+def test_doctor_names_the_setting_under_which_mpi_does_not_start(tmp_path, mpirun, name, value, said):
+    env = {"HOME": str(tmp_path), "UCX_LOG_LEVEL": "warn", name: value}
+    done = program.autotune("doctor", "--json", cwd=tmp_path, **env)
+    document = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert said in document["findings"][name] and document["findings"][name].startswith(f"{value}: with it")
+    assert {"ucx_tl:tcp", "coll:tuned"} <= set(document["facts"])
+
+
+def test_doctor_names_the_line_of_a_file_under_which_mpi_does_not_start(tmp_path, mpirun):
+    (tmp_path / ".openmpi").mkdir()
+    (tmp_path / ".openmpi" / "mca-params.conf").write_text("coll_han_priority = 0\nbtl = tcp\n")
+    done = program.autotune("doctor", "--json", cwd=tmp_path, HOME=str(tmp_path))
+    findings = json.loads(done.stdout)["findings"]
+    assert done.returncode == 1
+    assert '"self" BTL' in findings["~/.openmpi/mca-params.conf: btl"]
+    assert "~/.openmpi/mca-params.conf: coll_han_priority" not in findings

@@ -45,6 +45,19 @@ def test_a_rank_that_computes_longer_is_named(late, capfd):
     assert f"waiting in allreduce because rank {late} is late (imbalance, not MPI)" in found["sentence"]
 
 
+def test_imbalance_that_moves_is_not_taken_for_noise(capfd):
+    found = diagnosed("rotating", capfd=capfd)
+    first = found["losses"][0]
+    assert (first["name"], first["waiting"], first["late"]["pattern"]) == ("allreduce", True, "wandering")
+    assert first["late"]["outside"] > 0.1  # it is known of each call, however much of it other load takes
+    assert "(noise, not MPI)" not in found["sentence"]
+
+
+def test_datatypes_of_the_programs_own_are_counted(capfd):
+    (first,) = (one for one in diagnosed("derived", capfd=capfd)["losses"] if one["name"] == "sendrecv")
+    assert first["derived"] == 0.75
+
+
 @pytest.mark.parametrize(
     ("kind", "family", "said"),
     [
@@ -58,7 +71,7 @@ def test_time_outside_of_collectives_is_named(kind, family, said, capfd):
     assert found["losses"][0]["family"] == family
     assert said in found["sentence"]
     # Nothing is known of what settings win; of files they win nothing, elsewhere at most all of MPI's time.
-    tunable = sum(one["seconds"] for one in found["losses"] if one["touched"])
+    tunable = sum(one["seconds"] if one["touched"] else one["unexplained_s"] for one in found["losses"])
     assert found["most"] == pytest.approx(min(tunable / found["run_s"], 1.0))
     assert found["verdict"] in ("not measured", "do not bother") if family == "files" else ("not measured",)
 

@@ -104,7 +104,7 @@ def kept(tmp_path_factory):
     folder = prefix(above / "opt" / "tuned", launcher())
     keep, _ = of_the_page(above)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    done = sh(f"cd /tmp; {keep} --minutes 0.1", {**CRON, "HOME": str(Path.home()), "PATH": path})
+    done = sh(f"cd /tmp; {keep} --minutes 2", {**CRON, "HOME": str(Path.home()), "PATH": path})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "proved on fresh launches" in done.stdout
     return folder
@@ -225,7 +225,7 @@ def test_lint_and_doctor_warn_of_files_of_another_version(tmp_path):
 def test_reframe_makes_a_first_night_and_reads_its_times_and_fails_without_the_rules(kept, tmp_path):
     test, report = kept / "guard" / "autotune_guard_reframe.py", tmp_path / "report.json"
     reframe = Path(sys.executable).with_name("reframe")
-    words = [reframe, "-c", test, "-r", "-S", "minutes=0.1", "--prefix", tmp_path, "--report-file", report]
+    words = [reframe, "-c", test, "-r", "-S", "minutes=2", "--prefix", tmp_path, "--report-file", report]
     path = f"{Path(launcher()).parent}:{os.environ['PATH']}"
     env = {**os.environ, **ROOT, "PATH": path, "HOME": str(tmp_path)}
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=env, check=False)
@@ -367,6 +367,6 @@ def test_after_another_version_it_is_named_and_not_in_effect(tmp_path, name):
     assert f"UCX: {ucx_was} → {ucx_now}" in done.stdout
     assert f"not in effect: the files hold for Open MPI {was}" in done.stdout
     # The old one is still there: both in turn.
-    both = autotune("guard", "check", folder, "--minutes", "0.1", "--mpirun", launcher())
+    both = autotune("guard", "check", folder, "--minutes", "2", "--mpirun", launcher())
     assert "launches in turn" in both.stdout
     assert "SLOWER" not in both.stdout

@@ -126,5 +126,5 @@ def test_a_warning_before_a_limit_goes_to_the_application(number, tmp_path):
     running = Recorded(tmp_path, tmp_path / "calls.json")
     running.process.send_signal(number)
     code, said = running.ended()  # it heeds none, so that it ends
-    assert code == ExitCode.FINDING, said
+    assert code == 128 + number, said
     assert calls(running.out) == {8.0, 1024.0, 65536.0}

@@ -12,6 +12,7 @@ from scipy.stats import binom
 from autotune.cli import main
 from autotune.errors import ExitCode
 from autotune.importers.recording import read_recording
+from autotune.recommend.diagnosis import diagnose
 from tests.integration.mpirun import ROOT, launcher
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(300)]
@@ -111,6 +112,29 @@ def test_waits_stand_with_what_began_the_requests(recorded):
     assert waitall.completing_s == pytest.approx(waitall.seconds)  # all of it is somebody's
     assert sum(c.completing_s for c in persistent.values()) == pytest.approx(waitall.seconds)
     assert found.families_s["completion"] == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("mode", ["eager", "completions", "started"])
+def test_all_time_in_calls_that_begin_and_complete_requests_is_counted_once(mode, recorded):
+    """Many of the messages share one request, as they have gone before the call that sends them returns.
+
+    Parts add up in each run; the program's own time is in the interval of one of three.
+    """
+    for _ in range(3):
+        told, found = recorded(mode, 3000, ranks=2)
+        ends = [c for c in found.other if c.family == "completion"]
+        waited_s = sum(c.completing_s for c in ends)
+        assert waited_s == pytest.approx(sum(c.seconds for c in ends), rel=0.02)
+        assert all(c.completing_s <= c.seconds * (1 + 1e-9) for c in ends)
+        in_requests_s = sum(c.completing_s for c in found.other if c.family != "completion")
+        begun_s = sum(c.seconds for c in found.calls) if mode == "started" else 0.0
+        assert in_requests_s == pytest.approx(waited_s) or in_requests_s < waited_s < in_requests_s + begun_s
+        assert sum(map(sum, found.timeline.seconds.values())) == pytest.approx(sum(found.families_s.values()))
+        value, low_s, high_s = diagnose(found).mpi_s
+        assert value == pytest.approx(sum(found.families_s.values()))
+        if low_s <= sum(seconds for _, seconds in told.values()) <= high_s:
+            return
+    pytest.fail(f"{told} together is not within {low_s} … {high_s}")
 
 
 def test_long_waits_are_timed_among_many_short_ones(recorded):

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from autotune.stacks import application
 from tests import programs, suites
 from tests.integration.mpirun import CROWDED, ROOT, launcher
 from tests.integration.mpirun import run as launched
+from tests.integration.test_record_programs import none_left
 from tests.suites import ON_EACH, python_of
 
 PROGRAM = Path(__file__).with_name("switched_calls.py")
@@ -185,7 +187,9 @@ def test_an_untimely_end_in_any_phase_hangs_nobody_and_leaves_whole_files(name, 
         options=() if name == "MPICH" else CROWDED,
         verb=["--reductions", "--budget", "50%", "--learn", str(learn)],
     )
-    assert code == ExitCode.FINDING
+    assert (
+        code in {"abort": [3], "kill": [128 + signal.SIGKILL, signal.SIGKILL]}[how]
+    )  # the second is Hydra's
     assert (tmp_path / f"ended in {phase}").exists()
     assert "ended with exit code" in said.err
     assert document["ended"] == "killed"
@@ -202,7 +206,7 @@ def test_an_untimely_end_in_any_phase_hangs_nobody_and_leaves_whole_files(name, 
 
 
 @pytest.mark.mpi
-def test_a_killed_driver_leaves_no_half_of_a_file_and_its_job_goes_on(tmp_path):
+def test_a_killed_driver_leaves_no_half_of_a_file_and_no_process(tmp_path):
     out, said = tmp_path / "run.json", tmp_path / "said"
     verb = [
         sys.executable,
@@ -219,15 +223,14 @@ def test_a_killed_driver_leaves_no_half_of_a_file_and_its_job_goes_on(tmp_path):
     argv = [*verb, launcher(), "-n", "2", *CROWDED, sys.executable, str(PROGRAM)]
     with said.open("wb") as file:
         driver = subprocess.Popen(
-            argv, env=os.environ | ROOT, stdout=file, stderr=file, start_new_session=True
+            argv, env=os.environ | ROOT, stdout=file, stderr=file, start_new_session=True, cwd=tmp_path
         )
         while not any("\ntry " in path.read_text() for path in tmp_path.glob(".run.json.*/run/*.run")):
             assert driver.poll() is None, said.read_text()
             time.sleep(0.05)
         driver.kill()
         driver.wait()
-    while "all calls were right" not in said.read_text():
-        time.sleep(0.1)  # pytest's own limit ends it
+    none_left(tmp_path)
     assert not out.exists()
 
 

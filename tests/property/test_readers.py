@@ -4,10 +4,12 @@
 what once failed.
 """
 
+import contextlib
 import json
 import os
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 
@@ -18,17 +20,40 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from autotune.campaign.directory import read_campaign
-from autotune.errors import AutotuneError
+from autotune.commands.floors import FORMAT as FLOOR
+from autotune.commands.floors import read_floor
+from autotune.commands.run import learned_in
+from autotune.commands.run_documents import LEARNED, RUN, run_in
+from autotune.commands.site_costs import STARTS, read_starts
+from autotune.commands.site_directory import read_document, read_site
+from autotune.commands.site_load import Loads
+from autotune.errors import AutotuneError, UserError
+from autotune.exporters import exporter
+from autotune.exporters.document import JsonDocument, recommendation_of
+from autotune.exporters.export_check import PROOF_FILE, Proof, refuted
+from autotune.guard.kept import KEPT, NIGHTS, by_day, read_kept, read_nights, slots_of
+from autotune.guard.verdict import judge
+from autotune.history.folder import WISHES
 from autotune.history.journal import FILE
 from autotune.importers import read as read_log
 from autotune.importers.profiles import read_profile
+from autotune.importers.recording import mean_of, read_recording
 from autotune.probe.protocol import RESULT, SAMPLES, CellSamples, ProbeRequest, ProbeResult, SweptChoice
+from autotune.recommend.floor import Floor
+from autotune.recommend.recommendation import Gain
 from autotune.replay.recorded_table import read_recorded
 from autotune.resources import conf_text, space_text
-from autotune.scenario import defaults, scenario_of
+from autotune.scenario import defaults, restored, scenario_of
+from autotune.scenario.whole_site import Wishes
 from autotune.simulate.machine import machine_from
 from autotune.space.loader import load_space
+from autotune.structure import plain
+from autotune.views.diagnosis import floor_text
+from autotune.views.report.recording import recording_page
+from autotune.views.report.sections import run_section
 from tests.golden.test_campaigns import GOLDEN
+from tests.unit.guard.nights_of import Machine
+from tests.unit.guard.test_kept import WHAT
 
 DATA = Path(__file__).parents[1] / "data"
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "12"))
@@ -82,6 +107,8 @@ TOKENS = (
     b"1e999",
     b"9" * 50,
     b"[" * 3000,
+    b"[" * 100_000,
+    b"1e400",
 )
 
 
@@ -148,6 +175,124 @@ def _request() -> bytes:
     return ProbeRequest(("allreduce",), (8, 64), swept, **sampling, **how).to_json().encode()
 
 
+def recording(text: bytes, _: Path) -> None:
+    recorded = read_recording(_text(text), "fuzzed")
+    recording_page(recorded, None, "fuzzed")
+    mean_of([recorded] if recorded.runs else [recorded, recorded])
+
+
+def recommendation(text: bytes, folder: Path) -> None:
+    found = recommendation_of(_text(text))
+    for name in ("json", "summary", "env_sh", "openmpi_mca"):
+        with contextlib.suppress(UserError):  # a format that cannot say it
+            exporter(name).export(found, folder)
+
+
+def of_a_run(text: bytes, folder: Path) -> None:
+    (folder / "run.json").write_bytes(text)
+    run_section(run_in(folder / "run.json"))
+
+
+def learned(text: bytes, folder: Path) -> None:
+    (folder / "learned.json").write_bytes(text)
+    learned_in(folder / "learned.json", "openmpi 5.0.11")
+
+
+def floor(text: bytes, _: Path) -> None:
+    floor_text(read_floor(_text(text), "fuzzed"))
+
+
+def kept(text: bytes, folder: Path) -> None:
+    (folder / KEPT).write_bytes(text)
+    (folder / KEPT).chmod(0o600)
+    found = read_kept(folder)
+    restored(found.scenario)
+    recommendation_of(json.dumps(found.recommendation))
+    hash(str(found.meant))
+
+
+def nights(text: bytes, folder: Path) -> None:
+    (folder / NIGHTS).write_bytes(text)
+    if days := by_day(read_nights(folder)):
+        judge(days)
+    slots_of(days)
+
+
+def wishes(text: bytes, folder: Path) -> None:
+    (site := folder / "site").mkdir(exist_ok=True)
+    (site / WISHES).write_bytes(text)
+    read_site(site)
+
+
+def starts(text: bytes, folder: Path) -> None:
+    (folder / STARTS).write_bytes(text)
+    read_starts(folder)
+
+
+def loads(text: bytes, folder: Path) -> None:
+    (folder / "loads.json").write_bytes(text)
+    read_document(folder / "loads.json", Loads)
+
+
+def proof(text: bytes, folder: Path) -> None:
+    (folder / PROOF_FILE).write_bytes(text)
+    refuted(folder)
+
+
+def _text(text: bytes) -> str:
+    return text.decode(errors="replace")
+
+
+def _recommended() -> bytes:
+    campaign = read_campaign(GOLDEN / "simulated")
+    return JsonDocument().export(campaign.recommended(), Path())["recommendation.json"].encode()
+
+
+def _run_document() -> bytes:
+    cell = {"collective": "allreduce", "lowest_bytes": 8, "ranks": 4, "one_node": True, "calls": 90}
+    cell |= {"default_s": 2e-6, "waiting_s": 0.0, "settled_at": 60, "algorithm": "ring", "speedup": 1.4}
+    cell |= {"speedup_95": [1.3, 1.5], "calls_decided": 30, "saved_s": 1e-5}
+    numbers = {"run_s": 2.0, "budget": 0.01, "spent_s": 0.1, "saved_s": 0.2, "ranks": 4}
+    words = {"format": RUN, "command": ["mpirun", "./a"], "date": "2026-01-01", "stack": "openmpi 5.0.11"}
+    words |= {"state": "on", "ended": "finalized", "dry": False}
+    return json.dumps(words | numbers | {"cells": [cell, {**cell, "speedup_95": [None, None]}]}).encode()
+
+
+def _learned() -> bytes:
+    cell = {"stack": "openmpi 5.0.11", "collective": "allreduce", "bin": 3, "ranks": 4, "algorithm": "ring"}
+    return json.dumps({"format": LEARNED, "cells": [cell, {**cell, "bin": 4}]}).encode()
+
+
+def _floor() -> bytes:
+    gains = (Gain(("allreduce", 4, 8), 1e-6, 1e-8, 2e-6, 1e-8), Gain(("bcast", 4, 8), 1e-6, 1e-8, 1e-6, 1e-8))
+    own = Floor(gains, ("algorithm=ring", ""), ("UCX_TLS=sm",), 6, 3.5, "openmpi", "2026-01-01", 1, "12ab")
+    return json.dumps({"format": FLOOR, **plain(own)}).encode()
+
+
+def _kept() -> bytes:
+    scenario = json.loads(_journal().splitlines()[1])["scenario"]
+    recommended = json.loads(_recommended())
+    return json.dumps(plain(replace(WHAT, scenario=scenario, recommendation=recommended))).encode()
+
+
+def _nights() -> bytes:
+    made = Machine().nights(4, np.random.default_rng(1), each=4)
+    return b"".join(json.dumps(plain(night)).encode() + b"\n" for night in made)
+
+
+def _wishes() -> bytes:
+    return json.dumps(plain(Wishes(("allreduce",), (1, 2), (4,), None, (8, 64)))).encode()
+
+
+def _starts() -> bytes:
+    launch = {"took_s": 1.0, "sampled_s": 0.5, "calls_s": {"allreduce": {"8": 1e-6, "64": 2e-6}}}
+    return json.dumps({"1x4": {"launch": launch, "sweep": launch}}).encode()
+
+
+def _proof() -> bytes:
+    return json.dumps({**asdict(Proof(3, True, 2, 2, 0)), "holds": True}).encode()
+
+
 _CSV = b"alg,tls,message_bytes,latency_us\nring,all,8,1.5\nring,sm,8,1.2\ntree,all,8,1.9\ntree,sm,8,1.1\n"
 _PROFILE = b"size,count,np\n8,100,2\n1K,20,\n"
 
@@ -167,6 +312,17 @@ READERS: dict[str, tuple[Callable[[Path], bytes], Callable[[bytes, Path], object
     ),
     "profile": (lambda _: _PROFILE, lambda text, _: read_profile(text.decode(errors="replace"), "fuzzed")),
     "table": (lambda _: _CSV, table),
+    "recording": (lambda _: (DATA / "recordings/calls.json").read_bytes(), recording),
+    "recommendation": (lambda _: _recommended(), recommendation),
+    "run": (lambda _: _run_document(), of_a_run),
+    "learned": (lambda _: _learned(), learned),
+    "floor": (lambda _: _floor(), floor),
+    "kept": (lambda _: _kept(), kept),
+    "nights": (lambda _: _nights(), nights),
+    "wishes": (lambda _: _wishes(), wishes),
+    "starts": (lambda _: _starts(), starts),
+    "loads": (lambda _: b'{"found": []}', loads),
+    "proof": (lambda _: _proof(), proof),
     "scenario": (lambda _: conf_text("conf/allreduce_local").encode(), scenario),
 }
 """Name → an input that is well, and what reads inputs."""
@@ -218,9 +374,9 @@ def values_of(draw, lines: tuple[str, ...]) -> bytes:
 @cache
 def _lines(name: str, seed: bytes) -> tuple[str, ...]:
     """The values in an input, as JSON; none in other inputs."""
-    if name == "journal":
+    if name in ("journal", "nights"):
         return tuple(seed.decode().splitlines())
-    if name in ("space", "machine", "request", "result", "scenario"):
+    if name not in ("samples", "log", "profile", "table"):
         return (json.dumps(yaml.safe_load(seed), default=str),)
     return ()
 

@@ -48,11 +48,11 @@ OWNERS = {
     "botorch": {"proposers"},
     "ConfigSpace": {"proposers"},
     "gpytorch": {"proposers"},
-    "hydra": {"commands.hydra_bridge", "launchers"},
+    "hydra": {"commands.composing", "commands.hydra_bridge", "launchers"},
     "jinja2": {"views"},
     "matplotlib": {"views"},
     "mpi4py": {"probe"},
-    "omegaconf": {"commands.hydra_bridge"},
+    "omegaconf": {"commands.composing", "commands.hydra_bridge"},
     "optuna": {"proposers"},
     "otf2": {"importers"},
     "pandas": {"views"},
@@ -236,7 +236,8 @@ def test_a_module_imports_only_rooms_below_its_own(module):
 def test_rooms_and_arrows_can_be_drawn_on_one_page():
     assert len(ROOMS) <= 30
     arrows = {(module.room, used) for module in MODULES for used, _ in module.rooms_used()}
-    assert len([room for room, _ in arrows if room != "autotune_formats"]) <= 136  # a plugin may be anybody's
+    # A plugin may be anybody's; 137 since exporters check what they read by ``structure``, as all readers do.
+    assert len([room for room, _ in arrows if room != "autotune_formats"]) <= 137
 
 
 def test_modules_are_short():
@@ -323,9 +324,9 @@ def test_launchers_are_connected_by_hydra_alone_and_formats_by_entry_points():
     assert not (ROOT / "launchers" / "hydra_plugins" / "__init__.py").exists()  # a namespace package
 
 
-def test_what_is_private_to_hydra_stands_in_one_module_for_each_side_of_it():
+def test_what_is_private_to_hydra_stands_in_the_bridge_and_in_one_module_of_the_launchers():
     users = {m.name for m in MODULES if any(dotted.startswith("hydra._internal") for dotted, _ in m.imports)}
-    assert {name.rpartition(".")[2] for name in users} == {"hydra_bridge", "_plugin"}
+    assert {name.rpartition(".")[2] for name in users} == {"composing", "hydra_bridge", "_plugin"}
 
 
 def test_importing_the_package_imports_nothing_heavy():

@@ -187,6 +187,10 @@ static void begin_block(struct place *p, int64_t number, int64_t length) {
     else p->begun = t, p->length = length, p->known = timed_ticks;
 }
 
+static inline void derived(struct cell *c, int is) {
+    if (__builtin_expect(is, 0) && c->derived < INT32_MAX) c->derived++;
+}
+
 static inline void before(struct call *v, struct place *p, double bytes, struct comm *k, int root) {
     struct cell *c = p ? p->cell : NULL;
     v->place = NULL;
@@ -195,9 +199,13 @@ static inline void before(struct call *v, struct place *p, double bytes, struct 
     int64_t number = c->calls++;
     c->bytes += bytes;
     c->counted++;
+    derived(c, !named);
     if (s) number = s->calls++;
     if (number >= p->until) begin_block(p, number, block(number));
-    if (!p->all && number != p->drawn) return;
+    if (!p->all && number != p->drawn) {
+        if (s) last_collective.end = -1;
+        return;
+    }
     int length = block(number);
     *v = (struct call){p, k, number, s && number == p->drawn && hashed(number) <= s->limit, root, length,
                        p->all ? 1 : length, 0, 0};
@@ -302,6 +310,16 @@ static void add(struct cell *c, int64_t took, double weight, int all) {
     for (int i = 0; i < 3; i++, extra *= took) c->spread[i] += extra;
 }
 
+/* How long a rank that enters a collective was outside of MPI since its last one, which tells whether the program
+ * or MPI made it late. Calls between that are too short to be timed count as outside. */
+static int64_t outside(const struct call *v) {
+    if (file->head.callers > 1 || last_collective.end < 0) return -1;
+    for (int op = 0; op < OPS; op++)
+        if (last_calls[op].limit >= 0 && *last_calls[op].calls > 0) return -1;
+    int64_t ticks = v->begin - last_collective.end - (timed_ticks - last_collective.ticks);
+    return ticks > 0 ? ticks : 0;
+}
+
 /* Returns the ticks that it took. */
 static AWAY int64_t after(struct call *v, int64_t end) {
     struct place *p = v->place;
@@ -319,11 +337,13 @@ static AWAY int64_t after(struct call *v, int64_t end) {
     add(c, took, v->weight, alone);
     if (c->family != COMPLETION) spread_out(c->family, v->begin, v->begin + took, v->weight);
     p->mean += p->mean ? ((took < most ? took : most) - p->mean) / 64 : took;
+    int64_t before = s ? outside(v) : -1;
     timed_ticks += took;
+    if (s) last_collective.end = v->end, last_collective.ticks = timed_ticks;
     if (s && (v->kept || took >= s->cut)) {
         struct sample *list = file->samples[s - file->streams];
         int root = v->root < 0 || !v->comm->world || v->root >= v->comm->ranks ? -1 : v->comm->world[v->root];
-        struct sample one = {v->number, v->begin, v->begin + took, root, v->drawn_of};
+        struct sample one = {v->number, v->begin, v->begin + took, root, v->drawn_of, before};
         if (v->kept && hashed(v->number) <= s->limit) {
             list[s->n++] = one;
             if (s->n == kept) thin(s);

@@ -169,6 +169,8 @@ static void note(const char *word) {
     if (descriptor >= 0) close(descriptor);
 }
 
+static pid_t owner; /* of the file: what a rank forks has it mapped too */
+
 /* After MPI_Init, by all ranks. */
 static void begun(void) {
     const char *folder = getenv("AUTOTUNE_RECORD");
@@ -219,7 +221,7 @@ static void begun(void) {
     sigaction(SIGBUS, &mine, &others);
     calibrate();
     struct head *head = &mapped->head;
-    memcpy(head->magic, "autorec4", 8);
+    memcpy(head->magic, "autorec5", 8);
     head->rank = rank, head->size = size, head->threads = level, head->nodes = nodes, head->job = job;
     head->ahead_s = head->ahead_end_s = before, head->unsure_s = unsure;
     head->clock_s = clock_ticks * tick_s, head->tick_s = tick_s;
@@ -235,6 +237,7 @@ static void begun(void) {
     both(&head->begin_s, &head->begin);
     while (((int64_t)(10 / tick_s) >> head->shift) >= SLICES) head->shift++; /* room for ten seconds */
     head->end = head->begin, head->end_s = head->begin_s;
+    owner = getpid();
     file = mapped;
 }
 
@@ -276,4 +279,12 @@ static void ended(int how) {
         inside--;
     }
     if (!off) compact();
+}
+
+/* A process that exits without MPI_Finalize, or whose MPI it has opened itself, so that nothing came by here. */
+__attribute__((destructor)) static void exits(void) {
+    int (*initialized)(int *), flag = 0;
+    if (file && owner == getpid()) ended(3);
+    if (file || off || !getenv("AUTOTUNE_RECORD") || !(initialized = symbol("PMPI_Initialized"))) return;
+    if (initialized(&flag) == MPI_SUCCESS && flag) note("an MPI that it opens itself (dlopen)");
 }

@@ -18,7 +18,7 @@ enum distance { NOWHERE, SELF, SOCKET, NODE, NETWORK, DISTANCES };
 
 struct head {
     char magic[8];
-    int32_t rank, size, ended, threads, kept_out, nodes; /* ended: 0 killed, 1 finalized, 2 aborted */
+    int32_t rank, size, ended, threads, kept_out, nodes; /* ended: 0 killed, 1 finalized, 2 aborted, 3 exited */
     int32_t callers, spawned, compact, environment; /* threads that called; bytes of the environment */
     int64_t job, cells, streams;
     double begin_s, end_s, ahead_s, ahead_end_s, unsure_s; /* ahead: of the clock of rank 0 */
@@ -32,7 +32,7 @@ struct head {
 };
 struct cell {
     char name[24];
-    int32_t kind, bin, ranks, family, distance, spare;
+    int32_t kind, bin, ranks, family, distance, derived; /* calls whose datatype is none of MPI's own */
     int64_t calls, timed, all, ticks; /* all: calls of blocks that were timed wholly, and their ticks */
     int64_t counted, added; /* calls that did not only repeat the last; ticks of timed ones in their wrappers */
     double bytes, wait; /* ticks in MPI_Wait and its kin; of these: what went to requests */
@@ -51,6 +51,7 @@ struct stream {
 struct sample {
     int64_t call, begin, end;
     int32_t root, weight; /* world rank, -1: none; how many calls it was drawn of */
+    int64_t outside; /* ticks outside of MPI since the rank's last collective ended; -1: not known */
 };
 struct run { /* calls alike that are not in their cell and stream yet */
     int64_t calls;

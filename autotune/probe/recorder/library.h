@@ -25,6 +25,12 @@ static void *needed(const char *name) {
     _exit(127);
 }
 
+/* What the program would call without this: another tool's that is preloaded behind it, which calls MPI's, or MPI's. */
+static void *following(const char *name, const char *profiled) {
+    void *found = dlsym(RTLD_NEXT, name);
+    return found ? found : needed(profiled);
+}
+
 /* A function that is looked up once, whichever of several threads comes first. */
 #define FOUND(real) __atomic_load_n(&real, __ATOMIC_RELAXED)
 #define LOOKED_UP(real, name)                                                                                 \

@@ -59,7 +59,8 @@ static double asked_width(MPI_Datatype type) {
     REAL(Type_size)(type, &size);
     REAL(Type_get_envelope)(type, &a, &b, &c, &combiner);
     inside--;
-    if ((named = combiner == MPI_COMBINER_NAMED)) last_type = type, last_width = size;
+    if (combiner == MPI_COMBINER_NAMED) last_type = type, last_width = size;
+    else named = 0;
     return size;
 }
 
@@ -120,6 +121,7 @@ static inline int far_off(MPI_Comm handle, int peer) {
     return k && k->far && peer >= 0 && peer < k->peers ? k->far[peer] : NOWHERE;
 }
 #define SEEN(name, bytes, whom)                                                                               \
+    named = 1;                                                                                                \
     double b_ = (bytes);                                                                                      \
     int far_ = (whom);                                                                                        \
     struct call v_ = noticed(OTHER_##name, far_, b_);
@@ -151,7 +153,7 @@ static inline int far_off(MPI_Comm handle, int peer) {
     int name P {                                                                                              \
         static int(*real) P;                                                                                  \
         int64_t entered_ MAYBE = real ? 0 : ticks();                                                          \
-        if (!real) real = needed("P" TEXT(name));                                                             \
+        if (!real) real = following(TEXT(name), "P" TEXT(name));                                                             \
         __VA_ARGS__                                                                                           \
     }
 #define C_CALLS(name, Name, P, A, bytes, root, ...)                                                           \
@@ -159,7 +161,7 @@ static inline int far_off(MPI_Comm handle, int peer) {
     static AWAY int NAMED(counted_##name) P {                                                                 \
         int64_t entered_ = ticks();                                                                           \
         int(*real) P = NAMED(real_##name), code;                                                              \
-        if (!real) real = NAMED(real_##name) = needed("P" TEXT(NAMED(MPI_##Name)));                           \
+        if (!real) real = NAMED(real_##name) = following(TEXT(NAMED(MPI_##Name)), "P" TEXT(NAMED(MPI_##Name)));\
         if (!usable()) return real A;                                                                         \
         COUNTED(OP_##name, BLOCKING, bytes, root, __VA_ARGS__)                                                \
         TIMED(code, real A, v_);                                                                              \
@@ -200,7 +202,7 @@ EACH(C_CALLS)
                if (code == MPI_SUCCESS) expect(*h, place_for(OTHER_##name, far_, b_), b_, 0); LEFT return code;)
 #define C_STARTED(family, name, Name, P, A, bytes, whom)                                                      \
     C_FUNCTION(NAMED(MPI_##Name), (OPEN P, MPI_Request * h), if (!usable()) return real(OPEN A, h);           \
-               double b_ = bytes; int far_ = whom; inside++; int code = real(OPEN A, h); inside--;             \
+               named = 1; double b_ = bytes; int far_ = whom; inside++; int code = real(OPEN A, h); inside--;  \
                if (code == MPI_SUCCESS) expect(*h, place_for(OTHER_##name, far_, b_), b_, 1); return code;)
 EACH_SIZED(C_OTHER)
 EACH_BEGUN(C_BEGUN)
@@ -237,6 +239,8 @@ int MPI_Abort(MPI_Comm c, int code) {
     ended(2);
     return NEXT(Abort)(c, code);
 }
+
+#pragma GCC optimize("O1") /* these are most of the compiler's work, and each does little beside a call of C */
 
 /* Fortran: everything by address, the error behind. Some libraries call C's MPI_ in it, others do not. */
 #undef BY
@@ -280,7 +284,7 @@ int MPI_Abort(MPI_Comm c, int code) {
     void name P {                                                                                             \
         static void(*real) P;                                                                                 \
         int64_t entered_ MAYBE = real ? 0 : ticks();                                                          \
-        if (!real) real = needed("p" TEXT(name));                                                             \
+        if (!real) real = following(TEXT(name), "p" TEXT(name));                                                             \
         __VA_ARGS__                                                                                           \
     }
 #define F_CALLS(name, Name, P, A, bytes, root, ...)                                                           \
@@ -320,7 +324,7 @@ int MPI_Abort(MPI_Comm c, int code) {
     F_FUNCTION(NAMED(mpi_##name), (OPEN P, MPI_Fint * h, MPI_Fint * e),                                       \
                if (!usable()) { real(OPEN A, h, e); return; }                                                 \
                MPI_Fint error = MPI_SUCCESS, *told = e ? e : &error;                                          \
-               double b_ = bytes; int far_ = whom; F_WITHIN(real(OPEN A, h, told))                             \
+               named = 1; double b_ = bytes; int far_ = whom; F_WITHIN(real(OPEN A, h, told))                  \
                if (*told == MPI_SUCCESS) expect(REQUEST(*h), place_for(OTHER_##name, far_, b_), b_, 1);)
 #define F_TEXT(family, name, Name, P, A, bytes, far)                                                          \
     F_FUNCTION(NAMED(mpi_##name), (OPEN P, MPI_Fint * e, size_t length),                                      \

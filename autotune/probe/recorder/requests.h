@@ -1,28 +1,22 @@
 /* Requests: what was begun, until it is waited for. */
 
+/* One handle may stand for several: of a message that has gone at once MPI returns a request that has completed,
+ * and it has only one such (ompi_request_empty, MPICH's lightweight requests). */
 static struct pending **at(MPI_Request request) {
     struct pending **at = &requests[BUCKET(request)];
     while (*at && (*at)->request != request) at = &(*at)->next;
     return at;
 }
 
-static void expect(MPI_Request request, struct place *p, double bytes, int persistent) {
-    if (!p || !p->cell) return;
-    lock();
-    struct pending **old = at(request), *one = *old; /* if there is one, it completed unseen */
-    if (!one && (one = spare)) spare = one->next;
-    else if (!one) one = malloc(sizeof *one);
-    if (one) {
-        struct pending *next = *old ? one->next : NULL;
-        n_pending += !*old;
-        *one = (struct pending){next, request, p, bytes, persistent};
-        *old = one;
-    }
-    unlock();
+/* The last that was begun under a handle and is not taken yet; NULL: there is none. */
+static struct pending *take(MPI_Request request) {
+    struct pending *one = *at(request);
+    while (one && (one->request != request || one->taken == one->times)) one = one->next;
+    if (one) one->taken++;
+    return one;
 }
 
-/* It is waited for no more. */
-static void done(struct pending **old) {
+static void forgotten(struct pending **old) {
     struct pending *gone = *old;
     *old = gone->next;
     gone->next = spare;
@@ -30,44 +24,83 @@ static void done(struct pending **old) {
     n_pending--;
 }
 
-static void drop(MPI_Request request) {
+static void expect(MPI_Request request, struct place *p, double bytes, int persistent) {
+    if (!p || !p->cell) return;
     lock();
-    struct pending **old = at(request);
-    if (*old) done(old);
+    struct pending **old = at(request), *one;
+    if (*old && ((*old)->persistent || persistent)) forgotten(old); /* such a handle is its own: it was freed unseen */
+    for (one = *at(request); one; one = one->next)
+        if (one->request == request && one->place == p) break;
+    if (one) {
+        one->times++, one->bytes = bytes;
+    } else {
+        if ((one = spare)) spare = one->next;
+        else one = malloc(sizeof *one);
+        if (one) {
+            struct pending **first = &requests[BUCKET(request)];
+            *one = (struct pending){*first, request, p, bytes, persistent, !named, 1, 0};
+            *first = one;
+            n_pending++;
+        }
+    }
     unlock();
 }
 
+/* One of those that it stands for is waited for no more. */
+static void done(struct pending *one) {
+    if (--one->times) return;
+    struct pending **old = &requests[BUCKET(one->request)];
+    while (*old != one) old = &(*old)->next;
+    forgotten(old);
+}
+
+static void drop(MPI_Request request) {
+    lock();
+    struct pending *one = *at(request);
+    if (one) done(one);
+    unlock();
+}
+
+/* A request of a wait or test, before and after, and what it was for. */
+struct awaited {
+    MPI_Request was, is;
+    struct pending *whose;
+};
+
 /* A wait or test of n requests, which took so many ticks if it was timed; those that are others now have completed.
- * What it took is shared by those that it was for. */
-static void waited(int n, const MPI_Request *was, const MPI_Request *is, struct call *v, int64_t took) {
+ * What it took is shared by those that it was for, all of it. */
+static void waited(int n, struct awaited *all, struct call *v, int64_t took) {
     if (!n && !v->place) return;
     lock();
     int alike = 0;
     double weight = v->place ? v->weight : 0;
-    for (int i = 0; i < n && v->place; i++) alike += *at(was[i]) != NULL;
     for (int i = 0; i < n; i++) {
-        if (!alike && is[i] == was[i]) continue;
-        struct pending **old = at(was[i]), *one = *old;
-        if (!one) continue;
-        if (alike) {
-            struct cell *c = one->place->cell;
-            c->wait += weight * took / alike;
-            spread_out(c->family, v->begin, v->begin + took, weight / alike);
-        }
-        if (is[i] != was[i] && !one->persistent) done(old);
+        all[i].whose = v->place || all[i].is != all[i].was ? take(all[i].was) : NULL;
+        alike += all[i].whose != NULL;
     }
-    if (alike) v->place->cell->wait += weight * took;
+    for (int i = 0; i < n; i++) {
+        struct pending *one = all[i].whose;
+        if (!one) continue;
+        one->taken--;
+        if (!v->place) continue;
+        one->place->cell->wait += weight * took / alike;
+        spread_out(one->place->cell->family, v->begin, v->begin + took, weight / alike);
+    }
+    for (int i = 0; i < n; i++)
+        if (all[i].whose && all[i].is != all[i].was && !all[i].whose->persistent) done(all[i].whose);
+    if (v->place && alike) v->place->cell->wait += weight * took;
     else if (v->place) spread_out(COMPLETION, v->begin, v->begin + took, weight);
     unlock();
 }
 
 /* A wait for them has the size of the largest: those alike are timed alike, or many short ones would hide a few long. */
-static AWAY struct call awaited(enum other other, int n, const MPI_Request *all) {
+static AWAY struct call begins_to_wait(enum other other, int n, const struct awaited *all) {
     struct call v;
     double bytes = 0;
+    named = 1;
     lock();
     for (int i = 0; i < n; i++) {
-        struct pending *one = *at(all[i]);
+        struct pending *one = *at(all[i].was);
         if (one && one->bytes > bytes) bytes = one->bytes;
     }
     before(&v, other_place(other, NOWHERE, bytes), bytes, NULL, NONE);
@@ -80,59 +113,63 @@ static AWAY struct call awaited(enum other other, int n, const MPI_Request *all)
     int64_t entered_ = ticks();                                                                               \
     if (!usable()) return made;                                                                               \
     int n_ = n_pending && (n) > 0 ? (n) : 0;                                                                  \
-    MPI_Request small_[64], *was_ = n_ > 32 ? malloc(2 * n_ * sizeof *was_) : small_, *is_ = was_ + n_;       \
-    if (!was_) return made;                                                                                   \
-    for (int i = 0; i < n_; i++) was_[i] = (was_i);                                                           \
-    struct call v_ = awaited(OTHER_##other, n_, was_);                                                        \
+    struct awaited few_[32], *all_ = n_ > 32 ? malloc(n_ * sizeof *all_) : few_;                              \
+    if (!all_) return made;                                                                                   \
+    for (int i = 0; i < n_; i++) all_[i].was = (was_i);                                                       \
+    struct call v_ = begins_to_wait(OTHER_##other, n_, all_);                                                 \
     int64_t took_ = 0;                                                                                        \
     inside++;                                                                                                 \
     if (v_.place) v_.begin = ticks();                                                                         \
     int code_ = made;                                                                                         \
     if (v_.place) took_ = after(&v_, ticks());                                                                \
-    for (int i = 0; i < n_; i++) is_[i] = (is_i);                                                             \
+    for (int i = 0; i < n_; i++) all_[i].is = (is_i);                                                         \
     inside--;                                                                                                 \
-    waited(n_, was_, is_, &v_, took_);                                                                        \
-    if (was_ != small_) free(was_);                                                                           \
+    waited(n_, all_, &v_, took_);                                                                             \
+    if (all_ != few_) free(all_);                                                                             \
     LEFT                                                                                                      \
     return code_
 
-int MPI_Wait(MPI_Request *r, MPI_Status *s) { WAITING(wait, 1, *r, *r, REAL(Wait)(r, s)); }
-int MPI_Waitall(int n, MPI_Request r[], MPI_Status s[]) { WAITING(waitall, n, r[i], r[i], REAL(Waitall)(n, r, s)); }
+int MPI_Wait(MPI_Request *r, MPI_Status *s) { WAITING(wait, 1, *r, *r, NEXT(Wait)(r, s)); }
+int MPI_Waitall(int n, MPI_Request r[], MPI_Status s[]) { WAITING(waitall, n, r[i], r[i], NEXT(Waitall)(n, r, s)); }
 int MPI_Waitany(int n, MPI_Request r[], int *j, MPI_Status *s) {
-    WAITING(waitany, n, r[i], r[i], REAL(Waitany)(n, r, j, s));
+    WAITING(waitany, n, r[i], r[i], NEXT(Waitany)(n, r, j, s));
 }
 int MPI_Waitsome(int n, MPI_Request r[], int *m, int j[], MPI_Status s[]) {
-    WAITING(waitsome, n, r[i], r[i], REAL(Waitsome)(n, r, m, j, s));
+    WAITING(waitsome, n, r[i], r[i], NEXT(Waitsome)(n, r, m, j, s));
 }
-int MPI_Test(MPI_Request *r, int *f, MPI_Status *s) { WAITING(test, 1, *r, *r, REAL(Test)(r, f, s)); }
+int MPI_Test(MPI_Request *r, int *f, MPI_Status *s) { WAITING(test, 1, *r, *r, NEXT(Test)(r, f, s)); }
 int MPI_Testall(int n, MPI_Request r[], int *f, MPI_Status s[]) {
-    WAITING(testall, n, r[i], r[i], REAL(Testall)(n, r, f, s));
+    WAITING(testall, n, r[i], r[i], NEXT(Testall)(n, r, f, s));
 }
 int MPI_Testany(int n, MPI_Request r[], int *j, int *f, MPI_Status *s) {
-    WAITING(testany, n, r[i], r[i], REAL(Testany)(n, r, j, f, s));
+    WAITING(testany, n, r[i], r[i], NEXT(Testany)(n, r, j, f, s));
 }
 int MPI_Testsome(int n, MPI_Request r[], int *m, int j[], MPI_Status s[]) {
-    WAITING(testsome, n, r[i], r[i], REAL(Testsome)(n, r, m, j, s));
+    WAITING(testsome, n, r[i], r[i], NEXT(Testsome)(n, r, m, j, s));
 }
 
 int MPI_Request_free(MPI_Request *r) {
     if (n_pending && usable()) drop(*r);
-    return REAL(Request_free)(r);
+    return NEXT(Request_free)(r);
 }
 
 /* All are started at once, so the time is shared by them. */
 static void started(int n, const MPI_Request *r, int64_t entered, int64_t begin, int64_t end) {
     lock();
-    int alike = 0;
+    timed_ticks += end - begin;
+    int alike = 0, at_ = 0;
     for (int i = 0; i < n; i++) alike += *at(r[i]) != NULL;
     for (int i = 0; i < n; i++) {
         struct pending *one = *at(r[i]);
         if (!one) continue;
+        int64_t from = (end - begin) * at_ / alike; /* no tick is lost between them */
+        at_++;
         struct cell *c = one->place->cell;
         c->calls++;
         c->bytes += one->bytes;
         c->counted++;
-        add(c, (end - begin) / alike, 1, 1);
+        derived(c, one->derived);
+        add(c, (end - begin) * at_ / alike - from, 1, 1);
         c->added += (begin - entered + ticks() - end) / alike;
         spread_out(c->family, begin, end, 1. / alike);
     }
@@ -149,5 +186,5 @@ static void started(int n, const MPI_Request *r, int64_t entered, int64_t begin,
     inside--;                                                                                                 \
     return code_
 
-int MPI_Start(MPI_Request *r) { STARTING(1, r, REAL(Start)(r)); }
-int MPI_Startall(int n, MPI_Request r[]) { STARTING(n, r, REAL(Startall)(n, r)); }
+int MPI_Start(MPI_Request *r) { STARTING(1, r, NEXT(Start)(r)); }
+int MPI_Startall(int n, MPI_Request r[]) { STARTING(n, r, NEXT(Startall)(n, r)); }

@@ -27,7 +27,7 @@ struct pending {
     MPI_Request request;
     struct place *place;
     double bytes;
-    int persistent;
+    int persistent, derived, times, taken; /* begun under this handle at this place; of these, that a wait under way is for */
 };
 
 struct call {
@@ -54,6 +54,9 @@ static struct place *places[OTHERS][DISTANCES][64];
 static struct file *file;
 static char path[4096]; /* of the file */
 static int threaded, off, keyval, kept, longest;
+static struct {
+    int64_t end, ticks; /* when, -1: it was not timed; what had been timed by then */
+} last_collective = {-1, 0};
 static int64_t clock_ticks, spent, timed_ticks; /* of reading the counter; on timing; in calls that were timed */
 static double tick_s, microsecond, wtime_s; /* in ticks; of a call of MPI_Wtime */
 static int *where; /* node and socket of each rank */
@@ -62,7 +65,7 @@ static volatile unsigned epoch; /* of the communicators: one was freed */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static __thread int inside, called;
 static __thread double added_squared; /* of the last call, until the next takes the lock */
-static __thread int named; /* whether the last datatype was MPI's own: its handle is never reused */
+static __thread int named = 1; /* whether the datatypes of a call are MPI's own: their handles are never reused */
 
 static double now(void) {
     struct timespec t;
@@ -150,6 +153,7 @@ static void settle(struct repeated *q) {
     file->cells[run->cell].calls += n;
     file->cells[run->cell].bytes += n * run->bytes;
     if (run->stream >= 0) file->streams[run->stream].calls += n;
+    if (n) last_collective.end = -1;
     run->calls = 0;
     q->limit = -1, q->calls = &unused;
 }

@@ -121,6 +121,7 @@ static uint64_t stirred(uint64_t x) { /* splitmix64 of Steele, Lea, Flood 2014 *
 
 /* A line of the file of this process, written whole. Kept open it might be closed by the program, and another's. */
 static char path[4096];
+static pid_t owner; /* of the file */
 __attribute__((format(printf, 2, 3))) static void event(const struct place *q, const char *format, ...) {
     int file = q && q->number >= LOGGED ? -1 : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     va_list list;
@@ -564,7 +565,8 @@ static void begun(void) {
     process.alpha *= world_rank ? 0.5 / fmax(1, world_ranks - 1) : 0.5;
     began_s = now();
     gethostname(host, sizeof host - 1);
-    snprintf(path, sizeof path, "%s/%s.%d.%ld.run", folder, host, world_rank, (long)getpid());
+    owner = getpid();
+    snprintf(path, sizeof path, "%s/%s.%d.%ld.run", folder, host, world_rank, (long)owner);
     on = all[OPS] == ~0;
     if (!world_rank) event(NULL, "job %d %d %s\n", world_ranks, dry, on ? "on" : all[OPS] & 1 ? "tolerant" : "threads");
     REAL(Comm_create_keyval)(copied_not, forget, &keyval, NULL);
@@ -580,6 +582,10 @@ static void ended(const char *how) {
     if (!world_rank) event(NULL, "end %s %.9g %.9g\n", how, now() - began_s, process.spent_s);
     forget_recent(NULL);
     on = 0;
+}
+
+__attribute__((destructor)) static void exits(void) { /* without MPI_Finalize; what a rank forks exits as well */
+    if (owner == getpid()) ended("exited");
 }
 
 static void freed(MPI_Comm handle) {

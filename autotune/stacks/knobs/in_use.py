@@ -1,16 +1,21 @@
-"""Components and transports that a launch really uses, as facts by which knobs are kept or dropped."""
+"""Components and transports that a launch really uses, as facts by which knobs are kept or dropped.
+
+A launch shows them where it runs: hierarchical collectives and transports between nodes are used on several
+nodes alone. So it is made by the campaign's own launcher, with the campaign's ranks on its nodes.
+"""
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from autotune.errors import StackError
 from autotune.probe.ucx import read_report
 from autotune.stacks import dialect
 from autotune.stacks.installation import Installation, output
 from autotune.stacks.knobs.discover import CHOSEN_PML, families_of
+from autotune.stacks.ports import Hearing, Placement
 
-_PROGRAM = "from mpi4py import MPI; MPI.COMM_WORLD.allreduce(MPI.COMM_WORLD.rank)"
+TWO_RANKS = Placement(2)  # On this machine.
 _TALK = {
     "OMPI_MCA_pml_base_verbose": "10",
     "OMPI_MCA_bml_base_verbose": "100",
@@ -20,30 +25,89 @@ _TALK = {
 }
 """Makes a launch say what it selects."""
 
+_PROGRAM = (
+    "import os; own = os.environ; rank = own.get('OMPI_COMM_WORLD_RANK', own.get('PMIX_RANK', '0')); "
+    f"[own.pop(name, '') for name in {tuple(_TALK)} if rank != '0']; "
+    "from mpi4py import MPI; comm = MPI.COMM_WORLD; comm.allreduce(comm.rank); comm.alltoall([0] * comm.size)"
+)
+"""Connects all ranks. The first one alone says what it selects: it has peers on its node and on others."""
+
 _UCX = {f"OMPI_MCA_{name}": value for name, value in CHOSEN_PML["ucx"].items()}
 """Makes Open MPI take UCX where it would not by itself."""
 
 _WITHOUT_RDMA = {"self", "sm", "vader", "tcp", "sysv", "posix", "cma", "knem", "xpmem"}
 """Layers and transports that register no memory with a network card."""
 
+_ONE_NODE = {
+    "self",
+    "sm",
+    "vader",
+    "sysv",
+    "posix",
+    "cma",
+    "knem",
+    "xpmem",
+    "smcuda",
+    "cuda",
+    "rocm",
+    "template",
+}
+"""Layers and transports that no message between nodes takes."""
 
-def openmpi_in_use(installation: Installation, fixed: Mapping[str, str], ranks: int = 2) -> frozenset[str]:
-    """Components selected by Open MPI between ranks of this machine, by itself and over UCX.
+_SEVERAL_NODES = {"han"}  # Collective components that step aside on one node.
+_BUILT = ("coll:", "btl:", "ucx_tl:")
+
+
+def openmpi_in_use(
+    installation: Installation,
+    fixed: Mapping[str, str],
+    placement: Placement = TWO_RANKS,
+    launcher: object = None,
+) -> frozenset[str]:
+    """Components that Open MPI selects by itself, and transports of UCX with and without it being asked for.
+
+    The launcher makes the launches where it can say what they print; otherwise two ranks on this machine do.
 
     Facts are ``pml_in_use:…``, ``btl_in_use:…``, ``coll_in_use:…``, ``ucx_lane:…`` and ``rdma``.
 
     Raises:
-        StackError: a launch does not end.
+        StackError: a launch does not end, or does not say it.
     """
-    env = {**fixed, **_TALK, **dialect("openmpi").mpirun_env(), "MPI4PY_LIBMPI": str(installation.library)}
-    command = [str(installation.mpirun), "-np", str(ranks), sys.executable, "-c", _PROGRAM]
-    facts = said(output(command, env))
+    env = {**fixed, **_TALK, "MPI4PY_LIBMPI": str(installation.library)}
+    program = (sys.executable, "-c", _PROGRAM)
+
+    def hear(env: Mapping[str, str]) -> str:
+        if isinstance(launcher, Hearing):
+            return launcher.heard(program, placement, env)
+        here = [str(installation.mpirun), "-np", "2", *program]
+        return output(here, {**env, **dialect("openmpi").mpirun_env()})
+
+    log = hear(env)
+    facts = said(log)
     if not facts:
-        raise StackError(f"a launch by {installation.mpirun} does not say which components it selects")
+        end = " | ".join(log.strip().splitlines()[-3:])
+        raise StackError(
+            f"a launch by {installation.mpirun} does not say which components it selects: {end or 'nothing'}"
+        )
     if "OMPI_MCA_pml" not in fixed and "pml_in_use:ucx" not in facts:
-        over_ucx = said(output(command, {**env, **_UCX}))
+        over_ucx = said(hear({**env, **_UCX}))
         facts |= {fact for fact in over_ucx if fact.startswith("ucx_lane:") or fact == "rdma"}
     return facts
+
+
+def between_nodes(built: Collection[str]) -> frozenset[str]:
+    """Facts that hold between nodes only, for what is built: no launch on one machine can show them.
+
+    ``built``: facts of a stack, among them ``coll:…``, ``btl:…`` and ``ucx_tl:…``.
+    """
+    names = {kind: {fact[len(kind) :] for fact in built if fact.startswith(kind)} for kind in _BUILT}
+    lanes = names["ucx_tl:"] - _ONE_NODE
+    return frozenset(
+        {f"coll_in_use:{name}" for name in names["coll:"] & _SEVERAL_NODES}
+        | {f"btl_in_use:{name}" for name in names["btl:"] - _ONE_NODE}
+        | {f"ucx_lane:{name}" for name in lanes | families_of(lanes)}
+        | ({"rdma"} if lanes - _WITHOUT_RDMA else set())
+    )
 
 
 def said(log: str) -> frozenset[str]:

@@ -10,9 +10,10 @@ from autotune.stacks import dialect
 from autotune.stacks.installation import Installation
 from autotune.stacks.knobs import intelmpi, libfabric, mpich, openmpi, rules, ucx
 from autotune.stacks.knobs.discover import Decision, decisions, discovered_space
-from autotune.stacks.knobs.in_use import openmpi_in_use
+from autotune.stacks.knobs.in_use import TWO_RANKS, between_nodes, openmpi_in_use
 from autotune.stacks.knobs.knob import LAYERS, Knob
 from autotune.stacks.knobs.rules import Class, Classed
+from autotune.stacks.ports import Hearing, Placement
 from autotune.stacks.stack import Stack
 
 _OWN = ("openmpi", "mpich", "intelmpi")  # Flavours of an installation whose own variables are a layer.
@@ -84,14 +85,22 @@ def read(layer: str, installation: Installation) -> tuple[Knob, ...]:
     return libfabric.read(folders) if layer == "libfabric" else ucx.read(layer, folders)
 
 
-def facts_here(installation: Installation, stack: Stack) -> frozenset[str]:
-    """The facts of a stack, with what launches of two ranks select where it does not say so itself.
+def facts_here(
+    installation: Installation, stack: Stack, placement: Placement = TWO_RANKS, launcher: object = None
+) -> frozenset[str]:
+    """The facts of a stack, with what launches select where it does not say so itself.
+
+    A launcher that returns what programs print makes them at the placement. Else they are of two ranks here,
+    and for several nodes what only these can use is taken for used.
 
     Raises:
         StackError: such a launch does not end, or does not say it.
     """
-    in_use = openmpi_in_use(installation, stack.fixed) if installation.flavour == "openmpi" else frozenset()
-    return stack.facts | in_use
+    if installation.flavour != "openmpi":
+        return stack.facts
+    facts = stack.facts | openmpi_in_use(installation, stack.fixed, placement, launcher)
+    apart = placement.nodes > 1 and not isinstance(launcher, Hearing)
+    return facts | between_nodes(stack.facts) if apart else facts
 
 
 def asked(nodes: int, collectives: Iterable[str]) -> frozenset[str]:
@@ -106,12 +115,14 @@ def asked(nodes: int, collectives: Iterable[str]) -> frozenset[str]:
     return frozenset(facts)
 
 
-def decided(installation: Installation, stack: Stack, nodes: int) -> tuple[Decision, ...]:
-    """The decision of a discovery for all collectives on so many nodes on each variable.
+def decided(
+    installation: Installation, stack: Stack, placement: Placement = TWO_RANKS, launcher: object = None
+) -> tuple[Decision, ...]:
+    """The decision of a discovery for all collectives at a placement on each variable; see ``facts_here``.
 
     Raises:
-        StackError: a library, or a launch of two ranks, does not answer.
+        StackError: a library, or a launch, does not answer.
     """
-    facts = facts_here(installation, stack) | asked(nodes, MEASURED)
+    facts = facts_here(installation, stack, placement, launcher) | asked(placement.nodes, MEASURED)
     listed = [classed for one in listings(installation) for classed in one.knobs]
     return decisions(listed, discovered_space(listed, facts, _SIZES))

@@ -1,8 +1,9 @@
 """Trials by any program: it gets the parameters and answers with numbers.
 
 A launch runs the program once or several times, as its budget allows; each run gives one sample of every
-response. What goes wrong is a status, as with MPI: an exit code ``crashed``, a hang ``timeout``, an answer
-that cannot be read ``invalid``, a number that is not finite ``wrong_result``.
+response. What goes wrong is a status, as with MPI: an exit code ``crashed``, a hang ``timeout``, an end by
+somebody's signal ``lost``, an answer that cannot be read ``invalid``, a number that is not finite
+``wrong_result``.
 """
 
 import json
@@ -10,6 +11,7 @@ import math
 import re
 import reprlib
 import shutil
+import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from autotune.campaign.observing import Measurement, launch_directory, observation
+from autotune.campaign.observing import Measurement, launch_directory, made_until_not_lost, observation
 from autotune.campaign.site import Site, placement
 from autotune.errors import ScenarioError, SpaceError, StackError, UserError
 from autotune.history.objectives import response_slot
@@ -36,6 +38,8 @@ from autotune.space.parameter import check_words, worded
 from autotune.stacks.ports import LaunchOutcome
 from hydra_plugins.autotune import _processes
 
+_FROM_OUTSIDE = tuple(-number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
+"""A program that one of these ended was told to end. SIGKILL is also its own want of memory."""
 _SMALLEST, _LARGEST = 1e-150, 1e150
 """Limits of a response: beyond them the square of a double, or its inverse, is 0 or infinite."""
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:nan|inf|infinity)", re.I)
@@ -58,7 +62,8 @@ class ProgramRuns:
         Raises:
             StackError: the program cannot be started at all.
         """
-        outcome = self._run(trial, launch_directory(self.directory, trial))
+        folder = launch_directory(self.directory, trial)
+        outcome = made_until_not_lost(lambda: self._run(trial, folder), folder)
         return observation(trial, outcome, self.measurement.estimator)
 
     def _run(self, trial: Trial, directory: Path) -> LaunchOutcome:
@@ -106,6 +111,8 @@ class ProgramRuns:
             raise StackError(f"cannot start {words[0]!r}: {why}", "see probe.options.run") from exc
         if ended.exit_code != 0:
             status = Status.TIMEOUT if ended.exit_code is None else Status.CRASHED
+            if ended.exit_code in _FROM_OUTSIDE:
+                status = Status.LOST
             return (status, f"{ended.cause}: {_processes.last_words(err, out)}"), {}, ended.duration_s
         try:
             text = user_text(file or out, "the answer", lenient=True)

@@ -60,7 +60,7 @@ def end(group: int, ours: Callable[[str], bool], grace_s: float) -> set[int]:
     """End a launch politely, then all that is left of it, or carries a mark, by force.
 
     Args:
-        group: That of its ``supervise``; 0: it is not known.
+        group: That of its ``supervise``; below 0: a process alone, by its pid; 0: it is not known.
         ours: Whether a mark, a value of ``MARKER``, is of what is to be ended.
         grace_s: Between both. A second Ctrl-C or SIGTERM of a caller that blocks them ends the wait.
 
@@ -284,7 +284,7 @@ def _prctl(option: int, value: int) -> None:
 def _signal(group: int, number: int) -> None:
     if group:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, number)
+            os.kill(-group, number)
 
 
 def _lives(group: int) -> bool:
@@ -292,12 +292,12 @@ def _lives(group: int) -> bool:
     if not group:
         return False
     try:
-        os.killpg(group, 0)
+        os.kill(-group, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    return _runs(group, unknown=True)
+    return _runs(abs(group), unknown=True)
 
 
 def _runs(pid: int, unknown: bool = False) -> bool:
@@ -314,7 +314,8 @@ def main(driver: str, grace_s: float) -> None:
         start, *numbers = line.split()
         since_s, groups = float(start), list(map(int, numbers))
     deadline = time.monotonic() + grace_s + _FORCED_S
-    while time.monotonic() < deadline and any(map(_lives, groups)):  # they end themselves
+    launches = [group for group in groups if group > 0]
+    while time.monotonic() < deadline and any(map(_lives, launches)):  # they end themselves
         time.sleep(_ROUND_S)
     killed = set[int]()
     for group in groups or [0]:

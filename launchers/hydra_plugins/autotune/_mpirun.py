@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ from autotune.history.journal import not_stored
 from autotune.history.trial import Status, status_of
 from autotune.probe.protocol import ProbeResult
 from autotune.probe.ucx import last_errors
-from autotune.resources import user_text
+from autotune.resources import user_bytes, user_text
 from autotune.scenario import Scenario
 from autotune.stacks import dialect
 from autotune.stacks.installation import Installation, find
@@ -25,12 +26,17 @@ from hydra_plugins.autotune._hosts import check, read_hostfile
 CommandLine = Callable[[LaunchRequest, Placement], tuple[list[str], dict[str, str]]]
 """Words and environment that make a launch on given nodes."""
 
+_HEARD_S = 120.0  # Until a program that is heard is given up.
 _REASON = 400  # Characters of a launch's output in its reason.
 _ROOM_BYTES = 1 << 18  # Of a result: a launch that finds less may have failed for that alone.
 _STALE = "PMIx server's listener thread failed to start"
 """Message of Open MPI 5's ``mpirun`` where a killed one of its pid left a directory, which it removes."""
 _FOUND_BY = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 """Variables without which a rank on another node finds neither the interpreter's packages nor MPI."""
+
+_FROM_OUTSIDE = tuple(-number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM))
+"""A launcher that itself was ended by one of these: by a person, a batch system, or the kernel. Of a rank
+that was, a launcher reports 128 and the number."""
 
 _HOST = re.compile(r"[^\s,-][^\s,]*")
 """A host's name: `ssh` takes one that begins with a - for an option, and launchers part them by commas."""
@@ -53,6 +59,10 @@ class Mpirun:
         """
         argv, env = self.command(request, request.placement)
         return run_here(request, argv, env, request.timeout_s)
+
+    def heard(self, program: Sequence[str], placement: Placement, env: Mapping[str, str]) -> str:
+        """Outputs of a program; see the port ``Hearing``."""
+        return heard_here(self.command, program, placement, env)
 
     def command(self, request: LaunchRequest, placement: Placement) -> tuple[list[str], dict[str, str]]:
         """Words and environment of ``mpirun`` for a launch on these nodes."""
@@ -138,6 +148,29 @@ def run_here(
     return outcome(log, ended)
 
 
+def heard_here(
+    command: CommandLine, program: Sequence[str], placement: Placement, env: Mapping[str, str]
+) -> str:
+    """Both outputs of a program that a launcher's command line runs on some nodes.
+
+    Raises:
+        StackError: it cannot be started, or does not end in time.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder, "launch")
+        place.mkdir()
+        argv, own = command(LaunchRequest(place, tuple(program), env, placement, _HEARD_S), placement)
+        try:
+            ended = _processes.run(argv, own, place / "stdout", place / "stderr", _HEARD_S)
+        except OSError as exc:
+            raise StackError(f"cannot start {argv[0]}: {exc.strerror or exc}") from exc
+        text = "".join(user_bytes(place / name).decode(errors="replace") for name in ("stdout", "stderr"))
+    if ended.exit_code is None:
+        where = ", ".join(placement.hosts) or "this machine"
+        raise StackError(f"a launch of {placement.ranks} ranks on {where} does not end: {ended.cause}")
+    return text
+
+
 def check_room(directory: Path) -> None:
     """Refuse an outcome for a launch that found no room for its result.
 
@@ -176,6 +209,8 @@ def outcome(directory: Path, ended: _processes.Ended) -> LaunchOutcome:
         status = Status.TIMEOUT
     elif ended.exit_code == 0:
         status, cause = Status.LOST, "the launcher returned 0 without a result"
+    elif ended.exit_code in _FROM_OUTSIDE:
+        status = Status.LOST
     return LaunchOutcome(status, f"{cause}: {_last_words(directory)}", duration_s=ended.duration_s)
 
 

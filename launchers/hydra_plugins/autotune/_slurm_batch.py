@@ -97,7 +97,9 @@ class Order:
     time: str  # Limit, in Slurm's notation; empty: the site's default.
     hosts: tuple[str, ...] = ()  # The very nodes; empty: any.
     after: str = ""  # Job that must have ended.
-    requeue: bool = False  # Whether Slurm may start it again after a node failure or a preemption.
+    requeue: bool = False
+    """Whether it survives the death of a node: started again by Slurm, on others, or with ``hosts`` going on
+    to hand over itself."""
     warn_s: int = 0  # How long before its end the job gets ``SIGNAL``; 0: it does not.
 
 
@@ -142,7 +144,10 @@ def parameters(settings: BatchSettings, order: Order) -> dict[str, Any]:
     Options that submitit does not know, and those whose defaults of its own would get in the way (its signal,
     limits in whole minutes), go through its ``additional_parameters``.
     """
-    extra: dict[str, Any] = {"requeue" if order.requeue else "no-requeue": True}
+    # A job that Slurm starts again after a node's death would wait for that node, were it asked for by name.
+    extra: dict[str, Any] = {"requeue" if order.requeue and not order.hosts else "no-requeue": True}
+    if order.requeue and order.hosts:
+        extra["no-kill"] = True  # the campaign in it outlives another node, and hands over
     # submitit's own signal would reach, and kill, the daemons of mpirun; CONT changes nothing for anybody.
     extra["signal"] = f"B:{SIGNAL}@{order.warn_s}" if order.warn_s else "CONT@1"
     for line in settings.sbatch:

@@ -6,9 +6,11 @@ that is announced in the journal is made by whoever goes on.
 """
 
 import contextlib
+import os
+import platform
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
 from typing import ClassVar
@@ -17,10 +19,10 @@ from autotune.errors import HandedOver, Interrupted, StackError
 from autotune.history.trial import Status
 from autotune.stacks.ports import LaunchOutcome, LaunchRequest, Placement
 from hydra_plugins.autotune._health import Health, slow, unfit
-from hydra_plugins.autotune._mpirun import CommandLine, run_here
+from hydra_plugins.autotune._mpirun import CommandLine, heard_here, run_here
 from hydra_plugins.autotune._slurm_batch import SIGNAL, Nodes
 from hydra_plugins.autotune._slurm_jobs import SLACK_S, Slurm, pauses
-from hydra_plugins.autotune._slurm_words import RUNNING, Job
+from hydra_plugins.autotune._slurm_words import Job
 
 
 def _named(found: Mapping[str, str]) -> str:
@@ -51,6 +53,11 @@ class InAllocation:
 
     at_once: ClassVar[bool] = False
 
+    @property
+    def away(self) -> bool:
+        """Whether this machine is none of the nodes: ``salloc`` may leave its user on the log-in node."""
+        return os.environ.get("SLURMD_NODENAME", platform.node().partition(".")[0]) not in self.hosts
+
     def heed_signal(self) -> None:
         """Pass on when Slurm announces the end of the job."""
         signal.signal(getattr(signal, f"SIG{SIGNAL}"), self._on_signal)
@@ -58,8 +65,8 @@ class InAllocation:
     def run(self, request: LaunchRequest) -> LaunchOutcome:
         """How the run ended; see the port.
 
-        The first launch in an allocation is always made, so that a chain of jobs advances even where a launch
-        takes longer than a job.
+        The first launch in an allocation is always made, and in a job of a chain it counts even if it was cut
+        short, so that the chain advances even where a launch takes longer than a job.
 
         Raises:
             Interrupted: the allocation is over, or nearly so; ``HandedOver`` where a successor goes on.
@@ -86,7 +93,8 @@ class InAllocation:
                 seen = run_here(request, *self.command(request, placement), limit_s)
         except Ending:
             self._leave(f"Slurm announced the end of job {self.job_id}")
-        if seen.status is Status.TIMEOUT and limit_s < request.timeout_s and self._longest_s:
+        cut = seen.status is Status.TIMEOUT and limit_s < request.timeout_s
+        if cut and (self._longest_s or self.successor is None):
             self._leave(f"job {self.job_id} ends before the launch does")  # it will be made again
         self._longest_s = max(self._longest_s, seen.duration_s)
         if seen.result is None:
@@ -95,13 +103,18 @@ class InAllocation:
             self.nodes.write(placement.hosts)
         return replace(seen, hosts=seen.hosts or placement.hosts)
 
+    def heard(self, program: Sequence[str], placement: Placement, env: Mapping[str, str]) -> str:
+        """Outputs of a program on the nodes of the next launch; see the port ``Hearing``."""
+        there = replace(placement, hosts=self.hosts[: placement.nodes])
+        return heard_here(self.command, program, there, env)
+
     def _room_s(self) -> float:
         job = self._allocation()
         return float("inf") if job.ends_s is None else job.ends_s - self.now() - self.margin_s
 
     def _allocation(self) -> Job:
         job = self.slurm.job(self.job_id)
-        if job is None or job.verdict != RUNNING:
+        if job is None or job.is_over:
             raise Interrupted(
                 job.in_words() if job else f"Slurm knows no job {self.job_id}",
                 "the same command in a new allocation resumes",
@@ -109,11 +122,12 @@ class InAllocation:
         return job
 
     def _explained(self, ended: LaunchOutcome, placement: Placement, began_s: float) -> LaunchOutcome:
-        """A launch without a result, with what Slurm knows of why; what it left on its nodes is removed."""
-        job = self.slurm.job(self.job_id)
-        if job is None or job.verdict != RUNNING:
-            words = job.in_words() if job else f"Slurm knows no job {self.job_id}"
-            return replace(ended, status=Status.LOST, reason=f"{words}; {ended.reason}")
+        """A launch without a result, with what Slurm knows of why; what it left on its nodes is removed.
+
+        Raises:
+            Interrupted: the allocation is over, which is no fault of the launch: it is made again.
+        """
+        self._allocation()
         if not self.slurm.starts_on(placement.hosts):
             self._suspect = True
             down = ", ".join(self.slurm.unusable(placement.hosts)) or "a node"

@@ -27,6 +27,8 @@ from hydra_plugins.autotune._slurm_words import RUNNING, WAITING, Job
 LAUNCH, ENDED = "launch.json", "ended.json"
 """In the directory of a launch: what its job has to run, and how that ended."""
 
+_ANSWER = "nodes_answer"  # Key beside that: whether each node started a process when the launch had failed.
+
 _STARTUP_S = 60  # Of a job, beside the launch itself.
 _LATE_FILES = 6  # Times that a job's files are looked for after its end.
 
@@ -40,14 +42,15 @@ class TrialJobs:
     command: CommandLine  # Builds ``mpirun`` or ``srun``.
     slurm: Slurm  # Takes the jobs.
     queue_timeout_s: float = 3600.0  # How long a job may wait for its start.
+    away: bool = True  # Jobs run elsewhere.
 
     at_once: ClassVar[bool] = False
 
     def run(self, request: LaunchRequest) -> LaunchOutcome:
         """How the run ended; see the port.
 
-        A job that is cancelled, preempted, loses a node or never starts is an outcome; a Slurm that does not
-        answer is waited for.
+        A job that is cancelled, preempted or loses a node is lost, which whoever asked makes again; one that
+        never starts is an outcome too; a Slurm that does not answer is waited for.
 
         Raises:
             StackError: Slurm refuses the job for what it asks, or does not answer for hours.
@@ -105,10 +108,13 @@ class TrialJobs:
     def _outcome(self, request: LaunchRequest, job: Job) -> LaunchOutcome:
         if job.verdict == WAITING:
             why = f"never started: {job.in_words()} after {self.queue_timeout_s:.0f} s"
-            return LaunchOutcome(Status.LOST, why, queue_s=self.queue_timeout_s)
+            return LaunchOutcome(Status.LOST, why, queue_s=self.queue_timeout_s, given_up=True)
         hosts = self.slurm.hostnames(job.nodelist) if job.nodelist else ()
-        ended = outcome(request.directory, _ended(request.directory, self.slurm, job))
-        if ended.result is None and job.verdict not in ("ok", "crashed", RUNNING):
+        by_itself, answer = _ended(request.directory, self.slurm, job)
+        ended = outcome(request.directory, by_itself)
+        if ended.result is None and not answer:
+            ended = replace(ended, status=Status.LOST, reason=f"a node does not answer; {ended.reason}")
+        if ended.result is None and job.state not in ("COMPLETED", "FAILED") and job.verdict != RUNNING:
             ended = replace(ended, status=Status(job.verdict), reason=f"{job.in_words()}; {ended.reason}")
         elif ended.result is not None:
             Nodes(self.directory).write(hosts)
@@ -121,26 +127,35 @@ def main(directory: Path) -> int:
     ended = _processes.run(
         launch["argv"], launch["env"], directory / "stdout", directory / "stderr", launch["timeout_s"]
     )
-    partial = directory / f"{ENDED}.part"
-    partial.write_text(json.dumps(asdict(ended)), encoding="utf-8")
-    partial.replace(directory / ENDED)
-    if ended.exit_code != 0:
-        slurm = Slurm(patience_s=0, call_timeout_s=_STARTUP_S / 2)
+    slurm, answer = Slurm(patience_s=0, call_timeout_s=_STARTUP_S / 2), True
+    hosts: tuple[str, ...] = ()
+    if ended.exit_code:
         with contextlib.suppress(StackError):
             hosts = slurm.hostnames(os.environ["SLURM_JOB_NODELIST"])
+            answer = slurm.starts_on(hosts)
+    partial = directory / f"{ENDED}.part"
+    partial.write_text(json.dumps({**asdict(ended), _ANSWER: answer}), encoding="utf-8")
+    partial.replace(directory / ENDED)
+    if ended.exit_code != 0:
+        with contextlib.suppress(StackError):
+            hosts = hosts or slurm.hostnames(os.environ["SLURM_JOB_NODELIST"])
             slurm.sweep(hosts, time.monotonic() - began_s + SLACK_S)
     return 0
 
 
-def _ended(directory: Path, slurm: Slurm, job: Job) -> _processes.Ended:
+def _ended(directory: Path, slurm: Slurm, job: Job) -> tuple[_processes.Ended, bool]:
+    """How the launch ended, and whether its nodes answered then, as far as its job has left that."""
     for pause_s in islice(pauses(), _LATE_FILES):
         with contextlib.suppress(FileNotFoundError):
-            return _processes.Ended(**json.loads((directory / ENDED).read_text(encoding="utf-8")))
+            left = json.loads((directory / ENDED).read_text(encoding="utf-8"))
+            answer = bool(left.pop(_ANSWER, True))
+            return _processes.Ended(**left), answer
         if job.state != "COMPLETED":
             break
         slurm.sleep(pause_s)  # a shared file system shows it later than Slurm says so
     duration_s = (job.ends_s or 0.0) - job.started_s if job.started_s else 0.0
-    return _processes.Ended(None if job.verdict in ("timeout", RUNNING) else 0, max(0.0, duration_s))
+    ended = _processes.Ended(None if job.verdict in ("timeout", RUNNING) else 0, max(0.0, duration_s))
+    return ended, True
 
 
 if __name__ == "__main__":

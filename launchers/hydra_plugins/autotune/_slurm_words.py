@@ -18,6 +18,8 @@ _STATES = {
 VERDICTS = {state: verdict for verdict, states in _STATES.items() for state in states.split()}
 """State of a job → ``WAITING``, ``RUNNING``, or the status of a launch whose job ended in it."""
 
+_ENDING = ("COMPLETING", "STAGE_OUT")  # Its processes are being ended, or have been.
+
 _TRANSIENT = (
     "unable to contact slurm",
     "socket timed out",
@@ -66,6 +68,11 @@ class Job:
     def verdict(self) -> str:
         """``WAITING``, ``RUNNING``, or the status of a launch whose job ended in this state."""
         return VERDICTS.get(self.state, "lost")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing can be launched in it any more; ``COMPLETING`` hides how it ended."""
+        return self.verdict != RUNNING or self.state in _ENDING
 
     @property
     def waits_in_vain(self) -> bool:

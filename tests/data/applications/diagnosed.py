@@ -26,6 +26,24 @@ def imbalance(rounds=200, late=1):
         WORLD.Allreduce(mine, total)
 
 
+def rotating(rounds=200):
+    """In turn each rank computes longer than the others before a sum."""
+    mine, total = np.ones(1), np.zeros(1)
+    for i in range(rounds):
+        computed(0.006 if i % SIZE == RANK else 0.001)
+        WORLD.Allreduce(mine, total)
+
+
+def derived(rounds=200, size=1 << 15):
+    """Neighbours send every other number of an array; in turns with one datatype of MPI's own."""
+    strided = MPI.DOUBLE.Create_vector(size, 1, 2).Commit()
+    given, got = np.zeros(2 * size), np.zeros(2 * size)
+    other = (RANK + 1) % SIZE
+    for i in range(rounds):
+        kind, n = (strided, 1) if i % 4 else (MPI.DOUBLE, size)
+        WORLD.Sendrecv([given, n, kind], other, 0, [got, n, kind], other, 0)
+
+
 def halo(rounds=2000, size=64 << 10):
     """Neighbours exchange their borders and compute little between."""
     sent, got = ([np.zeros(size, np.uint8) for _ in range(2)] for _ in range(2))

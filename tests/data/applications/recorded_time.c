@@ -11,10 +11,12 @@
 #include <unistd.h>
 
 enum { ALLREDUCE, BARRIER, BCAST, IALLREDUCE, SEND, RECV, SENDRECV, ISEND, IRECV, WAIT, WAITALL, PUT, FENCE, LOCK,
-       UNLOCK, WRITE_AT_ALL, READ_AT, OPERATIONS };
+       UNLOCK, WRITE_AT_ALL, READ_AT, WAITANY, WAITSOME, TEST, TESTALL, TESTANY, TESTSOME, STARTALL, START,
+       INEIGHBOR, RPUT, OPERATIONS };
 static const char *const NAMES[OPERATIONS] = {
     "allreduce", "barrier", "bcast", "iallreduce", "send", "recv", "sendrecv", "isend", "irecv", "wait", "waitall", "put",
-    "win_fence", "win_lock", "win_unlock", "file_write_at_all", "file_read_at"};
+    "win_fence", "win_lock", "win_unlock", "file_write_at_all", "file_read_at", "waitany", "waitsome", "test", "testall",
+    "testany", "testsome", "startall", "start", "ineighbor_alltoall", "rput"};
 static double seconds[OPERATIONS], calls[OPERATIONS], own;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static int rank, size;
@@ -159,6 +161,83 @@ static void requests(int n) { /* non-blocking and persistent */
     MPI_Request_free(pair);
     MPI_Request_free(pair + 1);
 }
+static MPI_Request some[64];
+static int messages(int i, MPI_Comm comm) { /* so many that go at once; how many requests */
+    int k = 3 + i % 24, left = (rank + size - 1) % size, right = (rank + 1) % size;
+    for (int j = 0; j < k; j++) TIMED(IRECV, MPI_Irecv(got + 16 * j, 16, MPI_BYTE, left, j, comm, some + j));
+    for (int j = 0; j < k; j++) TIMED(ISEND, MPI_Isend(sent, j % 2 ? 16 : 4, MPI_BYTE, right, j, comm, some + k + j));
+    return 2 * k;
+}
+static void eager(int n) { /* on two communicators */
+    MPI_Comm comms[2] = {MPI_COMM_WORLD};
+    PMPI_Comm_dup(MPI_COMM_WORLD, comms + 1);
+    for (int i = 0; i < n; i++) {
+        int m = messages(i, comms[i % 2]);
+        if (rank == i % size) compute(20e-6);
+        TIMED(WAITALL, MPI_Waitall(m, some, MPI_STATUSES_IGNORE));
+    }
+    PMPI_Comm_free(comms + 1);
+}
+static void completions(int n) { /* the other calls that complete requests */
+    int m, left, done, which, places[64];
+    for (int i = 0; i < n; i++) {
+        m = messages(i, MPI_COMM_WORLD);
+        if (rank == i % size) compute(20e-6);
+        switch (i % 6) {
+        case 0:
+            for (left = m; left--;) TIMED(WAITANY, MPI_Waitany(m, some, &which, MPI_STATUS_IGNORE));
+            break;
+        case 1:
+            for (left = m; left > 0; left -= done)
+                TIMED(WAITSOME, MPI_Waitsome(m, some, &done, places, MPI_STATUSES_IGNORE));
+            break;
+        case 2:
+            for (int j = 0; j < m; j++)
+                for (done = 0; !done;) TIMED(TEST, MPI_Test(some + j, &done, MPI_STATUS_IGNORE));
+            break;
+        case 3:
+            for (done = 0; !done;) TIMED(TESTALL, MPI_Testall(m, some, &done, MPI_STATUSES_IGNORE));
+            break;
+        case 4:
+            for (left = m; left;) {
+                TIMED(TESTANY, MPI_Testany(m, some, &which, &done, MPI_STATUS_IGNORE));
+                left -= done && which != MPI_UNDEFINED;
+            }
+            break;
+        default:
+            for (left = m; left > 0; left -= done)
+                TIMED(TESTSOME, MPI_Testsome(m, some, &done, places, MPI_STATUSES_IGNORE));
+        }
+    }
+}
+static void started(int n) { /* persistent ones, neighbours, and one-sided ones that have requests */
+    int left = (rank + size - 1) % size, right = (rank + 1) % size, round = 1;
+    for (int j = 0; j < 8; j++) {
+        MPI_Recv_init(got + 16 * j, 16, MPI_BYTE, left, j, MPI_COMM_WORLD, some + j);
+        MPI_Send_init(sent, 16, MPI_BYTE, right, j, MPI_COMM_WORLD, some + 8 + j);
+    }
+    for (int i = 0; i < n; i++) {
+        if (i % 2) TIMED(STARTALL, MPI_Startall(16, some));
+        else for (int j = 0; j < 16; j++) TIMED(START, MPI_Start(some + j));
+        TIMED(WAITALL, MPI_Waitall(16, some, MPI_STATUSES_IGNORE));
+    }
+    for (int j = 0; j < 16; j++) MPI_Request_free(some + j);
+    MPI_Comm ring;
+    PMPI_Cart_create(MPI_COMM_WORLD, 1, &size, &round, 0, &ring);
+    MPI_Win window;
+    PMPI_Win_create(got, sizeof got, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+    PMPI_Win_lock_all(0, window);
+    for (int i = 0; i < n; i++) {
+        TIMED(INEIGHBOR, MPI_Ineighbor_alltoall(sent, 8, MPI_BYTE, got + 4096, 8, MPI_BYTE, ring, some));
+        TIMED(WAIT, MPI_Wait(some, MPI_STATUS_IGNORE));
+        for (int j = 0; j < 5; j++)
+            TIMED(RPUT, MPI_Rput(sent, 64, MPI_BYTE, right, 8192 + 64 * j, 64, MPI_BYTE, window, some + j));
+        TIMED(WAITALL, MPI_Waitall(5, some, MPI_STATUSES_IGNORE));
+    }
+    PMPI_Win_unlock_all(window);
+    PMPI_Win_free(&window);
+    PMPI_Comm_free(&ring);
+}
 static void sizes(int n) { /* waits for many short messages, and for a few long ones among them */
     for (int i = 0; i < n; i++) {
         MPI_Request pair[2];
@@ -205,6 +284,9 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "communicators")) communicators(n);
     if (!strcmp(what, "requests")) requests(n);
     if (!strcmp(what, "sizes")) sizes(n);
+    if (!strcmp(what, "eager")) eager(n);
+    if (!strcmp(what, "completions")) completions(n);
+    if (!strcmp(what, "started")) started(n);
     if (!strcmp(what, "tight")) tight(n);
     if (!strcmp(what, "apart")) apart(n);
     if (!strcmp(what, "tight") || !strcmp(what, "apart"))

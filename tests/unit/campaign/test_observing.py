@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autotune.campaign.failures import RULE
 from autotune.campaign.observing import Launches, Measurement, observation
 from autotune.history.events import observation_event, observation_of
 from autotune.history.trial import Phase, Status, Subject, Trial, status_of
@@ -131,6 +132,67 @@ def launched(tmp_path, leave, trial=TRIAL, probe=None, **measured):
     return Launches(Untouched(), Left(leave), Placement(2), measuring, Space("none", ()), tmp_path).observe(
         trial
     )
+
+
+class Attempts:
+    """A launcher whose attempts end as a test says, each with an exit code; the last one is repeated."""
+
+    def __init__(self, *codes):
+        self.codes, self.made = list(codes), 0
+
+    def run(self, request):
+        assert sorted(path.name for path in request.directory.iterdir()) == [REQUEST]  # nothing of others
+        self.made += 1
+        (request.directory / "stderr").write_text("words of this attempt")
+        code = self.codes.pop(0) if len(self.codes) > 1 else self.codes[0]
+        if code == "measured":
+            whole(request.directory)
+            code = 0
+        return outcome(request.directory, Ended(code, 1.0))
+
+
+def attempted(tmp_path, *codes):
+    launcher, asked = Attempts(*codes), probe_request(("allreduce",), (8, 1024), ranks=2)
+    space = Space("none", ())
+    observer = Launches(Untouched(), launcher, Placement(2), Measurement(asked, 1.0), space, tmp_path)
+    return observer.observe(TRIAL), launcher.made
+
+
+@pytest.mark.parametrize("code", [0, *(-number for number in (1, 2, 9, 15))])
+def test_a_launch_that_is_lost_is_made_again_and_says_so(tmp_path, code):
+    """By a launcher that returned 0 without a result, or that itself was ended by a signal."""
+    seen, made = attempted(tmp_path, code, "measured")
+    assert (seen.status, made, seen.lost_before) == (Status.OK, 2, 1)
+    assert [note for note in seen.notes if note.startswith("made again: ")]
+
+
+def test_one_that_is_lost_each_time_stays_lost(tmp_path):
+    seen, made = attempted(tmp_path, 0)
+    assert (seen.status, made, seen.lost_before) == (Status.LOST, RULE.attempts, RULE.attempts - 1)
+    assert seen.reason.startswith("lost 3 times in a row: the launcher returned 0")
+
+
+@pytest.mark.parametrize("code", [1, 139, 137, -11, None], ids=str)
+def test_one_that_fails_by_itself_is_not_made_again(tmp_path, code):
+    """A rank that was killed is 137: of a launcher that reports it, and for want of memory."""
+    seen, made = attempted(tmp_path, code, "measured")
+    assert (seen.ok, made, seen.lost_before) == (False, 1, 0)
+
+
+def test_a_job_that_did_not_start_in_its_time_is_not_waited_for_again(tmp_path):
+    class Queued:
+        made = 0
+
+        def run(self, request):
+            self.made += 1
+            return LaunchOutcome(Status.LOST, "never started", queue_s=6.0, given_up=True)
+
+    launcher, asked = Queued(), probe_request(("allreduce",), (8, 1024), ranks=2)
+    space = Space("none", ())
+    seen = Launches(Untouched(), launcher, Placement(2), Measurement(asked, 1.0), space, tmp_path).observe(
+        TRIAL
+    )
+    assert (launcher.made, seen.status, seen.never_ran) == (1, Status.LOST, True)
 
 
 def whole(directory):

@@ -1,6 +1,7 @@
 """``python -m autotune compare LOG1 LOG2``."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,7 @@ from autotune.cli import main
 from autotune.importers import read
 from autotune.recommend.two_logs import LogVerdict, compared
 
+FIELD = Path(__file__).parents[2] / "data/field"
 HEAD = "mpirun -np {} ./osu_allreduce\n# OSU MPI Allreduce Latency Test v7.4\n# Size  Avg Latency(us)\n"
 
 
@@ -83,3 +85,71 @@ def test_a_log_and_a_campaign_are_no_pair(files, capsys, tmp_path):
     for words in ([one], [one, str(tmp_path)], [one, one, one]):
         assert main(["compare", *words]) == 2
         assert "compare LOG1 LOG2" in capsys.readouterr().err
+
+
+def test_launches_with_other_settings_are_no_repeats(capsys):
+    assert main(["compare", str(FIELD / "p1_sweep.log"), str(FIELD / "p1_after.log"), "--json"]) == 0
+    calls = json.loads(capsys.readouterr().out)["calls"]
+    four = {c["setting"]["coll_tuned_allreduce_algorithm"]: c for c in calls if c["message_bytes"] == 4}
+    assert {name: (c["first_us"], c["repeats"]) for name, c in four.items()} == {
+        "1": (pytest.approx(100), [1, 1]),
+        "3": (pytest.approx(5), [1, 1]),
+        "4": (pytest.approx(12), [1, 1]),
+    }
+    assert main(["compare", str(FIELD / "p1_sweep.log"), str(FIELD / "p1_after.log")]) == 0
+    assert "coll_tuned_allreduce_algorithm=4" in capsys.readouterr().out
+
+
+def test_a_data_type_that_older_versions_do_not_print_is_their_default(capsys):
+    assert main(["compare", str(FIELD / "p3_osu59.log"), str(FIELD / "p3_osu74.log"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [c["message_bytes"] for c in document["calls"]] == [1, 2, 4]
+    assert document["differences"] == []
+
+
+def typed(*names, collective="Broadcast"):
+    """A log with a table for each data type; without a name it says none."""
+    title = f"mpirun -np 4 ./a\n# OSU MPI {collective} Latency Test v7.4\n"
+    head = "# Size  Avg Latency(us)\n"
+    return "".join(title + (f"# Datatype: {n}.\n" if n else "") + head + "4  5.00\n" for n in names)
+
+
+def test_the_default_data_type_is_one_of_several(files, capsys):
+    paths = files(old=typed(""), new=typed("MPI_CHAR", "MPI_INT"))
+    assert main(["compare", *paths, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [c["setting"] for c in document["calls"]] == [{"datatype": "MPI_CHAR"}]
+    assert [c["setting"] for c in document["only_second"]] == [{"datatype": "MPI_INT"}]
+
+
+def test_older_reductions_had_another_data_type_which_is_named(files, capsys):
+    paths = files(old=typed("", collective="Allreduce"), new=typed("MPI_CHAR", collective="Allreduce"))
+    assert main(["compare", *paths]) == 0
+    assert "datatype differs: none in old.log, MPI_CHAR in new.log" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("label", ["algorithm", "Mapping"])
+def test_a_label_that_names_the_side_does_not_stand_in_the_way(tmp_path, capsys, label):
+    paths = [tmp_path / f"{name}.csv" for name in ("default", "tree")]
+    for path in paths:
+        path.write_text(f"collective,{label},ranks,size,latency\nbcast,{path.stem},4,8,1.5\n")
+    assert main(["compare", *map(str, paths)]) == 0
+    printed = capsys.readouterr().out
+    assert "of 1 calls in both" in printed
+    assert f"{label.lower()} differs: default in default.csv, tree in tree.csv" in printed
+
+
+def test_labels_without_a_common_value_are_named(files, capsys):
+    paths = files(first=typed("MPI_CHAR", "MPI_INT"), second=typed("MPI_FLOAT", "MPI_DOUBLE"))
+    assert main(["compare", *paths]) == 2
+    assert "they differ in datatype (MPI_CHAR, MPI_INT | MPI_DOUBLE, MPI_FLOAT)" in capsys.readouterr().err
+
+
+def test_tables_that_nothing_tells_apart_are_named(files, capsys):
+    unread = log((10.0, 20.0)) + "eager forced\n" + log((8.0, 19.0))
+    assert main(["compare", *files(unread=unread, slow=SLOW)]) == 0
+    assert (
+        "2 tables of allreduce on 4 ranks are told apart by nothing that is read" in capsys.readouterr().err
+    )
+    assert main(["compare", *files(fast=FAST, slow=SLOW)]) == 0
+    assert not capsys.readouterr().err

@@ -14,6 +14,7 @@ from autotune.errors import ExitCode, StackError
 from autotune.exporters import user_files
 from autotune.recommend.recommendation import Checked, Recommendation
 from autotune.space import Point
+from autotune.stacks.han import handed_over
 from autotune.stacks.installation import Installation
 from autotune.stacks.ucx import Ucx
 from tests.golden.test_exports import MPICH_BY_SIZE, OPENMPI
@@ -79,6 +80,19 @@ def test_what_was_only_ours_goes_away(home):
         assert main(["install", "campaign"]) == 0
         assert main(["uninstall"]) == 0
         assert tree(home.parent) == {}
+
+
+def test_rules_of_han_come_with_the_parameters_that_point_to_them_and_go_with_them(home, monkeypatch):
+    recommends(monkeypatch, replace(GOOD, rules=tuple(map(handed_over, GOOD.rules))))
+    assert main(["install", "campaign", "--yes"]) == 0
+    file = home / "autotune" / "coll_han_rules.conf"
+    assert f"coll_han_dynamic_rules_filename = {file}" in (home / "mca-params.conf").read_text()
+    assert " tuned" in file.read_text()
+    recommends(monkeypatch, GOOD)
+    assert main(["install", "campaign", "--yes"]) == 0
+    assert not file.exists()
+    assert main(["uninstall"]) == 0
+    assert tree(home.parent) == {}
 
 
 @settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

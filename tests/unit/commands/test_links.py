@@ -8,14 +8,18 @@ import pytest
 
 from autotune.campaign.observing import launch_directory
 from autotune.cli import main
+from autotune.commands.site_directory import job_folder
 from autotune.errors import AutotuneError, JournalError, ScenarioError
 from autotune.exporters.writing import write_files
-from autotune.history.folder import FILE
+from autotune.guard.kept import KEPT, NIGHTS, Night, add_night, write_kept
+from autotune.history.folder import FILE, make_empty, remove_folder
 from autotune.history.journal import Journal
+from autotune.stacks.application import Background
 from hydra_plugins.autotune._slurm_batch import BatchSettings, Nodes, Order, submit
 from hydra_plugins.autotune._slurm_jobs import Slurm
 from tests.golden.test_campaigns import GOLDEN
 from tests.unit.campaign.test_observing import TRIAL
+from tests.unit.guard.test_kept import WHAT
 
 MINE = "alias ls='ls --color'\n"
 
@@ -149,4 +153,83 @@ def test_the_page_of_a_table_is_written_through_no_link(campaign, home, tmp_path
     assert main(["history", str(campaign), "--out", str(table)]) == 0
     table.with_suffix(".html").symlink_to(home / ".bashrc")
     assert main(["report", str(table)]) == 2
+    assert untouched(home)
+
+
+@pytest.mark.parametrize("place", ["export", "export/jobs", "jobs", "jobs/2x4", "site.json", "sample.json"])
+def test_no_job_of_a_site_is_made_or_removed_below_a_link(place, home, tmp_path, capsys):
+    (elsewhere := home / "elsewhere" / "1x4").mkdir(parents=True)
+    (elsewhere / "mine").write_text(MINE)
+    root = tmp_path / "site"
+    root.mkdir(mode=0o700)
+    if place != "site.json":  # the site was begun
+        (root / "site.json").write_text("{}\n")
+    folder = place.partition(".")[2] == ""
+    planted(root, place, home / "elsewhere" if folder else home / ".bashrc")
+    before = {path: path.is_file() and path.read_text() for path in home.rglob("*")}
+    writers = {
+        "export": lambda: remove_folder(job_folder(root / "export", (1, 4)), root),
+        "export/jobs": lambda: remove_folder(job_folder(root / "export", (1, 4)), root),
+        "jobs": lambda: Journal(job_folder(root, (2, 4))),
+        "jobs/2x4": lambda: Journal(job_folder(root, (2, 4))),
+        "site.json": lambda: write_files({root / "site.json": "{}"}, parents=True, below=root),
+        "sample.json": lambda: write_files({root / "sample.json": "{}"}),
+    }
+    with pytest.raises(AutotuneError, match="is a link"):
+        writers[place]()
+    assert {path: path.is_file() and path.read_text() for path in home.rglob("*")} == before
+
+
+def test_a_site_that_was_unpacked_with_links_is_left_alone(home, tmp_path, capsys):
+    root = tmp_path / "site"
+    root.mkdir(mode=0o700)
+    planted(root, "site.json", home / ".bashrc")
+    words = [
+        "conf=site",
+        "hydra/launcher=simulated",
+        "machine=hdr200_128",
+        f"campaign.dir={root}",
+        "site.nodes=[1]",
+    ]
+    assert main([*words, "--quiet"]) != 0
+    assert untouched(home)
+
+
+@pytest.mark.parametrize("place", ["autotune-env.sh", "deeper"])
+def test_a_folder_that_is_filled_may_be_a_link_and_holds_none(place, campaign, home, tmp_path, capsys):
+    """``--out`` names the folder: it is the user's, and what is in it can have been unpacked."""
+    (real := tmp_path / "unpacked").mkdir()
+    (tmp_path / "out").symlink_to(real)
+    words = ["export", str(campaign), "--format", "env_sh", "--out"]
+    assert main([*words, str(tmp_path / "out")]) == 0
+    (real / "autotune-env.sh").unlink()
+    planted(real, place, home / ".bashrc" if place.endswith("sh") else home)
+    if place == "deeper":
+        with pytest.raises(AutotuneError, match="deeper is a link"):
+            write_files({real / "deeper" / "file": "x"}, parents=True, below=real)
+    else:
+        assert main([*words, str(tmp_path / "out")]) == 2
+        assert "is a link" in capsys.readouterr().err
+    assert untouched(home)
+
+
+@pytest.mark.parametrize("name", [KEPT, NIGHTS])
+def test_what_is_kept_of_a_machine_is_written_through_no_link(name, home, tmp_path):
+    planted(guarded := tmp_path / "guard", name, home / ".bashrc")
+    with pytest.raises((AutotuneError, OSError), match=r"link|symbolic"):
+        write_kept(guarded, WHAT) if name == KEPT else add_night(guarded, Night("2026-01-01T00:00:00Z", "x"))
+    assert untouched(home)
+
+
+def test_a_log_of_what_runs_beside_is_written_through_no_link(home, tmp_path):
+    planted(tmp_path, "load.out", home / ".bashrc")
+    with pytest.raises(OSError, match="symbolic"), Background("true", tmp_path / "load.out"):
+        pass
+    assert untouched(home)
+
+
+def test_a_folder_is_made_anew_in_place_of_no_link(home, tmp_path):
+    planted(tmp_path, "launches-here", home)
+    with pytest.raises(JournalError, match="is a link"):
+        make_empty(tmp_path / "launches-here")
     assert untouched(home)

@@ -16,7 +16,7 @@ from autotune.exporters import exporter
 from autotune.history.events import State
 from autotune.history.folder import WISHES
 from autotune.history.journal import locked
-from autotune.history.lookup import choice_at
+from autotune.history.lookup import choice_at, last_up_to
 from autotune.lint.explained import explained
 from autotune.simulate.algorithms import fixed_algorithm
 from autotune.site import Decision
@@ -79,9 +79,50 @@ def test_all_jobs_are_exported_together(made, tmp_path, capsys):
     assert str(tmp_path / "out") in capsys.readouterr().out
 
 
-def test_other_wishes_need_another_directory(made, capsys):
-    assert main(words(made, "site.nodes=[1,2,4]")) == 2
-    assert "holds a site with other wishes: nodes=[1, 2]\n" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("word", "kept"),
+    [
+        ("site.nodes=[2]", "nodes=[1, 2]"),
+        ("site.ppn=[2]", "ppn=[4]"),
+        ("sizes=[8]", "sizes=[8, 1024, 65536]"),
+        ("site.collectives=[bcast]", 'collectives=["allreduce", "bcast"]'),
+    ],
+)
+def test_other_wishes_need_another_directory(word, kept, made, capsys):
+    assert main(words(made, word)) == 2
+    assert f"holds a site with other wishes: {kept}\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", ["site.nodes=[1,2,4]", "site.ppn=[2,4]"])
+def test_a_site_grows_by_further_jobs_and_keeps_those_that_it_has(more, made, tmp_path, capsys):
+    grown = tmp_path / "site"
+    shutil.copytree(made, grown)
+    journals = {p: p.read_bytes() for p in grown.glob("jobs/*/journal.jsonl")}
+    assert main(words(grown, more, "--quiet")) == 0
+    assert "further jobs: " in capsys.readouterr().out
+    assert {path: path.read_bytes() for path in journals} == journals
+    site = read_site(grown)
+    assert len(site.wishes.jobs) > len(journals)
+    assert set(site.campaigns) == set(site.wishes.jobs)
+    assert all(one.state is State.COMPLETE for one in site.campaigns.values())
+    assert main(words(grown)) == 2  # it does not shrink again
+
+
+def test_an_unfinished_job_of_a_site_that_grows_measures_what_it_measured_before(tmp_path, capsys):
+    """A smaller job was asked for since, whose table would now serve one of its communicators."""
+    site = tmp_path / "site"
+    assert main(words(site, "site.nodes=[4]", "--quiet")) == 0
+    journal = site / "jobs/4x4/journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    last = max(i for i, line in enumerate(lines) if '"event":"observation"' in line.replace(" ", ""))
+    journal.write_text("".join(lines[: last - 1]))  # as if killed in its last launch
+    before = read_site(site).campaigns[4, 4]
+    assert before.state is not State.COMPLETE
+    assert main(words(site, "site.nodes=[1,2,4]", "--quiet")) == 0
+    after = read_site(site).campaigns[4, 4]
+    assert after.about.scenario.cluster == before.about.scenario.cluster
+    assert after.history.observations[: len(before.history)] == before.history.observations
+    assert after.state is State.COMPLETE
 
 
 def test_a_budget_of_node_hours_leaves_large_jobs_to_prediction(tmp_path, capsys):
@@ -223,12 +264,17 @@ def test_jobs_measure_the_communicators_that_no_smaller_job_s_tables_reach(tmp_p
     site, sizes = measured("site")
     assert sizes == {(1, 4): {2, 4}, (4, 4): {8, 16}}  # of 4 ranks a table holds below 8
     rules = site.recommendation().rules
-    assert {rule.comm_size for rule in rules} == {2, 4, 8, 16}
+    assert {rule.comm_size for rule in rules} >= {2, 4, 8, 16}
+    assert {rule.comm_size for rule in rules if rule.sets} <= {2, 4, 8, 16}
     assert len({(r.collective, r.comm_size, r.min_bytes) for r in rules}) == len(rules)
     of_jobs = {rule for one in site.recommended.values() for rule in one.rules}
-    assert {rule for rule in rules if rule.sets} <= of_jobs
+    assert {plainly for rule in rules if (plainly := without_component(rule)).sets} <= of_jobs
     assert measured("whole", "site.within=false")[1] == {(1, 4): {4}, (4, 4): {16}}
     assert measured("named", "cluster.comm_sizes=[2,4]")[1] == {(1, 4): {2, 4}, (4, 4): {2, 4}}
+
+
+def without_component(rule):
+    return replace(rule, choice=Point.of({k: v for k, v in rule.choice.items() if k != "component"}))
 
 
 def planted(directory, factor, *more):
@@ -250,9 +296,60 @@ def test_rules_that_need_a_job_wide_value_get_it_with_the_files(tmp_path):
     assert dict(site.common) == {"component": "tuned"}
     assert not site.apart
     found = site.recommendation()
-    assert ("OMPI_MCA_coll_han_priority", "0") in found.provenance.env
-    assert {rule.comm_size for rule in found.rules} >= {8, 16}
-    assert "coll_han_priority = 0" in (tmp_path / "site/export/openmpi-mca-params.conf").read_text()
+    assert "OMPI_MCA_coll_han_priority" not in dict(found.provenance.env)
+    parameters = (tmp_path / "site/export/openmpi-mca-params.conf").read_text()
+    assert "coll_han_priority" not in parameters
+    assert "coll_han_use_dynamic_file_rules = 1" in parameters
+    handed = {(r.collective, r.comm_size) for r in found.rules if r.choice.get("component") == "tuned"}
+    assert handed >= {(name, ranks) for name in ("allreduce", "bcast") for ranks in (8, 16)}
+    assert {ranks for _, ranks in handed} <= {4, 8, 16} | {ranks // 2 for ranks in (4, 8, 16)}
+
+
+@pytest.mark.parametrize(
+    ("collective", "ranks", "size", "handed"),
+    [
+        ("allreduce", 8, 8, True),
+        ("bcast", 16, 256 << 10, True),
+        ("allreduce", 8, 4 << 20, False),  # larger than all that was measured
+        ("allreduce", 12, 8, False),  # of three nodes
+        ("bcast", 32, 8, False),  # of eight
+        ("reduce", 8, 8, False),  # which nobody asked for
+        ("barrier", 16, 0, False),
+    ],
+)
+def test_files_of_a_site_take_no_call_from_han_that_was_not_measured(collective, ranks, size, handed, wide):
+    rows = han_file(wide / "export" / "coll_han_rules.conf")
+    table = last_up_to(rows.get(collective, {1: {0: "han"}}), ranks)
+    assert (last_up_to(table, size) == "tuned") == handed, rows
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """A site on one, two and four nodes whose jobs all gain by another component than the library's."""
+    directory = tmp_path_factory.mktemp("wide") / "site"
+    planted(directory, 0.4)
+    return directory
+
+
+def han_file(path):
+    """Collective → ranks → bytes → component, as Open MPI reads the level of the whole communicator."""
+    words = iter([line.partition("#")[0].split() for line in path.read_text().splitlines()])
+    numbers = iter([word for line in words for word in line])
+    found = {}
+    for _ in range(int(next(numbers))):
+        name = next(numbers)
+        for _ in range(int(next(numbers))):
+            assert int(next(numbers)) == 2
+            sizes = {}
+            for _ in range(int(next(numbers))):
+                ranks = int(next(numbers))
+                rows = [(int(next(numbers)), next(numbers)) for _ in range(int(next(numbers)))]
+                sizes[ranks] = dict(rows)
+            assert min(sizes) == 1
+            assert all(min(rows) == 0 for rows in sizes.values())
+            found[name] = sizes
+    assert not [*numbers]
+    return found
 
 
 def test_the_component_of_the_library_stays_where_it_is_best(tmp_path):

@@ -206,7 +206,7 @@ def test_the_launcher_of_somebody_s_recording_is_not_run(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def kept(tmp_path, monkeypatch):
+def kept(tmp_path):
     """What ``guard keep`` would have written of an ``mpirun``, and that one's trace."""
     folder, trace = tmp_path / "guard", tmp_path / "owned"
     folder.mkdir()
@@ -219,7 +219,6 @@ def kept(tmp_path, monkeypatch):
     document = recommendation_document(Recommendation(Point(), (), (), source))
     facts = Facts(mpirun=str(program))
     write_kept(folder, Kept("2026-11-01T00:00:00Z", str(tmp_path), document, facts, asked))
-    monkeypatch.setattr("autotune.commands.trust._is_roots", lambda path: False)  # whoever runs the tests
     return folder, trace
 
 
@@ -250,9 +249,55 @@ def test_what_this_user_keeps_is_checked_unless_it_says_something_else(kept):
         write_kept(folder, replace(ours, seal=signed(ours.meant)))
 
 
-def test_what_root_keeps_every_user_checks(kept, monkeypatch):
+def owned_by_root(monkeypatch):
+    """Have files of this user's be root's, and this user be another one."""
+    owner = os.stat_result((0o100644, 1, 1, 1, 0, 0, 0, 0, 0, 0))
+    monkeypatch.setattr("autotune.commands.trust.os.geteuid", lambda: 12345)
+    monkeypatch.setattr("pathlib.Path.stat", lambda path, **keywords: owner)
+
+
+def test_what_root_keeps_every_other_user_checks(kept, monkeypatch):
     folder, _ = kept
+    document = read_kept(folder)
+    owned_by_root(monkeypatch)
+    check_kept(folder, document, False)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's files are root's")
+@pytest.mark.parametrize("way", ["tar", "copy", "clone"])
+def test_to_root_its_own_ownership_says_nothing(kept, tmp_path, way, capsys):
+    """Unpacking, copying and cloning give what a stranger wrote to root."""
+    folder, trace = kept
+    theirs, here = folder.parent / "theirs", tmp_path / "here"
+    shutil.copytree(folder, theirs / "guard")
+    for path in (theirs, *theirs.rglob("*")):
+        os.chown(path, 12345, 12345)
+    if way == "tar":
+        here.mkdir()
+        subprocess.run(["tar", "-cf", tmp_path / "a.tar", "-C", theirs, "guard"], check=True)
+        subprocess.run(["tar", "-xf", tmp_path / "a.tar", "-C", here, "--no-same-owner"], check=True)
+    elif way == "copy":
+        subprocess.run(["cp", "-r", theirs, here], check=True)
+    else:
+        git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "safe.directory=*"]
+        for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "kept"]):
+            subprocess.run([*git, *words], cwd=theirs, check=True)
+        subprocess.run([*git, "clone", "-q", theirs, here], check=True)
+    assert (here / "guard" / "kept.json").stat().st_uid == 0
+    assert main(["guard", "check", str(here), "--quick"]) == 2
+    assert "this user has not kept" in capsys.readouterr().err
+    assert not trace.exists()
+    main(["guard", "check", str(here), "--quick", "--yes"])
+    assert trace.exists()
+
+
+def test_what_this_user_kept_is_checked_under_another_home(kept, monkeypatch, tmp_path):
+    folder, _ = kept
+    monkeypatch.delenv("XDG_STATE_HOME")
+    ours = read_kept(folder)
+    write_kept(folder, replace(ours, seal=signed(ours.meant)))
+    monkeypatch.setenv("HOME", str(tmp_path / "cron"))  # as ReFrame and cron run it
+    check_kept(folder, read_kept(folder), False)
+    at_home(monkeypatch, tmp_path / "stranger")
     with pytest.raises(UserError, match="this user has not kept"):
         check_kept(folder, read_kept(folder), False)
-    monkeypatch.setattr("autotune.commands.trust._is_roots", lambda path: path.name == "kept.json")
-    check_kept(folder, read_kept(folder), False)

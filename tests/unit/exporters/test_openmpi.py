@@ -104,3 +104,33 @@ def test_an_unknown_format_is_refused_with_a_guess():
     with pytest.raises(UserError, match="openmpi_mac") as caught:
         exporter("openmpi_mac")
     assert "did you mean 'openmpi_mca'?" in caught.value.hint
+
+
+HANDED = (
+    Rule("allreduce", 7, 0, Point()),
+    Rule("allreduce", 8, 4, Point.of({"component": "tuned"})),
+    Rule("allreduce", 8, 1024, Point.of({"component": "tuned", "algorithm": "ring"})),
+    Rule("allreduce", 8, 2049, Point()),
+    Rule("allreduce", 9, 0, Point()),
+)
+
+
+@pytest.mark.parametrize(
+    "name", ["openmpi_mca", "openmpi_mca_list", "env_sh", "tune", "coll_tuned", "han_rules"]
+)
+def test_calls_that_han_hands_over_are_in_a_file_of_its_own_that_all_formats_point_to(name, tmp_path):
+    made = exporter(name)
+    files = made.export(recommendation(HANDED), tmp_path)
+    rows = [line.partition("#")[0].strip() for line in files["coll_han_rules.conf"].splitlines()]
+    assert rows[rows.index("8") :][:6] == ["8", "3", "0 han", "4 tuned", "2049 han", "9"]
+    assert str(tmp_path / "coll_han_rules.conf") in "".join(files.values()) + made.use(
+        recommendation(HANDED), tmp_path
+    )
+
+
+def test_the_proof_names_an_algorithm_where_han_hands_over_to_the_librarys_own_choice(tmp_path):
+    recipe = exporter("openmpi_mca").recipe(recommendation(HANDED), tmp_path, tmp_path / "proof")
+    assert [recipe.covers(("allreduce", 8, size)) for size in (8, 1024, 4096)] == [True, True, False]
+    refused = recipe.invalid(0)["coll_tuned_rules.conf"]
+    assert "4 99 0 0" in refused
+    assert "1024 99 0 0" in refused

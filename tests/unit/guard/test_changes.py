@@ -1,12 +1,14 @@
 """What an upgrade did, in words: versions, files, and variables that are set."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from autotune.guard.changes import changes
-from autotune.guard.facts import Facts, Said
+from autotune.guard.facts import Facts, Said, environment_of
+from autotune.stacks.installation import Installation
 
 OLD = {
     "UCX_RNDV_SCHEME": Said("enumerator", "auto", ("auto", "get_zcopy", "put_zcopy")),
@@ -134,3 +136,49 @@ def test_versions_builds_firmware_and_files():
 def test_the_same_versions_elsewhere_are_the_same_state():
     one, other = Facts(files={"/a/libucp.so.0": "1"}), Facts(files={"/b/libucp.so.0": "1"})
     assert one.identity == other.identity != Facts(files={"/b/libucp.so.0": "2"}).identity
+
+
+def test_parameter_files_that_are_new_are_named_and_another_state():
+    conf, moved = "/home/a/.openmpi/mca-params.conf", "/opt/new/etc/openmpi-mca-params.conf"
+    old = Facts(files={conf: ""}, parameters=(conf,))
+    planted = replace(old, files={conf: "1"})
+    elsewhere = Facts(files={conf: "", moved: "2"}, parameters=(conf, moved))
+    assert [one.text for one in changes(old, planted, {})] == [f"{conf} is new"]
+    assert [one.text for one in changes(old, elsewhere, {})] == [f"{moved} is new"]
+    assert [one.text for one in changes(planted, Facts(), {})] == [f"{conf} is not read any more"]
+    assert len({old.identity, planted.identity, elsewhere.identity}) == 3
+    assert old.identity == Facts().identity  # one that is not there is nothing, under any home
+
+
+def test_variables_and_prefixes_in_effect_are_named_and_not_their_values():
+    old = Facts(environment={"prefix": "/opt/a", "UCX_TLS": "12ab", "OMPI_MCA_pml": "34cd"})
+    new = Facts(environment={"prefix": "/opt/b", "UCX_TLS": "56ef", "LD_PRELOAD": "78ab"})
+    assert [one.text for one in changes(old, new, {})] == [
+        "prefix: /opt/a → /opt/b",
+        "environment: new: LD_PRELOAD",
+        "environment: no longer set: OMPI_MCA_pml",
+        "environment: of another value: UCX_TLS",
+    ]
+    assert changes(Facts(), new, {}) == ()  # kept by an earlier version
+    assert old.identity != new.identity
+    assert old.identity == replace(old, environment={**old.environment, "prefix": "/opt/b"}).identity
+
+
+def test_the_environment_is_what_libraries_read_without_its_values(monkeypatch, tmp_path):
+    for name in ("OMPI_MCA_my_password", "UCX_X_TOKEN", "FI_PROVIDER", "I_MPI_FABRICS", "MPIR_CVAR_X"):
+        monkeypatch.setenv(name, "a-secret")
+    for name in ("OMPI_ALLOW_RUN_AS_ROOT", "PMIX_RANK", "PATH_TO_NOTHING", "SLURM_JOB_ID"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/lib")
+    said = environment_of(Installation("openmpi", "5.0", tmp_path / "bin" / "mpirun", tmp_path, "x"))
+    assert said["LD_LIBRARY_PATH"] == "/opt/lib"
+    assert said["prefix"] == str(tmp_path.resolve())
+    assert {
+        "OMPI_MCA_my_password",
+        "UCX_X_TOKEN",
+        "FI_PROVIDER",
+        "I_MPI_FABRICS",
+        "MPIR_CVAR_X",
+    } <= said.keys()
+    assert not {"OMPI_ALLOW_RUN_AS_ROOT", "PMIX_RANK", "PATH_TO_NOTHING", "SLURM_JOB_ID"} & said.keys()
+    assert "a-secret" not in said.values()

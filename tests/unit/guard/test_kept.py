@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import signal
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,16 @@ import pytest
 
 from autotune.errors import UserError
 from autotune.guard.facts import Facts, Said
-from autotune.guard.kept import KEPT, NIGHTS, Kept, add_night, read_kept, read_nights, write_kept
+from autotune.guard.kept import (
+    KEPT,
+    NIGHTS,
+    Kept,
+    add_night,
+    read_kept,
+    read_nights,
+    since_kept,
+    write_kept,
+)
 from tests.unit.guard.nights_of import Machine
 
 FACTS = Facts(
@@ -63,7 +73,7 @@ def test_checks_that_end_at_once_lose_no_night(tmp_path):
     made = [replace(night, date=f"{i:04d}") for i, night in enumerate(nights(1) * 40)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda night: add_night(tmp_path, night), made))
-    assert read_nights(tmp_path) == tuple(made)
+    assert sorted(read_nights(tmp_path), key=lambda night: night.date) == made
 
 
 def test_a_full_disk_takes_no_earlier_night(tmp_path):
@@ -130,3 +140,22 @@ def test_what_belongs_to_somebody_else_is_refused_and_roots_is_not(tmp_path):
     os.chown(tmp_path / KEPT, 12345, 12345)
     with pytest.raises(UserError, match="another user"):
         read_kept(tmp_path)
+
+
+@pytest.mark.parametrize("seconds", ["NaN", "-1e-6", "0", "null", "Infinity", "1e400"])
+def test_a_night_of_times_that_no_clock_shows_is_refused(tmp_path, seconds):
+    add_night(tmp_path, nights()[0])
+    text = (tmp_path / NIGHTS).read_text()
+    (tmp_path / NIGHTS).write_text(re.sub(r'(/8":)[^,}]+', rf"\g<1>{seconds}", text, count=1))
+    with pytest.raises(UserError, match=f"{NIGHTS}, line 1"):
+        read_nights(tmp_path)
+
+
+def test_nights_are_in_the_order_of_their_checks_whatever_a_clock_said(tmp_path):
+    """The clock was set back after what was kept: a check of that day was taken for an earlier one."""
+    (kept,) = nights(1)
+    kept = replace(kept, date="2026-11-28T11:00:00Z", kept=True)
+    check = replace(kept, date="2026-11-28T09:00:00Z", kept=False)
+    for night in (replace(check, date="2026-11-27T02:00:00Z"), kept, check):
+        add_night(tmp_path, night)
+    assert since_kept(read_nights(tmp_path)) == (kept, check)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autotune.guard.kept import by_day, slot_text
+from autotune.guard.kept import comparable, slot_text
 from autotune.guard.verdict import Kind, judge
 from autotune.verification.comparison import WHOLE
 from tests.unit.guard.nights_of import SLOTS, Machine
@@ -78,10 +78,86 @@ def test_early_nights_say_how_many_are_wanted_and_later_ones_exclude_a_loss():
 def test_checks_of_one_day_are_one_night_and_what_was_kept_begins_anew():
     nights = Machine().nights(4, np.random.default_rng(7))
     again = [nights[0], _dated(nights[1], nights[0].date), nights[2], nights[3]]
-    assert [len(night.launches) for night in by_day(again)] == [32, 16, 16]
-    assert len({one.block for one in by_day(again)[0].launches}) == 4
+    assert [len(night.launches) for night in comparable(again)] == [32, 16, 16]
+    assert len({one.block for one in comparable(again)[0].launches}) == 4
     kept = _kept(nights[2])
-    assert by_day([nights[0], nights[1], kept, nights[3]]) == (kept, nights[3])
+    assert comparable([nights[0], nights[1], kept, nights[3]]) == (kept, nights[3])
+
+
+DATES = {
+    "on one day": ("2026-11-28T09:00:00Z", "2026-11-28T11:00:00Z"),
+    "across midnight": ("2026-11-28T23:50:00Z", "2026-11-29T00:20:00Z"),
+    "in another time zone": ("2026-11-28T23:30:00+00:00", "2026-11-29T08:45:00+09:00"),
+    "after the clock was set back": ("2026-11-28T11:00:00Z", "2026-11-28T09:00:00Z"),
+    "at the same second": ("2026-11-28T11:00:00Z", "2026-11-28T11:00:00Z"),
+}
+
+
+def kept_and_checked(
+    dates, ratio=3.0, slots=SLOTS[:5], each=8, seed=9, states=("old", "new"), stack_too=True
+):
+    """Both nights, the second one with a loss in all sizes."""
+    loss = (1, None, ratio, stack_too) if ratio else None
+    made = Machine().nights(2, np.random.default_rng(seed), each=each, loss=loss, slots=slots, states=states)
+    first, second = (_dated(night, date) for night, date in zip(made, dates, strict=True))
+    return _kept(first), second
+
+
+@pytest.mark.parametrize("dates", DATES.values(), ids=DATES)
+def test_what_was_kept_and_a_check_after_an_upgrade_are_compared_whatever_the_clock_says(dates):
+    """Of one date they were merged into one night, which was 1.07 times as slow as itself."""
+    nights = comparable(kept_and_checked(dates))
+    assert len(nights) == 2
+    (found,) = judge(nights).found
+    assert (found.slot, found.kind) == (WHOLE, Kind.SLOWER)
+    assert found.interval[0] < 3.0 < found.interval[1]
+    assert found.ratio == pytest.approx(3.0, rel=0.15)
+    assert found.default == pytest.approx(3.0, rel=0.15)
+
+
+def test_a_loss_of_one_size_after_an_upgrade_of_the_same_day_is_found_there():
+    first, second = DATES["on one day"]
+    made = Machine().nights(
+        2, np.random.default_rng(3), each=16, loss=(1, SLOTS[3], 2.0, True), states=["old", "new"]
+    )
+    found = judge(comparable((_kept(_dated(made[0], first)), _dated(made[1], second)))).found
+    assert [one.slot for one in found if one.slot != WHOLE] == [SLOTS[3]]
+
+
+def test_an_upgrade_that_costs_nothing_makes_no_claim_on_the_same_day():
+    for seed in range(12):
+        nights = comparable(kept_and_checked(DATES["on one day"], None, SLOTS, 24, seed))
+        assert judge(nights, bounds=False).found == ()
+
+
+def test_without_a_change_that_is_known_one_check_is_a_suspicion():
+    verdict = judge(comparable(kept_and_checked(DATES["on one day"], states=("one", "one"))))
+    assert (verdict.found, verdict.suspected) == ((), (WHOLE,))
+
+
+def test_days_apart_one_night_after_an_upgrade_is_no_claim():
+    """What a day does is not known of one day."""
+    dates = ("2026-11-01T09:00:00Z", "2026-11-28T09:00:00Z")
+    assert judge(comparable(kept_and_checked(dates))).found == ()
+
+
+def test_what_was_found_on_the_day_of_an_upgrade_stays_found_the_next_night():
+    kept, check = kept_and_checked(DATES["on one day"])
+    (found,) = judge(comparable((kept, check))).found
+    assert found.since == check.date
+    check = replace(check, found=((slot_text(found.slot), found.since),))
+    again = replace(check, found=(), date="2026-11-29T02:00:00Z")
+    (still,) = judge(comparable((kept, check, again))).found
+    assert (still.slot, still.since) == (WHOLE, check.date)
+
+
+def test_two_checks_of_a_day_are_one_night_only_once_a_third_is_judged():
+    kept, check = kept_and_checked(DATES["on one day"])
+    evening, next_day = (
+        replace(check, date=date) for date in ("2026-11-28T18:00:00Z", "2026-11-29T09:00:00Z")
+    )
+    assert [len(night.launches) for night in comparable((kept, check, evening))] == [16, 16, 16]
+    assert [len(night.launches) for night in comparable((kept, check, evening, next_day))] == [16, 32, 16]
 
 
 def test_nothing_measured_is_nothing_said():

@@ -99,3 +99,42 @@ def test_who_says_it_is_named():
 def test_what_only_sounds_like_it_is_left_alone(line):
     assert not ended_early(line)
     assert not reporter(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # comments of benchmarks
+        "# is expected to be exceeded. Time limit is defined by variable ",
+        "# the benchmark was killed by signal 9 in earlier versions",
+        "#SBATCH --comment='job killed by the time limit'",
+        # banners and messages of the day, of schedulers and log-in nodes
+        "* Jobs that exceed their memory limit will be killed.",
+        "*  Processes exceeding the memory limit of 4 GB are terminated. *",
+        "NOTE: if your job is killed, ask for more memory",
+        "Your job will be cancelled when the time limit is reached",
+        "A job which exceeds its walltime gets killed by the scheduler",
+        "If a node died, its jobs are requeued.",
+        "| All jobs will be CANCELLED AT 18:00 due to maintenance |",
+        "Maintenance on Friday: running jobs are cancelled due to node failure tests",
+        "The time limit of this queue must not be exceeded",
+        "the time limit was not exceeded",
+        "Users whose quota is used up: Disk quota exceeded errors are explained in our FAQ",
+        "Whenever you see 'No space left on device', empty your scratch folder",
+        "You have exceeded soft limit of 40 GB on /home",
+        "Segmentation faults are often cured by ulimit -s unlimited",
+        "Out of memory errors are the commonest cause",
+        "Why was my job killed? See https://docs.example.org",
+        # help texts and documentation
+        "  --timeout N   job killed after N seconds",
+        "-t, --time  maximum; job aborted when the time limit is exceeded",
+        "exit code 137 means that the kernel ended it",
+        # what a shell echoes of a script
+        "+ trap 'echo job killed by the time limit' USR1",
+        "$ grep -c 'Segmentation fault' *.log",
+    ],
+)
+def test_a_sentence_that_mentions_limits_or_kills_is_no_ending(line):
+    assert not ended_early(line)
+    assert not reporter(line)
+    assert len(read(line + "\n" + OSU, "job.out")) == 2

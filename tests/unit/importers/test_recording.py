@@ -50,11 +50,12 @@ def rank_file(
     weights=(1,) * 8,
     longest=(),
     run=None,
+    outside=None,
     **of_head,
 ):
     """The file of a rank that kept all of its calls of 64 bytes."""
     head = np.zeros(1, of_rank.HEAD)
-    given = {"magic": b"autorec4", "rank": rank, "size": ranks, "ended": ended, "nodes": 1, "compact": 1}
+    given = {"magic": b"autorec5", "rank": rank, "size": ranks, "ended": ended, "nodes": 1, "compact": 1}
     given |= {"job": 7, "cells": 1, "streams": 1, "end_s": 100.0, "end": 100 / TICK_S, "tick_s": TICK_S}
     given |= {"ahead_s": ahead, "ahead_end_s": ahead, "host": b"node", "library": b"Open MPI v5"} | of_head
     for key, value in given.items():
@@ -72,7 +73,13 @@ def rank_file(
     samples = np.zeros(calls + len(longest), of_rank._TICKS)
     for i, call in enumerate([*range(calls), *longest]):
         times = round((begin[call] + ahead) / TICK_S), round((begin[call] + took[call] + ahead) / TICK_S)
-        samples[i] = (call, *times, root, weights[call])
+        samples[i] = (
+            call,
+            *times,
+            root,
+            weights[call],
+            -1 if outside is None else round(outside[call] / TICK_S),
+        )
     return BytesIO(b"".join(part.tobytes() for part in (head, runs, cells, streams, samples)))
 
 
@@ -205,6 +212,30 @@ def test_a_rare_long_wait_is_known_though_the_late_rank_noticed_nothing():
     assert calls.waiting_s == pytest.approx(1.0, rel=1e-3)  # two seconds of one of two ranks
     assert (calls.lateness.ranks[0].rank, calls.lateness.ranks[0].last) == (1, 1.0)
     assert calls.lateness.ranks[0].caused_s == pytest.approx(1.0, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("busy", "expected"),
+    [
+        ([0.3] * 8, 0.0),  # as long as the other rank: MPI has made it late
+        ([1.3] * 8, 1.0),
+        ([0.8] * 8, 0.5),
+        ([1.3] * 2 + [0.3] * 6, 0.25),  # in two of eight calls
+        ([9.0] * 8, 1.0),  # longer than was waited for it
+        (None, None),
+    ],
+)
+@pytest.mark.parametrize("longest", [(), (0, 1, 2, 3, 4, 5, 6, 7)])
+def test_late_ranks_are_told_from_those_that_mpi_made_late(busy, expected, longest):
+    """Rank 0 was outside of MPI for 0.3 s before each call, rank 1, which comes a second later, as given."""
+    early = rank_file(
+        0, 2, begin=[10.0 * i for i in range(8)], took=[1.5] * 8, outside=[0.3] * 8, longest=longest
+    )
+    late = rank_file(
+        1, 2, begin=[10.0 * i + 1.0 for i in range(8)], took=[0.5] * 8, outside=busy, longest=longest
+    )
+    (calls,) = the(joined([early, late], ["app"], 100.0, "2026-01-01")).calls
+    assert calls.lateness.outside == (None if expected is None else pytest.approx(expected))
 
 
 def test_a_document_is_read_as_it_was_written():

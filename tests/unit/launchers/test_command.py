@@ -167,3 +167,15 @@ def test_a_name_that_is_obeyed_is_no_variable_of_a_program(tmp_path, name):
                 command_site(scenario)
         elif name != "not-a-name":
             command_site(scenario)
+
+
+@pytest.mark.parametrize("number", [1, 2, 15])
+def test_a_program_that_somebody_ends_is_run_again(tmp_path, number):
+    once, program = tmp_path / "once", tmp_path / "program"
+    program.write_text(
+        f"#!/bin/sh\n[ -e {once} ] || {{ touch {once}; kill -{number} $$; }}\necho '{{\"t\": 1.5}}'\n"
+    )
+    program.chmod(0o755)
+    runs = ProgramRuns(Program((str(program),)), {"t": "min"}, MEASURED, Space("none", ()), tmp_path)
+    seen = runs.observe(Trial(1, Phase.SEARCH, Point()))
+    assert (seen.ok, seen.lost_before) == (True, 1)

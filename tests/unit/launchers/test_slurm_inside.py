@@ -149,11 +149,34 @@ def test_an_allocation_that_is_over_ends_the_work(inside):
         launcher.run(request)
 
 
-def test_a_launch_whose_allocation_was_lost_is_lost_whatever_the_exit_code(inside):
-    launcher, request = inside(Answers(states=["RUNNING", "NODE_FAIL"]), measures=False)
-    found = launcher.run(request)
-    assert found.status == "lost"
-    assert found.reason.startswith("job 7 is NODE_FAIL; the launcher returned 0")
+OVER = ["CANCELLED", "NODE_FAIL", "PREEMPTED", "REVOKED", "TIMEOUT", "DEADLINE", "BOOT_FAIL", "REQUEUED"]
+
+
+@pytest.mark.parametrize("state", [*OVER, "COMPLETING", "STAGE_OUT", "A_STATE_OF_THE_FUTURE"])
+def test_a_launch_whose_allocation_ended_is_no_observation_and_left_to_whoever_resumes(inside, state):
+    launcher, request = inside(Answers(states=["RUNNING", state]), measures=False)
+    with pytest.raises(Interrupted, match=f"job 7 is {state}") as ended:
+        launcher.run(request)
+    assert "the same command in a new allocation resumes" in str(ended.value)
+
+
+@pytest.mark.parametrize("state", ["SUSPENDED", "RESIZING", "SIGNALING", "STOPPED"])
+def test_an_allocation_that_goes_on_explains_nothing(inside, state):
+    launcher, request = inside(Answers(states=["RUNNING", state]), measures=False)
+    assert launcher.run(request).reason.startswith("the launcher returned 0")
+
+
+@pytest.mark.parametrize("chain", [False, True], ids=["an allocation of the user's", "a job of a chain"])
+def test_a_first_launch_that_its_job_cuts_short_counts_only_where_a_chain_must_advance(inside, chain):
+    """At the end of an allocation it may have had seconds."""
+    hang = "import time; time.sleep(60)"
+    launcher, request = inside(Answers(), left_s=61, successor=(lambda: "8") if chain else None)
+    launcher.command = lambda request, placement: ([sys.executable, "-c", hang], {})
+    if chain:
+        assert launcher.run(request).status == "timeout"
+    else:
+        with pytest.raises(Interrupted, match="job 7 ends before the launch does"):
+            launcher.run(request)
 
 
 def test_a_result_counts_whatever_became_of_the_allocation(inside):

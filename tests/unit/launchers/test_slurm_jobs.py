@@ -68,6 +68,23 @@ def test_what_a_state_means(state, verdict):
     assert job_of(f"JobId=1 JobState={state}").verdict == verdict
 
 
+ALL_STATES = """BOOT_FAIL CANCELLED COMPLETED CONFIGURING COMPLETING DEADLINE FAILED LAUNCH_FAILED NODE_FAIL
+OUT_OF_MEMORY PENDING PREEMPTED RUNNING RESV_DEL_HOLD REQUEUE_FED REQUEUE_HOLD REQUEUED RESIZING REVOKED
+SIGNALING SPECIAL_EXIT STAGE_OUT STOPPED SUSPENDED TIMEOUT"""  # squeue(1), "JOB STATE CODES", of Slurm 22.05
+HOW_LAUNCHES_END = {"COMPLETED", "FAILED", "OUT_OF_MEMORY", "TIMEOUT"}
+"""By themselves, as far as the launch is all that its job does."""
+
+
+@pytest.mark.parametrize("state", ALL_STATES.split())
+def test_every_state_of_slurm_is_known_and_only_these_are_no_end_from_outside(state):
+    assert state in VERDICTS
+    job = job_of(f"JobId=1 JobState={state}")
+    assert (job.verdict == "lost") == (
+        job.verdict not in (WAITING, RUNNING) and state not in HOW_LAUNCHES_END
+    )
+    assert job.is_over == (state not in ("RUNNING", "RESIZING", "SIGNALING", "STOPPED", "SUSPENDED"))
+
+
 def test_every_status_is_one_that_journals_know():
     from autotune.history.trial import Status
 

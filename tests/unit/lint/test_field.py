@@ -283,7 +283,7 @@ def test_a_module_for_versions_of_its_own_is_judged_for_these():
         ("README", "Run it so:\n\n  mpirun -n 4 ./amg -P 2 2 1\n\nOptions\n  -n NX\n", "other"),
         ("Makefile", "run:\n\tmpirun -n 4 ./a\n", "other"),
         ("rules.mk", "export MPICH_CC := $(CC)\nrun:\n\tmpirun -n 4 ./a\n", "other"),
-        ("env.openmpi", "OMPI_MCA_btl=tcp,self\nOMPI_MCA_pml=ob1\nA=1\n", "other"),
+        ("env.openmpi", "OMPI_MCA_btl=tcp,self\nOMPI_MCA_pml=ob1\nA=1\n", "environment"),
         ("amg.readme", "mpirun -n 4 ./amg\n", "other"),
         ("rules", "1\nbcast\n1\n2\n1\n0 1 0 0\n", "rules"),
     ],

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from autotune.errors import UserError
-from autotune.measure.location import Estimator, bounded_mean, design_effect, estimate, median_ranks, outliers
+from autotune.measure.location import Estimator, design_effect, estimate, median_ranks, outliers
 
 SKEWED = {
     "exponential": (lambda rng, shape: rng.exponential(1.0, shape), math.log(2)),
@@ -142,9 +142,3 @@ def test_bad_samples(bad):
 def test_unknown_names_list_what_is_allowed():
     with pytest.raises(UserError, match="allowed: median, mean, minimum"):
         estimate([1.0], "average")
-
-
-def test_a_mean_of_calls_counts_slow_ones_and_no_call_for_more_than_ten_medians():
-    calls = [1.0] * 80 + [3.0] * 20
-    assert bounded_mean(calls) == pytest.approx(1.4)
-    assert bounded_mean([*calls, 5000.0]) == pytest.approx((140.0 + 10.0) / 101)

@@ -5,10 +5,13 @@ import shutil
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from autotune.errors import StackError
+from autotune.probe import compiling
 from autotune.probe.compiling import built
 from autotune.probe.own_files import is_own, locked, make_own, opened_own
 
@@ -96,6 +99,52 @@ assert made.startswith(b"\\x7fELF")
 assert compiling.built(Path("/no/compiler"), "", library, path) == path  # it is believed now
 assert path.read_bytes() == made
 """
+
+
+STALLED = """#!/bin/sh
+echo part > "$TMPDIR/part.s"
+sleep 1000 &
+echo $! > "$0.pid"
+wait
+"""
+SLOW = """#!/bin/sh
+for i in $(seq 20); do sleep 0.2; echo part >> "$TMPDIR/part.s"; done
+while [ "$1" != -o ]; do shift; done
+cat > "$2"
+"""
+
+
+def fake_compiler(tmp_path, text):
+    path = tmp_path / "mpicc"
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def test_a_compiler_that_does_nothing_is_ended_with_all_that_it_started(tmp_path, monkeypatch):
+    monkeypatch.setattr(compiling, "_STALLED_S", 1.0)
+    monkeypatch.setattr(compiling, "_LOOK_S", 0.1)
+    compiler, path = fake_compiler(tmp_path, STALLED), tmp_path / "cache" / "kernel.so"
+    with pytest.raises(StackError, match="did nothing for 1 s"):
+        built(compiler, "int x;", None, path)
+    assert [one.name for one in path.parent.iterdir()] == ["kernel.lock"]
+    started = Path("/proc", (tmp_path / "mpicc.pid").read_text().strip())
+    for _ in range(100):  # the kernel ends it when it can
+        if not started.exists() or "Z" in (started / "stat").read_text().rpartition(")")[2].split()[0]:
+            return
+        time.sleep(0.1)
+    pytest.fail(f"{started} still runs")
+
+
+def test_a_slow_compiler_that_goes_on_is_waited_for(tmp_path, monkeypatch):
+    """It takes four seconds, twice as long as it may do nothing; what a killed one has left goes away."""
+    monkeypatch.setattr(compiling, "_STALLED_S", 2.0)
+    compiler, path = fake_compiler(tmp_path, SLOW), tmp_path / "cache" / "kernel.so"
+    (path.parent / "kernel.left").mkdir(parents=True)
+    path.parent.chmod(0o700)
+    (path.parent / "kernel.left" / "cc.s").touch()
+    assert built(compiler, "int x;", None, path).read_text() == "int x;"
+    assert sorted(one.name for one in path.parent.iterdir()) == ["kernel.lock", "kernel.so"]
 
 
 @pytest.mark.mpi

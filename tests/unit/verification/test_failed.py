@@ -116,3 +116,24 @@ def test_launches_whose_cores_lay_far_apart_are_no_failures_of_the_setting():
     assert not Failures.of([apart, *untouched]).any
     assert Failures.of([apart] * 4 + untouched[:8]).more  # of the setting's alone: its own doing
     assert Failures.of([Observation(trial, Status.LOST)]).deployed == (Status.LOST,)
+
+
+def made_again(subject, times=1):
+    return Observation(
+        Trial(1, Phase.VERIFY, Point(), subject), Status.OK, extra={"lost_before": float(times)}
+    )
+
+
+def test_a_launch_that_was_lost_and_made_again_is_none_until_it_is_the_settings_doing():
+    untouched = sides([], [False] * 8)
+    well = sides([False] * 7, [])
+    assert not Failures.of([made_again(Subject.DEPLOYED), *well, *untouched]).any
+    mine, both = [made_again(Subject.DEPLOYED)] * 4, [made_again(Subject.UNTOUCHED)] * 4
+    assert Failures.of([*mine, *well[:4], *untouched]).deployed == (Status.LOST,) * 4
+    assert not Failures.of([*mine, *well[:4], *both, *untouched[:4]]).any
+
+
+def test_a_job_that_never_started_says_nothing_of_its_setting():
+    never = Observation(Trial(1, Phase.VERIFY, Point(), Subject.DEPLOYED), Status.LOST, queue_s=3600.0)
+    found = Failures.of([never, *sides([False] * 7, [False] * 8)])
+    assert (found.deployed, found.n_deployed) == ((), 7)

@@ -5,15 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from autotune.errors import SpaceError
+from autotune.errors import SpaceError, StackError
 from autotune.space import Level
 from autotune.space.loader import space_document, space_of
 from autotune.stacks import dialect
+from autotune.stacks.installation import Installation
 from autotune.stacks.knobs import Knob, KnobKind, classify, discovered_space, ucx
-from autotune.stacks.knobs.in_use import said
+from autotune.stacks.knobs.in_use import between_nodes, openmpi_in_use, said
 from autotune.stacks.knobs.knob import Way
 from autotune.stacks.knobs.listing import asked
 from autotune.stacks.knobs.rules import load, parse
+from autotune.stacks.ports import Placement
 
 FACTS = frozenset(
     {"mpi:openmpi", "pml_in_use:ob1", "pml_built:ob1", "pml_built:ucx", "btl_in_use:sm", "coll:sm"}
@@ -176,3 +178,100 @@ def test_a_knob_of_a_transport_says_so_in_the_words_of_the_list_of_transports():
     wanted = {f"ucx_lane:{word}" for word in ("all", "mm", "posix", "sm", "sysv", "xpmem")}
     assert set(space["UCX_MM_FIFO_SIZE"].requires) == wanted
     assert not space["btl_sm_eager_limit"].requires
+
+
+HAN = (
+    mca("coll_han_priority", "coll:han", "35"),
+    mca("coll_han_bcast_segsize", "coll:han", "65536"),
+    mca(
+        "coll_han_use_bcast_algorithm",
+        "coll:han",
+        "default",
+        KnobKind.ENUMERATOR,
+        allowed=("default", "intra"),
+    ),
+    *(mca(f"coll_han_bcast_{level}_module", "coll:han", "self", KnobKind.TEXT) for level in ("up", "low")),
+)
+FOUR_NODES = """\
+[cn0:1] select: component ob1 selected
+[cn0:1] mca: bml: Using sm btl for send to [[1,1],1] on node cn0
+[cn0:1] mca: bml: Using tcp btl for send to [[1,1],2] on node cn1
+[cn0:1] coll:base:comm_select: selecting       tuned, priority  30, Enabled
+[cn0:1] coll:base:comm_select: selecting         han, priority  35, Enabled
+"""
+OVER_UCX = """\
+[1.2] [cn0:1:0]  ucp_worker.c:1 UCX  INFO  ctx intra-node cfg#1 tag(sysv/memory cma/memory)
+[1.2] [cn0:1:0]  ucp_worker.c:1 UCX  INFO  ctx inter-node cfg#2 tag(tcp/eth0)
+"""
+
+
+class Elsewhere:
+    """A launcher whose launches print what a test says, by whether UCX is asked for."""
+
+    def __init__(self, by_itself, over_ucx):
+        self.printed, self.made = {None: by_itself, "ucx": over_ucx}, []
+
+    def heard(self, program, placement, env):
+        self.made.append(placement)
+        return self.printed[env.get("OMPI_MCA_pml")]
+
+
+def test_what_is_in_use_is_asked_of_the_campaigns_own_launches():
+    launcher, place = Elsewhere(FOUR_NODES, OVER_UCX), Placement(8, 4, 2)
+    here = Installation("openmpi", "5.0.11", Path("/none/mpirun"), Path("/none/libmpi.so"), "site")
+    facts = openmpi_in_use(here, {}, place, launcher)
+    assert launcher.made == [place, place]
+    assert {"coll_in_use:han", "btl_in_use:tcp", "ucx_lane:tcp", "pml_in_use:ob1"} <= facts
+    assert "rdma" not in facts
+    facts |= {"mpi:openmpi", "pml_built:ob1", "pml_built:ucx", "coll:sm"} | asked(4, ["bcast"])
+    knobs = [one for knob in (*KNOBS, *HAN) for one in classify([knob], load(knob.layer))]
+    space = discovered_space(knobs, facts, SIZES)
+    kept = {p.name: p.values for p in space.parameters}
+    assert {knob.name for knob in HAN[:3]} | {"btl_tcp_eager_limit", "UCX_TCP_MAX_POLL"} <= kept.keys()
+
+
+def test_a_launch_that_prints_nothing_known_is_an_error_with_its_last_words():
+    here = Installation("openmpi", "5.0.11", Path("/none/mpirun"), Path("/none/libmpi.so"), "site")
+    with pytest.raises(StackError, match="does not say which components it selects: no room"):
+        openmpi_in_use(here, {}, Placement(8, 4, 2), Elsewhere("no room", ""))
+
+
+@pytest.mark.parametrize(
+    ("built", "kept"),
+    [
+        (("coll:adapt", "coll:sm"), {"up": ("self", "1"), "low": ("self", "1")}),
+        (("coll:sm",), {"low": ("self", "1")}),
+        ((), {}),
+    ],
+)
+def test_levels_of_hans_modules_are_places_in_its_tables_and_not_the_names_that_it_takes(built, kept):
+    facts = {"mpi:openmpi", "pml_in_use:ob1", "coll_in_use:han", *built, *asked(4, ["bcast"])}
+    knobs = [one for knob in HAN for one in classify([knob], load(knob.layer))]
+    space = discovered_space(knobs, facts, SIZES)
+    found = {p.name: p.values for p in space.parameters if p.name.endswith("_module")}
+    assert found == {f"coll_han_bcast_{level}_module": values for level, values in kept.items()}
+
+
+def test_where_no_launch_can_be_made_there_what_only_nodes_use_between_them_counts_as_used():
+    built = {
+        "coll:han",
+        "coll:sm",
+        "btl:sm",
+        "btl:tcp",
+        "btl:self",
+        "ucx_tl:tcp",
+        "ucx_tl:posix",
+        "ucx_tl:rc_mlx5",
+    }
+    assert between_nodes(built) == {
+        *(
+            "coll_in_use:han",
+            "btl_in_use:tcp",
+            "ucx_lane:tcp",
+            "ucx_lane:rc_mlx5",
+            "ucx_lane:rc",
+            "ucx_lane:ib",
+        ),
+        "rdma",
+    }
+    assert between_nodes({"coll:sm", "btl:sm", "ucx_tl:sysv"}) == set()

@@ -1,0 +1,89 @@
+"""The rules file of Open MPI's ``coll_han`` as text: which component serves calls, by level, ranks and size.
+
+At the level of the whole communicator a rule hands exactly the calls of one collective, from some ranks and
+bytes on, to another component, such as ``coll_tuned`` with rules of its own; all others stay where they are.
+The job-wide way (``coll_han_priority``) takes every call of every collective from it.
+
+References:
+    Open MPI 5.0, ``ompi/mca/coll/han/coll_han_dynamic.c`` and ``coll_han_dynamic_file.h``.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from autotune.errors import UserError
+from autotune.history.lookup import table_starts
+from autotune.history.trial import Rule
+from autotune.space import Point
+from autotune.stacks import coll_tuned
+from autotune.stacks.tables import tables
+
+COMPONENTS = ("self", "basic", "libnbc", "tuned", "sm", "adapt", "han")
+"""Components that a rule can name."""
+
+COMPONENT = "component"  # The per-size value that names who serves a whole communicator.
+LEVELS: Mapping[str, int] = {"han_intra": 0, "han_inter": 1, COMPONENT: 2}
+"""Per-size value → topological level: inside a node, between nodes, the whole communicator."""
+
+PRIORITY = "OMPI_MCA_coll_han_priority"  # With 0 it serves nothing at all.
+
+
+def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:
+    """The rules as a file; empty where none of them names a component.
+
+    Comments are at its head, here without the ``#``.
+
+    Raises:
+        UserError: a collective for which it has no rules, or a component that it does not know.
+    """
+    blocks: dict[str, list[str]] = {}
+    for collective, by_size in tables(rules).items():
+        levels = {k for table in by_size.values() for r in table for k in r.choice if k in LEVELS}
+        if not levels:
+            continue
+        if collective not in coll_tuned.HAN:
+            known = ", ".join(sorted(coll_tuned.HAN))
+            raise UserError(f"coll_han has no rules for {collective}", f"it has: {known}")
+        ordered = sorted(levels, key=LEVELS.__getitem__)
+        lines = [f"{len(ordered)}  # levels"]
+        for level in ordered:
+            lines += [f"{LEVELS[level]}  # {level}", *_level(level, by_size)]
+        blocks[collective] = lines
+    if not blocks:
+        return ""
+    lines = [*(f"# {line}".rstrip() for line in comments), f"{len(blocks)}  # collectives"]
+    for collective, block in blocks.items():
+        lines += [collective, *block]
+    return "\n".join(lines) + "\n"
+
+
+def handed_over(rule: Rule) -> Rule:
+    """The rule for ``coll_tuned``, which serves its calls in place of ``coll_han`` where that has a say."""
+    if rule.collective not in coll_tuned.HAN:
+        return rule
+    return replace(rule, choice=Point.of({**rule.choice, COMPONENT: "tuned"}))
+
+
+def _level(level: str, by_size: Mapping[int, list[Rule]]) -> list[str]:
+    """The configurations of one level: the first one must be for 1 rank, its first row for 0 bytes.
+
+    Inside nodes and between them the size of the communicator is that of the level, which a campaign does
+    not know: one table, that of the largest communicator, holds for all. Message sizes are per rank or block.
+    """
+    starts = {1: max(by_size)}
+    if level == COMPONENT:
+        starts = table_starts(sorted(by_size))
+        starts = {1: 0, **{start: owner for start, owner in starts.items() if (start, owner) != (2, 0)}}
+    lines = [f"{len(starts)}  # sizes"]
+    for start, owner in starts.items():
+        rows: list[tuple[int, str]] = []
+        for rule in by_size[owner] if owner else ():
+            name = str(rule.choice.get(level, "han" if level == COMPONENT else "tuned"))
+            if name not in COMPONENTS:
+                raise UserError(f"coll_han knows no component {name!r}", f"it knows {', '.join(COMPONENTS)}")
+            if not rows or rows[-1][1] != name:
+                rows.append((rule.min_bytes, name))
+        rows = rows or [(0, "han")]
+        lines += [f"{start}  # ranks and more", f"{len(rows)}  # rows"]
+        lines += [f"{bound} {name}" for bound, name in rows]
+    return lines

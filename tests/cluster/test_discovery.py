@@ -1,0 +1,61 @@
+"""Discovery inside an allocation of several nodes: what is kept there, and whether its levels survive."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from .ground import ROOT, Cluster
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+SEEN = """
+import json, sys
+from pathlib import Path
+from autotune.commands.hydra_bridge import answer_of
+site = answer_of(lambda scenario, site: site, sys.argv[1:])
+print(json.dumps({p.name: [str(v) for v in p.values] for p in site.knobs.parameters}))
+"""
+SERVED = ("allgather", "allreduce", "barrier", "bcast", "gather", "reduce", "scatter")
+CALLS = [f"{name}:{size}" for name in SERVED for size in (8, 8192, 131072)]
+
+
+def discovered(cluster: Cluster, directory: Path, *words: str) -> dict[str, list[str]]:
+    """The knobs of a discovery on four nodes, with their levels, the default first."""
+    place = ("cluster.nodes=4", "cluster.ppn=2", "cluster.ranks=8", "conf=small", f"campaign.dir={directory}")
+    asked = ("--config-dir", str(ROOT / "tests/cluster/site"), *place, "space=discover", *words)
+    said = cluster.run("salloc", "-N4", "--ntasks-per-node=2", sys.executable, "-c", SEEN, *asked)
+    assert said.returncode == 0, said.stdout + said.stderr
+    found: dict[str, list[str]] = json.loads(said.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize("tool", ["mpirun", "srun"])
+def test_knobs_of_hierarchical_collectives_and_of_the_network_are_kept(
+    cluster: Cluster, tmp_path: Path, tool: str
+) -> None:
+    words = ("hydra/launcher=slurm", f"launch.with={tool}", "collective=[allreduce,bcast,reduce]")
+    found = discovered(cluster, tmp_path / "campaign", *words)
+    assert {"coll_han_priority", "coll_han_allreduce_segsize", "coll_han_use_bcast_algorithm"} <= found.keys()
+    assert sum(name.startswith("UCX_TCP_") for name in found) >= 10, sorted(found)
+    assert not (tmp_path / "campaign").exists()
+
+
+def test_every_level_of_the_hierarchical_component_survives(cluster: Cluster, tmp_path: Path) -> None:
+    """Libraries list values of enumerations that end in a crash or in wrong results."""
+    words = ("hydra/launcher=slurm", f"collective=[{','.join(SERVED)}]")
+    found = discovered(cluster, tmp_path / "campaign", *words)
+    levels = [(n, level) for n, values in found.items() if n.startswith("coll_han_") for level in values]
+    modules = {name for name, _ in levels if name.endswith("_module")}
+    assert len(modules) == 12
+    assert {level for name, level in levels if name in modules} == {"self", "1"}
+    program = [sys.executable, str(ROOT / "tests/integration/calls.py"), "--strict", *CALLS]
+    once = ["mpirun", "-np", "8", "--map-by", "ppr:2:node"]
+    lines = [" ".join([*once, "--mca", name, level, *program]) for name, level in levels if name in modules]
+    script = tmp_path / "levels.sh"
+    script.write_text("".join(f"{line} >{tmp_path}/said 2>&1 || echo {line}\n" for line in lines))
+    done = cluster.run("salloc", "-N4", "--ntasks-per-node=2", "sh", str(script), timeout_s=400)
+    failed = [line for line in done.stdout.splitlines() if line.startswith("mpirun")]
+    assert done.returncode == 0, done.stderr
+    assert not failed
