@@ -103,7 +103,7 @@ def keep(source: Path, words: Sequence[str], minutes: float | None, mpirun: str 
         write_files({folder / REFRAME: test}, public=True, below=folder)
     state = ", ".join(f"{name} {version}" for name, version in facts.stack.items() if "built" not in name)
     sys.stdout.write(f"kept in {folder}: {state}; {len(nights)} day(s) of launches\n  {said[0]}\n")
-    words = [sys.executable, "-m", "autotune", "guard", "check", str(source.absolute())]
+    words = [sys.executable, "-P", "-m", "autotune", "guard", "check", str(source.absolute())]
     sys.stdout.write(f"check it with: {shlex.join(words)}\n")
     return ExitCode.FINDING if proof and proof.refutes else ExitCode.WELL
 

@@ -33,7 +33,7 @@ VERSION = 1
 """Version of both documents."""
 MOST_NIGHTS = 4000
 """Nights that are read: ten years."""
-_HINT = "python -m autotune guard keep DIR|PREFIX writes it"
+_HINT = "autotune guard keep DIR|PREFIX writes it"
 
 
 @dataclass(frozen=True, slots=True)

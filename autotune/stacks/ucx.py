@@ -57,7 +57,7 @@ def query(libucp: Path) -> Ucx:
     Raises:
         StackError: it cannot be loaded or finds no transport at all.
     """
-    text = output([sys.executable, "-m", "autotune.stacks.ucx", str(libucp)])
+    text = output([sys.executable, "-P", "-m", "autotune.stacks.ucx", str(libucp)])
     version = re.search(r"^version (\S+)$", text, re.MULTILINE)
     devices = tuple(re.findall(r"^#\s+resource \d+\s*:.*\s(\S+/\S+)\s*$", text, re.MULTILINE))
     if version is None or not devices:

@@ -36,7 +36,7 @@ def openmpi_in_use(installation: Installation, fixed: Mapping[str, str], ranks: 
         StackError: a launch does not end.
     """
     env = {**fixed, **_TALK, **dialect("openmpi").mpirun_env(), "MPI4PY_LIBMPI": str(installation.library)}
-    command = [str(installation.mpirun), "-np", str(ranks), sys.executable, "-c", _PROGRAM]
+    command = [str(installation.mpirun), "-np", str(ranks), sys.executable, "-P", "-c", _PROGRAM]
     facts = said(output(command, env))
     if not facts:
         raise StackError(f"a launch by {installation.mpirun} does not say which components it selects")
