@@ -142,7 +142,7 @@ class Launches:
         probe = replace(probe, usual_core=usual, patience_s=patience_s)
         request = LaunchRequest(
             directory=directory,
-            program=(sys.executable, "-m", "autotune.probe", str(directory)),
+            program=(sys.executable, "-P", "-m", "autotune.probe", str(directory)),
             env={k: v.replace("{directory}", str(directory)) for k, v in rendering.env.items()},
             placement=replace(self.placement, **place),
             timeout_s=(trial.timeout_s or measurement.timeout_s) + patience_s,

@@ -24,6 +24,7 @@ from autotune.history.trial import Rule
 from autotune.importers.recording import WORST
 from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
+from autotune.space.secret import without_secrets
 from autotune.stacks.application import RUN_FOLDER, Ran, installation_of, passed_on, preload, recording, run
 from autotune.stacks.installation import Installation
 from autotune.stacks.switched import SWITCHED, Offer, offers, plan, unlocked
@@ -222,7 +223,7 @@ def run_job(
     kept: list[Path] = []
     try:
         write_files(rules, links=False)  # the user has not named them
-        write_files({out: json_text(document)})
+        write_files({out: json_text(document)}, mode=0o600)  # command lines are the user's own
         kept += [out, *rules]
         if learn and not dry:
             write_files({learn: json_text(_learned(learn, stack, seen, offered))})
@@ -293,7 +294,7 @@ def _document(
         )
     return {
         "format": RUN,
-        "command": list(command),
+        "command": list(without_secrets(command)),
         "date": begin.isoformat(timespec="seconds"),
         "stack": stack,
         "ranks": seen.ranks,

@@ -1,4 +1,4 @@
-"""One campaign from its scenario to its files: what ``python -m autotune conf=…`` does once composed."""
+"""One campaign from its scenario to its files: what ``autotune conf=…`` does once composed."""
 
 import contextlib
 import math
@@ -324,7 +324,7 @@ def _say_complete(line: Callable[[str], None], directory: Path) -> ExitCode:
     line(
         f"{directory} is complete; its files are in {files}"
         f"{f', but do not do what they say: {files / PROOF_FILE}' if wrong else ''}\n"
-        f"  python -m autotune report {directory}     the page that shows why\n"
+        f"  autotune report {directory}     the page that shows why\n"
         f"  campaign.fresh=true                       starts over and keeps this one aside"
     )
     return ExitCode.FINDING if wrong else ExitCode.WELL

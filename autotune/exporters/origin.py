@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from autotune.errors import printable
 from autotune.exporters.launch_line import placed
 from autotune.recommend.recommendation import Recommendation
+from autotune.space.secret import environment_without_secrets
 
 UNTRIED = "FORMAT CHECKED, NEVER RUN HERE: written after the library's sources and documents"
 """Remark in files of libraries that never ran here."""
@@ -27,7 +28,8 @@ def remarks(recommendation: Recommendation) -> tuple[str, ...]:
     stamp = (source.stamp,) if source.stamp else ()
     place = (f"measured with {word}, which belongs on the command line" for word in placed(recommendation))
     boot = (f"measured with {n}={v}, a precondition: firmware, no file sets it" for n, v in source.boot)
-    both = (f"measured with {n}={v} on both sides, not part of this" for n, v in source.both_sides)
+    beside = environment_without_secrets(dict(source.both_sides))
+    both = (f"measured with {n}={v} on both sides, not part of this" for n, v in beside.items())
     parts = (
         f"{', '.join(f'{collective} on {ranks} ranks' for collective, ranks in part.tables) or 'no rule'}: "
         f"from {part.campaign}, {_nodes(part.nodes)}, last launch {part.date}"

@@ -172,6 +172,6 @@ def detect(words: Dialect, installation: Installation, env: Mapping[str, str], r
 
 
 def _launch(words: Dialect, installation: Installation, env: Mapping[str, str]) -> str:
-    command = [str(installation.mpirun), "-n", "1", sys.executable, "-c", _PROGRAM]
+    command = [str(installation.mpirun), "-n", "1", sys.executable, "-P", "-c", _PROGRAM]
     own = words.surroundings(installation.mpirun)
     return output(command, {**own, **env, "MPI4PY_LIBMPI": str(installation.library)})

@@ -293,7 +293,7 @@ def _pml_in_use(installation: Installation, fixed: Mapping[str, str]) -> str:
     """The point-to-point component that a launch selects; also the first proof that a launch works at all."""
     env = {**fixed, **OpenMpiDialect().mpirun_env(), "MPI4PY_LIBMPI": str(installation.library)}
     env[f"{_MCA}pml_base_verbose"] = "10"
-    program = [sys.executable, "-c", f"from mpi4py import MPI; print('{WORKS}', MPI.COMM_WORLD.size)"]
+    program = [sys.executable, "-P", "-c", f"from mpi4py import MPI; print('{WORKS}', MPI.COMM_WORLD.size)"]
     text = output([str(installation.mpirun), "-np", "1", *program], env)
     check_works(installation, text)
     match = re.search(r"select: component (\w+) selected", text)

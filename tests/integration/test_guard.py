@@ -256,7 +256,7 @@ def test_what_was_not_kept_and_what_is_no_settings_is_one_message(tmp_path):
     text.write_text(text.read_text()[:300])
     for words, said in (
         (("check", tmp_path), "was not kept"),
-        (("check", damaged), f"first: python -m autotune guard keep '{damaged}'"),
+        (("check", damaged), f"first: autotune guard keep '{damaged}'"),
         (("keep", damaged), f"{text} cannot be read"),
         (("history", tmp_path), "was not kept"),
         (("keep", tmp_path), "holds no settings to keep"),

@@ -180,7 +180,7 @@ def _install(inputs: ReportInput) -> str:
     """The command that installs the exported files; empty: there are none, or they set nothing."""
     if not inputs.exports or not inputs.use:
         return ""
-    return f"python -m autotune install {quote(str(Path(inputs.exports[0]).parent.parent))}"
+    return f"autotune install {quote(str(Path(inputs.exports[0]).parent.parent))}"
 
 
 def _alone(inputs: ReportInput, name: str, value: object) -> str:

@@ -239,7 +239,7 @@ def _executor(folder: Path, slurm: Slurm, hosts: Sequence[str]) -> "submitit.Slu
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         make_own(folder)  # the job runs its content
         # exec: Slurm signals the batch shell alone, so the shell must give way to the campaign.
-        return Bounded(folder, python=f"exec {shlex.quote(sys.executable)}")
+        return Bounded(folder, python=f"exec {shlex.quote(sys.executable)} -P")
     except RuntimeError as exc:
         raise StackError("no srun here", "hydra/launcher=slurm needs Slurm's commands on the PATH") from exc
     except OSError as exc:
