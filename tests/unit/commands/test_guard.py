@@ -76,7 +76,7 @@ def test_a_launch_that_hangs_is_ended_with_the_minutes():
 
 
 def on_slurm(place):
-    """What was kept, with jobs of Slurm to launch it."""
+    """Have jobs of Slurm launch what was kept."""
     document = read_kept(place)
     node = {"_target_": "hydra_plugins.autotune.slurm.SlurmLauncher", "allocation": "campaign"}
     write_kept(place, Kept(*(document.date, document.settings, document.recommendation, document.facts),
