@@ -1,0 +1,77 @@
+"""What failing settings have in common is suspected in others, until their own launches excuse them."""
+
+import pytest
+
+from autotune.history.trial import Status
+from autotune.space import Level, Parameter, Space
+from autotune.verification.failed import Failures
+from autotune.verification.shared_failures import FailingSetting, levels_of, suspicions
+
+HUNG = Status.TIMEOUT
+SPACE = Space(
+    "shared",
+    (
+        Parameter("A", ("default", "x", "y"), "default"),
+        Parameter("B", ("default", "u", "v"), "default"),
+        Parameter("algorithm", ("default", "ring"), "default", Level.CALL, per_size=True),
+    ),
+)
+
+
+def levels(**values):
+    return levels_of(SPACE, SPACE.complete(values), ())
+
+
+def setting(failed, launches, **values):
+    return FailingSetting(levels(**values), Failures((HUNG,) * failed, launches, (), 48))
+
+
+def concerned(found, own, **values):
+    return any(one.concerns(levels(**values), own) for one in found)
+
+
+def test_a_twin_shares_the_fault_until_enough_of_its_own_launches_ended_well():
+    """Five of 24 hung: (19/24)^12 = 0.061 is more than one in twenty, the thirteenth launch excludes it."""
+    found = suspicions([setting(5, 24, A="x", B="u")])
+    assert concerned(found, Failures((), 12, (), 48), A="x", B="v")
+    assert not concerned(found, Failures((), 13, (), 48), A="x", B="v")
+    assert not concerned(found, Failures(), A="y", B="v")
+    assert found[0].text(levels(A="x", B="v")) == "shares A=x with what failed in 5 of 24 launches"
+
+
+def test_what_all_failing_settings_have_in_common_is_suspected_alone():
+    found = suspicions([setting(5, 24, A="x", B="u"), setting(6, 24, A="x", B="v"), setting(0, 24, B="u")])
+    assert concerned(found, Failures((), 4, (), 48), A="x")
+    assert not concerned(found, Failures((), 4, (), 48), B="u")
+
+
+def test_two_faults_without_a_common_level_are_suspected_each():
+    found = suspicions([setting(5, 24, A="x"), setting(6, 24, B="v")])
+    assert concerned(found, Failures((), 4, (), 48), A="x", B="u")
+    assert concerned(found, Failures((), 4, (), 48), A="y", B="v")
+
+
+def test_failures_of_its_own_excuse_a_setting_later():
+    found = suspicions([setting(8, 24, A="x")])
+    assert concerned(found, Failures((HUNG,), 12, (), 48), A="x", B="u")
+    assert not concerned(found, Failures((HUNG,), 24, (), 48), A="x", B="u")
+
+
+@pytest.mark.parametrize(("failed", "launches"), [(0, 24), (1, 1), (1, 24)])
+def test_no_failures_and_single_ones_suspect_nothing(failed, launches):
+    assert suspicions([setting(failed, launches, A="x")]) == ()
+
+
+def test_what_fails_always_is_excused_by_one_launch_that_ends_well():
+    found = suspicions([setting(8, 8, A="x", B="u")])
+    assert not concerned(found, Failures((), 1, (), 48), A="x", B="v")
+
+
+def test_a_wrong_result_is_its_settings_own():
+    wrong = Failures((Status.WRONG_RESULT,) * 5, 24, (), 48)
+    assert suspicions([FailingSetting(levels(A="x"), wrong)]) == ()
+
+
+def test_values_of_the_stack_are_no_levels():
+    assert levels() == frozenset()
+    assert levels(A="x") == {("A", "x")}
