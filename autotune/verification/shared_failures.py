@@ -2,7 +2,7 @@
 
 A fault belongs to a level of a factor more often than to one setting: the twin of a setting that hangs in a
 fifth of its launches, alike but for one value, may hang as often and have been lucky. So of settings that
-surely fail more often than the untouched stack, the levels that all of them have are suspected; where they
+may fail more often than the untouched stack, the levels that all of them have are suspected; where they
 have none in common, each setting's own are. A setting with a suspected level is not exported until its own
 launches exclude the rate p at which those failed: with k failures of its n launches,
 
@@ -63,8 +63,8 @@ def levels_of(space: Space, point: Point, rules: Iterable[Rule]) -> Levels:
 
 
 def suspicions(settings: Iterable[FailingSetting]) -> tuple[Suspicion, ...]:
-    """What is suspected, by settings that surely fail more often than the untouched stack."""
-    failing = [one for one in settings if one.failures.more and not one.failures.wrong]
+    """What is suspected, by settings that may fail more often than the untouched stack."""
+    failing = [one for one in settings if one.failures.doubtful and not one.failures.wrong]
     if not failing:
         return ()
     common = frozenset.intersection(*(one.levels for one in failing))

@@ -125,8 +125,8 @@ def test_what_is_really_better_is_confirmed():
     assert verdict.recommendation.speedup == pytest.approx((1 / 0.7 / 0.7 / 0.42) ** (1 / 3), rel=0.02)
     assert verdict.text.startswith("verified: 1.70× (1.69 … 1.70)")
     assert verdict.text.endswith(
-        "on 32 fresh launches; no size more than 1 % slower (95 %), a failure or slowdown in less than 17 % of"
-        " launches would not show on 16 of them"
+        "on 32 fresh launches; no size more than 1 % slower (95 %), a failure or slowdown in less than 17 %"
+        " of launches would not show on 16 of them"
     )
 
 
