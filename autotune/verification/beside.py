@@ -70,7 +70,7 @@ def beside(launches: Iterable[Observation]) -> tuple[Beside, ...]:
 def said(found: Iterable[Beside], margin: float) -> str:
     """Where patterns are slower in a loop, the worst first, with the other loop.
 
-    Else which lose no more than ``margin``, as far as their intervals say so, and of which that is not known.
+    Else those that lose no more than ``margin`` by their intervals, and those whose intervals are too wide.
     """
     ordered = sorted(found, key=lambda one: one.ratio)
     others = {(one.pattern, one.message_bytes, not one.tight): one for one in ordered}

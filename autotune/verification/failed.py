@@ -93,7 +93,7 @@ class Failures:
 
     @property
     def objection(self) -> str:
-        """What speaks against the setting, as the end of a sentence; empty: nothing."""
+        """The objection to the setting, as the end of a sentence; empty: none."""
         if self.wrong:
             return "gave wrong results"
         how = "fails" if self.more else "may fail" if self.doubtful else ""

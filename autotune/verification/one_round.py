@@ -37,7 +37,7 @@ class VerificationRound:
     both_count: bool = False  # Whether what loses in either loop loses.
     failures: Failures = NO_FAILURES  # Failures of both sides, in all blocks of its job-wide setting so far.
     suspect: str = ""
-    """What its setting shares with settings that fail, which its own launches do not excuse."""
+    """The values that its setting shares with settings that fail; its own launches do not excuse it."""
     complete: bool = False  # Whether no more launches are wanted.
 
     @property

@@ -51,7 +51,7 @@ class Suspicion:
         return float(binom.cdf(len(failures.deployed), failures.n_deployed, rate)) > ONE_IN_TWENTY
 
     def text(self, levels: Levels) -> str:
-        """What a setting shares with the failing ones, and how often these failed."""
+        """The levels that a setting shares with the failing ones, and how often these failed."""
         shared = ", ".join(f"{name}={value}" for name, value in sorted(self.levels & levels, key=str))
         return f"shares {shared} with what failed in {self.failed} of {self.launches} launches"
 
@@ -63,7 +63,7 @@ def levels_of(space: Space, point: Point, rules: Iterable[Rule]) -> Levels:
 
 
 def suspicions(settings: Iterable[FailingSetting]) -> tuple[Suspicion, ...]:
-    """What is suspected, by settings that may fail more often than the untouched stack."""
+    """Suspicions by settings that may fail more often than the untouched stack."""
     failing = [one for one in settings if one.failures.doubtful and not one.failures.wrong]
     if not failing:
         return ()

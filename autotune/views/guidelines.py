@@ -41,7 +41,7 @@ def _is_of(violation: Violation, setting: str) -> bool:
 
 
 def _calls(guideline: Guideline) -> tuple[object, ...]:
-    """What a guideline compares, whatever the setting."""
+    """The calls that a guideline compares, whatever the setting."""
     return guideline.kind, guideline.left.slot, tuple((n, timed.slot) for n, timed in guideline.right)
 
 
