@@ -41,6 +41,7 @@ from autotune.errors import (
 )
 from autotune.exporters.export_check import PROOF_FILE, check_export, refuted
 from autotune.exporters.files import export_files, how_to_use, unused
+from autotune.history import folder as journal_folder
 from autotune.history.events import State, changed_event, ended_event, replayed, started_event
 from autotune.history.journal import Journal, as_read, not_stored
 from autotune.history.objectives import Objective, scores
@@ -266,9 +267,7 @@ def _endings(journal: Journal, directory: Path) -> Iterator[None]:
         raise
     except (KeyboardInterrupt, Interrupted) as exc:
         journal.append(ended_event(State.INTERRUPTED, reason="interrupted by the user"))
-        raise Interrupted(
-            f"interrupted; nothing is lost in {directory}", "the same command continues the campaign"
-        ) from exc
+        raise interrupted(directory) from exc
     except Exception as exc:
         full = isinstance(exc, OSError) and exc.errno in STORAGE
         with contextlib.suppress(JournalError, StorageError):
@@ -276,6 +275,19 @@ def _endings(journal: Journal, directory: Path) -> Iterator[None]:
         if full and isinstance(exc, OSError):
             raise not_stored(directory, exc) from exc
         raise
+
+
+def interrupted(directory: Path) -> Interrupted:
+    """What is said of a campaign that the user ended: whether its launches are still there."""
+    journal = directory / journal_folder.FILE
+    if journal.exists():
+        return Interrupted(
+            f"interrupted; nothing is lost in {directory}", "the same command continues the campaign"
+        )
+    return Interrupted(
+        f"interrupted; {journal} was removed while the campaign ran, and its launches are lost",
+        "the same command begins the campaign anew",
+    )
 
 
 def _finish(
