@@ -24,9 +24,8 @@ from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.resources import user_text
 from autotune.space import Point
 from autotune.stacks.application import RUN_FOLDER, Ran, installation_of, passed_on, preload, recording, run
-from autotune.stacks.cleared import clearance
 from autotune.stacks.installation import Installation
-from autotune.stacks.switched import SWITCHED, Offer, offers, plan, unlocked
+from autotune.stacks.switched import SWITCHED, Offer, offers, plan, remark, unlocked
 from autotune.structure import document_in, finite
 from autotune.verification.evidence import Drawn, bound, estimate
 from autotune.verification.sequential import ONE_IN_TWENTY
@@ -264,11 +263,8 @@ def _beginning(
         else "of reductions those of whole numbers, where no bit can change: --reductions adds the others"
     )
     what = "measures" if dry else "tunes"
-    known = clearance(installation.flavour, installation.version)
-    note = f"run: {known.note}\n" if known and known.note else ""
-    return (
-        f"{note}run: {what} {', '.join(offered)} ({sums}); trying may cost {100 * share:.3g} % of the time\n"
-    )
+    said = f"run: {what} {', '.join(offered)} ({sums}); trying may cost {100 * share:.3g} % of the time\n"
+    return remark(installation) + said
 
 
 def _texts(folder: Path) -> Iterator[str]:

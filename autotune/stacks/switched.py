@@ -70,6 +70,12 @@ def offers(installation: Installation) -> Mapping[str, Offer]:
     return found
 
 
+def remark(installation: Installation) -> str:
+    """A line for users where another version than this one decides what is tried; else empty."""
+    known = clearance(installation.flavour, installation.version)
+    return f"run: {known.note}\n" if known and known.note else ""
+
+
 def unlocked(installation: Installation) -> Mapping[str, str]:
     """Variables without which a stack cannot be switched: Open MPI 4.1.4 lets nobody write this one later.
 

@@ -234,7 +234,8 @@ def _ended(folder: Path, ranks: int, said: str, hung: bool) -> Ended:
         else:
             found = _SIGNAL.search(said)
             number = next(filter(None, found.groups()), "") if found else ""
-            tail = " ".join(said.split())[-300:]
+            asserted = re.search(r"Assertion failed.*(?:\n.*)?", said)
+            tail = " ".join((asserted[0] if asserted else said[-300:]).split())
             faults[at] = f"crashes: signal {number}" if number else f"ends early: {tail}"
     return Ended(faults, set.intersection(*map(set, last)), set.intersection(*done))
 
