@@ -107,20 +107,18 @@ def check_family(recommendation: Recommendation, family: str) -> None:
             f"{recommendation.provenance.campaign} was measured on {FAMILIES[measured]}",
             f"its algorithms say nothing about {FAMILIES[family]}: run a campaign there",
         )
-    check_cleared(recommendation)
+    check_cleared(recommendation, family)
 
 
-def check_cleared(recommendation: Recommendation) -> None:
+def check_cleared(recommendation: Recommendation, family: str) -> None:
     """Refuse algorithms that are not cleared for users' programs in the version that was measured.
 
     Raises:
         UserError: there is one; the message has the proof.
     """
-    source = recommendation.provenance
-    version = re.search(r"\d+(?:\.\d+)+", source.stack)
     named = ((rule.collective, str(rule.choice.get("algorithm", ""))) for rule in recommendation.rules)
     rules = [(collective, name) for collective, name in named if not left_to_the_stack(name)]
-    check_rules(source.family, version[0] if version else "", rules)
+    check_rules(family, recommendation.provenance.stack, rules)
 
 
 def exports(
@@ -184,7 +182,7 @@ def settings(recommendation: Recommendation, directory: Path) -> DeployedSetting
         UserError: an algorithm that is not cleared, one that is forced for a collective that the rules do
             not cover, or a rule that ``coll_tuned`` has no word for.
     """
-    check_cleared(recommendation)
+    check_cleared(recommendation, "openmpi")
     mca, other = job_wide(recommendation)
     rules = coll_tuned.rules_file(recommendation.rules, remarks(recommendation))
     forced = {name: match[1] for name in mca if (match := _FORCED.fullmatch(name))}

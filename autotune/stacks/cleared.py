@@ -25,11 +25,13 @@ SERIES = {"openmpi": 2, "mpich": 2, "intelmpi": 1}
 
 _STACKS = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI"}
 
-_VARIABLES = (
-    re.compile(r"(?:OMPI_MCA_)?coll_tuned_([a-z_]+)_algorithm"),
-    re.compile(r"MPIR_CVAR_([A-Z_]+)_INTRA_ALGORITHM"),
-    re.compile(r"I_MPI_ADJUST_([A-Z_]+)"),
-)
+_OWN = ("", "0", "-1", "auto", "default", "ignore")  # Words for the library's own choice.
+
+_VARIABLES = {
+    "openmpi": re.compile(r"(?:OMPI_MCA_)?coll_tuned_([a-z_]+)_algorithm"),
+    "mpich": re.compile(r"MPIR_CVAR_([A-Z_]+)_INTRA_ALGORITHM"),
+    "intelmpi": re.compile(r"I_MPI_ADJUST_([A-Z_]+)"),
+}
 """Variables that force an algorithm, each with a group for the collective."""
 
 
@@ -54,7 +56,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Clearance:
-    """What may be forced in one version of a stack."""
+    """Algorithms that may be forced in one version of a stack."""
 
     flavour: str
     versions: tuple[str, ...]  # Whose checks decide; several where its series has none.
@@ -64,22 +66,23 @@ class Clearance:
 
     def refusal(self, collective: str, algorithm: str) -> str:
         """Why an algorithm is not forced, in words; empty: it may be."""
-        fault = self.faults.get((collective, algorithm))
+        name = _named(self.flavour, collective, algorithm)
+        fault = self.faults.get((collective, name))
         if fault and not fault.commuting_right:
             return fault.proof(self.flavour)
-        if algorithm not in self.checked.get(collective, ()):
+        if name and name not in self.checked.get(collective, ()):
             tried = ", ".join(self.versions)
             return f"{collective} {algorithm} was never checked ({_STACKS[self.flavour]} {tried})"
         return ""
 
     def commuting_alone(self, collective: str, algorithm: str) -> str:
-        """What goes wrong with operations that do not commute, in words; empty: nothing."""
-        fault = self.faults.get((collective, algorithm))
+        """The fault with operations that do not commute, in words; empty: none."""
+        fault = self.faults.get((collective, _named(self.flavour, collective, algorithm)))
         return fault.proof(self.flavour) if fault and fault.commuting_right else ""
 
 
 def clearance(flavour: str, version: str) -> Clearance | None:
-    """What may be forced in this version of a stack; None: nobody checks that stack."""
+    """The algorithms of this version of a stack that may be forced; None: nobody checks that stack."""
     known = _versions(flavour) if flavour in SERIES else {}
     if not known:
         return None
@@ -106,17 +109,22 @@ def clearance(flavour: str, version: str) -> Clearance | None:
     return Clearance(flavour, tuple(known), checked, faults, note)
 
 
+def clearance_of(described: str) -> Clearance | None:
+    """As ``clearance``, of a stack as ``Stack.description`` has it: ``Open MPI 5.0.11, UCX 1.20.1``."""
+    for flavour, name in _STACKS.items():
+        if match := re.match(rf"{re.escape(name)}\b *([\w.]*)", described):
+            return clearance(flavour, match[1])
+    return None
+
+
 def forced_by(name: str, value: str) -> list[tuple[str, str]]:
     """Collectives and algorithms that a variable forces; empty: none that is known."""
-    for pattern in _VARIABLES:
-        if not (match := pattern.fullmatch(name)):
-            continue
-        collective = match[1].lower()
-        if collective not in COLLECTIVES:
-            return []
-        words = re.findall(r"(?:^|;)\s*([^:;@]+)", value) if name.startswith("I_MPI_") else [value]
-        named = (_named(name, collective, word.strip()) for word in words)
-        return [(collective, algorithm) for algorithm in named if algorithm]
+    for flavour, pattern in _VARIABLES.items():
+        if match := pattern.fullmatch(name):
+            collective, ranges = match[1].lower(), r"(?:^|;)\s*([^:;@]+)"
+            words = re.findall(ranges, value) if flavour == "intelmpi" else [value]
+            named = (_named(flavour, collective, word.strip()) for word in words)
+            return [(collective, algorithm) for algorithm in named if algorithm]
     return []
 
 
@@ -133,14 +141,16 @@ def check_forced(flavour: str, version: str, variables: Iterable[tuple[str, str]
                 raise StackError(f"{name}={value}: {why}", _hint(known, collective))
 
 
-def check_rules(flavour: str, version: str, rules: Iterable[tuple[str, str]]) -> None:
+def check_rules(flavour: str, described: str, rules: Iterable[tuple[str, str]]) -> None:
     """Refuse to write rules, as collectives and algorithms, for users' programs that are not cleared.
+
+    The stack that was measured is as in ``clearance_of``; of another flavour nothing is known.
 
     Raises:
         UserError: there is one; the message has the proof.
     """
-    known = clearance(flavour, version)
-    for collective, algorithm in rules if known else ():
+    known = clearance_of(described)
+    for collective, algorithm in rules if known and known.flavour == flavour else ():
         if known and collective in known.checked and (why := known.refusal(collective, algorithm)):
             raise UserError(f"no rule for {collective} {algorithm}: {why}", _hint(known, collective))
 
@@ -155,8 +165,7 @@ def cleared(space: Space, flavour: str, version: str) -> Space:
         if parameter.name == "algorithm" and parameter.collectives:
             lists = {}
             for collective, values in parameter.collectives.items():
-                own = (parameter.unset, coll_tuned.DEFAULT, mpich.DEFAULT)
-                reasons = {v: known.refusal(collective, str(v)) for v in values if v not in own}
+                reasons = {v: known.refusal(collective, str(v)) for v in values if v != parameter.unset}
                 reasons = {v: why for v, why in reasons.items() if why}
                 dropped += [Dropped(f"algorithm of {collective}", v, why) for v, why in reasons.items()]
                 if left := tuple(v for v in values if v not in reasons):
@@ -199,18 +208,19 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
-def _named(variable: str, collective: str, word: str) -> str:
-    """The algorithm of a value, by our name; empty: the library's own choice, or none that is known."""
+def _named(flavour: str, collective: str, word: str) -> str:
+    """The algorithm of a value by our name, unchanged where nobody knows it; empty: the library's own."""
+    if word in _OWN or collective not in COLLECTIVES:
+        return ""
     try:
-        if variable.startswith("MPIR_"):
-            return "" if mpich.check(collective, word) == mpich.DEFAULT else word
-        if variable.startswith("I_MPI_"):
-            names, number = COLLECTIVES[collective].intel, mpich.intel_id(collective, word)
-            return names[number - 1] if 0 < number <= len(names) else ""
+        if flavour == "mpich":
+            return mpich.check(collective, word)
+        if flavour == "intelmpi":
+            return COLLECTIVES[collective].intel[mpich.intel_id(collective, word) - 1]
         number = coll_tuned.algorithm_id(collective, word)
         return coll_tuned.algorithms(collective)[number] if number else ""
-    except UserError:  # the stack itself refuses it, or knows more than is listed here
-        return ""
+    except (UserError, IndexError):
+        return word
 
 
 def _applied(apply: Mapping[str, Any], value: Value) -> list[tuple[str, str]]:

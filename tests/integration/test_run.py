@@ -72,7 +72,7 @@ def test_another_algorithm_at_each_call_on_more_ranks_and_other_stacks(name, ran
 
 @ON_EACH
 def test_messages_with_gaps_are_right_whatever_is_tried(name, tuned, tmp_path, monkeypatch):
-    """Types with gaps and negative strides, unlike on both sides, in place, of zero units: no result is wrong."""
+    """Types with gaps and negative strides, unlike on both sides, in place, of zero units."""
     monkeypatch.setenv("MPIR_CVAR_ENABLE_HEAVY_YIELD", "1")
     called = ["bcast", "gather", "scatter", "allgather", "alltoall"]
     request = json.dumps({"collectives": 3 * called, "skip": []})
