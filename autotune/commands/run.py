@@ -27,7 +27,7 @@ from autotune.space import Point
 from autotune.space.secret import without_secrets
 from autotune.stacks.application import RUN_FOLDER, Ran, installation_of, passed_on, preload, recording, run
 from autotune.stacks.installation import Installation
-from autotune.stacks.switched import SWITCHED, Offer, offers, plan, unlocked
+from autotune.stacks.switched import SWITCHED, Offer, offers, plan, remark, unlocked
 from autotune.structure import finite
 from autotune.verification.evidence import Drawn, bound, estimate
 from autotune.verification.sequential import ONE_IN_TWENTY
@@ -249,7 +249,8 @@ def _beginning(
         else "of reductions those of whole numbers, where no bit can change: --reductions adds the others"
     )
     what = "measures" if dry else "tunes"
-    return f"run: {what} {', '.join(offered)} ({sums}); trying may cost {100 * share:.3g} % of the time\n"
+    said = f"run: {what} {', '.join(offered)} ({sums}); trying may cost {100 * share:.3g} % of the time\n"
+    return remark(installation) + said
 
 
 def _texts(folder: Path) -> Iterator[str]:

@@ -10,6 +10,7 @@ from autotune.errors import printable
 from autotune.exporters.launch_line import placed
 from autotune.recommend.recommendation import Recommendation
 from autotune.space.secret import environment_without_secrets
+from autotune.stacks.cleared import clearance_of
 
 UNTRIED = "FORMAT CHECKED, NEVER RUN HERE: written after the library's sources and documents"
 """Remark in files of libraries that never ran here."""
@@ -44,7 +45,17 @@ def remarks(recommendation: Recommendation) -> tuple[str, ...]:
         *place,
         *boot,
         *both,
+        *_commuting(recommendation),
     )
+
+
+def _commuting(recommendation: Recommendation) -> list[str]:
+    """The rules that are wrong for operations that do not commute."""
+    known = clearance_of(recommendation.provenance.stack)
+    named = ((rule.collective, str(rule.choice.get("algorithm", ""))) for rule in recommendation.rules)
+    wrong = dict.fromkeys(pair for pair in named if known and known.commuting_alone(*pair))
+    listed = ", ".join(" ".join(pair) for pair in wrong)
+    return [f"wrong for operations of users that do not commute (MPI_Op_create): {listed}"] if wrong else []
 
 
 def _nodes(number: int) -> str:

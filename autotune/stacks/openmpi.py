@@ -20,6 +20,7 @@ from autotune.history.trial import Subject, Trial
 from autotune.probe.protocol import Expectation, SweptChoice
 from autotune.space import Dropped, Space
 from autotune.stacks import coll_tuned, han, ucx
+from autotune.stacks.cleared import cleared
 from autotune.stacks.installation import Installation, output
 from autotune.stacks.known import of_the_runtime
 from autotune.stacks.ports import Placement, Rendering
@@ -134,7 +135,8 @@ class OpenMpiStack(Stack):
                 for collective, values in parameter.collectives.items()
             }
             algorithms.append(replace(parameter, collectives=kept))
-        return replace(restricted, parameters=tuple(algorithms))
+        here = replace(restricted, parameters=tuple(algorithms))
+        return cleared(here, self.installation.flavour, self.installation.version)
 
     def _as_fixed(self, space: Space) -> Space:
         """The space without a choice of the pml where the scenario made it; what needs another is gone."""
