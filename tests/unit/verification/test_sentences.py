@@ -23,7 +23,7 @@ FAST, OTHER = (Point.of({"UCX_TLS": tls}) for tls in ("self,posix", "self,tcp"))
 
 
 def launches(point, gain, n=12, first=1, spread=0.01, tail=1.0, failed=0):
-    """Launches of both sides in blocks of four; ``tail``: plain mean over typical time of the setting's calls."""
+    """Launches of both sides in blocks; ``tail``: plain mean over typical time of the setting."""
     rng, made = np.random.default_rng(first), []
     for block in range(n // 4):
         for side in rng.permutation([True, False] * 4):
