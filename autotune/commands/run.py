@@ -23,8 +23,8 @@ from autotune.exporters.writing import write_files
 from autotune.history.trial import Rule
 from autotune.importers.recording import WORST
 from autotune.recommend.recommendation import Provenance, Recommendation
+from autotune.resources.secret import without_secrets
 from autotune.space import Point
-from autotune.space.secret import without_secrets
 from autotune.stacks.application import RUN_FOLDER, Ran, installation_of, passed_on, preload, recording, run
 from autotune.stacks.installation import Installation
 from autotune.stacks.switched import SWITCHED, Offer, offers, plan, remark, unlocked

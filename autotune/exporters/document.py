@@ -12,8 +12,8 @@ from autotune.exporters.origin import remarks
 from autotune.history.lookup import choice_at
 from autotune.history.trial import Rule
 from autotune.recommend.recommendation import Gain, Provenance, Recommendation
+from autotune.resources.secret import environment_without_secrets
 from autotune.space import Point
-from autotune.space.secret import environment_without_secrets
 from autotune.structure import Document, parsed
 from autotune.views.documents import json_text
 from autotune.views.text import figure_text, other_text, ratio_text, size_text

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from autotune.errors import printable
 from autotune.exporters.launch_line import placed
 from autotune.recommend.recommendation import Recommendation
-from autotune.space.secret import environment_without_secrets
+from autotune.resources.secret import environment_without_secrets
 from autotune.stacks.cleared import clearance_of
 
 UNTRIED = "FORMAT CHECKED, NEVER RUN HERE: written after the library's sources and documents"

@@ -32,7 +32,7 @@ from autotune.importers.rank_file import (
 )
 from autotune.importers.recorded_time import DISTANCES, FAMILIES, Histogram, OtherCalls, Started, Timeline
 from autotune.importers.recording import ENDS, KINDS, WORST, RecordedCalls, Recording, order
-from autotune.space.secret import environment_without_secrets, without_secrets
+from autotune.resources.secret import environment_without_secrets, without_secrets
 
 _OF_LAUNCHERS = ("OMPI_MCA_num_procs", "OMPI_MCA_initial_wdir", "OMPI_MCA_cpu_type", "OMPI_MCA_PREFIXES")
 _OF_DAEMONS = ("OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_shmem_RUNTIME_QUERY_hint")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from autotune.space.secret import HIDDEN, environment_without_secrets, is_secret, without_secrets
+from autotune.resources.secret import HIDDEN, environment_without_secrets, is_secret, without_secrets
 
 
 @pytest.mark.parametrize(
