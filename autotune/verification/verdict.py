@@ -138,9 +138,9 @@ class Verdict:
         """Why nothing was taken, and on how many launches that rests."""
         better = list(self._better())
         if better:
-            best, whole = max(better, key=lambda pair: pair[1].gain)
-            fresh = launches_behind(self.rounds, best.setting.point)
-            return f"{self._why(best, whole)} on {fresh} fresh launches"
+            best, gain = max(better, key=lambda pair: pair[1].gain)
+            behind = launches_behind(self.rounds, best.setting.point)
+            return f"{self._why(best, gain)} on {behind} fresh launches"
         fresh = f"on {fresh_launches(self.rounds)} fresh launches"
         compared = [r for r in self._ends if r.compared]
         left = [(whole, r) for r in compared if not r.complete and (whole := r.total) and whole.gain > 0.0]
