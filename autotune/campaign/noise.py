@@ -1,7 +1,7 @@
 """Limits of the measurements: interference, drift, and the smallest difference they resolve (step 8).
 
-Notation: launches of one setting differ by σ on the log scale; n fresh launches make n/2 pairs, whose mean
-difference is known to ± z σ √(2 / (n/2)) with 95 %.
+Notation: launches of one setting differ by σ on the log scale; the mean difference of n fresh
+launches of each side is known to ± z σ √(2/n) with 95 %.
 """
 
 import math
@@ -63,14 +63,14 @@ def resolution(campaign: Description, sigma: float, what: str = "launches of one
     wanted = campaign.scenario.verify
     if not wanted.enabled or not wanted.launches:
         return None
-    resolved = Z95 * sigma * math.sqrt(2 / (wanted.launches / 2))
+    resolved = Z95 * sigma * math.sqrt(2 / wanted.launches)
     text = (
         f"{what} differ by {_percent(sigma)}; "
-        f"{wanted.launches} fresh launches resolve {_percent(resolved)} at one size (95 %)"
+        f"{wanted.launches} fresh launches of each side resolve {_percent(resolved)} at one size (95 %)"
     )
     if not 0 < wanted.max_loss < resolved:
         return Remark("repeatability", text)
-    needed = math.ceil(4 * (Z95 * sigma / wanted.max_loss) ** 2 / EACH) * EACH
+    needed = math.ceil(2 * (Z95 * sigma / wanted.max_loss) ** 2 / EACH) * EACH
     asked = f"; verify.max_loss={wanted.max_loss:g} needs verify.launches={needed}"
     return Remark("repeatability", text + asked, grave=True)
 

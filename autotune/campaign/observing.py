@@ -170,7 +170,7 @@ class Launches:
             (directory / name).write_text(text, encoding="utf-8")
         return LaunchRequest(
             directory=directory,
-            program=(sys.executable, "-m", "autotune.probe", str(directory)),
+            program=(sys.executable, "-P", "-m", "autotune.probe", str(directory)),
             env={k: v.replace("{directory}", str(directory)) for k, v in rendering.env.items()},
             placement=replace(self.placement, **place),
             timeout_s=trial.timeout_s or self.measurement.timeout_s,
@@ -340,9 +340,10 @@ def made_until_not_lost(attempt: Callable[[], LaunchOutcome], directory: Path) -
     reasons: list[str] = []
     while True:
         outcome = attempt()
+        if outcome.status is not Status.OK:
+            interruption.check()  # who ends us may have ended the launch before us: it is no fault of it
         if outcome.status is not Status.LOST or outcome.given_up:
             return replace(outcome, lost_before=tuple(reasons))
-        interruption.check()
         if len(reasons) == RULE.attempts - 1:
             reason = f"lost {RULE.attempts} times in a row: {outcome.reason}"
             return replace(outcome, reason=reason, lost_before=tuple(reasons))

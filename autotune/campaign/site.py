@@ -22,6 +22,7 @@ from autotune.space.given import fixed, text_of
 from autotune.space.joined import DISCOVER, joined
 from autotune.space.loader import load_space
 from autotune.stacks import dialect
+from autotune.stacks.cleared import check_forced
 from autotune.stacks.installation import Installation, find
 from autotune.stacks.knobs import asked, discovered_space, facts_here, listings
 from autotune.stacks.ports import Launcher, Placement
@@ -95,7 +96,7 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
     ``connect`` makes the launcher of the installation.
 
     Raises:
-        StackError: no MPI, or one that fails.
+        StackError: no MPI, or one that fails; or the scenario forces an algorithm that is not cleared.
         SpaceError: the space cannot be read, or a fixed value is outside of it.
     """
     place = placement(scenario)
@@ -105,6 +106,7 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
     env = {str(k): text_of(v) for k, v in scenario.mpi.env.items()}
     for name, value in (*mca.items(), *env.items()):
         check_words("mpi.mca and mpi.env", name, value)
+    check_forced(installation.flavour, installation.version, (*mca.items(), *env.items()))
     words = dialect(installation.flavour)
     if reproducible := "reproducible" in scenario.require:
         env = {**words.reproducible, **env}

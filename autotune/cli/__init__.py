@@ -75,7 +75,7 @@ def _run(words: list[str]) -> int:
         usage = getattr(exc, "format_message", None)
         if usage is None:
             raise
-        _say(f"{usage()}\n  see: python -m autotune --help")
+        _say(f"{usage()}\n  see: autotune --help")
         return ExitCode.MISTAKE
     return code if isinstance(code, int) else ExitCode.WELL
 

@@ -55,13 +55,13 @@ def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
     if document["calls"] in (None, "???"):
         raise ScenarioError(
             "calls: what the application calls is not given",
-            "python -m autotune record -- mpirun … ./app, then conf=application calls=calls.json",
+            "autotune record -- mpirun … ./app, then conf=application calls=calls.json",
         )
     path = Path(str(document["calls"]))
     if path.suffix in (".otf2", ".cubex"):
         raise ScenarioError(
             f"calls={path} is of another tool, no recording",
-            f"make one of it: python -m autotune record --trace {path}, then calls=calls.json",
+            f"make one of it: autotune record --trace {path}, then calls=calls.json",
         )
     recorded = read_calls(path)
     anyway = filled.pop("anyway", False)
@@ -158,7 +158,7 @@ def read_calls(path: Path) -> Recording:
     Raises:
         TableError: there is none.
     """
-    return read_recording(user_text(path, hint="python -m autotune record writes one"), str(path))
+    return read_recording(user_text(path, hint="autotune record writes one"), str(path))
 
 
 def worth_text(about: Description, recommendation: Recommendation | None) -> str:

@@ -30,9 +30,9 @@ from omegaconf.grammar_parser import parse
 
 from autotune.errors import ScenarioError, allowed
 from autotune.resources import MOST_YAML, folder, user_text
+from autotune.resources.secret import is_secret
 from autotune.scenario import PATHS
 from autotune.space.obeyed import obeyed_by
-from autotune.space.secret import is_secret
 
 LAUNCHERS = "hydra_plugins.autotune"
 """Where the modules of our launchers are; those that begin with an underscore are none."""

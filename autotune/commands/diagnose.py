@@ -168,7 +168,7 @@ def _given(path: Path) -> Recommendation | dict[str, str]:
         return recommendation_of(text, str(path))
     if env := environment_in(path):
         return env
-    raise UserError(f"{path}: nothing is set there", "see: python -m autotune lint FILE")
+    raise UserError(f"{path}: nothing is set there", "see: autotune lint FILE")
 
 
 def _variables(given: Recommendation | dict[str, str], site: Site, folder: Path, name: str) -> dict[str, str]:
@@ -215,7 +215,7 @@ class _FloorSearch:
             bad = next(launch.seen for launch in self.launches if not launch.seen.ok)
             raise CampaignError(
                 f"the default could not be measured: {bad.status}: {bad.reason}",
-                "`python -m autotune doctor` checks this machine; --seconds 0 diagnoses without a floor",
+                "`autotune doctor` checks this machine; --seconds 0 diagnoses without a floor",
             )
         made, longest_s = 0, 0.0
         for setting in tried:

@@ -47,7 +47,7 @@ def read_floor(text: str, name: str) -> Floor:
     Raises:
         TableError: it is none, or damaged.
     """
-    document = document_in(text, name, (FORMAT,), "floor", "python -m autotune diagnose calls.json")
+    document = document_in(text, name, (FORMAT,), "floor", "autotune diagnose calls.json")
     del document["format"]
     found: Floor = _DOCUMENT.structured(Floor, document)
     for gain in found.gains:

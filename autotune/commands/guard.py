@@ -116,7 +116,7 @@ def keep(source: Path, words: Sequence[str], minutes: float | None, mpirun: str 
     sys.stdout.write(f"kept in {folder}: {state}; {len(nights)} night(s) of launches\n  {said[0]}\n")
     if measured and not launches:
         sys.stderr.write(f"no launches are kept: {span.wanted(FIRST)}\n")
-    words = [sys.executable, "-m", "autotune", "guard", "check", str(source.absolute())]
+    words = [sys.executable, "-P", "-m", "autotune", "guard", "check", str(source.absolute())]
     sys.stdout.write(f"check it with: {shlex.join(words)}\n")
     return ExitCode.FINDING if proof and proof.refutes else ExitCode.WELL
 

@@ -265,19 +265,20 @@ def _recipe(recommendation: Recommendation, files: Path, name: str, into: Path) 
 def in_turn(
     amended: Sequence[Any], places: Sequence[Place], into: Path, span: Span, each: int
 ) -> Iterator[tuple[Observation, bool]]:
-    """Launches of two sides in an order that is drawn, whole blocks alone, as many as there is time for.
+    """Launches of two sides in an order that is drawn, as many as there is time for.
 
-    A block is begun where there is time for it by the longest launch so far; one that does not end in time
-    after all is left out.
+    A block is begun where there is time for it by the longest launch so far. One that is cut short all the
+    same counts as far as it was made: had the settings no effect, when that is would depend on times that
+    are the same whatever the order.
     """
     rng = np.random.default_rng()
     drawn = order(each, rng)
     block_of = [block for block, _ in drawn]
-    whole: list[tuple[Observation, bool]] = []
     for number, (block, tuned) in enumerate(drawn, start=1):
         heed()
-        left = sum(1 for other in block_of[number - 1 :] if other == block)
-        if span.left_s <= 0 or (not whole and span.left_s < span.launch_s * left):
+        begins = number == 1 or block_of[number - 2] != block
+        wanted_s = span.launch_s * block_of.count(block) if begins else 0.0
+        if span.left_s < wanted_s or span.left_s <= 0:
             return
         place = places[tuned]
         limit_s = span.within(place.measurement.timeout_s)
@@ -289,10 +290,7 @@ def in_turn(
         said = "ok" if observation.ok else f"{observation.status}: {observation.reason}"
         side = "settings" if tuned else "default"
         sys.stderr.write(f"launch {number} of at most {len(drawn)}  {side}  {said}\n")
-        whole.append((observation, tuned))
-        if left == 1:
-            yield from whole
-            whole = []
+        yield observation, tuned
 
 
 @contextmanager

@@ -250,7 +250,7 @@ def _search_path(asked: Namespace) -> Any:
 
 
 def _refuse(message: str) -> Never:
-    raise ScenarioError(message, "see: python -m autotune --help, and --hydra-help for Hydra's options")
+    raise ScenarioError(message, "see: autotune --help, and --hydra-help for Hydra's options")
 
 
 def _summarise(directories: Sequence[Path]) -> None:

@@ -88,10 +88,10 @@ def record(command: Sequence[str], runs: int, out: Path, against: Path | None, a
                 every.append(found)
                 beside_it = [out.with_name(f"{out.stem}-{i}{out.suffix}") for i in range(2, len(jobs) + 1)]
                 for path, job in zip(beside_it, jobs[1:], strict=True):
-                    write_files({path: json_text(job.document())})
+                    write_files({path: json_text(job.document())}, mode=0o600)
                     sys.stderr.write(f"another job of {job.ranks} rank(s) ran at the same time: {path}\n")
                 if number < runs and (out.is_file() or not out.exists()):  # no device gets several
-                    write_files({out: json_text(mean_of(every).document())})
+                    write_files({out: json_text(mean_of(every).document())}, mode=0o600)
                 if runs > 1:
                     seconds = f"{found.run_s:.3g} s, {found.collectives_s:.3g} s of them in collectives"
                     sys.stderr.write(f"run {number} of {runs}: {seconds}\n")
@@ -160,7 +160,7 @@ def _place(out: Path) -> Path:
 
 
 def _told(found: Recording, out: Path, best: Recommendation | None, as_json: bool) -> None:
-    write_files({out: json_text(found.document())})
+    write_files({out: json_text(found.document())}, mode=0o600)
     sys.stdout.write(json_text(found.document()) if as_json else summary(found, best) + f"kept in {out}\n")
 
 

@@ -23,10 +23,11 @@ from autotune.exporters.writing import write_files
 from autotune.history.trial import Rule
 from autotune.importers.recording import WORST
 from autotune.recommend.recommendation import Provenance, Recommendation
+from autotune.resources.secret import without_secrets
 from autotune.space import Point
 from autotune.stacks.application import RUN_FOLDER, Ran, installation_of, passed_on, preload, recording, run
 from autotune.stacks.installation import Installation
-from autotune.stacks.switched import SWITCHED, Offer, offers, plan, unlocked
+from autotune.stacks.switched import SWITCHED, Offer, offers, plan, remark, unlocked
 from autotune.structure import finite
 from autotune.verification.evidence import Drawn, bound, estimate
 from autotune.verification.sequential import ONE_IN_TWENTY
@@ -222,7 +223,7 @@ def run_job(
     kept: list[Path] = []
     try:
         write_files(rules, links=False)  # the user has not named them
-        write_files({out: json_text(document)})
+        write_files({out: json_text(document)}, mode=0o600)  # command lines are the user's own
         kept += [out, *rules]
         if learn and not dry:
             write_files({learn: json_text(_learned(learn, stack, seen, offered))})
@@ -248,7 +249,8 @@ def _beginning(
         else "of reductions those of whole numbers, where no bit can change: --reductions adds the others"
     )
     what = "measures" if dry else "tunes"
-    return f"run: {what} {', '.join(offered)} ({sums}); trying may cost {100 * share:.3g} % of the time\n"
+    said = f"run: {what} {', '.join(offered)} ({sums}); trying may cost {100 * share:.3g} % of the time\n"
+    return remark(installation) + said
 
 
 def _texts(folder: Path) -> Iterator[str]:
@@ -293,7 +295,7 @@ def _document(
         )
     return {
         "format": RUN,
-        "command": list(command),
+        "command": list(without_secrets(command)),
         "date": begin.isoformat(timespec="seconds"),
         "stack": stack,
         "ranks": seen.ranks,
@@ -376,7 +378,8 @@ def summary(
         lines.append("too few calls of those that can be switched: none was measured")
     waited = sum(cell.wait_s * cell.calls for cell in seen.cells)
     lines.append(
-        f"saved {seen.saved_s:.2g} s of {seconds:.3g} s, spent {seen.spent_s:.2g} s trying; "
+        f"calls took {seen.saved_s:.2g} s less than by default in a run of {seconds:.3g} s, "
+        f"spent {seen.spent_s:.2g} s trying; "
         f"{waited:.2g} s of waiting on rank 0 of each communicator, which no tuning reaches"
     )
     return "\n".join([*lines, kept]) + "\n"

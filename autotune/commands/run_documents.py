@@ -86,7 +86,7 @@ class Learned:
 
 
 def run_in(path: Path) -> Mapping[str, Any]:
-    """What the page of a run shows of its ``run.json``.
+    """The part of a ``run.json`` that the page of a run shows.
 
     Raises:
         TableError: it is none, or damaged.

@@ -39,7 +39,7 @@ def made_beside(
     with ExitStack() as stack:
         for name, document in documents.items():
             asked = json.dumps({"document": document, "quiet": quiet, **origin})
-            line = shlex.join([sys.executable, "-m", __name__, asked])
+            line = shlex.join([sys.executable, "-P", "-m", __name__, asked])
             one = Background(f"exec {line}", folder / f"{name.replace(' ', '')}.out")
             running[name] = stack.enter_context(one)
         for one in running.values():

@@ -68,7 +68,7 @@ def read_starts(root: Path) -> dict[Job, TimedJob]:
     """
     if not (path := root / STARTS).is_file():
         return {}
-    again, read = "python -m autotune measure conf=site … writes it", Document(str(path), UserError)
+    again, read = "autotune measure conf=site … writes it", Document(str(path), UserError)
     try:
         document = parsed(user_text(path), str(path), UserError, again).items()
         jobs = {

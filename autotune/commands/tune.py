@@ -1,4 +1,4 @@
-"""One campaign from its scenario to its files: what ``python -m autotune conf=…`` does once composed."""
+"""One campaign from its scenario to its files: what ``autotune conf=…`` does once composed."""
 
 import contextlib
 import math
@@ -42,6 +42,7 @@ from autotune.errors import (
 )
 from autotune.exporters.export_check import PROOF_FILE, check_export, refuted
 from autotune.exporters.files import export_files, how_to_use, unused
+from autotune.history import folder as journal_folder
 from autotune.history.events import State, changed_event, ended_event, replayed, started_event
 from autotune.history.journal import Journal, as_read, not_stored
 from autotune.history.objectives import Objective, scores
@@ -269,9 +270,7 @@ def _endings(journal: Journal, directory: Path) -> Iterator[None]:
         raise
     except (KeyboardInterrupt, Interrupted) as exc:
         journal.append(ended_event(State.INTERRUPTED, reason="interrupted by the user"))
-        raise Interrupted(
-            f"interrupted; nothing is lost in {directory}", "the same command continues the campaign"
-        ) from exc
+        raise interrupted(directory) from exc
     except Exception as exc:
         full = isinstance(exc, OSError) and exc.errno in STORAGE
         with contextlib.suppress(JournalError, StorageError):
@@ -279,6 +278,19 @@ def _endings(journal: Journal, directory: Path) -> Iterator[None]:
         if full and isinstance(exc, OSError):
             raise not_stored(directory, exc) from exc
         raise
+
+
+def interrupted(directory: Path) -> Interrupted:
+    """What is said of a campaign that the user ended: whether its launches are still there."""
+    journal = directory / journal_folder.FILE
+    if journal.exists():
+        return Interrupted(
+            f"interrupted; nothing is lost in {directory}", "the same command continues the campaign"
+        )
+    return Interrupted(
+        f"interrupted; {journal} was removed while the campaign ran, and its launches are lost",
+        "the same command begins the campaign anew",
+    )
 
 
 def _finish(
@@ -327,7 +339,7 @@ def _say_complete(line: Callable[[str], None], directory: Path) -> ExitCode:
     line(
         f"{directory} is complete; its files are in {files}"
         f"{f', but do not do what they say: {files / PROOF_FILE}' if wrong else ''}\n"
-        f"  python -m autotune report {directory}     the page that shows why\n"
+        f"  autotune report {directory}     the page that shows why\n"
         f"  campaign.fresh=true                       starts over and keeps this one aside"
     )
     return ExitCode.FINDING if wrong else ExitCode.WELL

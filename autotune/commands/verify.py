@@ -234,7 +234,7 @@ def _reference(
     for path in against:
         env |= environment_in(path)
     if not env:
-        raise UserError(f"{name}: nothing is set there", "see: python -m autotune lint FILE")
+        raise UserError(f"{name}: nothing is set there", "see: autotune lint FILE")
     amended = replace(measurement, amended=lambda rendering: replace(rendering, env={**rendering.env, **env}))
     return _Side(name, site.observer(amended, about.space, target), Subject.UNTOUCHED, nothing)
 

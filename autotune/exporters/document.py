@@ -12,6 +12,7 @@ from autotune.exporters.origin import remarks
 from autotune.history.lookup import choice_at
 from autotune.history.trial import Rule
 from autotune.recommend.recommendation import Gain, Provenance, Recommendation
+from autotune.resources.secret import environment_without_secrets
 from autotune.space import Point
 from autotune.structure import Document, parsed
 from autotune.views.documents import json_text
@@ -47,6 +48,7 @@ class JsonDocument(_Unread):
             "provenance": {
                 **{name: getattr(source, name) for name in _SAID},
                 **{name: dict(getattr(source, name)) for name in _PAIRS},
+                "both_sides": environment_without_secrets(dict(source.both_sides)),
                 "parts": [asdict(part) for part in source.parts],
             },
             "point": dict(recommendation.point),

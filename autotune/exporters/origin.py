@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from autotune.errors import printable
 from autotune.exporters.launch_line import placed
 from autotune.recommend.recommendation import Recommendation
+from autotune.resources.secret import environment_without_secrets
+from autotune.stacks.cleared import clearance_of
 
 UNTRIED = "FORMAT CHECKED, NEVER RUN HERE: written after the library's sources and documents"
 """Remark in files of libraries that never ran here."""
@@ -27,7 +29,8 @@ def remarks(recommendation: Recommendation) -> tuple[str, ...]:
     stamp = (source.stamp,) if source.stamp else ()
     place = (f"measured with {word}, which belongs on the command line" for word in placed(recommendation))
     boot = (f"measured with {n}={v}, a precondition: firmware, no file sets it" for n, v in source.boot)
-    both = (f"measured with {n}={v} on both sides, not part of this" for n, v in source.both_sides)
+    beside = environment_without_secrets(dict(source.both_sides))
+    both = (f"measured with {n}={v} on both sides, not part of this" for n, v in beside.items())
     parts = (
         f"{', '.join(f'{collective} on {ranks} ranks' for collective, ranks in part.tables) or 'no rule'}: "
         f"from {part.campaign}, {_nodes(part.nodes)}, last launch {part.date}"
@@ -42,7 +45,17 @@ def remarks(recommendation: Recommendation) -> tuple[str, ...]:
         *place,
         *boot,
         *both,
+        *_commuting(recommendation),
     )
+
+
+def _commuting(recommendation: Recommendation) -> list[str]:
+    """The rules that are wrong for operations that do not commute."""
+    known = clearance_of(recommendation.provenance.stack)
+    named = ((rule.collective, str(rule.choice.get("algorithm", ""))) for rule in recommendation.rules)
+    wrong = dict.fromkeys(pair for pair in named if known and known.commuting_alone(*pair))
+    listed = ", ".join(" ".join(pair) for pair in wrong)
+    return [f"wrong for operations of users that do not commute (MPI_Op_create): {listed}"] if wrong else []
 
 
 def _nodes(number: int) -> str:

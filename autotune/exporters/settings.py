@@ -10,9 +10,10 @@ from autotune.errors import UserError
 from autotune.exporters.launch_line import PROGRAM, sourced
 from autotune.exporters.origin import commented, remarks
 from autotune.history.lookup import rule_at
-from autotune.history.trial import Rule
+from autotune.history.trial import Rule, left_to_the_stack
 from autotune.recommend.recommendation import Recommendation
 from autotune.stacks import coll_tuned, han
+from autotune.stacks.cleared import check_rules
 from autotune.stacks.tables import algorithm_of, tables
 
 RULES_FILE = "coll_tuned_rules.conf"  # Name of the classic rules file beside the files that point to it.
@@ -108,6 +109,18 @@ def check_family(recommendation: Recommendation, family: str) -> None:
             f"{recommendation.provenance.campaign} was measured on {FAMILIES[measured]}",
             f"its algorithms say nothing about {FAMILIES[family]}: run a campaign there",
         )
+    check_cleared(recommendation, family)
+
+
+def check_cleared(recommendation: Recommendation, family: str) -> None:
+    """Refuse algorithms that are not cleared for users' programs in the version that was measured.
+
+    Raises:
+        UserError: there is one; the message has the proof.
+    """
+    named = ((rule.collective, str(rule.choice.get("algorithm", ""))) for rule in recommendation.rules)
+    rules = [(collective, name) for collective, name in named if not left_to_the_stack(name)]
+    check_rules(family, recommendation.provenance.stack, rules)
 
 
 def exports(
@@ -168,9 +181,10 @@ def settings(recommendation: Recommendation, directory: Path) -> DeployedSetting
     The directory is where the rules file will lie.
 
     Raises:
-        UserError: an algorithm is forced for a collective that the rules do not cover, or a rule that
-            ``coll_tuned`` has no word for.
+        UserError: an algorithm that is not cleared, one that is forced for a collective that the rules do
+            not cover, or a rule that ``coll_tuned`` has no word for.
     """
+    check_cleared(recommendation, "openmpi")
     mca, other = job_wide(recommendation)
     rules = coll_tuned.rules_file(recommendation.rules, remarks(recommendation))
     named = any(han.COMPONENT in rule.choice for rule in recommendation.rules)

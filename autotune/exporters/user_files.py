@@ -48,7 +48,7 @@ class ParameterFiles:
     @property
     def back(self) -> str:
         """The line that takes ours out."""
-        return f"python -m autotune uninstall{' --site' if self.everybody else ''}"
+        return f"autotune uninstall{' --site' if self.everybody else ''}"
 
     def edited_rules(self) -> list[Path]:
         """The rules files that are not those that were installed."""

@@ -37,7 +37,7 @@ MOST_NIGHTS = 4000
 """Nights that are read: ten years."""
 _ONE_NIGHT_H = 12
 """Hours: what is nearer to a check than half the time between nights belongs to the same one."""
-_HINT = "python -m autotune guard keep DIR|PREFIX writes it"
+_HINT = "autotune guard keep DIR|PREFIX writes it"
 
 
 @dataclass(frozen=True, slots=True)

@@ -257,7 +257,7 @@ def _figure(slot: Slot) -> str:
     return "_".join(map(str, slot))
 
 
-_REFRAME = """# Are the MPI settings below {directory} still right? Written by autotune guard keep.
+_REFRAME = """# Are the MPI settings below {directory!a} still right? Written by autotune guard keep.
 import json
 
 import reframe as rfm
@@ -277,7 +277,8 @@ class AutotuneGuard(rfm.RunOnlyRegressionTest):
 
     @run_after("init")
     def command(self):
-        check = ["-m", "autotune", "guard", "check", {quoted!r}, "--json", "--minutes", str(self.minutes)]
+        check = ["-P", "-m", "autotune", "guard", "check", {quoted!r}, "--json"]
+        check += ["--minutes", str(self.minutes)]
         self.executable_opts = [*check, "||", "true"]
 
     @sanity_function

@@ -26,7 +26,7 @@ from autotune.errors import JournalError
 from autotune.history.trial import Cell, Estimate, History, Observation, Status, Trial
 from autotune.structure import Document, plain
 
-_REPAIR = "python -m autotune repair DIR   keeps everything that can be read"
+_REPAIR = "autotune repair DIR   keeps everything that can be read"
 _FIGURES = itemgetter("median_s", "sem_s", "n", "low_s", "high_s", "outliers")
 _KINDS = (float, float, int, float, float, int)
 _KEYS = {"cell", "median_s", "sem_s", "n", "status", "low_s", "high_s", "outliers", "extra"}

@@ -294,7 +294,7 @@ def _whole(text: str) -> float:
 def _damaged(path: Path, number: int, what: str) -> JournalError:
     return JournalError(
         f"{path}, line {number} {what}",
-        f"python -m autotune repair {path.parent}   keeps everything that can be read",
+        f"autotune repair {path.parent}   keeps everything that can be read",
     )
 
 

@@ -134,6 +134,12 @@ def slot_of(cell: Cell) -> Slot:
     return (cell.collective, cell.comm_size, cell.message_bytes)
 
 
+def place_text(slot: Slot) -> str:
+    """A slot in words: ``8 B of allreduce``; the name alone of a program's response, which has no size."""
+    name, _, size = slot
+    return f"{size} B of {name}" if name in COLLECTIVES else name
+
+
 def ratio_of(logarithm: float) -> float:
     """The ratio with this logarithm; 10³⁰⁴ where a wild measurement has made it larger, never an error."""
     return math.exp(min(max(logarithm, -_REACH), _REACH))

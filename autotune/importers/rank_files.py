@@ -32,6 +32,7 @@ from autotune.importers.rank_file import (
 )
 from autotune.importers.recorded_time import DISTANCES, FAMILIES, Histogram, OtherCalls, Started, Timeline
 from autotune.importers.recording import ENDS, KINDS, WORST, RecordedCalls, Recording, order
+from autotune.resources.secret import environment_without_secrets, without_secrets
 
 _OF_LAUNCHERS = ("OMPI_MCA_num_procs", "OMPI_MCA_initial_wdir", "OMPI_MCA_cpu_type", "OMPI_MCA_PREFIXES")
 _OF_DAEMONS = ("OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_shmem_RUNTIME_QUERY_hint")
@@ -262,7 +263,7 @@ def _recording(
     drift = [abs(h["ahead_end_s"] - h["ahead_s"]) for h in heads if h["ended"] != 1]
     ends = {ENDS[int(h["ended"])] for h in heads}
     return Recording(
-        command=tuple(command),
+        command=without_secrets(command),
         run_s=run_s,
         mpi_s=float(np.mean([h["end_s"] - h["begin_s"] if h["ended"] else run_s for h in heads])),
         ranks=max(int(h["size"]) for h in heads),
@@ -380,7 +381,11 @@ def _started(command: Sequence[str], environment: str) -> Started:
     name = command[0].rpartition("/")[2] if command else ""
     known = LAUNCHERS.get(name)
     options = (
-        tuple((option, *values.values()) for option, values in known.options(command[1:]) if option)
+        tuple(
+            (option, *values.values())
+            for option, values in known.options(without_secrets(command)[1:])
+            if option
+        )
         if known
         else ()
     )
@@ -388,4 +393,4 @@ def _started(command: Sequence[str], environment: str) -> Started:
         one.split("=", 1) for one in environment.split("\0") if "=" in one and not one.startswith(_OF_DAEMONS)
     )
     kept = {key: value for key, value in sorted(variables.items()) if key not in _OF_LAUNCHERS}
-    return Started(name if known else "", options, kept)
+    return Started(name if known else "", options, environment_without_secrets(kept))

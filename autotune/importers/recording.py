@@ -228,7 +228,7 @@ def read_recording(text: str, name: str) -> Recording:
     Raises:
         TableError: it is none, or damaged.
     """
-    made_by = "python -m autotune record -- mpirun …"
+    made_by = "autotune record -- mpirun …"
     document = document_in(text, name, (FORMAT, *_BEFORE), "recording of calls", made_by)
     del document["format"]
     try:

@@ -140,8 +140,8 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
                 a for name, value in call.sets for a in of_a_library(path, call.line, name, value)
             )
         if call.words and call.words[0].text.rpartition("/")[2] in _SUBMITS:
-            given = [w.text.removeprefix("--export=") for w in call.words if w.text.startswith("--export=")]
-            notes.findings.extend(f for said in given for f in cut_at_commas(path, call.line, said))
+            lists = [w.text.removeprefix("--export=") for w in call.words if w.text.startswith("--export=")]
+            notes.findings.extend(f for items in lists for f in cut_at_commas(path, call.line, items))
         if call.words and place_of(call.words) is not None:
             one = LaunchLine(path, call.line, version, ours=not foreign, mpi_type=_mpi_type(call))
             one.read(call.words)

@@ -6,14 +6,14 @@ from collections.abc import Container, Iterator
 _NAME = r"(?P<name>(?:OMPI|PRTE|PMIX)_MCA_\w+|(?:UCX|UCC|NCCL|FI|I_MPI|MPIR_CVAR|MPICH|MV2|MVP)_[A-Z]\w+)"
 _UNKNOWN = r"[=\"']*\\?(?:\$|\{\{|`)"
 """A value that something else puts in, of which nothing could be said anywhere."""
-_WRITES = re.compile(
-    rf"\b(?:echo|printf|print|sed|cat|tee|awk|lineinfile|append)\b.*?(?<![\w${{]){_NAME}=(?!{_UNKNOWN})"
-)
-"""A command that writes a setting; what only shows a variable's value has it behind the sign."""
+_WRITES = re.compile(r"\b(?:echo|printf|print|sed|cat|tee|awk|lineinfile|append)\b")
+"""A command that writes what comes behind it."""
+_SETS = re.compile(rf"(?<![\w${{]){_NAME}=(?!{_UNKNOWN})")
+"""A setting in a text; what only shows a variable's value has it behind the sign."""
 _ASSIGNS = re.compile(rf"^\s*(?:-\s+)?(?:export\s+|setenv\s+)?{_NAME}(?:=|\s+(?=\S+\s*$))(?!{_UNKNOWN})")
 """A line of a text that sets one, wherever the text goes."""
 _INTO_A_FILE = re.compile(
-    r"(?<![0-9&])>>?\s*[\"']?(?![&\s])(?P<target>[^\s\"';&|)]+)|\btee\b|\bsed\b.*\s-i|lineinfile"
+    r"(?<![0-9&])>>?\s*[\"']?(?![&\s])(?P<target>[^\s\"';&|)]+)|\btee\b|\s-i[\s.]|lineinfile"
 )
 _NO_SETTINGS = re.compile(
     r"/dev/|\.(?:log|txt|out|err|csv|md|json|dat|tex|html)\b|(?i:log|out|result|report)"
@@ -32,8 +32,9 @@ def unread(text: str, kind: str, known: Container[str]) -> Iterator[tuple[int, s
     for number, line in enumerate(text.splitlines(), start=1):
         if _COMMENT.match(line):
             continue
-        target = _INTO_A_FILE.search(line)
-        writes = _WRITES.search(line) if target and not _NO_SETTINGS.search(target["target"] or "") else None
-        match = writes or (_ASSIGNS.match(line) if kind != "docker" else None)
+        target, command = _INTO_A_FILE.search(line), _WRITES.search(line)
+        writes = target and command and not _NO_SETTINGS.search(target["target"] or "")
+        match = _SETS.search(line, command.end()) if writes and command else None
+        match = match or (_ASSIGNS.match(line) if kind != "docker" else None)
         if match and match["name"] not in known:
             yield number, match["name"]

@@ -148,8 +148,8 @@ def run(
         StackError: it cannot be started.
     """
     words = _with_variables(command, installation, variables)
-    begin, former = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
     with _guarded() as (mark, tell):
+        begin, former = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
         try:
             process = subprocess.Popen(words, env={**os.environ, **variables, _MARKER: mark}, stdout=out)
         except OSError as exc:
@@ -166,8 +166,8 @@ def run(
             raise
         finally:
             os.close(ended)
-    seconds, code = time.monotonic() - begin, process.wait()
-    faults = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt - former
+        seconds, code = time.monotonic() - begin, process.wait()
+        faults = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt - former
     return Ran(code if code >= 0 else 128 - code, seconds, faults)
 
 
@@ -215,13 +215,9 @@ def _guarded() -> Iterator[tuple[str, Callable[[int], None]]]:
         with contextlib.suppress(BrokenPipeError):  # somebody has ended it: there is one guard less
             os.write(guard.stdin.fileno() if guard.stdin else -1, b"%f %d\n" % (time.time(), -pid))
 
-    try:
+    with guard:  # whose end closes the pipe, and waits
         yield f"{driver}:", tell
-    finally:
-        guard.kill()  # before it sees the end of the pipe: what an application leaves on purpose stays
-        guard.wait()
-        if guard.stdin:
-            guard.stdin.close()
+        guard.kill()  # before it sees that: what an application that has ended leaves on purpose stays
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

@@ -21,6 +21,7 @@ from autotune.probe.protocol import Expectation
 from autotune.space import Space
 from autotune.space.joined import variables
 from autotune.stacks import mpich, mpich_tree
+from autotune.stacks.cleared import cleared
 from autotune.stacks.installation import Installation, output
 from autotune.stacks.intel_ranges import adjustments
 from autotune.stacks.ports import Rendering
@@ -84,7 +85,8 @@ class MpichStack(Stack):
             ours = [name for name in variables(parameter) if name.startswith("FI_")] if self.declared else []
             needs = (f"{name} in libfabric" for name in ours if name not in known)
             needing.append(replace(parameter, requires=(*parameter.requires, *needs)))
-        return replace(space, parameters=tuple(needing)).restrict(self.facts)
+        here = replace(space, parameters=tuple(needing)).restrict(self.facts)
+        return cleared(here, self.installation.flavour, self.installation.version)
 
     def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
         """The trial as environment, files and choices."""
@@ -172,6 +174,6 @@ def detect(words: Dialect, installation: Installation, env: Mapping[str, str], r
 
 
 def _launch(words: Dialect, installation: Installation, env: Mapping[str, str]) -> str:
-    command = [str(installation.mpirun), "-n", "1", sys.executable, "-c", _PROGRAM]
+    command = [str(installation.mpirun), "-n", "1", sys.executable, "-P", "-c", _PROGRAM]
     own = words.surroundings(installation.mpirun)
     return output(command, {**own, **env, "MPI4PY_LIBMPI": str(installation.library)})

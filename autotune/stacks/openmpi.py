@@ -20,6 +20,7 @@ from autotune.history.trial import Subject, Trial
 from autotune.probe.protocol import Expectation, SweptChoice
 from autotune.space import Dropped, Space
 from autotune.stacks import coll_tuned, han, ucx
+from autotune.stacks.cleared import cleared
 from autotune.stacks.installation import Installation, output
 from autotune.stacks.known import of_the_runtime
 from autotune.stacks.ports import Placement, Rendering
@@ -134,7 +135,8 @@ class OpenMpiStack(Stack):
                 for collective, values in parameter.collectives.items()
             }
             algorithms.append(replace(parameter, collectives=kept))
-        return replace(restricted, parameters=tuple(algorithms))
+        here = replace(restricted, parameters=tuple(algorithms))
+        return cleared(here, self.installation.flavour, self.installation.version)
 
     def _as_fixed(self, space: Space) -> Space:
         """The space without a choice of the pml where the scenario made it; what needs another is gone."""
@@ -293,7 +295,7 @@ def _pml_in_use(installation: Installation, fixed: Mapping[str, str]) -> str:
     """The point-to-point component that a launch selects; also the first proof that a launch works at all."""
     env = {**fixed, **OpenMpiDialect().mpirun_env(), "MPI4PY_LIBMPI": str(installation.library)}
     env[f"{_MCA}pml_base_verbose"] = "10"
-    program = [sys.executable, "-c", f"from mpi4py import MPI; print('{WORKS}', MPI.COMM_WORLD.size)"]
+    program = [sys.executable, "-P", "-c", f"from mpi4py import MPI; print('{WORKS}', MPI.COMM_WORLD.size)"]
     text = output([str(installation.mpirun), "-np", "1", *program], env)
     check_works(installation, text)
     match = re.search(r"select: component (\w+) selected", text)

@@ -71,6 +71,11 @@ class Stack(ABC):
     def findings(self) -> tuple[tuple[str, str], ...]:
         """The rows of ``doctor``, as (fact, finding)."""
         rows = [*beginning(self.installation), *self._own_findings()]
+        from autotune.stacks.cleared import clearance  # it needs words that need this module
+
+        known = clearance(self.installation.flavour, self.installation.version)
+        if known and known.note:
+            rows.append(("algorithms", known.note))
         if self.fixed:
             rows.append(("fixed by the scenario", " ".join(f"{k}={v}" for k, v in self.fixed.items())))
         return tuple(rows)

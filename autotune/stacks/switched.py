@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from autotune.collectives import COLLECTIVES
 from autotune.stacks import coll_tuned, mpich
+from autotune.stacks.cleared import clearance
 from autotune.stacks.installation import Installation
 
 SWITCHED = (
@@ -31,7 +32,9 @@ LEFT_OUT: Mapping[tuple[str, str], str] = {
     ("reduce_scatter_block", "pairwise"): _BEHIND,
     **dict.fromkeys(((name, "two_proc") for name in ("allgather", "alltoall", "barrier")), _PAIRS),
 }
-"""Algorithms that are never tried → why."""
+"""Algorithms that are never tried → why; nor are those that ``cleared`` refuses.
+
+Those that are wrong for operations alone that do not commute are tried: the switcher passes such calls on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,7 @@ class Offer:
 def offers(installation: Installation) -> Mapping[str, Offer]:
     """Collective → what this MPI can switch while it runs; empty where it can nothing."""
     found = {}
+    known = clearance(installation.flavour, installation.version)
     for name in SWITCHED:
         if installation.flavour == "openmpi":
             major, minor = (int(part) for part in installation.version.split(".")[:2])
@@ -60,10 +64,16 @@ def offers(installation: Installation) -> Mapping[str, Offer]:
             {
                 number: tuple(forced.format(name=name, upper=name.upper(), number=number, word=word).split())
                 for number, word in enumerate(names)
-                if number and (name, word) not in LEFT_OUT
+                if number and (name, word) not in LEFT_OUT and not (known and known.refusal(name, word))
             },
         )
     return found
+
+
+def remark(installation: Installation) -> str:
+    """A line for users where another version than this one decides what is tried; else empty."""
+    known = clearance(installation.flavour, installation.version)
+    return f"run: {known.note}\n" if known and known.note else ""
 
 
 def unlocked(installation: Installation) -> Mapping[str, str]:

@@ -67,8 +67,11 @@ def beside(launches: Iterable[Observation]) -> tuple[Beside, ...]:
     return tuple(found)
 
 
-def said(found: Iterable[Beside]) -> str:
-    """Where patterns are slower in a loop, the worst first, with the other loop; else that none was."""
+def said(found: Iterable[Beside], margin: float) -> str:
+    """Where patterns are slower in a loop, the worst first, with the other loop.
+
+    Else those that lose no more than ``margin`` by their intervals, and those whose intervals are too wide.
+    """
     ordered = sorted(found, key=lambda one: one.ratio)
     others = {(one.pattern, one.message_bytes, not one.tight): one for one in ordered}
     slower: list[Beside] = []
@@ -78,5 +81,13 @@ def said(found: Iterable[Beside]) -> str:
             slower += [one] if other is None else [one, other]
     if slower:
         return f"; beside it slower: {', '.join(one.text for one in slower)}"
-    names = ", ".join(dict.fromkeys(one.pattern for one in ordered))
-    return f"; {names} not slower beyond chance (at worst {ordered[0].text})" if ordered else ""
+    unresolved = dict.fromkeys(one.pattern for one in ordered if one.low < 1.0 - margin)
+    resolved = [one for one in ordered if one.pattern not in unresolved]
+    parts = []
+    if resolved:
+        names = ", ".join(dict.fromkeys(one.pattern for one in resolved))
+        worst = max(1.0 - min(one.low for one in resolved), 0.0)
+        parts.append(f"; {names} at most {100 * worst:.0f} % slower")
+    if unresolved:
+        parts.append(f"; too few launches to say whether {' or '.join(unresolved)} is slower")
+    return "".join(parts)

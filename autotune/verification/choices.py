@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import fmean
 
-from autotune.history.objectives import Envelope, Objective, Slot, envelope
+from autotune.history.objectives import Envelope, Objective, Slot, envelope, place_text
 from autotune.history.trial import History, Phase
 from autotune.recommend.front import recommendations
 from autotune.recommend.recommendation import Checked, Gain, Recommendation
@@ -68,8 +68,7 @@ class Price:
     @property
     def text(self) -> str:
         """The loss, and where it is."""
-        collective, comm_size, size = self.gain.slot
-        return f"{self.gain.ratio:.2f}× at {size} B of {collective} on {comm_size} ranks"
+        return f"{self.gain.ratio:.2f}× at {place_text(self.gain.slot)} on {self.gain.slot[1]} ranks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ class Choice:
         elif self.checked is Checked.REFUSED:
             state = "measured on fresh launches, and not confirmed"
         line = f"{_WORDS[self.kind]}: {what}{gain} [{state}{self._failed if parts else ''}]"
-        if not self.prices or self.failures.more:
+        if not self.prices or self.failures.doubtful:
             return line
         highest = self.prices[0]
         more = f", less at {len(self.prices) - 1} more" if len(self.prices) > 1 else ""
@@ -155,7 +154,7 @@ def choices(
             if deploys(space, best) and best.point == chosen.point and deploys(space, chosen):
                 listed.append(choice(kind, chosen, listed[0].checked))
             elif (launched := _launched(best, verdict)) is None:
-                fails = failures.get(best.point, NO_FAILURES).more
+                fails = failures.get(best.point, NO_FAILURES).doubtful
                 listed.append(choice(kind, best, Checked.REFUSED if fails else Checked.NOT))
             elif _mean_gain(fresh := freshly_measured(space, launched.setting, launched), judged) > 0.0:
                 listed.append(choice(kind, fresh, Checked.REFUSED))

@@ -14,7 +14,7 @@ rules looks them up at each call.
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from autotune.history.lookup import choice_at
@@ -29,6 +29,7 @@ from autotune.verification.kept_rules import kept_rules
 from autotune.verification.one_round import VerificationRound
 from autotune.verification.searched import Searched
 from autotune.verification.sequential import ONE_IN_TWENTY, SequentialDesign
+from autotune.verification.shared_failures import Suspicion, levels_of
 
 _LOOKED_UP = 0.08
 """No more does it cost a small message that a stack looks rules up, on the log scale."""
@@ -48,15 +49,20 @@ class Course:
         blocks: Iterable[Launches],
         both_count: bool = False,
         begun: int | None = None,
+        untouched: Sequence[Observation] | None = None,
+        suspicions: Sequence[Suspicion] = (),
     ) -> None:
         """``blocks``: those of the setting; ``both_count``: what loses in either loop of the probe loses.
 
         ``begun``: the number of the block that is not launched whole yet, which says nothing of speed.
+        ``untouched``: every launch of the untouched stack, None: those in the blocks; ``suspicions``: what
+        other settings that fail have in common.
         """
         self._searched, self._space = searched, searched.space
         self.design = design
         self._each_loop = design.share(1 / 2) if both_count else design
         self._both_count, self._begun = both_count, begun
+        self._untouched, self._suspicions = untouched, suspicions
         self._blocks = list(blocks)
         self.rounds: list[VerificationRound] = []
         """So far, the last one being under way or the one that decided."""
@@ -74,7 +80,7 @@ class Course:
     def doubtful(self) -> bool:
         """Whether what was launched speaks against the setting, so that another may take its place."""
         last = self.rounds[-1]
-        return last.failures.more or bool(last.lost | last.doubtful)
+        return last.failures.doubtful or bool(last.lost | last.doubtful)
 
     def verify(self, setting: Recommendation) -> None:
         """Walk through the rounds of a setting until it is refused, or holds, or wants another launch."""
@@ -87,7 +93,7 @@ class Course:
             if self._better_without_rules(done):
                 setting, keeps = replace(setting, rules=()), set()
                 continue
-            if done.loses or done.failures.more:
+            if done.loses or done.failures.doubtful:
                 return
             measured = {c.slot for c in done.judged}
             rules = self._kept(done, keeps)
@@ -104,7 +110,8 @@ class Course:
                 # A rule for all sizes stays where it is not better: there it must not lose either.
                 still = ruled(self._space, setting, measured)
                 unsafe = any(c.slot in still and c.at_least <= self.design.hidden for c in done.counting)
-                self.held = None if done.open | done.doubtful or unsafe else setting
+                doubted = bool(done.open | done.doubtful or done.suspect)
+                self.held = None if doubted or unsafe else setting
                 return
 
     def _better(self, done: VerificationRound) -> bool:
@@ -138,11 +145,13 @@ class Course:
         """One round as far as it got; no rule is dropped in the slots that it keeps."""
         own: list[Observation] = []
         before = [o for r in self.rounds if r.setting.point == setting.point for o in r.launches]
+        levels = levels_of(self._space, setting.point, setting.rules)
         done = VerificationRound(setting, both_count=self._both_count)
         for block in self._take(setting):
             own += block
-            failures = Failures.of([*before, *own])
-            done = replace(done, launches=tuple(own), failures=failures)
+            failures = self._failures([*before, *own])
+            suspect = next((s.text(levels) for s in self._suspicions if s.concerns(levels, failures)), "")
+            done = replace(done, launches=tuple(own), failures=failures, suspect=suspect)
             if failures.wrong:
                 return self._judged(replace(done, complete=True))
             if block[0].trial.block != self._begun:
@@ -150,6 +159,13 @@ class Course:
                 if failures.surely_more(ONE_IN_TWENTY) or self._ends(done, keeps):
                     return self._judged(replace(done, complete=True))
         return self._judged(done)
+
+    def _failures(self, made: Sequence[Observation]) -> Failures:
+        """Those of a setting among these launches, and of the untouched stack in all launches until then."""
+        latest = max(o.trial.number for o in made)
+        beside = [o for o in made if not _deployed(o)] if self._untouched is None else self._untouched
+        until = [o for o in beside if o.trial.number <= latest]
+        return Failures.between([o for o in made if _deployed(o)], until)
 
     def _looked(self, done: VerificationRound, keeps: set[Slot]) -> VerificationRound:
         """A round with what its whole blocks so far say."""
@@ -202,7 +218,7 @@ class Course:
         judged = self._judged(done).judged
         if not done.gains:
             return not self._may_still_win(done, judged)
-        if n_own >= self.design.own and not (done.open | done.doubtful or done.failures.more):
+        if n_own >= self.design.own and not self._unsettled(done):
             return True
         if not self._space.says(done.setting.point):
             return False
@@ -210,6 +226,10 @@ class Course:
         at_stake = ruled(self._space, done.setting, (c.slot for c in judged)) - keeps
         decided = all(c.decision is not SlotDecision.INCONCLUSIVE for c in judged if c.slot in at_stake)
         return decided and self._kept(replace(done, judged=judged), keeps) != done.setting.rules
+
+    @staticmethod
+    def _unsettled(done: VerificationRound) -> bool:
+        return bool(done.open | done.doubtful or done.failures.unsettled or done.suspect)
 
     def _may_still_win(self, done: VerificationRound, judged: Iterable[Comparison]) -> bool:
         """Whether twice the wanted launches would show a gain, were it a standard error more than seen."""
@@ -224,9 +244,9 @@ class Course:
         """Whether all launches there may be could leave a setting without doubt.
 
         They would exclude a loss where one is open now, were its mean a standard error better than seen; a
-        failure of its own without one beside it remains more than the untouched stack has.
+        few failures of its own without one of the untouched stack remain more than that has.
         """
-        if done.failures.more:
+        if done.failures.doubtful:
             return False
         wanted = (
             self.design.launches_to_exclude(

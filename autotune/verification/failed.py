@@ -1,4 +1,4 @@
-"""Whether a setting fails more often than the untouched stack beside it (step 11 of the flow).
+"""Whether a setting fails more often than the untouched stack (step 11 of the flow).
 
 A launch that failed shows no time, so the pair it was one of says nothing of speed; it counts here. Where
 both sides fail alike, those of F failures among N launches that fall on the n launches of the setting are
@@ -6,10 +6,12 @@ hypergeometric (Fisher's exact test, one-sided):
 
     p = Σ_{k ≥ f} C(n, k) C(N − n, F − k) / C(N, F).
 
-The burden is the setting's: a job that dies costs more than any gain. So where p ≤ 1/2, which with as many
-launches of both sides is "more than the untouched side's", nothing is exported and launches go on; where
-they are used up, or p is below one in twenty, the setting is refused. A wrong result is no matter
-of how often: it refuses at once. Lost launches whose cores lay far apart say themselves that it was the
+All launches of the untouched stack so far count, whatever setting they were beside. Where p is below one in
+twenty the setting *fails more often*, and is refused. One failure shows nothing of how often, so nothing is
+said from one. The burden is the setting's all the same: a job that dies costs more than any gain. So where
+p ≤ 1/2, launches go on, and where they are used up with two failures or more and p < 1/2, it *may fail more
+often*, and is refused. A wrong result is no matter of how often: it refuses at once.
+Lost launches whose cores lay far apart say themselves that it was the
 machine, unless they are the setting's beyond one in twenty: what binds ranks says where they run. The same
 holds of those that ended well after an attempt that was lost: else a setting that kills every fifth node
 would never be refused. A launch whose job never started is none.
@@ -23,7 +25,9 @@ from autotune.history.trial import Observation, Status, Subject
 from autotune.verification.sequential import ONE_IN_TWENTY
 
 _EVEN = 0.5 + 1e-9
-"""The chance at which more failures are on the setting's side than belong there."""
+"""The chance at which more failures are on the setting's side than belong there, rounding aside."""
+_LEAST = 2
+"""Failures from which how often a setting fails is spoken of: one in n launches may be one in any number."""
 _WORDS = {Status.TIMEOUT: "hung", Status.WRONG_RESULT: "gave wrong results", Status.LOST: "were lost"}
 
 
@@ -41,7 +45,7 @@ def failure(observation: Observation, attempts: bool = False) -> Status | None:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """Failures of a setting's launches, and of the untouched ones in the same blocks."""
+    """Failures of a setting's launches, and of the untouched ones so far."""
 
     deployed: tuple[Status, ...] = ()  # How launches of the setting failed.
     n_deployed: int = 0  # Its launches.
@@ -78,12 +82,30 @@ class Failures:
 
     @property
     def more(self) -> bool:
-        """Whether the setting failed more often than the untouched stack."""
-        return self.surely_more(_EVEN)
+        """Whether the setting surely fails more often than the untouched stack, or is wrong."""
+        return self.surely_more(ONE_IN_TWENTY)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the setting may fail more often, so that it is not exported."""
+        return self.wrong or (len(self.deployed) >= _LEAST and self._chance() < 1 - _EVEN)
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether launches should go on, as the setting failed where the untouched stack did not as often."""
+        return self.wrong or (bool(self.deployed) and self._chance() <= _EVEN)
 
     def surely_more(self, alpha: float) -> bool:
         """Whether that is no chance any more, at this rate."""
-        return self.wrong or (bool(self.deployed) and self._chance() <= alpha)
+        return self.wrong or (len(self.deployed) >= _LEAST and self._chance() <= alpha)
+
+    @property
+    def objection(self) -> str:
+        """The objection to the setting, as the end of a sentence; empty: none."""
+        if self.wrong:
+            return "gave wrong results"
+        how = "fails" if self.more else "may fail" if self.doubtful else ""
+        return how and f"{how} more often than the untouched stack"
 
     def _chance(self) -> float:
         """Probability of as many failures on the setting's side, or more, where both sides fail alike."""
@@ -98,7 +120,7 @@ class Failures:
         if not self.any:
             return ""
         mine = f"{_counted(self.deployed)} of its {self.n_deployed} launches"
-        return f"{mine}, {_counted(self.untouched)} of the {self.n_untouched} untouched ones beside it"
+        return f"{mine}, {_counted(self.untouched)} of the {self.n_untouched} untouched ones"
 
     def between_text(self, tuned: str, reference: str) -> str:
         """The same of two settings by name; empty: none did."""

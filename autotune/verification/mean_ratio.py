@@ -97,7 +97,7 @@ def _excluded(sides: tuple[_Moments, _Moments], ratio: Floats, alpha: float) -> 
 
 
 def _moments(values: Floats) -> _Moments:
-    """Of the known values in each column, the variance and third moment without bias."""
+    """Moments of the known values in each column; the variance and the third without bias."""
     known = np.isfinite(values)
     n = known.sum(axis=0).astype(float)
     with np.errstate(all="ignore"):

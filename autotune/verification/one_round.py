@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from autotune.history.objectives import Slot, ratio_of
+from autotune.history.objectives import Slot, place_text, ratio_of
 from autotune.history.trial import Observation, Subject
 from autotune.recommend.recommendation import Recommendation
+from autotune.space import Point
 from autotune.verification.blocks import Block
 from autotune.verification.comparison import Comparison, SlotDecision, overall
 from autotune.verification.failed import NO_FAILURES, Failures
@@ -35,6 +36,8 @@ class VerificationRound:
     """Where it was seen slower, and dropping a rule would not change that."""
     both_count: bool = False  # Whether what loses in either loop loses.
     failures: Failures = NO_FAILURES  # Failures of both sides, in all blocks of its job-wide setting so far.
+    suspect: str = ""
+    """The values that its setting shares with settings that fail; its own launches do not excuse it."""
     complete: bool = False  # Whether no more launches are wanted.
 
     @property
@@ -50,7 +53,7 @@ class VerificationRound:
     @property
     def loses(self) -> bool:
         """Whether the setting is refused: slower somewhere, failing more often, or not running at all."""
-        return self.complete and (bool(self.lost) or self.failures.more or not self.runs)
+        return self.complete and (bool(self.lost) or self.failures.doubtful or not self.runs)
 
     @property
     def total(self) -> Comparison | None:
@@ -66,14 +69,16 @@ class VerificationRound:
     @property
     def against(self) -> str:
         """The objection to its setting, in a few words; empty: none."""
-        if self.failures.more:
-            return "fails more often than the defaults on fresh launches"
+        if self.failures.doubtful:
+            return f"{self.failures.objection} on fresh launches"
+        if self.suspect:
+            return self.suspect
         if not self.compared:
             return "its fresh launches could not be compared"
         for slots, text in ((self.lost, "slower"), (self.open | self.doubtful, "may be slower")):
             those = [c for c in self.counting if c.slot in slots]
             if worst := min(those, key=lambda c: c.gain, default=None):
-                return f"{text} at {worst.slot[2]} B on fresh launches ({ratio_of(worst.gain):.2f}×)"
+                return f"{text} at {place_text(worst.slot)} on fresh launches ({ratio_of(worst.gain):.2f}×)"
         return "" if self.gains else "no significant gain on fresh launches"
 
     @property
@@ -90,5 +95,10 @@ class VerificationRound:
 
 
 def fresh_launches(rounds: Iterable[VerificationRound]) -> int:
-    """How many they rest on: those of the untouched stack are common to settings that were raced."""
+    """How many there are in rounds: those of the untouched stack are common to settings that were raced."""
     return len({o.trial.number for one in rounds for o in one.launches})
+
+
+def launches_behind(rounds: Iterable[VerificationRound], point: Point) -> int:
+    """How many launches what is said of one setting rests on: its own and the untouched ones beside them."""
+    return fresh_launches(one for one in rounds if one.setting.point == point)

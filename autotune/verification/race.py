@@ -29,10 +29,12 @@ import numpy as np
 from autotune.history.objectives import Slot
 from autotune.history.trial import Observation, Subject, Trial
 from autotune.recommend.recommendation import Recommendation
-from autotune.space import Point
+from autotune.space import Point, Space
 from autotune.verification.comparison import Comparison
 from autotune.verification.course import Course
+from autotune.verification.failed import Failures
 from autotune.verification.searched import Searched
+from autotune.verification.shared_failures import FailingSetting, levels_of, suspicions
 
 _EACH_BEFORE = 2
 """Launches of each side in a block of earlier versions."""
@@ -49,6 +51,8 @@ class Race:
         last = self.blocks[-1] if self.blocks else ()
         begun = last[0].trial.block if last and not closed(last) else None
         promised = {s.point: s for s in self._settings}
+        beside = [o for o in launches if o.trial.subject is Subject.UNTOUCHED]
+        tried = _tried(searched.space, launches, beside)
         self.courses: dict[Point, Course] = {}
         """By setting, in the order of their first launches."""
         for trial in (o.trial for o in launches if o.trial.subject is Subject.DEPLOYED):
@@ -57,7 +61,8 @@ class Race:
             share = 3 / 8 if len(self.courses) < 2 else 0.5 ** (1 + len(self.courses))
             mine = (_of(block, trial.point) for block in self.blocks)
             fresh = [block for block in mine if any(o.trial.subject is Subject.DEPLOYED for o in block)]
-            course = Course(searched, searched.design.share(share), fresh, both_count, begun)
+            others = suspicions(one for point, one in tried.items() if point != trial.point)
+            course = Course(searched, searched.design.share(share), fresh, both_count, begun, beside, others)
             setting = promised.get(trial.point, Recommendation(trial.point, ()))
             course.verify(replace(setting, rules=trial.rules))
             self.courses[trial.point] = course
@@ -112,7 +117,7 @@ class Race:
         """
         course = self.courses.get(setting.point)
         last = course.rounds[-1] if course else None
-        if last and (last.failures.more or last.lost):
+        if last and (last.failures.doubtful or last.lost):
             return math.inf
         believed = self._known.believed.get(setting.point, ({}, 0.0))[0]
         own = _spread([last.judged] if last else ())
@@ -162,6 +167,23 @@ class Race:
         compared = course is not None and course.rounds[-1].compared
         gain = _gain(course) if course and compared else math.log(max(1.0, setting.speedup))
         return self._chance(setting) * max(gain, 0.0)
+
+
+def _tried(
+    space: Space, launches: Sequence[Observation], untouched: Sequence[Observation]
+) -> dict[Point, FailingSetting]:
+    """The settings that were launched, with the failures among all their launches."""
+    deployed: dict[Point, list[Observation]] = defaultdict(list)
+    for one in launches:
+        if one.trial.subject is Subject.DEPLOYED:
+            deployed[one.trial.point].append(one)
+    return {
+        point: FailingSetting(
+            levels_of(space, point, chain.from_iterable(o.trial.rules for o in made)),
+            Failures.between(made, untouched),
+        )
+        for point, made in deployed.items()
+    }
 
 
 def _counting(seen: Comparison) -> Comparison:

@@ -19,8 +19,8 @@ LONGEST = 3
 """Times the wanted launches that a setting may have while it is inconclusive, and all settings together.
 
 One launch that is twice as slow among 24 leaves a loss of 23 % possible, among 36 one of 17 %. By Student's
-interval of means, with 2, 3 and 4, settings that gain 5 % are exported in 75, 86 and 90 % of campaigns, 10 % in 92, 95 and 96,
-and of those that lose 5 % at one size 12, 15 and 14; the median of launches stays
+interval of means, with 2, 3 and 4, settings that gain 5 % are exported in 75, 86 and 90 % of campaigns, 10 %
+in 92, 95 and 96, and of those that lose 5 % at one size 12, 15 and 14; the median of launches stays
 (``benchmarks/error_rates.py``).
 """
 EACH_IN_A_HEAT = 2
@@ -87,13 +87,13 @@ class SequentialDesign:
         """How many launches may follow so many."""
         return math.inf if self.timed else self.most - made
 
-    def launches_to_exclude(self, distance: float, sd: float) -> float:
+    def launches_to_exclude(self, distance: float, sd: float, power: float = 0.5) -> float:
         """Launches of a setting by which its bound excludes a loss, if its launches differ by ``sd``.
 
         The bound comes nearer to the gain as 1/√n; what is believed is ``distance`` above that loss. Infinite
-        where it is not.
+        where it is not. They do so with a chance of ``power``, one half: at the gain that is believed.
         """
-        reach = NormalDist().inv_cdf(1 - self.bound_alpha)
+        reach = NormalDist().inv_cdf(1 - self.bound_alpha) + NormalDist().inv_cdf(power)
         return (reach * sd / distance) ** 2 if distance > 0 else math.inf
 
     @property

@@ -9,19 +9,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from autotune.history.objectives import ratio_of
+from autotune.history.objectives import place_text, ratio_of
 from autotune.recommend.recommendation import Checked, Recommendation
 from autotune.recommend.summary import speedup_interval
 from autotune.space import Point
 from autotune.verification.beside import Beside
 from autotune.verification.beside import said as said_beside
-from autotune.verification.comparison import Comparison, launches_for
+from autotune.verification.comparison import Comparison
 from autotune.verification.deployed import has_rules
-from autotune.verification.one_round import VerificationRound, fresh_launches
+from autotune.verification.one_round import VerificationRound, fresh_launches, launches_behind
 from autotune.verification.sequential import SequentialDesign
 
-_RARE, _MISSED = 0.2, 0.05
-"""A slowdown of so many launches is to be seen, but for so many campaigns: 14 launches of a setting do."""
+_MISSED = 0.05
+"""A slowdown of so many launches is to be seen, but for so many campaigns."""
+_POWER = 0.8
+"""Chance with which a number of launches that is named would do: the convention of sample sizes (J. Cohen,
+"Statistical Power Analysis for the Behavioral Sciences", 2nd ed. 1988, section 2.4)."""
 _A = {"tight": "a tight", "interleaved": "an interleaved", "": "the other"}
 
 
@@ -57,21 +60,29 @@ class Verdict:
     @property
     def text(self) -> str:
         """One line for reports and exported files."""
-        fresh = f"{fresh_launches(self.rounds)} fresh launches"
         if self.checked is Checked.UNFINISHED:
             return f"UNVERIFIED (verification not finished{self._so_far}){self._failed}"
         stay = "; the stack's own defaults stay"
         if self.checked is Checked.UNUSABLE:
+            fresh = f"{fresh_launches(self.rounds)} fresh launches"
             return f"UNVERIFIED (could not be compared on {fresh}){self._failed}{stay}"
         if self.checked is Checked.REFUSED:
-            return f"verified: {self._refused} on {fresh}{self._failed}{stay}"
+            return f"verified: {self._refused}{self._failed}{stay}"
         last = self.rounds[-1]
         ratio, (low, high) = self.recommendation.speedup, speedup_interval(self.recommendation)
-        said = f"{_ranged(ratio, low, high)} on {fresh}"
-        won = [f"{c.slot[2]} B of {c.slot[0]}" for c in last.judged if c.wins]
+        behind = launches_behind(self.rounds, self.recommendation.point)
+        said = f"{_ranged(ratio, low, high)}{self._in_the_mean(low)} on {behind} fresh launches"
+        won = [place_text(c.slot) for c in last.judged if c.wins]
         where = f"faster at {', '.join(won)}; " if low <= 1.0 and won else ""
         said = f"{where}{said}; {self.bound}{self._otherwise}"
-        return f"verified: {said}{said_beside(self.beside)}{self._failed}"
+        return f"verified: {said}{said_beside(self.beside, self.design.margin)}{self._failed}"
+
+    def _in_the_mean(self, low: float) -> str:
+        """The gain of plain means, where it is below the interval of typical times; empty: it is not."""
+        last = self.rounds[-1]
+        gains = [c.mean_gain for c in last.judged if not c.overhead and math.isfinite(c.mean_gain)]
+        mean = ratio_of(sum(gains) / len(last.judged)) if gains else math.inf
+        return f" in typical times, {_times(mean)}× in plain means," if mean < low else ""
 
     @property
     def _so_far(self) -> str:
@@ -84,12 +95,10 @@ class Verdict:
 
     @property
     def bound(self) -> str:
-        """Losses excluded by the launches at every size; for few launches, also those not detectable."""
+        """Losses of mean times excluded by the launches at every size, and how rare one is that they miss."""
         said = f"no size more than {max(1, math.ceil(100 * self.hidden))} % slower (95 %)"
         own = self.rounds[-1].failures.n_deployed
         rare = -math.expm1(math.log(_MISSED) / max(own, 1))
-        if rare <= _RARE:
-            return said
         return (
             f"{said}, a failure or slowdown in less than {100 * rare:.0f} % of launches"
             f" would not show on {own} of them"
@@ -121,21 +130,31 @@ class Verdict:
         if whole is None or not self.other_loop:
             return ""
         slower = [c for c in last.judged_otherwise if c.high < 0.0 and c.gain < self.design.least]
-        where = ", ".join(f"{ratio_of(c.gain):.2f}× at {_place(c)}" for c in slower)
+        where = ", ".join(f"{ratio_of(c.gain):.2f}× at {place_text(c.slot)}" for c in slower)
         return f"; in {_A[self.other_loop]} loop {_interval(whole)}" + (f", but {where}" if where else "")
 
     @property
     def _refused(self) -> str:
-        """Why nothing was taken: nothing was better, or what was failed, was slower somewhere, or may be."""
+        """Why nothing was taken, and on how many launches that rests."""
         better = list(self._better())
         if better:
-            return self._why(*max(better, key=lambda pair: pair[1].gain))
+            best, gain = max(better, key=lambda pair: pair[1].gain)
+            behind = launches_behind(self.rounds, best.setting.point)
+            return f"{self._why(best, gain)} on {behind} fresh launches"
+        fresh = f"on {fresh_launches(self.rounds)} fresh launches"
         compared = [r for r in self._ends if r.compared]
-        if any(r.failures.more for r in self._ends):
-            rest = ", and nothing else was better" if any(not r.failures.more for r in compared) else ""
-            return f"what was tried fails more often than the untouched stack{rest}"
+        left = [(whole, r) for r in compared if not r.complete and (whole := r.total) and whole.gain > 0.0]
+        if left:
+            whole, last = max(left, key=lambda pair: pair[0].gain)
+            shown = _interval(whole)
+            own = f"{last.failures.n_deployed} launches of its own"
+            return f"nothing was shown to be better {fresh}; what was {shown} overall was left after {own}"
+        objections = {r.failures.objection: r for r in self._ends if r.failures.doubtful}
+        if objections:
+            rest = ", and nothing else was better" if any(not r.failures.doubtful for r in compared) else ""
+            return f"what was tried {' or '.join(sorted(objections))}{rest} {fresh}"
         which = "" if len(compared) == len(self._ends) else " that could be compared"
-        return f"nothing{which} was better"
+        return f"nothing{which} was better {fresh}"
 
     def _better(self) -> Iterator[tuple[VerificationRound, Comparison]]:
         """Rounds whose setting gains, but was not taken, with what it gains on the whole."""
@@ -143,31 +162,40 @@ class Verdict:
             whole = r.total
             if whole is None:
                 continue
-            if (whole.low > 0.0 and (r.lost or r.failures.more)) or (r.gains and r.open | r.doubtful):
+            refused = whole.low > 0.0 and (r.lost or r.failures.doubtful)
+            if refused or (r.gains and (r.open or r.doubtful or r.suspect)):
                 yield r, whole
 
     def _why(self, best: VerificationRound, whole: Comparison) -> str:
         """Why a setting that gains is not exported."""
         what = f"what was {_times(ratio_of(whole.gain))}× overall"
-        if best.failures.more:
-            how = "gave wrong results" if best.failures.wrong else "fails more often than the untouched stack"
-            return f"{what} {how}"
+        if best.failures.doubtful:
+            return f"{what} {best.failures.objection}"
         if best.lost:
             worst = min((c for c in best.counting if c.slot in best.lost), key=lambda c: c.gain)
             taken = _accepted_with("max_loss", worst)
-            return f"{what} was {ratio_of(worst.gain):.2f}× at {_place(worst)}{self._loop(best, worst)}" + (
-                f" ({taken})" if taken else ""
+            return f"{what} was {ratio_of(worst.gain):.2f}× at {place_text(worst.slot)}" + (
+                f"{self._loop(best, worst)}{f' ({taken})' if taken else ''}"
             )
         unsure = best.open | best.doubtful
-        worst = min((c for c in best.counting if c.slot in unsure), key=lambda c: c.at_least)
-        low, high = ratio_of(worst.at_least), ratio_of(2 * worst.gain - worst.at_least)
-        where = _place(worst) + self._loop(best, worst)
-        text = f"{what} may be slower at {where}: {_times(low)} … {_times(high)}× there"
-        needed = launches_for(worst, self.design.hidden, self.design.bound_alpha) / 2
-        needed = max(needed, 2.0 * self.design.own)  # those that were made were inconclusive
-        more = f"about verify.launches={needed:.0f} would resolve it" if math.isfinite(needed) else ""
-        said = ", ".join(filter(None, (more, _accepted_with("margin", worst))))
+        worst = min((c for c in best.counting if c.slot in unsure), key=lambda c: c.at_least, default=whole)
+        if worst is whole:
+            own = best.failures.n_deployed
+            return f"{what} {best.suspect}, which {own} launches of its own do not exclude of it,"
+        where = place_text(worst.slot) + self._loop(best, worst)
+        shown, low = _times(ratio_of(worst.mean_gain)), _times(ratio_of(worst.at_least))
+        text = f"{what} may be slower at {where}: {shown}× in mean times, and {low}× is not excluded (95 %)"
+        said = ", ".join(filter(None, (self._more(best, worst), _accepted_with("margin", worst))))
         return text + (f" ({said})" if said else "")
+
+    def _more(self, best: VerificationRound, worst: Comparison) -> str:
+        """How many launches would show that a size does not lose, if it is as seen; empty: too many."""
+        own, design = best.failures.n_deployed, self.design
+        spread = worst.mean_sem * math.sqrt(max(worst.launches, 1))
+        needed = design.launches_to_exclude(worst.mean_gain - design.hidden, spread, _POWER)
+        if not needed <= design.most:
+            return ""
+        return f"it takes verify.launches={max(math.ceil(needed), own + 1)} at least"
 
     def _loop(self, one: VerificationRound, worst: Comparison) -> str:
         """In which loop that is, where it is not the campaign's own."""
@@ -191,11 +219,6 @@ def _ranged(ratio: float, low: float, high: float) -> str:
 
 def _times(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio < 1e3 else "over 1000"
-
-
-def _place(comparison: Comparison) -> str:
-    collective, _, size = comparison.slot
-    return f"{size} B of {collective}"
 
 
 def _accepted_with(key: str, worst: Comparison) -> str:

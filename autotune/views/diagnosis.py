@@ -51,8 +51,8 @@ def verdict_text(found: Diagnosis, calls: str = "calls.json") -> str:
     if found.verdict is Advice.LEAVE:
         return f"{most}: do not bother."
     if found.win is None:
-        return f"{most}; how much of that, python -m autotune diagnose {calls} measures in minutes."
-    how = f"python -m autotune conf=application calls={calls}"
+        return f"{most}; how much of that, autotune diagnose {calls} measures in minutes."
+    how = f"autotune conf=application calls={calls}"
     if found.verdict is Advice.TUNE:
         return f"Tuning can win {_ends_text(found.win)} of the run: {how}"
     open_share = found.most - found.win[2] - found.unexplained

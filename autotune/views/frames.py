@@ -194,7 +194,7 @@ def table_bytes(frame: pd.DataFrame, format: str) -> bytes:  # noqa: A002 - the 
     if format == "csv":
         text = frame.select_dtypes(["object", "string", "category"]).columns
         quoted = frame.assign(**{str(name): frame[name].astype(object).map(cell) for name in text})
-        return str(quoted.rename(columns=cell).to_csv(index=False)).encode()
+        return str(quoted.to_csv(index=False, header=[*map(cell, frame.columns)])).encode()
     buffer = BytesIO()
     frame.to_parquet(buffer, index=False)
     return buffer.getvalue()

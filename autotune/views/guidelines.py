@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from autotune.recommend.guideline_test import Findings, GuidelineKind, Timed, Violation
-from autotune.recommend.guidelines import EXPORTED, handed_over
+from autotune.recommend.guideline_test import Findings, Guideline, GuidelineKind, Timed, Violation
+from autotune.recommend.guidelines import DEFAULT, EXPORTED, handed_over
 from autotune.recommend.recommendation import Recommendation
 from autotune.space import Space
 from autotune.views.text import microseconds_text, size_text
@@ -24,8 +24,25 @@ def violation_text(violation: Violation) -> str:
 
 
 def concerning(found: Findings, space: Space, chosen: Recommendation | None) -> tuple[Violation, ...]:
-    """Violations in which the exported settings are the slower side."""
-    return tuple(one for one in found.violations if handed_over(one.guideline, space, chosen))
+    """Violations with the exported settings as the slower side; not those that the default has as much."""
+    default = {_calls(one.guideline): one.ratio for one in found.violations if _is_of(one, DEFAULT)}
+    return tuple(
+        one
+        for one in found.violations
+        if handed_over(one.guideline, space, chosen)
+        and not (_is_of(one, EXPORTED) and default.get(_calls(one.guideline), 0.0) >= one.ratio)
+    )
+
+
+def _is_of(violation: Violation, setting: str) -> bool:
+    """Whether all that is compared is of one setting."""
+    guideline = violation.guideline
+    return all(timed.setting == setting for timed in (guideline.left, *(one for _, one in guideline.right)))
+
+
+def _calls(guideline: Guideline) -> tuple[object, ...]:
+    """The calls that a guideline compares, whatever the setting."""
+    return guideline.kind, guideline.left.slot, tuple((n, timed.slot) for n, timed in guideline.right)
 
 
 def concerning_text(found: Findings, space: Space, chosen: Recommendation | None) -> str:

@@ -1,5 +1,6 @@
 """``guard`` where it takes root to show it: users who may write nothing, a full disk, and Slurm's epilog."""
 
+import json
 import os
 import re
 import shlex
@@ -128,5 +129,32 @@ def test_slurms_epilog_checks_once_after_a_job_and_not_after_its_own(site: Path,
         jobs = ground.run("scontrol", "show", "job", "-o").stdout
         assert jobs.count("JobId=") == 2, jobs
         assert '"code":0' in nights.read_text().splitlines()[-1], nights.read_text()
+    finally:
+        ground.down()
+
+
+def test_in_salloc_facts_are_those_of_the_node_and_outside_a_job_answers(tmp_path: Path) -> None:
+    """The log-in node has another processor; a check that only submits its job has not said "same"."""
+    folder: Path = prefix(tmp_path / "tuned", launcher())
+    of_node = tmp_path / "cpuinfo"
+    of_node.write_text("model name\t: that of the node\n")
+    ground = Cluster.up(Shape(n_nodes=2))
+    guard = ("python", "-m", "autotune", "guard")
+    try:
+        ground.run("mount", "--bind", str(of_node), "/proc/cpuinfo", node="cn0").check_returncode()
+        inside = ("salloc", "-N1", "--nodelist=cn0", "--ntasks-per-node=2")
+        words = ("--minutes", "0", "hydra/launcher=slurm", "hydra.launcher.time=5")
+        done = ground.run(*inside, *guard, "keep", str(folder), *words, timeout_s=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+        kept = json.loads((folder / "guard" / "kept.json").read_text())
+        assert kept["facts"]["machine"]["model name"] == "that of the node"
+        done = ground.run(*inside, *guard, "check", str(folder), "--quick", timeout_s=300)
+        assert (done.returncode, "changed" in done.stdout) == (0, False), done.stdout + done.stderr
+        nights = folder / "guard" / "nights.jsonl"
+        before = nights.read_text().count("\n")
+        for said in ("its output: ", "runs this campaign already"):
+            done = ground.run(*guard, "check", str(folder), "--quick", timeout_s=300)
+            assert (done.returncode, said in done.stderr) == (6, True), done.stdout + done.stderr
+        wait_until(lambda: nights.read_text().count("\n") > before, 240)
     finally:
         ground.down()

@@ -168,6 +168,7 @@ ELSEWHERE = {
     "TwoStates": "a host that moves cores now and then in tests/unit/verification/test_race.py",
     "Disturbed": "a machine with one disturbed launch in tests/unit/campaign/test_strategy.py",
     "Machine": "the true speeds of tests/unit/verification/test_rounds.py, drawn from one stream",
+    "_Timed": "another observer's launches and their time, in tests/integration/test_guard.py",
     "Planted": "a machine that is slower beside a load in tests/unit/commands/test_site_load.py",
     "Wrong": "a machine with wrong results in tests/unit/campaign/test_failures.py",
 }
@@ -175,6 +176,7 @@ LAUNCHERS_ELSEWHERE = {
     "InAllocation": "tests/unit/launchers/test_slurm_inside.py and tests/cluster",
     "TrialJobs": "tests/cluster",
     "Attempts": "launches that are lost and made again in tests/unit/campaign/test_observing.py",
+    "Ending": "who ends us, in tests/unit/campaign/test_observing.py",
     "Queued": "a job that never starts in tests/unit/campaign/test_observing.py",
     "Left": "damaged results in tests/unit/campaign/test_observing.py",
     "Mpi": "the check of exported files in tests/unit/exporters/test_export_check.py",

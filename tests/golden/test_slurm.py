@@ -44,7 +44,7 @@ source /opt/site/env.sh
 
 # command
 export SUBMITIT_EXECUTOR=slurm
-exec {python} -u -m submitit.core._submit {folder}
+exec {python} -P -u -m submitit.core._submit {folder}
 """
 
 
@@ -158,7 +158,7 @@ def test_hostile_values_stay_words(sbatch: Path, tmp_path: Path, value: str) -> 
     assert len(commands) == 2
     stub = commands[1].replace(f"exec {sys.executable}", "printf '%s\\n'")
     seen = subprocess.run(["bash", "-c", stub], capture_output=True, text=True, cwd=tmp_path, check=True)
-    assert seen.stdout.splitlines() == ["-u", "-m", "submitit.core._submit", str(folder)]
+    assert seen.stdout.splitlines() == ["-P", "-u", "-m", "submitit.core._submit", str(folder)]
     assert not list(tmp_path.rglob("pwned"))
 
 

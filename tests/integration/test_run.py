@@ -15,6 +15,7 @@ from autotune.cli import main
 from autotune.errors import ExitCode
 from autotune.stacks import application
 from tests import programs, suites
+from tests.conformance.launching import PROGRAM as CASES
 from tests.integration.mpirun import CROWDED, ROOT, launcher
 from tests.integration.mpirun import run as launched
 from tests.integration.test_record_programs import none_left
@@ -69,6 +70,28 @@ def test_another_algorithm_at_each_call_on_more_ranks_and_other_stacks(name, ran
     assert code == ExitCode.WELL, said.err
     assert "all calls were right" in said.out
     assert document["state"] == "on"
+
+
+@ON_EACH
+def test_messages_with_gaps_are_right_whatever_is_tried(name, tuned, tmp_path, monkeypatch):
+    """Types with gaps and negative strides, unlike on both sides, in place, of zero units."""
+    monkeypatch.setenv("MPIR_CVAR_ENABLE_HEAVY_YIELD", "1")
+    called = ["bcast", "gather", "scatter", "allgather", "alltoall"]
+    request = json.dumps({"collectives": 3 * called, "skip": []})
+    code, document, said = tuned(
+        str(tmp_path),
+        request,
+        python=python_of(name),
+        ranks=4,
+        options=() if name == "MPICH" else CROWDED,
+        mode="random",
+        program=(CASES,),
+    )
+    assert code == ExitCode.WELL, said.err
+    lines = [json.loads(line) for file in tmp_path.glob("*.jsonl") for line in file.read_text().splitlines()]
+    assert [words for words in lines if words[0] == "fault"] == []
+    assert sum(words == ["end"] for words in lines) == 4
+    assert {cell["collective"] for cell in document["cells"]} >= set(called)
 
 
 @ON_EACH

@@ -25,7 +25,8 @@ from autotune.history.journal import FILE
 from autotune.importers import osu, read, read_complete
 from autotune.importers.runlog import Log
 from autotune.importers.table import read_rows
-from autotune.lint import _LAUNCH
+from autotune.lint.kinds import _LAUNCH
+from autotune.lint.unread import unread
 from autotune.probe.protocol import RESULT, SAMPLES, CellSamples, ProbeResult
 from autotune.probe.ucx import read_report
 from autotune.resources import MOST_CELLS, MOST_COLUMNS, MOST_LINES, MOST_YAML, space_text, user_text
@@ -379,6 +380,8 @@ def test_without_a_proof_nothing_is_refuted(tmp_path):
         (nodes_of, MOST_LINES * "#\n"),
         (lambda text: _LAUNCH.search(text), MOST_LINES * "\n"),
         (lambda text: _LAUNCH.search(text), MOST_LINES * " \n"),
+        (lambda text: list(unread(text, "shell", ())), 20_000 * "sed "),
+        (lambda text: list(unread(text, "shell", ())), 20_000 * "echo " + "> a"),
         (lambda text: read_report(f"UCX  INFO  ep_cfg[0]: tag({text}"), 2_000_000 * "a"),
     ],
 )

@@ -35,4 +35,4 @@ def ask_module(module: str, *arguments: str, folder: Path) -> str:
     """
     search = [str(folder), os.environ.get("LD_LIBRARY_PATH", "")]
     path = {"LD_LIBRARY_PATH": os.pathsep.join(filter(None, search))}
-    return ask([sys.executable, "-m", module, *arguments], path)
+    return ask([sys.executable, "-P", "-m", module, *arguments], path)

@@ -74,7 +74,7 @@ def openmpi_in_use(
         StackError: a launch does not end, or does not say it.
     """
     env = {**fixed, **_TALK, "MPI4PY_LIBMPI": str(installation.library)}
-    program = (sys.executable, "-c", _PROGRAM)
+    program = (sys.executable, "-P", "-c", _PROGRAM)
 
     def hear(env: Mapping[str, str]) -> str:
         if isinstance(launcher, Hearing):

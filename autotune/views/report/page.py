@@ -23,7 +23,7 @@ from autotune.recommend.front import Candidate, candidates, pareto_front
 from autotune.recommend.recommendation import Recommendation
 from autotune.recommend.summary import Step, ratio_to, size_rows, speedup_interval, steps
 from autotune.space import Parameter
-from autotune.verification.one_round import VerificationRound, fresh_launches
+from autotune.verification.one_round import VerificationRound, launches_behind
 from autotune.views import text as words
 from autotune.views.report import plots, screening_plots, sections
 from autotune.views.report.inputs import ReportInput
@@ -110,7 +110,7 @@ def _speedup_tiles(inputs: ReportInput) -> Iterable[dict[str, str]]:
     verdicts = [words.verdict(gain) for gain in chosen.gains]
     ratio, interval, where = chosen.speedup, speedup_interval(chosen), "in the search, not verified"
     if chosen.average is not None:
-        where = f"on {fresh_launches(inputs.rounds)} fresh launches"
+        where = f"on {launches_behind(inputs.rounds, chosen.point)} fresh launches"
     yield {
         "name": f"speed-up over {len(verdicts)} sizes, geometric mean",
         "value": words.ratio_text(ratio),
@@ -180,7 +180,7 @@ def _install(inputs: ReportInput) -> str:
     """The command that installs the exported files; empty: there are none, or they set nothing."""
     if not inputs.exports or not inputs.use:
         return ""
-    return f"python -m autotune install {quote(str(Path(inputs.exports[0]).parent.parent))}"
+    return f"autotune install {quote(str(Path(inputs.exports[0]).parent.parent))}"
 
 
 def _alone(inputs: ReportInput, name: str, value: object) -> str:

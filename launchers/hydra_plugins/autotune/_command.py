@@ -39,7 +39,7 @@ from autotune.stacks.ports import LaunchOutcome
 from hydra_plugins.autotune import _processes
 
 _FROM_OUTSIDE = tuple(-number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
-"""A program that one of these ended was told to end. SIGKILL is also its own want of memory."""
+"""A program that one of these ended was ended by somebody. SIGKILL is also its own want of memory."""
 _SMALLEST, _LARGEST = 1e-150, 1e150
 """Limits of a response: beyond them the square of a double, or its inverse, is 0 or infinite."""
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:nan|inf|infinity)", re.I)

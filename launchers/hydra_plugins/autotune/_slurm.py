@@ -74,7 +74,7 @@ def prepare(scenario: Scenario, settings: BatchSettings) -> None:
     job_id = hand_over(scenario, settings, slurm)
     raise HandedOver(
         f"job {job_id} runs this campaign; its output: {scenario.directory / 'slurm'}/{job_id}_0_log.out",
-        f"python -m autotune status {scenario.directory}",
+        f"autotune status {scenario.directory}",
     )
 
 

@@ -99,7 +99,7 @@ class Order:
     after: str = ""  # Job that must have ended.
     requeue: bool = False
     """Whether it survives the death of a node: started again by Slurm, on others, or with ``hosts`` going on
-    to hand over itself."""
+    until it has submitted its successor."""
     warn_s: int = 0  # How long before its end the job gets ``SIGNAL``; 0: it does not.
 
 
@@ -147,7 +147,7 @@ def parameters(settings: BatchSettings, order: Order) -> dict[str, Any]:
     # A job that Slurm starts again after a node's death would wait for that node, were it asked for by name.
     extra: dict[str, Any] = {"requeue" if order.requeue and not order.hosts else "no-requeue": True}
     if order.requeue and order.hosts:
-        extra["no-kill"] = True  # the campaign in it outlives another node, and hands over
+        extra["no-kill"] = True  # the campaign in it outlives another node, and submits its successor
     # submitit's own signal would reach, and kill, the daemons of mpirun; CONT changes nothing for anybody.
     extra["signal"] = f"B:{SIGNAL}@{order.warn_s}" if order.warn_s else "CONT@1"
     for line in settings.sbatch:
@@ -239,7 +239,7 @@ def _executor(folder: Path, slurm: Slurm, hosts: Sequence[str]) -> "submitit.Slu
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         make_own(folder)  # the job runs its content
         # exec: Slurm signals the batch shell alone, so the shell must give way to the campaign.
-        return Bounded(folder, python=f"exec {shlex.quote(sys.executable)}")
+        return Bounded(folder, python=f"exec {shlex.quote(sys.executable)} -P")
     except RuntimeError as exc:
         raise StackError("no srun here", "hydra/launcher=slurm needs Slurm's commands on the PATH") from exc
     except OSError as exc:

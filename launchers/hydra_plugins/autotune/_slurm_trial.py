@@ -76,7 +76,7 @@ class TrialJobs:
             time=self.settings.time or str(-(-int(request.timeout_s + _STARTUP_S) // 60)),
             hosts=hosts[: place.nodes],
         )
-        here = (sys.executable, "-m", __name__, str(request.directory.absolute()))
+        here = (sys.executable, "-P", "-m", __name__, str(request.directory.absolute()))
         job_id = submit(self.directory.absolute() / "slurm", self.settings, order, here, self.slurm)
         try:
             return self._watch(job_id, request.timeout_s, bool(hosts))

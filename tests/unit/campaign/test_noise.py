@@ -41,11 +41,12 @@ def test_a_resolution_that_launches_cannot_give_is_said_in_numbers(campaign):
     impossible = resolution(asked(16, 0.01), 0.03)
     assert impossible.grave
     assert impossible.text == (
-        "launches of one setting differ by 3.0 %; 16 fresh launches resolve 3.0 % at one size (95 %); "
-        "verify.max_loss=0.01 needs verify.launches=140"
+        "launches of one setting differ by 3.0 %; 16 fresh launches of each side resolve 2.1 % at one size "
+        "(95 %); "
+        "verify.max_loss=0.01 needs verify.launches=72"
     )
-    assert not resolution(asked(140, 0.01), 0.03).grave
-    assert resolution(asked(136, 0.01), 0.03).grave
+    assert not resolution(asked(72, 0.01), 0.03).grave
+    assert resolution(asked(68, 0.01), 0.03).grave
     assert resolution(asked(0, 0.01), 0.03) is None
 
 

@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotune.campaign.failures import RULE
+from autotune.campaign.interruption import heeded
 from autotune.campaign.observing import Launches, Measurement, observation
+from autotune.errors import Interrupted
 from autotune.history.events import observation_event, observation_of
 from autotune.history.trial import Phase, Status, Subject, Trial, status_of
 from autotune.probe.protocol import REQUEST, RESULT, SAMPLES, CellSamples, ProbeResult
@@ -177,6 +181,22 @@ def test_one_that_fails_by_itself_is_not_made_again(tmp_path, code):
     """A rank that was killed is 137: of a launcher that reports it, and for want of memory."""
     seen, made = attempted(tmp_path, code, "measured")
     assert (seen.ok, made, seen.lost_before) == (False, 1, 0)
+
+
+@pytest.mark.parametrize("code", [0, 1, 143], ids=str)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_who_ends_us_may_end_the_launch_first_which_is_no_observation_in_any_verb(tmp_path, code, number):
+    class Ending(Attempts):
+        def run(self, request):
+            os.kill(os.getpid(), number)
+            return super().run(request)
+
+    launcher, asked = Ending(code), probe_request(("allreduce",), (8, 1024), ranks=2)
+    space = Space("none", ())
+    observer = Launches(Untouched(), launcher, Placement(2), Measurement(asked, 1.0), space, tmp_path)
+    with pytest.raises(Interrupted), heeded():
+        observer.observe(TRIAL)
+    assert launcher.made == 1
 
 
 def test_a_job_that_did_not_start_in_its_time_is_not_waited_for_again(tmp_path):

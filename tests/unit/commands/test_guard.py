@@ -61,12 +61,11 @@ def test_all_of_it_ends_in_its_minutes(minutes, launch_s, before_s):
         assert launched(World(launch_s), wanted, before_s, known_s=launch_s)[1]
 
 
-def test_launches_that_become_longer_end_in_time_and_half_a_block_is_none():
+def test_launches_that_become_longer_end_in_time_and_the_one_that_is_cut_short_is_none():
     world = World(2.0, slower_s=1.0)
     _, made = launched(world, 2)
     assert world.now_s <= 121
-    assert len({observation.trial.block for observation, _ in made}) <= 2
-    assert not len(made) % 2
+    assert len(made) >= FIRST
     assert all(observation.ok for observation, _ in made)
 
 
@@ -77,7 +76,7 @@ def test_a_launch_that_hangs_is_ended_with_the_minutes():
 
 
 def on_slurm(place):
-    """What was kept, with jobs of Slurm to launch it."""
+    """Have jobs of Slurm launch what was kept."""
     document = read_kept(place)
     node = {"_target_": "hydra_plugins.autotune.slurm.SlurmLauncher", "allocation": "campaign"}
     write_kept(place, Kept(*(document.date, document.settings, document.recommendation, document.facts),

@@ -94,3 +94,26 @@ def test_the_program_is_named_before_it_is_run(foreign, capsys):
         f"the journal of {directory} asks to start:\n  launcher: MpirunLauncher\n"
         f"  mpi.mpirun: {trace.parent / 'mpirun'}\n"
     )
+
+
+@pytest.mark.parametrize("against", [False, True])
+def test_a_job_of_a_site_is_verified_on_the_nodes_that_are_there(against, tmp_path, monkeypatch):
+    """It was made beside others, from the third node on; so was what it is compared with."""
+    places = []
+
+    def placed(launcher, asked):
+        places.append(asked.launch.first_node)
+        return connected(launcher, asked)
+
+    monkeypatch.setattr("autotune.commands.hydra_bridge.connected", placed)
+    directories = [tmp_path / name for name in ("one", "other")[: 1 + against]]
+    for directory in directories:
+        shutil.copytree(GOLDEN / "simulated", directory)
+        events = [json.loads(line) for line in (directory / FILE).read_text().splitlines()]
+        for event in events:
+            if event["event"] == "campaign":
+                event["scenario"]["launch"]["first_node"] = 3
+        (directory / FILE).write_text("".join(json.dumps(event) + "\n" for event in events))
+    words = ["verify", str(directories[0]), "--launches", "8", "--yes"]
+    main([*words, *(["--against", str(directories[1])] if against else [])])
+    assert places == [None] * len(directories)

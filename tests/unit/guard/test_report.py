@@ -120,3 +120,13 @@ def test_reframes_test_is_python_with_references_of_every_slot():
     assert any(isinstance(node, ast.ClassDef) for node in tree.body)
     assert text.count("'us'),") == len(QUIET.seen)
     assert all(math.isfinite(float(bound)) for bound in re.findall(r"None, ([\d.]+), 'us'", text))
+
+
+@pytest.mark.parametrize("name", ["a\nimport os", "a'; import os", '"""', "$(id)", "`id`", "a\u202eb", "\\"])
+def test_the_test_of_a_folder_of_any_name_is_the_same_code(name):
+    """A name with a line end stood in a comment, and its second line was code."""
+    seen = ast.dump(ast.parse(reframe_test(f"/plain/{name}", (), "/usr/bin/python3")))
+    plain = ast.dump(ast.parse(reframe_test("/plain/x", (), "/usr/bin/python3")))
+    assert seen.replace(repr(shlex.quote(f"/plain/{name}")), "NAME") == plain.replace("'/plain/x'", "NAME")
+    assert "\u202e" not in reframe_test(f"/plain/{name}", (), "python3").splitlines()[0]
+    assert '"-P", "-m", "autotune"' in reframe_test("/plain/x", (), "python3")

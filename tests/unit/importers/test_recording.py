@@ -13,7 +13,7 @@ from autotune.errors import TableError
 from autotune.importers import rank_file as of_rank
 from autotune.importers import rank_files as rec
 from autotune.importers.profiles import read_profile
-from autotune.importers.rank_files import joined
+from autotune.importers.rank_files import _started, joined
 from autotune.importers.recording import RecordedCalls, Recording, mean_of, read_recording
 
 ONE = RecordedCalls("allreduce", "blocking", 4, 64.0, 400, 100.0, 2.0, 0.5)
@@ -349,3 +349,10 @@ def test_an_example_of_today_is_read_as_it_was_written():
 def test_damage_in_the_new_parts_is_one_message(change):
     with pytest.raises(TableError, match=r"calls\.json: a damaged"):
         read_recording(json.dumps({**RUN.document(), **change}), "calls.json")
+
+
+def test_a_recording_holds_no_secret_of_its_command_or_variables():
+    command = ("mpirun", "-x", "API_TOKEN=hunter2", "--mca", "my_password", "hunter2", "./a")
+    started = _started(command, "UCX_X_TOKEN=hunter2\0OMPI_MCA_my_password=hunter2\0UCX_TLS=sm\0")
+    assert "hunter2" not in str(started)
+    assert started.environment["UCX_TLS"] == "sm"

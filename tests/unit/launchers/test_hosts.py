@@ -102,3 +102,9 @@ def test_a_job_beside_others_without_a_host_is_refused_and_not_run_here(hosts, s
 def test_a_host_that_would_be_taken_for_something_else_is_none(host):
     with pytest.raises(ScenarioError, match="is no host"):
         on_hosts(job((host, "cn1"), None))
+
+
+@pytest.mark.parametrize("hosts", [("a",), ("a", "b", "c")])
+def test_a_job_that_was_made_beside_others_is_launched_again_on_the_first_hosts(hosts):
+    """In another allocation there may be no second host."""
+    assert on_hosts(job(hosts, 2).alone).cluster.hosts == hosts

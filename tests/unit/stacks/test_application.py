@@ -3,6 +3,8 @@
 import sys
 from types import SimpleNamespace
 
+import pytest
+
 from autotune.stacks.application import run
 
 
@@ -15,6 +17,43 @@ def test_each_part_of_a_command_of_several_programs_gets_the_variables(tmp_path)
     run(words, SimpleNamespace(flavour="openmpi"), {"ONE": "1", "TWO": "2"}, lambda: None, None)
     x = "-x ONE -x TWO"
     assert (tmp_path / "said").read_text() == f"{x} -n 1 ./a x:y : {x} -n 2 ./b\n"
+
+
+OWN = {"LD_PRELOAD": "/our/recorder.so", "AUTOTUNE_RECORD": "/place"}
+X = "-x LD_PRELOAD -x AUTOTUNE_RECORD"
+
+
+@pytest.mark.parametrize(
+    ("flavour", "given", "expected"),
+    [
+        ("openmpi", "-n 1 ./a", f"{X} -n 1 ./a"),
+        (
+            "openmpi",
+            "-x LD_PRELOAD=/a.so -n 1 ./a : -n 1 ./b",
+            f"-x AUTOTUNE_RECORD -x LD_PRELOAD=/our/recorder.so:/a.so -n 1 ./a : {X} -n 1 ./b",
+        ),
+        (
+            "openmpi",
+            "--mca mca_base_env_list A=1;LD_PRELOAD=/a.so ./a",
+            f"{X} --mca mca_base_env_list A=1;LD_PRELOAD=/our/recorder.so:/a.so ./a",
+        ),
+        ("openmpi", "-n 1 env LD_PRELOAD=/a.so ./a", f"{X} -n 1 env LD_PRELOAD=/our/recorder.so:/a.so ./a"),
+        ("mpich", "-genv LD_PRELOAD /a.so ./a", "-genv LD_PRELOAD /our/recorder.so:/a.so ./a"),
+        ("mpich", "-env LD_PRELOAD=/a.so ./a", "-env LD_PRELOAD=/our/recorder.so:/a.so ./a"),
+        (
+            "slurm",
+            "--export=ALL,LD_PRELOAD=/a.so,B=1 ./a",
+            "--export=ALL,LD_PRELOAD=/our/recorder.so:/a.so,B=1 ./a",
+        ),
+        ("mpich", "./a NOT_LD_PRELOAD=/a.so LD_PRELOAD", "./a NOT_LD_PRELOAD=/a.so LD_PRELOAD"),
+    ],
+)
+def test_tools_that_a_command_preloads_come_behind_the_recorder(flavour, given, expected, tmp_path):
+    mpirun = tmp_path / "mpirun"
+    mpirun.write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/said\n')
+    mpirun.chmod(0o700)
+    run([str(mpirun), *given.split()], SimpleNamespace(flavour=flavour), OWN, lambda: None, None)
+    assert (tmp_path / "said").read_text() == f"{expected}\n"
 
 
 def test_pages_that_a_program_touches_for_the_first_time_are_counted():

@@ -5,7 +5,9 @@ import pytest
 
 from autotune.history.trial import Observation, Phase, Status, Subject, Trial
 from autotune.space import Point
-from autotune.verification.beside import beside, said
+from autotune.verification.beside import Beside, beside, said
+
+MARGIN = 0.1
 
 
 def launches(ratios, n=6, spread=0.01, seed=1):
@@ -27,22 +29,31 @@ def test_a_setting_that_slows_messages_down_is_told_and_chance_is_not():
     assert (slow.pattern, slow.message_bytes) == ("halo", 8192)
     assert slow.low < 0.5 < slow.high < 0.6
     assert same.low < 1 < same.high
-    assert said(found).startswith("; beside it slower: 0.5")
-    assert "8192 B of halo" in said(found)
-    assert "pingpong" not in said(found)
+    assert said(found, MARGIN).startswith("; beside it slower: 0.5")
+    assert "8192 B of halo" in said(found, MARGIN)
+    assert "pingpong" not in said(found, MARGIN)
 
 
 def test_the_other_loop_is_told_beside_a_slower_one():
     ratios = {"pingpong 8192": 0.5, "pingpong 8192 tight": 0.98, "halo 8": 1.0, "halo 8 tight": 1.0}
-    text = said(beside(launches(ratios)))
+    text = said(beside(launches(ratios)), MARGIN)
     assert text.startswith("; beside it slower: 0.5")
     assert " at 8192 B of pingpong, 0.9" in text
     assert text.endswith(" at 8192 B of pingpong back to back")
 
 
 def test_where_nothing_was_seen_slower_the_worst_is_told():
-    text = said(beside(launches({"pingpong 8": 1.3, "halo 8192": 1.0})))
-    assert text.startswith("; halo, pingpong not slower beyond chance (at worst")
+    text = said(beside(launches({"pingpong 8": 1.3, "halo 8192": 1.0})), MARGIN)
+    assert text in {f"; halo, pingpong at most {n} % slower" for n in range(5)}
+
+
+def test_an_interval_that_excludes_nothing_is_not_called_not_slower():
+    wide = Beside("halo", 8, 0.05, 0.0, 2792.34)
+    narrow = Beside("pingpong", 8, 1.02, 0.97, 1.07)
+    assert said((wide,), MARGIN) == "; too few launches to say whether halo is slower"
+    assert said((wide, narrow), MARGIN) == (
+        "; pingpong at most 3 % slower; too few launches to say whether halo is slower"
+    )
 
 
 def test_intervals_hold_together():
@@ -55,7 +66,7 @@ def test_intervals_hold_together():
 @pytest.mark.parametrize("made", [[], launches({}), launches({"pingpong 8": 0.1}, n=2)])
 def test_too_few_launches_or_none_that_looked_say_nothing(made):
     assert beside(made) == ()
-    assert said(()) == ""
+    assert said((), MARGIN) == ""
 
 
 def test_figures_without_any_spread_have_an_interval_without_width():

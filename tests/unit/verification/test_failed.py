@@ -100,12 +100,43 @@ def test_the_chance_of_failures_is_that_of_all_ways_in_which_they_could_fall():
 
 
 @pytest.mark.parametrize(
-    ("deployed", "untouched", "more"),
-    [(0, 0, False), (1, 0, True), (1, 1, False), (2, 1, True), (2, 2, False), (3, 2, True), (0, 2, False)],
+    ("deployed", "untouched", "unsettled", "doubtful", "more"),
+    [
+        (0, 0, False, False, False),
+        (1, 0, True, False, False),
+        (1, 1, False, False, False),
+        (2, 0, True, True, False),
+        (2, 1, True, False, False),
+        (2, 2, False, False, False),
+        (5, 0, True, True, True),
+        (0, 2, False, False, False),
+    ],
 )
-def test_with_as_many_launches_more_is_more(deployed, untouched, more):
+def test_one_failure_shows_nothing_and_more_of_them_as_much_as_chance_leaves(
+    deployed, untouched, unsettled, doubtful, more
+):
     found = Failures.of(sides(*([n < failed for n in range(8)] for failed in (deployed, untouched))))
-    assert found.more == more
+    assert (found.unsettled, found.doubtful, found.more) == (unsettled, doubtful, more)
+
+
+def test_one_launch_alone_is_no_finding_beside_any_number_of_others():
+    found = Failures.of(sides([True], [False] * 40))
+    assert not found.more
+    assert not found.doubtful
+    assert found.objection == ""
+
+
+def test_where_every_tenth_launch_of_both_sides_crashes_nobody_is_said_to_fail_more_often():
+    found = Failures.of(sides([n == 3 for n in range(10)], [n in (4, 14) for n in range(20)]))
+    assert not found.doubtful
+    assert found.objection == ""
+
+
+def test_failures_that_may_be_chance_are_not_said_to_be_more():
+    few = Failures.of(sides([n < 2 for n in range(8)], [False] * 8))
+    assert few.objection == "may fail more often than the untouched stack"
+    surely = Failures.of(sides([n < 5 for n in range(8)], [False] * 8))
+    assert surely.objection == "fails more often than the untouched stack"
 
 
 def test_launches_whose_cores_lay_far_apart_are_no_failures_of_the_setting():

@@ -4,6 +4,7 @@
 # verified: 1.34× (1.31 … 1.37) on 16 fresh launches
 # measured with --map-by ppr:8:node, which belongs on the command line
 # measured with --bind-to core, which belongs on the command line
+# wrong for operations of users that do not commute (MPI_Op_create): allreduce segmented_ring
 #
 # use: . /site/tuning/autotune-env.sh; mpirun --map-by ppr:8:node --bind-to core -x UCX_TLS -x UCX_RNDV_THRESH … your_program
 # or: . /site/tuning/autotune-env.sh; srun --mpi=pmix --ntasks-per-node=8 --cpu-bind=cores … your_program

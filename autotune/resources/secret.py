@@ -16,15 +16,13 @@ _WORDS = {
 """Parts of names, after the keywords of the generic rule of gitleaks 8 and of the keyword plugin of
 detect-secrets 1.5."""
 _PARTS = re.compile(r"[a-z]+|[A-Z](?:[a-z]+|[A-Z]*(?![a-z]))")
-_PORTABLE = re.compile(r"(?:pkey|psm_key|unique_key)", re.IGNORECASE)
-"""Names of fabrics' partitions and jobs, which are no secrets."""
 _ASSIGNED = re.compile(r"(?P<name>[\w.-]*[A-Za-z_][\w.-]*)(?P<between>\s*[=:]\s*)(?P<value>.+)", re.DOTALL)
 
 
 def is_secret(name: str) -> bool:
     """Whether a variable, an option or a parameter of this name holds what others shall not read."""
     parts = {part.lower() for part in _PARTS.findall(name)}
-    return not _PORTABLE.search(name) and bool(parts & _WORDS)
+    return bool(parts & _WORDS)
 
 
 def without_secrets(words: Sequence[str]) -> tuple[str, ...]:

@@ -1,0 +1,1 @@
+"""Every algorithm that can be forced, against results that no MPI computed."""

@@ -1,0 +1,53 @@
+"""Check every algorithm that can be forced, and print or write the table.
+
+    python -m tests.conformance [--stacks OPENMPI41 …] [--ranks 2 …] [--write]
+
+It runs on the MPI of this environment and on those of AUTOTUNE_PYTHON_OPENMPI41, …_MPICH and …_INTEL where
+these are set. Exit code 1 where the table says something else than what was measured (``--write`` changes
+the table instead).
+"""
+
+import argparse
+import sys
+
+from tests.conformance.launching import STACKS, Stack, outcome, python_of
+from tests.conformance.table import FILE, differences, entry, table, text
+
+
+def main() -> int:
+    """Measure, compare, and say what came out."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--stacks", nargs="+", choices=STACKS, default=STACKS)
+    parser.add_argument("--ranks", type=int, nargs="+", default=[4, 3, 5, 2, 6, 7])
+    parser.add_argument("--write", action="store_true", help="write the table of these versions anew")
+    asked = parser.parse_args()
+    entries, differing = table(), False
+    for name in asked.stacks:
+        if not (python := python_of(name)):
+            continue
+        stack = Stack(python)
+        outcomes = {ranks: outcome(stack, ranks) for ranks in asked.ranks}
+        measured = entry(stack.listed(), outcomes)
+        count = sum(len(names.split()) for names in measured["checked"].values())
+        cases = sum(one.cases for one in outcomes.values())
+        sys.stdout.write(f"{stack.named}: {count} algorithms, {cases:,} calls\n")
+        for row in measured["faults"]:
+            which = "do not commute" if row["commuting_right"] else "excluded"
+            said = f"{row['collective']} {row['algorithm']} ({which}): {row['ranks']} ranks, {row['case']}"
+            sys.stdout.write(f"  {said}: {row['seen']}\n")
+        for row in measured["untouched"]:
+            sys.stdout.write(
+                f"  untouched {row['collective']}: {row['ranks']} ranks, {row['case']}: {row['seen']}\n"
+            )
+        if asked.write:
+            entries[stack.named] = measured
+            FILE.write_text(text(entries), encoding="utf-8")
+        for line in [] if asked.write else differences(stack.named, measured, outcomes):
+            differing = True
+            sys.stdout.write(f"  the table differs: {line}\n")
+        sys.stdout.flush()
+    return int(differing)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,305 @@
+"""Launches of ``program.py`` under a stack, with algorithms forced as the project forces them."""
+
+import contextlib
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autotune.collectives import COLLECTIVES
+from autotune.stacks import coll_tuned, mpich
+from autotune.stacks.installation import find
+from tests.integration.mpirun import CROWDED, ROOT, launcher
+
+PROGRAM = Path(__file__).with_name("program.py")
+STACKS = ("", "OPENMPI41", "MPICH", "INTEL")  # As in AUTOTUNE_PYTHON_*; empty: of this interpreter.
+SILENT_S = 20.0  # After which a launch that writes nothing hangs.
+SEGMENT_BYTES = 8192  # One of those in the shipped spaces.
+
+FORCED = (
+    *(
+        "allreduce",
+        "reduce",
+        "bcast",
+        "allgather",
+        "allgatherv",
+        "alltoall",
+        "alltoallv",
+        "gather",
+        "scatter",
+    ),
+    *("reduce_scatter", "reduce_scatter_block", "barrier", "scan", "exscan"),
+)
+"""Collectives with algorithms in some stack."""
+
+Cell = tuple[str, str]  # A collective and a case.
+
+
+@dataclass(frozen=True)
+class Forced:
+    """An algorithm as it is forced; an empty name is the untouched library."""
+
+    collective: str
+    algorithm: str = ""
+    segment_bytes: int = 0
+
+    @property
+    def title(self) -> str:
+        """In words."""
+        cut = f" in segments of {self.segment_bytes} bytes" if self.segment_bytes else ""
+        return f"{self.algorithm}{cut}"
+
+
+@dataclass
+class Stack:
+    """An MPI whose algorithms are checked."""
+
+    python: str
+    flavour: str = field(init=False)
+    version: str = field(init=False)
+    mpirun: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        beside = Path(self.python).with_name("mpiexec")  # Intel's mpirun wants it in PATH
+        self.mpirun = str(beside) if beside.exists() else launcher(self.python)
+        installation = find(self.mpirun)
+        self.flavour, self.version = installation.flavour, installation.version
+        self.library = str(installation.library)
+
+    @property
+    def named(self) -> str:
+        """As the table names it."""
+        return f"{self.flavour} {self.version}"
+
+    def forcible(self, collective: str) -> list[Forced]:
+        """What can be forced here."""
+        known = COLLECTIVES[collective]
+        if self.flavour == "openmpi" and known.openmpi and known.openmpi.algorithms:
+            major, minor = (int(part) for part in self.version.split(".")[:2])
+            names = coll_tuned.algorithms(collective, (major, minor))[1:]
+            cut = coll_tuned.SEGMENTED.get(collective, ())
+            return [
+                *(Forced(collective, name) for name in names),
+                *(Forced(collective, name, SEGMENT_BYTES) for name in names if name in cut),
+            ]
+        if self.flavour == "mpich" and known.mpich:
+            return [Forced(collective, name) for name in mpich.algorithms(collective)[1:]]
+        if self.flavour == "intelmpi":
+            return [Forced(collective, name) for name in known.intel]
+        return []
+
+    def listed(self) -> list[Forced]:
+        """All that can be forced here."""
+        return [one for collective in FORCED for one in self.forcible(collective)]
+
+    def variables(self, forced: Forced) -> dict[str, str]:
+        """The words that force it."""
+        if not forced.algorithm:
+            return {}
+        name, algorithm = forced.collective, forced.algorithm
+        if self.flavour == "openmpi":
+            prefix = f"OMPI_MCA_coll_tuned_{name}_algorithm"
+            return {
+                "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
+                prefix: str(coll_tuned.algorithm_id(name, algorithm)),
+                **({f"{prefix}_segmentsize": str(forced.segment_bytes)} if forced.segment_bytes else {}),
+            }
+        if self.flavour == "mpich":
+            word = mpich.check(name, algorithm)
+            return {
+                "MPIR_CVAR_DEVICE_COLLECTIVES": "none",
+                f"MPIR_CVAR_{name.upper()}_INTRA_ALGORITHM": word,
+            }
+        return {f"I_MPI_ADJUST_{name.upper()}": str(mpich.intel_id(name, algorithm))}
+
+    def environment(self) -> dict[str, str]:
+        """Of every launch: more ranks than cores yield, and a wheel finds itself."""
+        from autotune.stacks import dialect
+
+        own = dialect(self.flavour).surroundings(Path(self.mpirun))
+        quiet = {k: v for k, v in own.items() if k not in ("I_MPI_DEBUG", "MPIR_CVAR_DEBUG_SUMMARY")}
+        yielding = {
+            "openmpi": {},
+            "mpich": {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1"},
+            "intelmpi": {"I_MPI_FABRICS": "shm", "I_MPI_THREAD_YIELD": "2", "I_MPI_PIN": "0"},
+        }
+        return {**os.environ, **ROOT, **quiet, **yielding[self.flavour], "MPI4PY_LIBMPI": self.library}
+
+
+@dataclass
+class Ended:
+    """One launch."""
+
+    faults: dict[Cell, str]
+    called: set[Cell]
+    done: set[str]
+
+
+def launch(stack: Stack, ranks: int, forced: Iterable[Forced], skip: Iterable[Cell] = ()) -> Ended:
+    """Call all cases of these collectives, up to the first that ends or stops the launch."""
+    forced = list(forced)
+    environment = stack.environment()
+    for one in forced:
+        environment |= stack.variables(one)
+    request = {"collectives": [one.collective for one in forced], "skip": sorted(skip)}
+    with tempfile.TemporaryDirectory() as folder:
+        options = CROWDED if stack.flavour == "openmpi" else ()
+        argv = [
+            stack.mpirun,
+            "-n",
+            str(ranks),
+            *options,
+            stack.python,
+            str(PROGRAM),
+            folder,
+            json.dumps(request),
+        ]
+        log = Path(folder) / "log"
+        with log.open("wb") as said:
+            process = subprocess.Popen(
+                argv,
+                env=environment,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            hung = _waited(process, Path(folder))
+        return _ended(Path(folder), ranks, "" if hung else log.read_text(errors="replace"), hung)
+
+
+def _waited(process: subprocess.Popen[bytes], folder: Path) -> bool:
+    """Wait for the launch; whether it was ended because nothing came any more."""
+    size, since = -1, time.monotonic()
+    while True:
+        try:
+            process.wait(0.2)
+            return False
+        except subprocess.TimeoutExpired:
+            now = sum(file.stat().st_size for file in folder.glob("*.jsonl"))
+            if now != size:
+                size, since = now, time.monotonic()
+            if time.monotonic() - since > SILENT_S:
+                _end(process)
+                return True
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Its launcher first, which ends the ranks; then the whole group."""
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(10)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+_SIGNAL = re.compile(
+    r"(?i)signal:? ?\(?(\d+)\)?|exit(?:ed on)? signal (\d+)|EXIT CODE: (\d+)|KILLED BY SIGNAL: (\d+)"
+)
+
+
+def _ended(folder: Path, ranks: int, said: str, hung: bool) -> Ended:
+    """What the ranks wrote; a case that began and did not end on all ranks has its fault too."""
+    faults: dict[Cell, str] = {}
+    done: list[set[str]] = []
+    ends, last = 0, []
+    for rank in range(ranks):
+        file = folder / f"{rank}.jsonl"
+        lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        begun = [(words[1], words[2]) for words in lines if words[0] == "begin"]
+        done.append({words[1] for words in lines if words[0] == "done"})
+        for words in lines:
+            if words[0] == "fault":
+                faults.setdefault((words[1], words[2]), words[3])
+        ends += bool(lines) and lines[-1][0] == "end"
+        last.append(begun)
+    if ends < ranks:
+        slowest = min(last, key=len)
+        at = slowest[-1] if slowest else ("", "")
+        errors = [cell for cell, text in faults.items() if text.startswith("error: ")]
+        if errors:
+            pass
+        elif hung:
+            faults[at] = f"hangs: nothing came for {SILENT_S:.0f} s"
+        else:
+            found = _SIGNAL.search(said)
+            number = next(filter(None, found.groups()), "") if found else ""
+            asserted = re.search(r"Assertion failed.*(?:\n.*)?", said)
+            tail = " ".join((asserted[0] if asserted else said[-300:]).split())
+            faults[at] = f"crashes: signal {number}" if number else f"ends early: {tail}"
+    return Ended(faults, set.intersection(*map(set, last)), set.intersection(*done))
+
+
+@dataclass
+class Outcome:
+    """Faults of algorithms at one number of ranks."""
+
+    faults: dict[Forced, dict[str, str]] = field(default_factory=dict)
+    cases: int = 0
+
+
+def outcome(stack: Stack, ranks: int, collectives: Iterable[str] = FORCED) -> Outcome:
+    """All algorithms on so many ranks, several collectives in a launch; what fails is confirmed alone."""
+    result = Outcome()
+    lists = [[Forced(c), *_usable(stack.forcible(c), ranks)] for c in collectives if stack.forcible(c)]
+    for together in itertools.zip_longest(*lists):
+        forced = {one.collective: one for one in together if one}
+        faults, called = _all_cases(stack, ranks, forced)
+        result.cases += called
+        for collective, one in forced.items():
+            own = {case: text for (c, case), text in faults.items() if c == collective}
+            if own and len(forced) > 1:  # a fault of another collective may have changed this one's memory
+                alone, _ = _all_cases(stack, ranks, {collective: one})
+                own = {case: text for (c, case), text in alone.items() if c == collective}
+            if own:
+                result.faults[one] = own
+                case, text = next(iter(own.items()))
+                name = one.title or "untouched"
+                sys.stderr.write(
+                    f"{stack.named}, {ranks} ranks: {collective} {name}: {len(own)}, {case}: {text}\n"
+                )
+    return result
+
+
+def _usable(listed: Iterable[Forced], ranks: int) -> list[Forced]:
+    """Without the one that is never forced but on two ranks (see ``coll_tuned.PAIRS_ONLY``)."""
+    return [one for one in listed if ranks == 2 or one.algorithm != coll_tuned.PAIRS_ONLY]
+
+
+def _all_cases(stack: Stack, ranks: int, forced: Mapping[str, Forced]) -> tuple[dict[Cell, str], int]:
+    """Faults of all cases, with a launch more for each that ends or stops one."""
+    faults: dict[Cell, str] = {}
+    called: set[Cell] = set()
+    left = dict(forced)
+    stops: dict[str, int] = {}
+    while left:
+        ended = launch(stack, ranks, left.values(), faults.keys() | called)
+        faults |= ended.faults
+        called |= ended.called
+        finished = set(left) & ended.done
+        left = {c: one for c, one in left.items() if c not in finished}
+        if left:
+            at = next(iter(left))
+            stops[at] = stops.get(at, 0) + 1
+            if not ended.called or stops[at] >= MOST_STOPS:
+                left.pop(at)
+    return faults, len(called)
+
+
+MOST_STOPS = 2
+"""Launches that a collective may end or stop; what comes behind is not known then, and need not be."""
+
+
+def python_of(stack: str) -> str:
+    """The interpreter of one of ``STACKS``; empty: it is not here."""
+    return os.environ.get(f"AUTOTUNE_PYTHON_{stack}", "") if stack else sys.executable

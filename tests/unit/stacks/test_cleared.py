@@ -1,0 +1,191 @@
+"""What the table of checked algorithms does not clear is neither tried nor exported nor forced."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autotune.errors import StackError, UserError
+from autotune.exporters import exporter
+from autotune.history.trial import Rule
+from autotune.recommend.recommendation import Provenance, Recommendation
+from autotune.resources import facts, space_text
+from autotune.space import Level, Parameter, Point, Space
+from autotune.space.loader import load_space
+from autotune.stacks.cleared import check_forced, clearance, cleared, forced_by
+from autotune.stacks.installation import Installation
+from autotune.stacks.switched import offers
+
+TABLE = facts("stacks/conformance")
+CHECKED = [tuple(title.split()) for title in TABLE]
+SPACES = ["mpich_local", "intelmpi_local", "openmpi_algorithms", "openmpi_ucx_local", "openmpi_ucx_cluster"]
+
+
+def installed(flavour, version):
+    return Installation(flavour, version, Path("mpirun"), Path("libmpi.so"), "site")
+
+
+def excluded(flavour, version):
+    faults = TABLE[f"{flavour} {version}"]["faults"]
+    return {(one["collective"], one["algorithm"]) for one in faults if not one["commuting_right"]}
+
+
+def test_the_versions_that_are_promised_are_in_the_table_each_fault_with_its_proof():
+    assert {"openmpi 5.0.11", "openmpi 4.1.8", "mpich 5.0.2"} <= set(TABLE)
+    assert {"intelmpi 2021.18.1", "intelmpi 2021.19.0"} <= set(TABLE)
+    for entry in TABLE.values():
+        assert entry["checked"]
+        assert all(one["case"] and one["seen"] and one["ranks"] >= 2 for one in entry["faults"])
+    assert {("allgather", "recexch_doubling"), ("allgather", "recexch_halving")} <= excluded("mpich", "5.0.2")
+
+
+@pytest.mark.parametrize(("flavour", "version"), CHECKED)
+def test_run_tries_nothing_that_failed(flavour, version):
+    tried = {
+        (name, offer.names[number])
+        for name, offer in offers(installed(flavour, version)).items()
+        for number in offer.tried
+    }
+    assert tried or flavour == "intelmpi"
+    assert not tried & excluded(flavour, version)
+
+
+@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize(("flavour", "version"), CHECKED)
+def test_no_shipped_space_offers_what_failed_and_says_why_it_does_not(name, flavour, version):
+    declared = load_space(space_text(name), name)
+    if declared.stack != flavour:
+        return
+    offered = cleared(declared, flavour, version)
+    left = {
+        (collective, value)
+        for parameter in offered.parameters
+        for collective, values in parameter.collectives.items()
+        for value in values
+    }
+    assert left
+    assert not left & excluded(flavour, version)
+    there = {(c, v) for p in declared.parameters for c, values in p.collectives.items() for v in values}
+    named = {(one.parameter.removeprefix("algorithm of "), one.value) for one in offered.dropped}
+    assert there - left <= named
+    assert all(version in one.reason for one in offered.dropped if (one.parameter, one.value))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM", "recexch_doubling"),
+        ("MPIR_CVAR_ALLTOALL_INTRA_ALGORITHM", "k_brucks"),
+    ],
+)
+def test_a_job_wide_value_that_forces_what_failed_is_left_out_too(variable, value):
+    declared = Parameter(
+        "mine", ("default", value), "default", level=Level.LAUNCH, apply={"env": {variable: "{value}"}}
+    )
+    offered = cleared(Space("mine", (declared,), stack="mpich"), "mpich", "5.0.2")
+    assert not offered.parameters
+    assert any(one.value == value and "MPICH 5.0.2" in one.reason for one in offered.dropped)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "pairs"),
+    [
+        ("OMPI_MCA_coll_tuned_allgather_algorithm", "7", [("allgather", "sparbit")]),
+        ("coll_tuned_allgather_algorithm", "sparbit", [("allgather", "sparbit")]),
+        ("coll_tuned_allgather_algorithm", "0", []),
+        ("coll_tuned_allgather_algorithm_segmentsize", "7", []),
+        ("MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM", "auto", []),
+        (
+            "I_MPI_ADJUST_ALLGATHER",
+            "1:0-4096;3:4097-max",
+            [("allgather", "recursive_doubling"), ("allgather", "ring")],
+        ),
+        ("I_MPI_ADJUST_ALLGATHER", "2", [("allgather", "bruck")]),
+        ("UCX_TLS", "tcp", []),
+    ],
+)
+def test_variables_say_which_algorithm_they_force(name, value, pairs):
+    assert forced_by(name, value) == pairs
+
+
+def test_who_forces_it_by_hand_is_told_what_was_seen():
+    said = r"allgather recexch_doubling gives wrong .*MPICH 5\.0\.2.* ranks"
+    with pytest.raises(StackError, match=said) as refused:
+        check_forced("mpich", "5.0.2", [("MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM", "recexch_doubling")])
+    assert "cleared for allgather: brucks" in refused.value.hint
+    check_forced("mpich", "5.0.2", [("MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM", "ring")])
+
+
+@pytest.mark.parametrize(
+    ("flavour", "version", "nearest"),
+    [
+        ("openmpi", "5.0.7", "5.0.11"),
+        ("openmpi", "5.0.12", "5.0.11"),
+        ("openmpi", "5.0.12rc1", "5.0.11"),
+        ("openmpi", "4.1.4", "4.1.8"),
+        ("mpich", "5.0.1", "5.0.2"),
+    ],
+)
+def test_a_version_that_was_not_checked_goes_by_the_nearest_of_its_series(flavour, version, nearest):
+    known, checked = clearance(flavour, version), clearance(flavour, nearest)
+    assert nearest in known.note
+    assert version in known.note
+    assert (known.checked, known.faults) == (checked.checked, checked.faults)
+    assert checked.note == ""
+
+
+@pytest.mark.parametrize(
+    ("flavour", "version"), [("openmpi", "6.0.0"), ("openmpi", "5.1.0"), ("mpich", "4.2.3"), ("openmpi", "")]
+)
+def test_a_series_of_which_none_was_checked_is_left_all_that_failed_anywhere(flavour, version):
+    known = clearance(flavour, version)
+    assert "left out" in known.note
+    for its, checked in CHECKED:
+        if its == flavour:
+            assert all(known.refusal(*pair) for pair in excluded(its, checked))
+    assert "never checked" in known.refusal("allgather", "direct")
+
+
+def test_of_a_stack_that_nobody_checks_nothing_is_said():
+    assert clearance("command", "1.0") is None
+    check_forced("command", "1.0", [("MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM", "recexch_doubling")])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "family", "stack", "collective", "algorithm"),
+    [
+        ("openmpi_mca", "openmpi", "Open MPI 4.1.8", "alltoall", "modified_bruck"),
+        ("coll_tuned", "openmpi", "Open MPI 5.0.11", "allgather", "sparbit"),
+        ("coll_tuned", "openmpi", "Open MPI 5.0.11", "allgather", "7"),
+        ("intel", "intelmpi", "Intel MPI 2021.18.1", "gather", "topology_binomial"),
+        ("intel", "intelmpi", "Intel MPI 2021.18.1", "gather", "2"),
+        ("coll_tuned_json", "openmpi", "Open MPI 5.0.11", "allgather", "sparbit"),
+        ("env_sh", "openmpi", "Open MPI 5.0.9, UCX 1.20.1", "bcast", "split_binary"),
+        ("mpich_cvars", "mpich", "MPICH 5.0.2", "allgather", "recexch_halving"),
+        ("mpich_json", "mpich", "MPICH 5.0.2", "reduce_scatter", "pairwise"),
+    ],
+)
+def test_an_export_of_what_failed_is_refused_with_the_proof(
+    wanted, family, stack, collective, algorithm, tmp_path
+):
+    rule = Rule(collective, 4, 0, Point.of({"algorithm": algorithm}))
+    recommendation = Recommendation(Point(), (rule,), provenance=Provenance("c", stack=stack, family=family))
+    with pytest.raises(
+        UserError, match=f"no rule for {collective} {algorithm}: .*gives wrong results or fails"
+    ):
+        exporter(wanted).export(recommendation, tmp_path)
+    other = replace(rule, choice=Point.of({"algorithm": "linear" if family == "openmpi" else "ring"}))
+    if family == "openmpi":
+        exporter(wanted).export(replace(recommendation, rules=(other,)), tmp_path)
+
+
+def test_exported_files_name_what_is_wrong_for_operations_that_do_not_commute(tmp_path):
+    rules = tuple(
+        Rule("allreduce", 4, size, Point.of({"algorithm": name}))
+        for size, name in ((0, "recursive_doubling"), (4096, "ring"))
+    )
+    source = Provenance("c", stack="Open MPI 5.0.11", family="openmpi")
+    (text,) = (
+        exporter("coll_tuned").export(Recommendation(Point(), rules, provenance=source), tmp_path).values()
+    )
+    assert "do not commute (MPI_Op_create): allreduce ring\n" in text
