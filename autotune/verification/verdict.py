@@ -139,8 +139,8 @@ class Verdict:
         better = list(self._better())
         if better:
             best, whole = max(better, key=lambda pair: pair[1].gain)
-            fresh = launches_behind(self.rounds, best.setting.point)
-            return f"{self._why(best, whole)} on {fresh} fresh launches"
+            behind = launches_behind(self.rounds, best.setting.point)
+            return f"{self._why(best, whole)} on {behind} fresh launches"
         fresh = f"on {fresh_launches(self.rounds)} fresh launches"
         compared = [r for r in self._ends if r.compared]
         left = [(gain, r) for r in compared if not r.complete and (gain := r.total) and gain.gain > 0.0]
