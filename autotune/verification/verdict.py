@@ -138,17 +138,17 @@ class Verdict:
         """Why nothing was taken, and on how many launches that rests."""
         better = list(self._better())
         if better:
-            best, gain = max(better, key=lambda pair: pair[1].gain)
+            best, whole = max(better, key=lambda pair: pair[1].gain)
             behind = launches_behind(self.rounds, best.setting.point)
-            return f"{self._why(best, gain)} on {behind} fresh launches"
+            return f"{self._why(best, whole)} on {behind} fresh launches"
         fresh = f"on {fresh_launches(self.rounds)} fresh launches"
         compared = [r for r in self._ends if r.compared]
-        left = [(whole, r) for r in compared if not r.complete and (whole := r.total) and whole.gain > 0.0]
+        left = [(gain, r) for r in compared if not r.complete and (gain := r.total) and gain.gain > 0.0]
         if left:
-            whole, last = max(left, key=lambda pair: pair[0].gain)
-            shown = _interval(whole)
-            own = f"{last.failures.n_deployed} launches of its own"
-            return f"nothing was shown to be better {fresh}; what was {shown} overall was left after {own}"
+            leading, last = max(left, key=lambda pair: pair[0].gain)
+            after = f"{last.failures.n_deployed} launches of its own"
+            shown = f"what was {_interval(leading)} overall was left after {after}"
+            return f"nothing was shown to be better {fresh}; {shown}"
         objections = {r.failures.objection: r for r in self._ends if r.failures.doubtful}
         if objections:
             rest = ", and nothing else was better" if any(not r.failures.doubtful for r in compared) else ""
