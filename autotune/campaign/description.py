@@ -82,6 +82,12 @@ class Description:
         return self.knobs is not None and self.discovered is None
 
     @property
+    def heats(self) -> bool:
+        """Whether launches of the verification are alive at once, and take turns."""
+        scenario = self.scenario
+        return scenario.verify.heats and self.site.at_once and scenario.probe.sync == "barrier"
+
+    @property
     def whole(self) -> Space:
         """Everything that a launch of the campaign may set."""
         return joined(self.space, self.knobs) if self.knobs is not None else self.space

@@ -92,5 +92,7 @@ def _each_s(phase: Phase, plan: Plan, took: Took) -> float:
     usual_s = fmean(next(others, mine or [scenario.probe.budget_s])[-RECENT:])
     if phase is Phase.DISCOVERY:
         return max(usual_s - scenario.probe.budget_s, 0.0) + scenario.discover.probe_s
-    twice = phase is Phase.VERIFY and scenario.other_loop and plan.campaign.site.stamp.kind is SiteKind.REAL
+    campaign = plan.campaign
+    real = campaign.site.stamp.kind is SiteKind.REAL
+    twice = phase is Phase.VERIFY and scenario.other_loop and real and not campaign.heats
     return usual_s * (2 if twice else 1)

@@ -109,7 +109,7 @@ class Plan:
             wanted.error_rate,
             max_loss=wanted.max_loss,
             margin=wanted.margin,
-            heats=wanted.heats and self.campaign.site.at_once and scenario.probe.sync == "barrier",
+            heats=self.campaign.heats,
             timed=scenario.budget.total_seconds is not None,
         )
         one_row = dialect(self.space.stack).one_row

@@ -56,10 +56,12 @@ def expected_s(history: History, scenario: Scenario) -> float:
 def verified_s(history: History, campaign: Description) -> float:
     """Average duration of launches of the verification: of an MPI they are measured in two loops.
 
+    In a heat that takes them no longer: each has a part of the time alone.
+
     Many are made, so that it is no matter how long a single one may take.
     """
     made, scenario = _worked_s(history.of(Phase.VERIFY).observations), campaign.scenario
-    twice = scenario.other_loop and campaign.site.stamp.kind is SiteKind.REAL
+    twice = scenario.other_loop and campaign.site.stamp.kind is SiteKind.REAL and not campaign.heats
     if made:
         return fmean(made[-RECENT:])
     searched = _worked_s(history.of(Phase.SEARCH).observations)[-RECENT:]
