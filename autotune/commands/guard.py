@@ -212,7 +212,7 @@ def _guarded(source: Path | None) -> Path:
     named = source or Path(os.environ.get("AUTOTUNE_GUARD") or ".")
     folder = named / FOLDER
     if not (folder / KEPT).exists():
-        words = shlex.join(["python", "-m", "autotune", "guard", "keep", str(named)])
+        words = shlex.join(["autotune", "guard", "keep", str(named)])
         raise UserError(f"{named} was not kept", f"first: {words}")
     return folder
 

@@ -59,7 +59,7 @@ def facts_there(
     outcome = launcher.run(
         LaunchRequest(
             directory=directory,
-            program=(sys.executable, "-m", __name__, str(directory)),
+            program=(sys.executable, "-P", "-m", __name__, str(directory)),
             env={},
             placement=replace(site.placement, ranks=1, nodes=1, ppn=1, map_by="", bind_to=""),
             timeout_s=_TIMEOUT_S,

@@ -101,7 +101,7 @@ def observed(
         raise CampaignError(f"under load nothing could be compared: {'; '.join(reasons[:3])}")
     alone = {gain.slot: gain.ratio for gain in one.gains}
     slots = tuple(
-        LoadedSlot(c.slot, alone.get(c.slot, 1.0), c.gain, c.loses or c.doubtful or failures.more)
+        LoadedSlot(c.slot, alone.get(c.slot, 1.0), c.gain, c.loses or c.doubtful or failures.doubtful)
         for c in judged
     )
     return UnderLoad(setting, slots, sum(o.duration_s for o in both))

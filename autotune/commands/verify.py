@@ -148,7 +148,7 @@ def both_sides(
         for place, observation in zip(places, launched(places), strict=True):
             sides[place.tuned].append(observation)
         failures, judged = Failures.between(*reversed(sides)), compare(blocks_of(*sides), design)
-        if judged and decided(judged) and not failures.more:
+        if judged and decided(judged) and not failures.unsettled:
             break
     return sides, failures, judged
 

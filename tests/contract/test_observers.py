@@ -167,6 +167,8 @@ ELSEWHERE = {
     "Scattering": "a machine that puts cores apart in tests/unit/verification/test_race.py",
     "TwoStates": "a host that moves cores now and then in tests/unit/verification/test_race.py",
     "Disturbed": "a machine with one disturbed launch in tests/unit/campaign/test_strategy.py",
+    "HangingMachine": "launches that hang with one value in tests/unit/verification/test_shared_failures.py",
+    "Moments": "launches that share their moment in tests/unit/campaign/test_heats.py",
     "Machine": "the true speeds of tests/unit/verification/test_rounds.py, drawn from one stream",
     "_Timed": "another observer's launches and their time, in tests/integration/test_guard.py",
     "Planted": "a machine that is slower beside a load in tests/unit/commands/test_site_load.py",

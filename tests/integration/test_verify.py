@@ -8,7 +8,7 @@ import pytest
 
 from autotune.campaign.directory import read_campaign
 from autotune.cli import main
-from autotune.commands.verify import _Side
+from autotune.commands import verify
 from autotune.errors import ExitCode
 from autotune.history.journal import FILE
 from autotune.history.trial import Phase, Status, Subject
@@ -105,17 +105,19 @@ def test_every_line_names_both_sides_and_what_has_changed_is_marked(golden):
 
 @pytest.mark.parametrize("every", [1, 3])
 def test_what_fails_more_often_than_the_defaults_is_a_finding(every, golden, monkeypatch, capsys):
-    observe, made = _Side.observe, []
+    observe, made = verify.made, []
 
-    def failing(side, *words):
-        observation = observe(side, *words)
+    def failing(design, entrants):
+        return tuple(map(spoilt, observe(design, entrants)))
+
+    def spoilt(observation):
         if observation.trial.subject is Subject.UNTOUCHED:
             return observation
         made.append(observation)
         crashed = replace(observation, status=Status.CRASHED, reason="signal 11", estimates=())
         return observation if len(made) % every else crashed
 
-    monkeypatch.setattr(_Side, "observe", failing)
+    monkeypatch.setattr(verify, "made", failing)
     monkeypatch.chdir(golden)
     code = main(["verify", "mine", "--launches", "24", "--yes", "--json"])
     document = json.loads(capsys.readouterr().out)

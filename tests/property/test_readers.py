@@ -31,7 +31,7 @@ from autotune.errors import AutotuneError, UserError
 from autotune.exporters import exporter
 from autotune.exporters.document import JsonDocument, recommendation_of
 from autotune.exporters.export_check import PROOF_FILE, Proof, refuted
-from autotune.guard.kept import KEPT, NIGHTS, by_day, read_kept, read_nights, slots_of
+from autotune.guard.kept import KEPT, NIGHTS, comparable, read_kept, read_nights, slots_of
 from autotune.guard.verdict import judge
 from autotune.history.folder import WISHES
 from autotune.history.journal import FILE
@@ -213,9 +213,9 @@ def kept(text: bytes, folder: Path) -> None:
 
 def nights(text: bytes, folder: Path) -> None:
     (folder / NIGHTS).write_bytes(text)
-    if days := by_day(read_nights(folder)):
-        judge(days)
-    slots_of(days)
+    if known := comparable(read_nights(folder)):
+        judge(known)
+    slots_of(known)
 
 
 def wishes(text: bytes, folder: Path) -> None:

@@ -17,10 +17,12 @@ OPENERS = {
 FRESH = "into a folder that was just made, empty, for the user alone"
 OWN = "into a folder of the user's own that nobody else can have written"
 EXCEPTIONS = {
+    "campaign.heats": FRESH,
     "campaign.directory": "renames the campaign that the user named, which moves no link's target",
     "campaign.observing": FRESH,
     "campaign.sealing": "makes a new file in the folder of the user's own key (O_EXCL)",
     "commands.guard": "makes the folder that the user named",
+    "commands.guard_facts": FRESH,
     "commands.guard_place": f"{FRESH}; its lock is opened without following a link",
     "commands.kept_status": "removes a link of the name that it writes, not what the link leads to",
     "commands.repair": "makes a new file (O_EXCL), and removes a folder that was just made",
@@ -35,6 +37,7 @@ EXCEPTIONS = {
     "probe.launch": FRESH,
     "probe.own_files": "makes the folders of which this is true, and refuses links",
     "probe.protocol": FRESH,
+    "probe.turns": "a file of a name nobody can have taken (a token), opened without following a link",
     "resources": "opens to read: its flags are those of reading",
     "stacks.application": "makes the folder of a log, which is opened without following a link",
     "views.frames": "writes into memory",

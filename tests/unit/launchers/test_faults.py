@@ -38,7 +38,7 @@ def launched(folder, program, timeout_s=120.0, words=None):
         ("sys.exit('MPI_Init: no such device')", Status.CRASHED, "exit code 1: MPI_Init: no such device"),
         ("ctypes.string_at(0)", Status.CRASHED, "(SIGSEGV): it printed nothing"),
         ("os.abort()", Status.CRASHED, "(SIGABRT)"),
-        ("os.kill(os.getpid(), signal.SIGKILL)", Status.CRASHED, "for want of memory"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", Status.LOST, "for want of memory"),
         ("sys.exit(137)", Status.CRASHED, "exit code 137 (SIGKILL, which the kernel also sends for want of"),
         ("sys.exit(139)", Status.CRASHED, "exit code 139 (SIGSEGV)"),
         ("sys.exit(250)", Status.CRASHED, "exit code 250: it printed nothing"),
