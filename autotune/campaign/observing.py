@@ -17,8 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from autotune.campaign import interruption
-from autotune.campaign.failures import RULE, limit_s
+from autotune.campaign.failures import limit_s
+from autotune.campaign.lost import made_until_not_lost
 from autotune.errors import ScenarioError, StackError, allowed
 from autotune.history.folder import make_empty
 from autotune.history.objectives import Slot
@@ -327,28 +327,6 @@ def parameters(directory: Path, trial: Trial) -> Mapping[str, str]:
     """Every control variable that the launch of a trial read, on all ranks; empty: none was reported."""
     result = ProbeResult.read(directory / "launches" / f"{trial.number:04d}")
     return result.parameters if result else {}
-
-
-def made_until_not_lost(attempt: Callable[[], LaunchOutcome], directory: Path) -> LaunchOutcome:
-    """The outcome of a launch that is made again while it is lost, ``RULE.attempts`` times at most.
-
-    ``directory`` is that of the launch; what an attempt that was lost left there is removed.
-
-    Raises:
-        Interrupted: whoever ended the launch ends us too.
-    """
-    reasons: list[str] = []
-    while True:
-        outcome = attempt()
-        if outcome.status is not Status.OK:
-            interruption.check()  # who ends us may have ended the launch before us: it is no fault of it
-        if outcome.status is not Status.LOST or outcome.given_up:
-            return replace(outcome, lost_before=tuple(reasons))
-        if len(reasons) == RULE.attempts - 1:
-            reason = f"lost {RULE.attempts} times in a row: {outcome.reason}"
-            return replace(outcome, reason=reason, lost_before=tuple(reasons))
-        reasons.append(outcome.reason)
-        make_empty(directory)
 
 
 def observation(trial: Trial, outcome: LaunchOutcome, estimator: str = "median") -> Observation:

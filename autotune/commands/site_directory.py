@@ -216,8 +216,7 @@ class SiteDirectory:
     def _exact(self, one: Recommendation) -> Recommendation:
         """The recommendation of a job for files: what it sets holds where it was measured."""
         words = dialect(self.first.about.space.stack)
-        if site_rules.sets_han_aside(one):
-            one = site_rules.handing_over(one, words.one_row)
+        one = site_rules.handing_over(one, words.one_row) if site_rules.sets_han_aside(one) else one
         return replace(one, rules=site_rules.exact(one.rules)) if words.by_ranks else one
 
     @cached_property

@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from autotune.campaign.observing import Measurement, launch_directory, made_until_not_lost, observation
+from autotune.campaign.lost import made_until_not_lost
+from autotune.campaign.observing import Measurement, launch_directory, observation
 from autotune.campaign.site import Site, placement
 from autotune.errors import ScenarioError, SpaceError, StackError, UserError
 from autotune.history.objectives import response_slot
