@@ -259,7 +259,7 @@ def test_what_was_not_kept_and_what_is_no_settings_is_one_message(tmp_path):
     for words, said in (
         (("check", tmp_path), "was not kept"),
         (("check", damaged), f"first: autotune guard keep '{damaged}'"),
-        (("keep", damaged), f"{text} cannot be read"),
+        (("keep", damaged), "not JSON"),
         (("history", tmp_path), "was not kept"),
         (("keep", tmp_path), "holds no settings to keep"),
         (("bisect", launcher(), launcher()), "both environments are the same"),

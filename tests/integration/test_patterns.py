@@ -19,7 +19,7 @@ from tests.integration.mpirun import CROWDED, ROOT, probe
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(300)]
 
-SHORT = ("sizes=[8,64k]", "probe.budget_s=0.3", "budget.launches=2", "baseline.launches=1")
+SHORT = ("sizes=[8,64k]", "probe.budget_s=1", "budget.launches=2", "baseline.launches=1")
 
 
 @pytest.mark.parametrize(
