@@ -7,6 +7,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -134,7 +135,7 @@ def test_one_at_a_time_calls(tmp_path):
     calls.sort()
     overlapping = [
         (one, other)
-        for one, other in zip(calls, calls[1:], strict=False)
+        for one, other in pairwise(calls)
         if other[0] < one[1] and one[2] != other[2]
     ]
     assert not overlapping
