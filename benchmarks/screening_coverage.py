@@ -56,9 +56,9 @@ SCENARIOS = (
     Scenario("the same, an interaction", 8, 0.6, blocks=2, interaction=0.5),
     Scenario("3 × 8 runs, 5 factors, 4 runs lost", 5, 0.4, min_runs=8, blocks=3, lost=4),
 )
-"""Two kinds are left out. In regular designs (8 and 16 runs) an interaction may sit wholly on one factor. In a
-saturated design with replicates a third of it is in every main effect, and nothing tests the lack of fit: by
-pure error the intervals are those of the sums (21 % hold the main effect alone), and all are active."""
+"""Two kinds are left out. In regular designs (8 and 16 runs) an interaction may sit wholly on one factor. In
+a saturated design with replicates a third of it is in every main effect, and nothing tests the lack of fit:
+by pure error the intervals are those of the sums (21 % hold the main effect alone), and all are active."""
 
 
 @dataclass(frozen=True, slots=True)

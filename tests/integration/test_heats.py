@@ -133,11 +133,7 @@ def test_one_at_a_time_calls(tmp_path):
             calls.append((begin, end, path.name[0]))
     assert {job for *_, job in calls} == {"0", "1", "2"}
     calls.sort()
-    overlapping = [
-        (one, other)
-        for one, other in pairwise(calls)
-        if other[0] < one[1] and one[2] != other[2]
-    ]
+    overlapping = [(one, other) for one, other in pairwise(calls) if other[0] < one[1] and one[2] != other[2]]
     assert not overlapping
 
 
