@@ -92,7 +92,7 @@ def measurements(
 
 
 def _pooled(rows: list[BenchmarkRow]) -> list[BenchmarkRow]:
-    """Rows with labels for what tells their tables apart; standard error names those where nothing does."""
+    """Rows with labels for what differs between tables; standard error names those where nothing does."""
     labelled, words = told_apart(rows)
     sys.stderr.writelines(f"{text}\n" for text in words)
     return labelled

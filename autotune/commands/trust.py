@@ -57,7 +57,7 @@ def check_kept(folder: Path, kept: Kept, unasked: bool) -> None:
 
 
 def _is_an_administrators(path: Path) -> bool:
-    """Whether root vouches for a file by owning it, to another user.
+    """Whether a file is trusted because root owns it, by another user.
 
     To root itself its own ownership says nothing: whatever root unpacks, clones or copies becomes root's.
     """

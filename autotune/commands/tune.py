@@ -281,7 +281,7 @@ def _endings(journal: Journal, directory: Path) -> Iterator[None]:
 
 
 def interrupted(directory: Path) -> Interrupted:
-    """What is said of a campaign that the user ended: whether its launches are still there."""
+    """The sentence on a campaign that the user ended: whether its launches are still there."""
     journal = directory / journal_folder.FILE
     if journal.exists():
         return Interrupted(

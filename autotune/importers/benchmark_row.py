@@ -31,8 +31,8 @@ class BenchmarkRow:
     labels: tuple[tuple[str, str], ...] = ()
     """Further keys of a row: (name, value), e.g. datatype, variant, a table's further columns."""
     context: tuple[tuple[str, str], ...] = field(default=(), compare=False)
-    """What the log says before the table of how it was launched: (name, value), sorted. It becomes labels
-    where it tells tables apart, see ``context.told_apart``."""
+    """Words of the log before the table on how it was launched: (name, value), sorted. They are labels where
+    they differ between tables, see ``context.told_apart``."""
     unread: str = field(default="", compare=False)
     """Lines between this table and the one before that no reader understands."""
 

@@ -1,4 +1,4 @@
-"""What a log says before its tables of how they were made, and which of it tells tables apart.
+"""Words of a log before its tables on how they were made, and which of them differ between tables.
 
 Launch lines, variables, modules and headings stand between the tables of a log. Tables that are alike in all
 else are repeats only where these are alike, too; a run's number, its date, job, host and files do not count.
@@ -77,7 +77,7 @@ def plainly(text: str) -> str:
 
 @dataclass(slots=True)
 class _State:
-    """What holds at a line of a log."""
+    """The context at a line of a log."""
 
     variables: dict[str, str] = field(default_factory=dict)  # Exported ones, until they are unset.
     modules: dict[str, str] = field(default_factory=dict)  # Name without version → as it was loaded.
@@ -90,7 +90,7 @@ class _State:
         text = line.strip()
         if heading := _heading(text):
             self.begin(*heading)
-            return plainly(heading[1]) != ""  # a file's name may tell something
+            return plainly(heading[1]) != ""  # a file's name may say something
         if self._command(text):
             return True
         if (keyed := _KEYED.fullmatch(text)) and not text.startswith(("#", "-")):
@@ -230,7 +230,7 @@ def _assigned(words: Iterable[str]) -> dict[str, str]:
 
 
 def _option(words: LauncherWords, name: str, values: Sequence[str]) -> dict[str, str]:
-    """What an option of a launcher says, by the name of the parameter, the variable or the option."""
+    """Value of an option of a launcher, by the name of the parameter, the variable or the option."""
     if name in words.parameters and len(values) == 2:
         return {values[0]: values[1]}
     if name in words.env or (name in words.pairs and "=" in values[0]):
@@ -243,7 +243,7 @@ def _option(words: LauncherWords, name: str, values: Sequence[str]) -> dict[str,
 
 
 class _Before(NamedTuple):
-    """What stands before a table."""
+    """The context of a table."""
 
     context: tuple[tuple[str, str], ...]
     unread: str
@@ -305,7 +305,7 @@ def _joined(log: Log) -> Iterator[tuple[int, str]]:
 
 
 def told_apart(rows: Sequence[BenchmarkRow]) -> tuple[list[BenchmarkRow], list[str]]:
-    """Rows with labels for what tells tables apart that are alike in all else, and words on what may.
+    """Rows with labels for what differs between tables that are alike in all else, and words on what may.
 
     The words name tables with unlike text between them that nobody reads, so that whether they are repeats
     is not known.
@@ -346,7 +346,7 @@ def _words(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
         what = f"{collective or 'tables'} on {ranks or 'unknown'} ranks"
         text = next(line for row in reversed(group) for line in row.unread.splitlines() if _bare(line))
         yield (
-            f"{group[0].source}: {len(group)} tables of {what} are told apart by nothing that is read, and "
+            f"{group[0].source}: {len(group)} tables of {what} differ in nothing that is read, and "
             f"count as repeats; between them stands for example {text[:60]!r}"
         )
 
@@ -359,6 +359,6 @@ def _bare(text: str) -> str:
 
 
 def _call(row: BenchmarkRow) -> tuple[object, ...]:
-    """What repeats of a row have in common; figures among the labels are none of it."""
+    """The common part of repeats of a row; figures among the labels are none of it."""
     labels = tuple(its for its in row.labels if not re.fullmatch(r"\d*\.\d+", its[1]))
     return (row.collective, row.comm_size, row.message_bytes, labels)

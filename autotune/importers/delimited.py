@@ -266,7 +266,7 @@ def _column(title: str, kinds: Mapping[str, ColumnKind]) -> _Column:
 
 
 def _meant(title: str, words: Sequence[str], kinds: Mapping[str, ColumnKind]) -> _Column:
-    """What a title of these words means; how they are joined does not matter."""
+    """Meaning of a title of these words; how they are joined does not matter."""
     whole, stem = "".join(words).lower(), "".join(words[:-1]).lower()
     for name, kind in kinds.items():
         names, unit_needed = (text.replace("_", "").split() for text in (kind.names, kind.unit_needed))

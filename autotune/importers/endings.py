@@ -15,7 +15,7 @@ _STEMS = tuple(_TABLE["stems"])
 
 
 def _outside(pattern: str) -> str:
-    """A pattern without what stands in brackets."""
+    """A pattern without what is in brackets."""
     return re.sub(r"\(.*\)", "", pattern)
 
 

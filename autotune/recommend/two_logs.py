@@ -1,7 +1,7 @@
 """Two logs of benchmarks against each other, call by call (beside step 10 of the flow).
 
 Rows of the same operation, ranks, size and labels are of the same call; those of one log are its repeats.
-A label with one value throughout each log says what is compared, and does not stand in the way; of one that a
+A label with one value throughout each log says what is compared, and makes no call another one; of one that a
 log lacks, each value that the other log has is a call of its own.
 With two repeats or more on both sides the difference of the means of ln t has Welch's interval; with fewer
 nothing is known of the noise. A call is reported as faster or slower where its difference

@@ -145,7 +145,7 @@ def check_works(installation: Installation, text: str) -> None:
 
 
 def reason(text: str) -> str:
-    """What a launch says of its failure: the first message between lines of dashes, else the last lines.
+    """Words of a launch on its failure: the first message between lines of dashes, else the last lines.
 
     Open MPI frames its messages, and what comes after the first one is about the consequences.
     """

@@ -56,7 +56,7 @@ def detect(libmpi: Path) -> Ucx | None:
 
 
 def _printed(libucp: Path) -> str:
-    """What this module prints of a library, run as a program, with all that UCX says."""
+    """Output of this module on a library, run as a program, with all that UCX says."""
     return output([sys.executable, "-P", "-m", "autotune.stacks.ucx", str(libucp)])
 
 

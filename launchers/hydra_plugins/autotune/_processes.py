@@ -39,7 +39,7 @@ _CHUNK, _LAST_CHUNKS = 1 << 16, 1 << 6
 _TURN_S = 0.05  # How often to look whether a command has ended, where the kernel does not report it.
 _HEED_S = 0.5  # How often a thread beside the main one looks whether the work is to end: signals wake that.
 _STARTING = threading.Lock()  # Held while a limit of this whole process is another one for what is started.
-_TELLING = threading.Lock()  # Held while the guard is told what is running.
+_TELLING = threading.Lock()  # Held while the guard is notified of what is running.
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +313,7 @@ _running: dict[str, tuple[float, int]] = {}
 
 
 def _tell(guard: subprocess.Popen[bytes], mark: str, since_s: float, group: int = 0) -> None:
-    """Tell the guard that a launch is under way since then, 0: no longer; jobs of a heat run at once."""
+    """Notify the guard that a launch is under way since then, 0: no longer; jobs of a heat run at once."""
     with _TELLING:
         if since_s:
             _running[mark] = (since_s, group)

@@ -133,7 +133,7 @@ def test_text_that_nobody_reads_is_named(before):
     assert found == [{}] * len(before)
     (text,) = words
     assert (
-        f"job.log: {len(before)} tables of allreduce on 8 ranks are told apart by nothing that is read"
+        f"job.log: {len(before)} tables of allreduce on 8 ranks differ in nothing that is read"
         in text
     )
     assert before[-1] in text
