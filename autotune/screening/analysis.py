@@ -311,7 +311,7 @@ _SOURCES = {
     "lack of fit": "replicates agree better than the model fits: interactions or curvature are present, and "
     "standard errors were widened by what they may add to main effects; a foldover would separate them",
     "pure error": "standard errors are those of replicates alone, which agree better than the other runs can "
-    "explain: a significant effect may be that of an interaction aliased with it; a foldover would show which",
+    "explain: a significant effect may be that of an interaction aliased with it; a foldover would say",
     "none": "there are too few runs for a standard error",
 }
 """Source of the noise → what is to be said of it."""

@@ -148,8 +148,6 @@ def test_labels_without_a_common_value_are_named(files, capsys):
 def test_tables_that_nothing_tells_apart_are_named(files, capsys):
     unread = log((10.0, 20.0)) + "eager forced\n" + log((8.0, 19.0))
     assert main(["compare", *files(unread=unread, slow=SLOW)]) == 0
-    assert (
-        "2 tables of allreduce on 4 ranks differ in nothing that is read" in capsys.readouterr().err
-    )
+    assert "2 tables of allreduce on 4 ranks differ in nothing that is read" in capsys.readouterr().err
     assert main(["compare", *files(fast=FAST, slow=SLOW)]) == 0
     assert not capsys.readouterr().err

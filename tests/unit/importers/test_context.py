@@ -132,10 +132,7 @@ def test_text_that_nobody_reads_is_named(before):
     found, words = labels(tables(*before, launch=LAUNCH))
     assert found == [{}] * len(before)
     (text,) = words
-    assert (
-        f"job.log: {len(before)} tables of allreduce on 8 ranks differ in nothing that is read"
-        in text
-    )
+    assert f"job.log: {len(before)} tables of allreduce on 8 ranks differ in nothing that is read" in text
     assert before[-1] in text
 
 
