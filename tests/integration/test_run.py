@@ -215,7 +215,8 @@ def test_an_untimely_end_in_any_phase_hangs_nobody_and_leaves_whole_files(name, 
     )  # the second is Hydra's
     assert (tmp_path / f"ended in {phase}").exists()
     assert "ended with exit code" in said.err
-    assert document["ended"] == "killed"
+    # Where a rank is killed at the end of MPI the first rank may have left it: the exit code says the rest.
+    assert document["ended"] in (("killed", "finalized") if (how, phase) == ("kill", "end") else ("killed",))
     assert phase == "begin" or sum(one["calls"] for one in document["cells"]) > 0
     assert phase in ("begin", "try") or document["spent_s"] > 0
     assert json.loads(learn.read_text())["format"] == "autotune-learned-1"
