@@ -174,7 +174,7 @@ def test_shared_memory_of_ranks_that_were_killed_is_removed_on_every_node(
                 if Path(words.split()[0]).name.startswith("python"):
                     with suppress(ProcessLookupError):  # mpirun ends the others once one is gone
                         os.kill(pid, signal.SIGKILL)
-        check_complete(tuning, ["ok", "crashed", "ok"])
+        check_complete(tuning, ["ok", "ok", "ok"])  # with its ranks the launcher was killed: it is made again
         for node in fresh_cluster.shape.nodes:
             assert segments(fresh_cluster, node) == ({"sm_segment.another"} if node == "cn3" else set())
 
