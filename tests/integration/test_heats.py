@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -178,9 +179,10 @@ def test_a_foreign_file_in_the_place_of_the_turns_is_no_heat(tmp_path):
     places = ("/dev/shm", tempfile.gettempdir())  # noqa: S108 - where it is looked for
     host = "".join(c if c.isalnum() else "_" for c in os.uname().nodename)
     paths = [Path(place) / f"autotune-heat-{token}-native-{host}" for place in places]
+    held = ExitStack()
     try:
         for path in paths:
-            path.write_text("")
+            held.enter_context(path.open("w"))  # what nobody has open is swept after any launch
             path.chmod(0o666)
         place = Heat(str(tmp_path), token, 0, 1, 0.1, join_s=1.0)
         request = probe_request(("allreduce",), (8,), ranks=2, heat=place)
@@ -190,6 +192,7 @@ def test_a_foreign_file_in_the_place_of_the_turns_is_no_heat(tmp_path):
         assert "not this user's alone" in launched.result.reason
         assert all(path.read_text() == "" for path in paths)
     finally:
+        held.close()
         for path in paths:
             path.unlink(missing_ok=True)
 
