@@ -7,7 +7,7 @@ untouched stack says whether the machine still works; and failures beside it are
 points. A launch that hangs costs a multiple of those that did not.
 
 A launch that is lost, because its job was cancelled, preempted or revoked, a node died, or somebody ended its
-launcher, is no observation of its point: it is made again at once (``campaign.observing``). One that is lost
+launcher, is no observation of its point: it is made again at once (``campaign.lost``). One that is lost
 each of ``RULE.attempts`` times may kill its nodes itself: it stays lost, and counts.
 """
 
