@@ -97,7 +97,7 @@ cluster-test: $(VENV)/.test ## a real 8-node Slurm cluster of namespaces (root; 
 	$(BIN)/python -m tests.cluster run -- true
 	$(BIN)/python -m pytest -n 3 --dist worksteal tests/cluster -m cluster
 
-kill-test: $(VENV)/.test ## 200 kills of campaigns, simulated and real, at random moments
+kill-test: $(VENV)/.test ## 260 kills of campaigns, simulated and real, at random moments and in heats
 	$(BIN)/python -m tests.kills
 
 # PROGRAMS=FOLDERS: those of MPICH and Open MPI in their checkouts instead (tests/programs.py).

@@ -25,7 +25,7 @@ what it offers to notebooks and scripts (``Campaign``, ``record``, ``diagnose``)
 
 from importlib import import_module
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 __all__ = ["Campaign", "__version__", "diagnose", "load_space", "record"]
 

@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> None:
-    """Run the program and exit with a documented code."""
+    """Run the program and exit with one of the codes of ``errors.ExitCode``."""
     from autotune.cli import main as run
 
     sys.exit(run(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""Every error this project raises on purpose.
+"""All errors that this project raises on purpose.
 
 ::
 
@@ -25,19 +25,17 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from enum import IntEnum
 from typing import Self
-from unicodedata import category
 
 
 class ExitCode(IntEnum):
-    """How the program ends, for scripts."""
+    """Says how the program ended, for scripts."""
 
     meaning: str
 
     def __new__(cls, code: int, meaning: str) -> Self:
-        """A member that is its number."""
+        """Make a member that equals its number."""
         member = int.__new__(cls, code)
         member._value_, member.meaning = code, meaning
         return member
@@ -53,11 +51,11 @@ class ExitCode(IntEnum):
 
 
 def printable(text: str) -> str:
-    """A text without what a terminal obeys or hides: programs, files and journals say anything.
+    """Return a text without characters that a terminal obeys or hides, which any file or program may print.
 
-    Line ends, tabs and spaces stay. Control characters (C0 and C1, so every escape sequence), what changes
-    the direction of writing, what has no width, and halves of characters appear there by number, as JSON has
-    them: what was JSON still is.
+    Line ends, tabs and spaces stay. Control characters (C0 and C1, so every escape sequence), characters that
+    change the direction of writing or have no width, and halves of surrogate pairs are replaced by their
+    numbers in the notation of JSON, so that a JSON text stays one.
     """
     return _SUSPECT.sub(_by_number, text)
 
@@ -65,15 +63,17 @@ def printable(text: str) -> str:
 _SUSPECT = re.compile(r"\r(?!\n)|[^\r\n\t -~]")
 
 
-def _by_number(found: re.Match[str]) -> str:
-    character = found[0]
+def _by_number(match: re.Match[str]) -> str:
+    from unicodedata import category  # imported here since texts seldom have such characters
+
+    character = match[0]
     if character.isprintable() or category(character) == "Zs":
         return character
     return f"\\u{ord(character):04x}" if ord(character) < 1 << 16 else json.dumps(character)[1:-1]
 
 
 class AutotuneError(Exception):
-    """A message for the user, with a hint that says what is allowed or what to do."""
+    """Raised with a message for the user, and a hint that says what is allowed or what to do."""
 
     exit_code: ExitCode = ExitCode.FINDING
 
@@ -88,68 +88,70 @@ class AutotuneError(Exception):
 
     @property
     def on_one_line(self) -> str:
-        """Message and hint, for a log or the reason of an observation."""
+        """Message and hint on one line, for a log or the reason of an observation."""
         return " — ".join(filter(None, (self.message, self.hint))).replace("\n", " ")
 
 
 class UserError(AutotuneError, ValueError):
-    """Something in what the user gave is wrong."""
+    """Raised when the user's input is wrong."""
 
     exit_code = ExitCode.MISTAKE
 
 
 class ScenarioError(UserError):
-    """A key or a value of the scenario is wrong."""
+    """Raised when a key or a value of the scenario is wrong."""
 
 
 class SpaceError(UserError):
-    """A search-space file is wrong, or a point lies outside of its space."""
+    """Raised when a search-space file is wrong, or a point lies outside its space."""
 
 
 class TableError(UserError):
-    """A table or a file that the user gave cannot be used."""
+    """Raised when a table or a file that the user gave cannot be used."""
 
 
 class StackError(AutotuneError, RuntimeError):
-    """The MPI stack, launcher or compiler that is needed is not usable here."""
+    """Raised when the MPI stack, launcher or compiler that is needed cannot be used here."""
 
     exit_code = ExitCode.MISTAKE
 
 
 class CampaignError(AutotuneError, RuntimeError):
-    """A campaign cannot go on."""
+    """Raised when a campaign cannot go on."""
 
     exit_code = ExitCode.STUCK
 
 
 class JournalError(CampaignError):
-    """A journal is damaged, of a newer format, or of another campaign."""
+    """Raised when a journal is damaged, has a newer format, or belongs to another campaign."""
 
 
 class LockedError(CampaignError):
-    """Another process is writing this campaign."""
+    """Raised when another process is writing this campaign."""
 
     exit_code = ExitCode.LOCKED
 
 
 class Interrupted(AutotuneError):  # noqa: N818 - not an error: the user asked for it
-    """The user (or the batch system) ended the work; nothing is lost."""
+    """Raised when the user or the batch system has ended the work; nothing is lost."""
 
     exit_code = ExitCode.INTERRUPTED
 
 
 STORAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO})
-"""``errno`` of a disk that is full or not writable."""
+"""Values of ``errno`` for a disk that is full or not writable."""
 
 
 class StorageError(CampaignError):
-    """An observation cannot be written: the disk is full or read-only; nothing that was written is lost."""
+    """Raised when the disk is full or read-only, so nothing can be written; what was written is not lost."""
 
     exit_code = ExitCode.LOCKED
 
 
 def allowed(value: object, choices: Iterable[object]) -> str:
-    """A hint that lists what is allowed, with the closest match first when there is one."""
+    """Return a hint that lists what is allowed, with the closest match first when there is one."""
+    from difflib import get_close_matches  # imported here since ranks import this module and seldom need it
+
     names = [str(choice) for choice in choices]
     close = get_close_matches(str(value), names, n=1)
     guess = f"did you mean {close[0]!r}? " if close else ""
@@ -157,30 +159,34 @@ def allowed(value: object, choices: Iterable[object]) -> str:
 
 
 def installing(extra: str) -> str:
-    """The command that brings the libraries of an extra of ``pyproject.toml``."""
+    """Return the command that installs the libraries of an extra of ``pyproject.toml``."""
     return f"pip install 'mpi-autotune[{extra}]'"
 
 
 @contextmanager
-def needing(extra: str, what: str) -> Iterator[None]:
-    """Around the imports that only an extra brings.
+def needing(extra: str, purpose: str) -> Iterator[None]:
+    """Guard the imports of libraries that only an extra of ``pyproject.toml`` installs.
+
+    Args:
+        extra: Name of the extra.
+        purpose: What needs the libraries, in words.
 
     Raises:
-        UserError: one of them is not installed; what needs it, and the command that brings it.
+        UserError: a library is not installed; the message says what needs it and how to install it.
     """
     try:
         yield
     except ImportError as exc:
-        raise UserError(f"{what} needs a library that is not here: {exc}", installing(extra)) from exc
+        raise UserError(f"{purpose} needs a library that is not here: {exc}", installing(extra)) from exc
 
 
 class HandedOver(Interrupted):
-    """This process ends well and a job of the batch system goes on with its work."""
+    """Raised when this process ends well and a job of the batch system goes on with its work."""
 
     exit_code = ExitCode.WELL
 
 
 class UnansweredError(HandedOver):
-    """A question, such as that of ``guard check``, which a job of the batch system will answer."""
+    """Raised when a job of the batch system will answer the question, such as that of ``guard check``."""
 
     exit_code = ExitCode.UNANSWERED

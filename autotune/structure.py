@@ -1,8 +1,8 @@
-"""Plain dictionaries → frozen dataclasses, checked; and dataclasses → what JSON has words for.
+"""Plain dictionaries → frozen dataclasses, checked; and dataclasses → values that JSON can express.
 
 Every mistake is one message that names the full key. Types are those of the fields: numbers, text, truth
 values, enumerations, nested dataclasses, ``Mapping``, ``tuple`` and unions of them. A class with a
-constructor ``of`` is made by it. A field can go by another name in documents: ``metadata={"key": "from"}``.
+constructor ``of`` is made by it. A field can have another name in documents: ``metadata={"key": "from"}``.
 """
 
 import json
@@ -21,53 +21,56 @@ from autotune.errors import AutotuneError, TableError, UserError, allowed
 T = TypeVar("T")
 
 _WORDS = {int: "a whole number", float: "a number that is finite", bool: "true or false", str: "text"}
+"""Type of a scalar → its description in messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A kind of document, and its errors."""
+    """Describes a kind of document, and the errors that its mistakes raise."""
 
     name: str  # What messages call it, e.g. ``the scenario``.
-    error: Callable[[str, str], AutotuneError] = UserError  # Makes what is raised out of message and hint.
+    error: Callable[[str, str], AutotuneError] = UserError  # Makes the error out of a message and a hint.
     own: bool = False
-    """Whether we wrote it, with ``plain``: keys are the names of the fields, and null is a number that was
-    not finite."""
-    infinite: bool = False  # Whether numbers may be infinite: nothing then limits what they stand for.
-    newer: bool = False  # Whether unknown keys are passed over: a later version may have added them.
+    """Whether this program wrote it with ``plain``: then keys are the names of the fields, and null stands
+    for a number that was not finite."""
+    infinite: bool = False  # Whether numbers may be infinite, which stands for "no limit".
+    newer: bool = False  # Whether unknown keys are ignored, since a later version may have added them.
 
-    def structured(self, kind: type[T], values: Any, where: str = "") -> T:
-        """The dataclass in a mapping; ``where`` is the key that the mapping stands under.
+    def structured(self, kind: type[T], values: Any, key_path: str = "") -> T:
+        """Return the dataclass in a mapping; ``key_path`` is the key that the mapping stands under.
 
         Raises:
-            AutotuneError: ``error``, for an unknown or missing key, a value of the wrong type, or one that
-                the dataclass itself refuses.
+            AutotuneError: the class's ``error``: a key is unknown or missing, or a value is of the wrong type
+                or refused by the dataclass itself.
         """
         if not isinstance(values, Mapping):
-            raise self.error(f"{where or self.name} = {values!r}", "expected a mapping of keys")
-        known, required = _fields(kind, self.own)  # type: ignore[arg-type] # mypy: a type[T] is unhashable
-        if not self.newer and (unknown := [key for key in values if key not in known]):
-            raise self.error(f"unknown key {_join(where, unknown[0])!r}", allowed(unknown[0], known))
+            raise self.error(f"{key_path or self.name} = {values!r}", "expected a mapping of keys")
+        fields_by_key, required = _fields(kind, self.own)  # type: ignore[arg-type] # mypy: a type[T] is unhashable
+        if not self.newer and (unknown := [key for key in values if key not in fields_by_key]):
+            raise self.error(
+                f"unknown key {_join(key_path, unknown[0])!r}", allowed(unknown[0], fields_by_key)
+            )
         if not required <= values.keys():
-            missing = [repr(_join(where, key)) for key in known if key in required - values.keys()]
+            missing = [repr(_join(key_path, key)) for key in fields_by_key if key in required - values.keys()]
             raise self.error(f"{self.name} lacks {', '.join(missing)}", "it must be given")
         checked = {}
-        for key, field in known.items():
+        for key, field in fields_by_key.items():
             if key in values:
                 value, hint = values[key], field.hint
-                if type(value) is hint and field.taken and (self.own or hint is not float):
+                if type(value) is hint and field.exact and (self.own or hint is not float):
                     checked[field.name] = value
-                elif type(value) is str and (named := field.members.get(value)) is not None:
-                    checked[field.name] = named
+                elif type(value) is str and (member := field.members.get(value)) is not None:
+                    checked[field.name] = member
                 else:
-                    checked[field.name] = self._value(hint, value, _join(where, key))
+                    checked[field.name] = self._value(hint, value, _join(key_path, key))
         try:
             return kind(**checked)
         except ValueError as exc:
-            if not where:
+            if not key_path:
                 raise
-            raise self.error(f"{where}: {exc}", "") from exc
+            raise self.error(f"{key_path}: {exc}", "") from exc
 
-    def _value(self, hint: Any, value: Any, where: str) -> Any:
+    def _value(self, hint: Any, value: Any, key_path: str) -> Any:
         while hasattr(hint, "__value__"):  # an alias by a type statement, as NumPy's NDArray from 2.5 on
             hint = hint.__value__
         origin = get_origin(hint) or hint
@@ -77,49 +80,55 @@ class Document:
             options = [option for option in get_args(hint) if option is not NoneType]
             if value is None and len(options) < len(get_args(hint)):
                 return None
-            return self._value(next((o for o in options if type(value) is o), options[0]), value, where)
+            return self._value(next((o for o in options if type(value) is o), options[0]), value, key_path)
         if origin is tuple:
             items, kinds = value if isinstance(value, list | tuple) else [value], get_args(hint)
-            if kinds[-1] is not Ellipsis:  # of so many
+            if kinds[-1] is not Ellipsis:  # a tuple of fixed length
                 if len(items) != len(kinds):
-                    raise self.error(f"{where} = {value!r}", f"expected {len(kinds)} values")
-                return tuple(self._value(kind, item, where) for kind, item in zip(kinds, items, strict=True))
+                    raise self.error(f"{key_path} = {value!r}", f"expected {len(kinds)} values")
+                return tuple(
+                    self._value(kind, item, key_path) for kind, item in zip(kinds, items, strict=True)
+                )
             inner = kinds[0]
             if (
                 isinstance(inner, type) and is_dataclass(inner) and not hasattr(inner, "of")
-            ):  # a journal has many cells
+            ):  # a shortcut, since a journal has many cells
                 return tuple(
                     item
                     if type(item) is inner
-                    else self.structured(inner, {} if item is None else item, where)
+                    else self.structured(inner, {} if item is None else item, key_path)
                     for item in items
                 )
-            return tuple(self._value(inner, item, where) for item in items)
+            return tuple(self._value(inner, item, key_path) for item in items)
         if origin is Mapping:
             if value == {}:
                 return {}
             if not isinstance(value, Mapping | NoneType):
-                raise self.error(f"{where} = {value!r}", "expected a mapping of keys")
+                raise self.error(f"{key_path} = {value!r}", "expected a mapping of keys")
             inner = get_args(hint)[1]
-            return {str(k): self._value(inner, v, _join(where, k)) for k, v in (value or {}).items()}
+            return {str(k): self._value(inner, v, _join(key_path, k)) for k, v in (value or {}).items()}
         if ismethod(make := getattr(hint, "of", None)):
             try:
                 return make(value)
             except (AttributeError, TypeError, ValueError) as exc:
-                raise self.error(f"{where} = {value!r}", f"expected what makes a {hint.__name__}") from exc
+                raise self.error(f"{key_path} = {value!r}", f"expected what makes a {hint.__name__}") from exc
         if is_dataclass(hint) and isinstance(hint, type):
-            return self.structured(hint, {} if value is None else value, where)
-        return self._scalar(origin, value, where)
+            return self.structured(hint, {} if value is None else value, key_path)
+        return self._scalar(origin, value, key_path)
 
-    def _scalar(self, kind: type, value: Any, where: str) -> Any:
+    def _scalar(self, kind: type, value: Any, key_path: str) -> Any:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if kind is float and value is None and self.own:
             return math.nan
         if kind is float and (number or isinstance(value, str)):
             with suppress(ValueError, OverflowError):
-                given = float(value)  # YAML 1.1 takes 1e-6 for text
-                if self.own or math.isfinite(given) or (self.infinite and not math.isnan(given)):
-                    return given
+                parsed_number = float(value)  # YAML 1.1 takes 1e-6 for text
+                if (
+                    self.own
+                    or math.isfinite(parsed_number)
+                    or (self.infinite and not math.isnan(parsed_number))
+                ):
+                    return parsed_number
         elif kind is str and number:
             return str(value)
         elif issubclass(kind, Enum):
@@ -127,18 +136,24 @@ class Document:
                 return kind(value)
             except ValueError as exc:
                 names = [member.value for member in kind]
-                raise self.error(f"{where} = {value!r}", allowed(value, names)) from exc
+                raise self.error(f"{key_path} = {value!r}", allowed(value, names)) from exc
         elif isinstance(value, kind) and not (isinstance(value, bool) and kind is not bool):
             return value
-        raise self.error(f"{where} = {value!r}", f"expected {_WORDS.get(kind, kind.__name__)}")
+        raise self.error(f"{key_path} = {value!r}", f"expected {_WORDS.get(kind, kind.__name__)}")
 
 
 def parsed(text: str, name: str, raised: type[AutotuneError] = TableError, hint: str = "") -> Any:
-    """The JSON value in a text, whose numbers are finite.
+    """Return the JSON value in a text, whose numbers must be finite.
+
+    Args:
+        text: The text.
+        name: What messages call it.
+        raised: Class of the error.
+        hint: Hint of the error.
 
     Raises:
-        AutotuneError: ``raised``: it is none, is nested too deeply, or has a number that is not finite, which
-            JSON has no words for.
+        AutotuneError: ``raised``: the text is no JSON, is nested too deeply, or has a number that is not
+            finite, which JSON has no words for.
     """
     try:
         return json.loads(text, parse_float=_finite_number, parse_constant=_no_number)
@@ -159,10 +174,17 @@ def _no_number(text: str) -> Never:
 
 
 def document_in(text: str, name: str, formats: Collection[str], kind: str, made_by: str) -> dict[str, Any]:
-    """The JSON object in a file's text, one of these formats.
+    """Return the JSON object in a file's text, whose key ``format`` must be one of ``formats``.
+
+    Args:
+        text: Content of the file.
+        name: What messages call the file.
+        formats: Names of the formats that are accepted.
+        kind: What such a file is, in words.
+        made_by: The command that makes one, for the hint.
 
     Raises:
-        TableError: it is none; the hint says what makes one.
+        TableError: the text is no such object.
     """
     document = parsed(text, name)
     if not isinstance(document, dict) or document.get("format") not in tuple(formats):
@@ -171,14 +193,14 @@ def document_in(text: str, name: str, formats: Collection[str], kind: str, made_
 
 
 def finite(value: float) -> float | None:
-    """The number, or None, JSON's null, in place of NaN and infinity, for which JSON has no words."""
+    """Return a number, or None, which is JSON's null, for NaN and infinity, which JSON cannot express."""
     return value if math.isfinite(value) else None
 
 
 def plain(item: Any, leave_out: type | tuple[type, ...] = ()) -> Any:
-    """Dataclasses and collections as dictionaries, lists and scalars, with null for what is not finite.
+    """Return dataclasses and collections as dictionaries, lists and scalars; non-finite numbers become None.
 
-    Types that travel by other ways are left out: null is in their place.
+    Values of the types in ``leave_out``, which are written elsewhere, are replaced by None.
     """
     if isinstance(item, float):
         return finite(item)
@@ -198,15 +220,18 @@ class _Field:
     name: str
     hint: Any
     members: Mapping[str, Enum]
-    taken: bool  # Whether a value of just this type is taken as it is.
+    exact: bool  # Whether a value of exactly the field's type needs no further check.
 
 
 @cache
 def _fields(kind: type, by_name: bool) -> tuple[Mapping[str, _Field], frozenset[str]]:
-    """Key → field with its type resolved, which is slow, and a journal has many cells; keys that must be."""
+    """Return key → field with its type resolved, and the keys without a default.
+
+    The result is cached, since resolving types is slow and a journal has many cells.
+    """
     hints = get_type_hints(kind)
     keys = {f.name if by_name else f.metadata.get("key", f.name): f for f in fields(kind)}
-    known = {
+    fields_by_key = {
         key: _Field(
             f.name,
             hints[f.name],
@@ -216,8 +241,8 @@ def _fields(kind: type, by_name: bool) -> tuple[Mapping[str, _Field], frozenset[
         for key, f in keys.items()
     }
     must = (key for key, f in keys.items() if f.default is MISSING and f.default_factory is MISSING)
-    return known, frozenset(must)
+    return fields_by_key, frozenset(must)
 
 
-def _join(where: str, key: object) -> str:
-    return f"{where}.{key}" if where else str(key)
+def _join(parent: str, key: object) -> str:
+    return f"{parent}.{key}" if parent else str(key)

@@ -24,21 +24,19 @@ that the verification took.
 """
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
 import numpy as np
-from error_rates import OBJECTIVES, SIZES, Machine, Planted, searched, space
+from error_rates import HOW, SIZES, Machine, Noise, Planted, campaign, seconds
 
-from autotune.history.trial import PLAIN_MEAN, Observation, Phase, Status, Subject, Trial
-from autotune.verification.rounds import Verifier
-from autotune.verification.sequential import SequentialDesign
+from autotune.history.trial import PLAIN_MEAN, Estimate, Observation, Phase, Status, Subject, Trial
 
 GAIN = 0.22
-QUIET = (0.003, 0.003)
+QUIET = Noise(0.003, (0.001, 0.001), (0.003, 0.003))
 
 
 @dataclass(frozen=True)
@@ -59,8 +57,6 @@ class Adversary:
     """Ln of how much slower the machine is in the n-th launch."""
     calls: float = 0.0
     """Share of the setting's calls that are three times as slow, which medians of the calls do not show."""
-    apart: bool = False
-    """Whether the cores of such launches are far apart."""
     host: bool = False
     """Whether its host moves the cores together and apart, where apart is usual."""
     after: float = 0.0
@@ -80,21 +76,29 @@ class Failing:
         self.rng = np.random.default_rng([seed, 8])
         self.before, self.far = False, True
 
-    def observe(self, trial: Trial) -> Observation:
-        """One launch."""
-        made, planted = self.machine.observe(trial), self.planted
-        mine = planted.speeds.uses(trial)
-        common = planted.speed(trial.number, self.rng) if planted.speed else 0.0
-        made = slower(made, common + planted.after * self.before, slice(None))
-        self.before = mine
+    def observe(self, trials: Sequence[Trial]) -> list[Observation]:
+        """Launches of one moment."""
+        planted = self.planted
+        common = planted.speed(trials[0].number, self.rng) if planted.speed else 0.0
+        common += planted.after * self.before
+        self.before = planted.speeds.uses(trials[-1])
+        self.far ^= planted.host and bool(self.rng.random() < 1 / 8)
+        return [self._ended(made, common) for made in self.machine.observe(trials)]
+
+    def steady(self, trial: Trial) -> Observation:
+        """A launch relative to the default of its heat."""
+        return self._ended(self.machine.steady(trial), 0.0)
+
+    def _ended(self, made: Observation, common: float) -> Observation:
+        planted, mine = self.planted, self.planted.speeds.uses(made.trial)
+        made = slower(made, common, slice(None))
         made = with_means(made, 1.0 + 2.0 * planted.calls * mine)
         if planted.host:
-            self.far ^= bool(self.rng.random() < 1 / 8)
-            made = on_cores(slower(made, np.log(3) * self.far, slice(0, len(SIZES) // 2)), 4e-7, self.far)
+            made = slower(made, np.log(3) * self.far, slice(0, len(SIZES) // 2))
         if not (mine or planted.everybody) or self.rng.random() >= planted.rate:
-            return made if planted.host else on_cores(made, 1e-7, False)
+            return made
         if planted.slow_at is not None:
-            return on_cores(slower(made, np.log(3), planted.slow_at), 1e-7, planted.apart)
+            return slower(made, np.log(3), planted.slow_at)
         if planted.ending is Status.WRONG_RESULT:
             first, *rest = made.estimates
             return replace(made, estimates=(replace(first, status=planted.ending), *rest))
@@ -103,20 +107,15 @@ class Failing:
 
 def slower(made: Observation, by: float, at: slice) -> Observation:
     """A launch whose calls took longer, at some of its sizes; ``by`` is a logarithm."""
-    sizes = set(SIZES[at])
-    return replace(
-        made,
-        estimates=tuple(
-            replace(e, median_s=e.median_s * float(np.exp(by))) if e.cell.message_bytes in sizes else e
-            for e in made.estimates
-        ),
-    )
+    sizes, times = set(SIZES[at]), float(np.exp(by))
 
+    def longer(e: Estimate) -> Estimate:
+        if e.cell.message_bytes not in sizes:
+            return e
+        means = {name: mean * times for name, mean in e.extra.items() if name == PLAIN_MEAN}
+        return replace(e, median_s=e.median_s * times, extra={**e.extra, **means})
 
-def on_cores(made: Observation, usual_s: float, far: bool) -> Observation:
-    """A launch with what it tells of its cores."""
-    latency_s = 4e-7 if far else 1e-7
-    return replace(made, extra={"core_latency_s": latency_s, "cores_apart": latency_s / usual_s})
+    return replace(made, estimates=tuple(map(longer, made.estimates)))
 
 
 def with_means(made: Observation, ratio: float) -> Observation:
@@ -146,31 +145,27 @@ class Outcome:
     """Whether what was claimed is not so."""
     launches: int
     """Of the verification."""
+    seconds: float
+    """That it took."""
     said: str
     """The verdict."""
 
 
-def outcome(planted: Adversary, seed: int) -> Outcome:
+def outcome(planted: Adversary, heats: bool, seed: int) -> Outcome:
     """One campaign."""
-    machine = Failing(planted, seed)
-    judge = Verifier(space(planted.speeds.job_wide), OBJECTIVES, SequentialDesign(), seed)
-    history = searched(planted.speeds, machine)
-    while (trial := judge.next_trial(history)) is not None:
-        history = history.plus([machine.observe(trial)])
-    verdict = judge.verdict(history)
-    launches = len(history.of(Phase.VERIFY))
+    verdict, history = campaign(planted.speeds, Failing(planted, seed), heats, seed)
+    spent = len(history.of(Phase.VERIFY, Phase.STARTS)), seconds(history)
     if verdict is None:
-        return Outcome(False, False, launches, "nothing to verify")
+        return Outcome(False, False, *spent, "nothing to verify")
     held = verdict.recommendation
     if not held.gains:
-        return Outcome(False, False, launches, verdict.text)
+        return Outcome(False, False, *spent, verdict.text)
     deployed = Trial(0, Phase.VERIFY, held.point, Subject.DEPLOYED, rules=held.rules)
     mine = planted.speeds.uses(deployed)
     true = planted.speeds.speedup(deployed)
     lost = true.min() < np.log1p(-max(verdict.hidden, 0.01))
-    return Outcome(
-        mine, bool(lost or not true.max() > 0.0 or (mine and planted.unusable)), launches, verdict.text
-    )
+    false = bool(lost or not true.max() > 0.0 or (mine and planted.unusable))
+    return Outcome(mine, false, *spent, verdict.text)
 
 
 def machines() -> Iterator[tuple[str, Adversary]]:
@@ -187,15 +182,15 @@ def machines() -> Iterator[tuple[str, Adversary]]:
     yield "everybody crashes 10%", Adversary(faster, Status.CRASHED, 0.1, everybody=True)
     for name, at in (("slow", slice(None)), ("slow at one size", slice(2, 3))):
         yield f"{name} 20%", Adversary(faster, rate=0.2, slow_at=at)
-    yield "slow, cores apart 30%", Adversary(faster, rate=0.3, slow_at=slice(None), apart=True)
     ruled = Planted("ruled", job_wide=False, gain=GAIN, ruled=True)
     yield "ruled, gain 22%", Adversary(ruled)
     yield "ruled, slow 20%", Adversary(ruled, rate=0.2, slow_at=slice(None))
     yield "slow calls 20%", Adversary(faster, calls=0.2)
     yield "everybody slow 20%", Adversary(faster, rate=0.2, slow_at=slice(None), everybody=True)
-    for gain in (0.05, 0.2):
+    for gain in (0.05, 0.1, 0.2):
         yield f"gain {gain:.0%}", Adversary(Planted("gain", gain=gain))
-    yield "quiet, gain 5%", Adversary(Planted("quiet", gain=0.05, spread=QUIET))
+    yield "gain 20% at one size", Adversary(Planted("gain", gain=0.0, loss=-0.2, confirmed=True))
+    yield "quiet, gain 5%", Adversary(Planted("quiet", gain=0.05, noise=QUIET))
     for loss in (0.05, 0.16):
         yield f"one size -{loss:.0%}", Adversary(Planted("one size", gain=GAIN, loss=loss))
     nothing = Planted("nothing")
@@ -231,20 +226,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--campaigns", type=int, default=40)
     parser.add_argument("--only", default="", help="machines whose name begins so")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--how", nargs="+", default=list(HOW), choices=HOW)
     parser.add_argument("--verdicts", type=int, default=0, help="print so many verdicts of each")
     options = parser.parse_args()
-    print(f"{'machine':22} {'n':>4} {'handed over':>11} {'false':>6} {'launches: median':>17} {'90 %':>5}")
-    with ProcessPoolExecutor(2) as pool:
+    print(
+        f"{'machine':22} {'':5} {'n':>4} {'handed over':>11} {'false':>6} "
+        f"{'launches: median':>17} {'90 %':>5} {'seconds':>8}"
+    )
+    with ProcessPoolExecutor(options.workers) as pool:
         for name, planted in machines():
             if not name.startswith(options.only):
                 continue
-            made = list(pool.map(partial(outcome, planted), range(options.campaigns)))
-            launches = [o.launches for o in made]
-            shares = f"{sum(o.handed_over for o in made):11} {sum(o.false for o in made):6}"
-            spent = f"{np.median(launches):17.0f} {np.percentile(launches, 90):5.0f}"
-            print(f"{name:22} {len(made):4} {shares} {spent}", flush=True)
-            for one in islice(made, options.verdicts):
-                print(f"    {one.said}")
+            for how in options.how:
+                made = list(pool.map(partial(outcome, planted, HOW[how]), range(options.campaigns)))
+                print(row(name, how, made), flush=True)
+                for one in islice(made, options.verdicts):
+                    print(f"    {one.said}")
+
+
+def row(name: str, how: str, made: Sequence[Outcome]) -> str:
+    """One line of the table."""
+    launches = [o.launches for o in made]
+    shares = f"{sum(o.handed_over for o in made):11} {sum(o.false for o in made):6}"
+    spent = f"{np.median(launches):17.0f} {np.percentile(launches, 90):5.0f}"
+    took_s = np.mean([o.seconds for o in made])
+    return f"{name:22} {how:5} {len(made):4} {shares} {spent} {took_s:8.0f}"
 
 
 if __name__ == "__main__":

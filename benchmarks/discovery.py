@@ -8,17 +8,14 @@
 of its arm (ob1, and what other values of a parameter put into effect) or, as in a discovery, against what
 it needs alone (a component's own knob against the component), in interleaved rounds: in each round a group
 of levels and their base, in an order of its own. A JSON line is kept for each level. The same command
-continues; when all are measured, with those of which fewer than seven rounds ran on near cores. ``--lane
-K/N`` measures the groups K, K + N, ..., so that several processes can share the work, each on cores of its
-own.
+continues; when all are measured, with those of which fewer than seven rounds worked. ``--lane K/N`` measures
+the groups K, K + N, ..., so that several processes can share the work, each on cores of its own.
 
 ``compare`` reads campaigns (``space=discover``) and prints beside the truth what each found. A level is
 *true* where some size moves by 10 % or more and by more than chance over all levels and sizes: a moderated
 t test (Smyth 2004) of the 20 % trimmed mean over the rounds (Tukey and McLaughlin 1963), Benjamini and
-Hochberg at 5 %. Rounds in which one of the two launches ran on cores far apart are left out, and what the
-pairs of an arm follow of how near and how fast the cores were is taken out (analysis of covariance). What a
-discovery calls active is *false* where no size is faster by that test, what it calls harmful where none is
-slower.
+Hochberg at 5 %. What a discovery calls active is *false* where no size is faster by that test, what it calls
+harmful where none is slower.
 
 ``combine`` puts levels together that the truth knows to help and that lose nowhere (5 % or more), of each
 knob the best, one after the other in each arm, each kept where interleaved launches show more gain with it
@@ -42,7 +39,6 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import digamma, polygamma
 from scipy.stats import t, trim_mean
-from statsmodels.robust.robust_linear_model import RLM
 
 from autotune.campaign.description import campaign_in
 from autotune.campaign.directory import read_campaign
@@ -52,7 +48,6 @@ from autotune.campaign.site import Site
 from autotune.commands.hydra_bridge import run_task
 from autotune.history.journal import read_events
 from autotune.history.trial import Phase, Rule, Subject, Trial
-from autotune.measure.machine import LIMITS, cores_in, usual_s
 from autotune.scenario import Scenario
 from autotune.scenario.sections import Discover
 from autotune.screening.discovery import Arm, Change, Run
@@ -82,11 +77,7 @@ def measure(scenario: Scenario, site: Site, out: Path, rounds: int, lane: tuple[
     directory = scenario.directory
     observer = site.observer(measurement_of(scenario, site.placement.ranks), site.whole, directory)
     known = rows(out)
-    enough = {
-        key_of(row)
-        for row, (pairs, _) in zip(known, near(known), strict=True)
-        if row["failed"] or len(pairs) >= min(ENOUGH, rounds)
-    }
+    enough = {key_of(row) for row in known if row["failed"] or len(row["pairs"]) >= min(ENOUGH, rounds)}
     number = 0
     for at, (arm, needs, group) in enumerate(groups(discovery)):
         told = [[name, value] for name, value in sorted(needs)]
@@ -95,7 +86,6 @@ def measure(scenario: Scenario, site: Site, out: Path, rounds: int, lane: tuple[
         if at % lane[1] != lane[0] or not left:
             continue
         curves: dict[Change | None, list[tuple[float, ...]]] = defaultdict(list)
-        cores: dict[Change | None, list[tuple[float, ...]]] = defaultdict(list)
         reasons: dict[Change | None, str] = {}
         for round_ in range(rounds):
             order: list[Change | None] = [None, *(c for c in left if c not in reasons)]
@@ -106,21 +96,17 @@ def measure(scenario: Scenario, site: Site, out: Path, rounds: int, lane: tuple[
                 trial = Trial(number, Phase.DISCOVERY, point, Subject.DEPLOYED, seed=number, timeout_s=12.0)
                 seen = observer.observe(trial)
                 curves[change].append(curve_in(seen))
-                cores[change].append(tuple(round(x, 4) for x in cores_in(seen.extra)))
                 if not seen.ok and change is not None and sum(not c for c in curves[change]) > 1:
                     reasons[change] = f"{seen.status}: {seen.reason}"
         with out.open("a") as file:
             for change in left:
-                both = [
-                    ([round(b - a, 4) for a, b in zip(base, mine, strict=True)], on)
-                    for base, mine, *on in zip(
-                        curves[None], curves[change], cores[None], cores[change], strict=False
-                    )
+                pairs = [
+                    [round(b - a, 4) for a, b in zip(base, mine, strict=True)]
+                    for base, mine in zip(curves[None], curves[change], strict=False)
                     if len(base) == len(mine) > 0
                 ]
                 line = {"arm": arm, "knob": change[0], "level": change[1], "needs": told}
-                line |= {"pairs": [pair for pair, _ in both], "cores": [on for _, on in both]}
-                file.write(json.dumps(line | {"failed": reasons.get(change, "")}) + "\n")
+                file.write(json.dumps(line | {"pairs": pairs, "failed": reasons.get(change, "")}) + "\n")
         print(f"group {at}: {', '.join(f'{n}={v}' for n, v in left)}", flush=True)
     return 0
 
@@ -150,9 +136,8 @@ def rows(path: Path) -> list[dict[str, Any]]:
     lines = path.read_text().splitlines() if path.exists() else []
     for row in ({"needs": []} | json.loads(line) for line in lines):
         key = key_of(row), json.dumps(row["needs"])
-        earlier = merged.pop(key, {"pairs": [], "cores": []})
-        both = {name: earlier[name] + row[name] for name in ("pairs", "cores")}
-        merged[key] = row | both
+        earlier = merged.pop(key, {"pairs": []})
+        merged[key] = row | {"pairs": earlier["pairs"] + row["pairs"]}
     return list({key: row for (key, _), row in merged.items()}.values())
 
 
@@ -199,30 +184,6 @@ def trimmed(pairs: Floats) -> tuple[Floats, Floats, int]:
     return np.asarray(kept), np.asarray(sem), n - 2 * cut - 1
 
 
-def slopes(groups: Sequence[tuple[Floats, Floats]]) -> Floats:
-    """How far times follow the cores within groups of launches of the same settings (Huber's fit).
-
-    Args:
-        groups: Logarithms, ``(n, n_sizes)`` of times and ``(n, n_figures)`` of what tells of the cores.
-
-    Returns:
-        Shape ``(n_figures, n_sizes)``.
-    """
-    times, cores = (np.concatenate([of[k] - np.median(of[k], axis=0) for of in groups]) for k in (0, 1))
-    return np.column_stack([RLM(of, cores).fit().params for of in times.T])
-
-
-def near(measured: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Floats, Floats]]:
-    """Of each level the pairs whose launches both ran on near cores, and the differences of their cores."""
-    if not measured:
-        return
-    cores = [np.array(row["cores"] or np.zeros((0, 2, 1)), dtype=float) for row in measured]
-    usual = usual_s(np.exp(np.concatenate([of[:, :, 0].ravel() for of in cores])).tolist())
-    for row, of in zip(measured, cores, strict=True):
-        good = (of[:, :, 0] <= math.log(LIMITS.near * usual)).all(axis=1)
-        yield np.array(row["pairs"], dtype=float)[good], (of[:, 1] - of[:, 0])[good]
-
-
 def moderated(variances: Floats, freedom: Floats) -> tuple[Floats, Floats]:
     """Variances of the levels, shrunk towards what is common to them, and the degrees of freedom that adds.
 
@@ -248,13 +209,12 @@ def truth(path: Path, arms: Sequence[Arm]) -> list[Level]:
     """Every level, with what is more than chance."""
     measured = rows(path)
     names = [key_of(row) for row in measured]
-    groups = dict(zip(names, near(measured), strict=True))
+    pairs_of = {name: np.array(row["pairs"], dtype=float) for name, row in zip(names, measured, strict=True)}
     told: dict[Key, tuple[Floats, Floats, Floats]] = {}
     for arm in range(len(arms)):
-        mine = {name: of for name, of in groups.items() if name[0] == arm and len(of[0]) >= FEWEST}
-        slope = slopes(list(mine.values()))
-        seen = {name: trimmed(pairs - apart @ slope) for name, (pairs, apart) in mine.items()}
-        counts = np.array([[len(pairs)] for pairs, _ in mine.values()])
+        mine = {name: of for name, of in pairs_of.items() if name[0] == arm and len(of) >= FEWEST}
+        seen = {name: trimmed(pairs) for name, pairs in mine.items()}
+        counts = np.array([[len(pairs)] for pairs in mine.values()])
         freedom = np.array([[of[2]] for of in seen.values()], dtype=float)
         variances = np.array([of[1] for of in seen.values()]) ** 2 * counts
         shrunk, more = moderated(np.maximum(variances, 1e-9), freedom)
@@ -340,7 +300,7 @@ def combine(scenario: Scenario, site: Site, path: Path, directories: Sequence[Pa
         """Ln of default / setting, shape ``(rounds, sizes)``, of launches in turn."""
         nonlocal number
         wanted = [(site.whole.default, ()), *settings]
-        made: list[dict[int, tuple[Floats, Floats]]] = [{} for _ in wanted]
+        made: list[dict[int, Floats]] = [{} for _ in wanted]
         for round_ in range(rounds):
             for i in np.random.default_rng([number, round_]).permutation(len(wanted)):
                 number += 1
@@ -349,11 +309,9 @@ def combine(scenario: Scenario, site: Site, path: Path, directories: Sequence[Pa
                     number, Phase.DISCOVERY, point, Subject.DEPLOYED, seed=number, rules=rules, timeout_s=20.0
                 )
                 seen = observer.observe(trial)
-                made[i][round_] = np.array(curve_in(seen)), np.array(cores_in(seen.extra))
-        sizes = max(len(times) for of in made for times, _ in of.values())
-        good = [{k: one for k, one in of.items() if len(one[0]) == sizes} for of in made]
-        slope = slopes([tuple(map(np.array, zip(*of.values(), strict=True))) for of in good if of])
-        base, *others = ({k: times - apart @ slope for k, (times, apart) in of.items()} for of in good)
+                made[i][round_] = np.array(curve_in(seen))
+        sizes = max(len(times) for of in made for times in of.values())
+        base, *others = ({k: times for k, times in of.items() if len(times) == sizes} for of in made)
         return [np.array([base[k] - mine[k] for k in mine if k in base]) for mine in others]
 
     shown: dict[str, Setting] = {}

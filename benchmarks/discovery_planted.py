@@ -1,23 +1,20 @@
 """How well a discovery finds planted knobs, by size of effect, and what other designs would have found.
 
     python benchmarks/discovery_planted.py [--seeds 20] [--launches 240] [--noise 0.04]
-    python benchmarks/discovery_planted.py --apart 0.3
     python benchmarks/discovery_planted.py --every-level [--seeds 5] --launches 600 --share 0 0.125
 
 Each seed plants 1 to 8 active knobs of 40 to 150, with levels that end launches and levels that hang. Printed
 are recall by size of effect, the rate of false discoveries, and launches lost to bad levels. A level is to be
 found if it moves some size by 10 % or more.
 
-``--apart`` gives such a share of the launches cores far apart: times are doubled, and no knob does anything.
-``--every-level`` plants as many as a stack really has: 30 of 240 levels, on a machine that is up to a half
-slower for sixty launches at a time.
+``--every-level`` plants as many as a stack really has: 30 of 240 levels.
 """
 
 import argparse
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -29,8 +26,6 @@ from autotune.simulate.planted import Level, Truth
 from autotune.space import Value
 
 N_SIZES = 8
-COSTS = 2.0
-"""Factor on the times of a launch on cores far apart, where no knob changes them."""
 BANDS = ((0.10, 0.15), (0.15, 0.25), (0.25, 0.70))
 """Ranges of |log ratio| by which recall is printed."""
 
@@ -66,7 +61,6 @@ def main() -> None:
     parser.add_argument("--launches", type=int, default=240)
     parser.add_argument("--noise", type=float, default=0.04)
     parser.add_argument("--share", type=float, nargs="*", default=[1 / 16, 1 / 8, 1 / 4])
-    parser.add_argument("--apart", type=float, default=0.0)
     parser.add_argument("--every-level", action="store_true")
     arguments = parser.parse_args()
     begun = time.monotonic()
@@ -79,12 +73,11 @@ def main() -> None:
         gains, losses = Tally(), Tally()
         for seed in range(arguments.seeds):
             chosen = crowded(seed) if arguments.every_level else case(seed)
-            chosen = chosen._replace(apart=arguments.apart)
             discover(chosen, seed, arguments.launches, arguments.noise, share, gains, losses)
         print(gains.line(f"random balance {share:.3f}: gains" if share else "one at a time: gains"))
         print(losses.line("                 losses only"))
     others = (("two-level, half off", two_level), ("groups of 8, bisected", groups))
-    for name, design in () if arguments.every_level or arguments.apart else others:
+    for name, design in () if arguments.every_level else others:
         tally = Tally()
         for seed in range(arguments.seeds):
             design(seed, arguments.launches, arguments.noise, tally)
@@ -93,15 +86,11 @@ def main() -> None:
 
 
 class Case(NamedTuple):
-    """Knobs, and what they do on which machine."""
+    """Knobs, and what they do."""
 
     arm: Arm
     truth: Truth
     rng: np.random.Generator
-    slower: tuple[float, ...] = (1.0,)
-    """Factors on the times of each sixty launches, in turn."""
-    apart: float = 0.0
-    """Share of the launches on cores far apart, which tell so."""
 
 
 def case(seed: int) -> Case:
@@ -115,11 +104,11 @@ def case(seed: int) -> Case:
 
 
 def crowded(seed: int) -> Case:
-    """One level in eight matters, and the machine's speed changes."""
+    """One level in eight matters."""
     rng = np.random.default_rng([seed, 19])
     levels = {f"k{i}": [1, 2, 3, 4] for i in range(60)}
     truth = planted(levels, N_SIZES, rng, 30, sizes_of_effect=(0.1, 0.7))
-    return Case(_arm(levels), truth, rng, (1.0, 1.2, 1.5))
+    return Case(_arm(levels), truth, rng)
 
 
 def _arm(levels: Mapping[str, Sequence[Value]]) -> Arm:
@@ -183,23 +172,12 @@ def launch(
     return tuple(np.log(truth.factor(changes, N_SIZES)) + launch_noise(rng, N_SIZES, noise) - 11.0)
 
 
-def simulate(
-    design: DiscoveryDesign,
-    truth: Truth,
-    rng: np.random.Generator,
-    noise: float,
-    slower: Sequence[float] = (1.0,),
-    apart: float = 0.0,
-) -> Iterator[Run]:
+def simulate(design: DiscoveryDesign, truth: Truth, rng: np.random.Generator, noise: float) -> Iterator[Run]:
     """All runs of a discovery."""
     runs: list[Run] = []
     while (planned := design.next_run(runs)) is not None:
-        run, speed = planned[0], float(np.log(slower[len(runs) // 60 % len(slower)]))
-        far = apart > 0 and rng.random() < apart
-        speed += far * float(np.log(COSTS))
-        does = replace(truth, factors={}, together={}) if far else truth
-        curve = tuple(y + speed for y in launch(does, run.changes, rng, noise))
-        runs.append(Run(run.arm, run.changes, run.block, curve, apart=far))
+        run = planned[0]
+        runs.append(Run(run.arm, run.changes, run.block, launch(truth, run.changes, rng, noise)))
     yield from runs
 
 
@@ -207,9 +185,9 @@ def discover(
     chosen: Case, seed: int, launches: int, noise: float, share: float, gains: Tally, losses: Tally
 ) -> DiscoveryResult:
     """The method that is used."""
-    arm, truth, rng, slower, apart = chosen
+    arm, truth, rng = chosen
     design = DiscoveryDesign((arm,), launches, share=share, seed=seed)
-    runs = list(simulate(design, truth, rng, noise, slower, apart))
+    runs = list(simulate(design, truth, rng, noise))
     result = found((arm,), runs, design.rate, seed)
     helping = {e.change for e in result.active}
     aside = {change for _, change in result.set_aside}

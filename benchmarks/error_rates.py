@@ -1,21 +1,29 @@
 """How often a verification is wrong, and what it costs: both sides the same, planted gains, planted losses.
 
-Campaigns are simulated where it counts: a search on a machine of known speeds, then its verification, launch
-by launch as ``Verifier`` asks for them. Noise is as measured on real machines: launches lie 2 to 5 % apart (a
-spread for each campaign), with tails of Student's t with 4 degrees of freedom, a part of it common to all
-sizes of a launch, drift by up to 5 % over a campaign, and outliers: 2 % of launches, 0.5 % of sizes, slower
-by 30 % on average.
+Campaigns are simulated where it counts: a search on a machine of known speeds, then its verification, heat by
+heat or launch by launch as ``Verifier`` asks for them. The machine has a noise of the moment, which launches
+of a heat share, and one of the launch, which they do not. Moments lie 10 % apart, as launches of one setting
+did on a two-core machine beside other work; two launches of one setting in a heat differ by 1 to 2 % over all
+sizes and by 2 to 6 % at single ones, as there (a spread for each campaign). Both have tails of Student's t
+with 4 degrees of freedom. The machine drifts by up to 5 % over a campaign, 2 % of moments are slower by 30 %
+on average, and so are 0.5 % of the sizes of a launch. The same machines are measured both ways, with the same
+seeds. What the search saw of a setting is relative to the default of the same heat, where there are heats.
+
+Seconds are those of `make tune` on two cores: 2.4 s for a launch apart, which measures in both loops; 0.7 s
+for one in a heat: half a second of turns, and what starts it; 0.5 s for one that is not timed.
 
 - A/A, settings: job-wide settings and algorithms that all are as fast as the defaults.
 - A/A, rules: the same without job-wide settings: most sizes are the same calls on both sides.
-- gain g: one setting is faster by g at every size. loss l: it is faster by 10 %, but for one size, where it
-  is slower by l; what is refused, or seen as known to lose before, was not handed over.
+- gain g: one setting is faster by g at every size; "one": at one size alone, as a
+  discovery confirmed. loss l: it is faster by
+  10 %, but for one size, where it is slower by l; what is refused, or seen as known to lose before, was not
+  handed over.
 
 Printed are the shares of campaigns in which a loss was claimed and in which something was handed over, and
 the launches that the verification took. With ``--real N`` N real campaigns are added, of two ranks on this
 machine, in which all that can be chosen is a variable that no library reads.
 
-    python benchmarks/error_rates.py [--campaigns 200] [--power 60] [--real 0] [--spread 0.02 0.05]
+    python benchmarks/error_rates.py [--campaigns 200] [--power 60] [--real 0] [--moment 0.1] [--only gain]
 """
 
 import argparse
@@ -25,11 +33,12 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -50,12 +59,40 @@ LAUNCHES = 60
 RING = Point.of({"algorithm": "ring"})
 DEFAULTS = Point.of({})
 UNREAD = "AUTOTUNE_NOBODY_READS_THIS"
+HOW = {"apart": False, "heats": True}
+"""Whether launches of a block are alive at once, by how that is printed."""
+
+
+class Observing(Protocol):
+    """A machine."""
+
+    def observe(self, trials: Sequence[Trial]) -> list[Observation]:
+        """Launches of one moment."""
+
+    def steady(self, trial: Trial) -> Observation:
+        """A launch relative to the default of its heat."""
 
 
 def space(job_wide: bool) -> Space:
     """What can be chosen: a job-wide setting, where it is wanted, and the algorithm at each size."""
     tls = Parameter("UCX_TLS", SETTINGS if job_wide else SETTINGS[:1], "all")
     return Space("error rates", (tls, Parameter("algorithm", CHOICES, "default", Level.CALL, per_size=True)))
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How far launches lie apart, as standard deviations on the log scale; see above."""
+
+    moment: float = 0.1
+    """Of moments, four tenths of the variance common to all sizes."""
+    whole: tuple[float, float] = (0.01, 0.02)
+    """Least and most of the ratio of two launches of a heat, over all sizes."""
+    single: tuple[float, float] = (0.02, 0.06)
+    """The same at one size."""
+
+
+SECONDS = {"apart": 2.4, "heat": 0.7, "start": 0.5}
+"""Of a launch; see above."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +103,10 @@ class Planted:
     job_wide: bool = True
     gain: float = 0.0
     loss: float | None = None
-    spread: tuple[float, float] = (0.02, 0.05)
-    """Least and most that launches of one campaign lie apart."""
+    noise: Noise = Noise()
+    """How far launches lie apart."""
+    confirmed: bool = False
+    """Whether a discovery confirmed that the setting gains, so that the search does not decide."""
     ruled: bool = False
     """Whether algorithm ``ring`` gains that, in place of setting ``a``."""
 
@@ -87,15 +126,16 @@ class Planted:
         return np.where(acts, whole, 0.0)
 
 
+def tails(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Student's t with 4 degrees of freedom, with a standard deviation of one."""
+    return rng.standard_t(4, n) / math.sqrt(2.0)
+
+
 def noise(rng: np.random.Generator, spread: float, common: float, drift: float = 0.0) -> np.ndarray:
     """Ln by which a launch is slower at each size: launches lie ``spread`` apart, part of it in common."""
-
-    def tails(n: int) -> np.ndarray:
-        return rng.standard_t(4, n) / math.sqrt(2.0)
-
-    shared = math.sqrt(common) * tails(1) + drift / spread
+    shared = math.sqrt(common) * tails(rng, 1) + drift / spread
     shared = shared + (rng.random() < 0.02) * rng.exponential(0.3) / spread
-    each = spread * (shared + math.sqrt(1 - common) * tails(len(SIZES)))
+    each = spread * (shared + math.sqrt(1 - common) * tails(rng, len(SIZES)))
     return each + (rng.random(len(SIZES)) < 0.005) * rng.exponential(0.3, len(SIZES))
 
 
@@ -112,13 +152,24 @@ class Machine:
     def __init__(self, planted: Planted, seed: int) -> None:
         self.planted = planted
         self.rng = np.random.default_rng([seed, 7])
-        self.spread = self.rng.uniform(*planted.spread)
-        self.common = self.rng.uniform(0.2, 0.9)
+        whole, single = self.rng.uniform(*planted.noise.whole), self.rng.uniform(*planted.noise.single)
+        # Of one launch, half the variance of a ratio of two: at each size alone, and at all sizes in common.
+        own = max(single**2 - whole**2, 0.0) / (1 - 1 / len(SIZES)) / 2
+        self.own, self.common = math.sqrt(own), math.sqrt(max(whole**2 / 2 - own / len(SIZES), 0.0))
         self.drift = self.rng.uniform(-0.05, 0.05) / LAUNCHES
 
-    def observe(self, trial: Trial) -> Observation:
-        """One launch."""
-        slower = noise(self.rng, self.spread, self.common, self.drift * trial.number)
+    def observe(self, trials: Sequence[Trial]) -> list[Observation]:
+        """Launches of one moment."""
+        moment = noise(self.rng, self.planted.noise.moment, 0.4, self.drift * trials[0].number)
+        return [self._launch(trial, moment) for trial in trials]
+
+    def steady(self, trial: Trial) -> Observation:
+        """A launch relative to the default of its heat."""
+        return self._launch(trial, np.zeros(len(SIZES)))
+
+    def _launch(self, trial: Trial, moment: np.ndarray) -> Observation:
+        slower = moment + self.common * tails(self.rng, 1) + self.own * tails(self.rng, len(SIZES))
+        slower = slower + (self.rng.random(len(SIZES)) < 0.005) * self.rng.exponential(0.3, len(SIZES))
         swept = CHOICES if trial.subject is Subject.SWEEP else (None,)
         estimates: list[Estimate] = []
         for choice in swept:
@@ -127,7 +178,7 @@ class Machine:
         return Observation(trial, Status.OK, tuple(estimates))
 
 
-def searched(planted: Planted, machine: Machine) -> History:
+def searched(planted: Planted, machine: Observing, heats: bool) -> History:
     """Three launches of the baseline, and two of each setting."""
     chosen = SETTINGS if planted.job_wide else SETTINGS[:1]
     points = [Point.of({"UCX_TLS": tls}) for tls in chosen for _ in range(2)]
@@ -140,8 +191,14 @@ def searched(planted: Planted, machine: Machine) -> History:
             if point is None
             else Trial(number, Phase.SEARCH, point)
         )
-        history = history.plus([machine.observe(trial)])
+        history = history.plus([machine.steady(trial)] if heats else machine.observe([trial]))
     return history
+
+
+def seconds(history: History) -> float:
+    """What the launches of a verification took."""
+    timed = ("heat" if o.trial.heat else "apart" for o in history.of(Phase.VERIFY))
+    return sum(SECONDS[kind] for kind in (*timed, *("start" for _ in history.of(Phase.STARTS))))
 
 
 @dataclass(frozen=True)
@@ -158,23 +215,37 @@ class Outcome:
     """Whether it was the setting with the planted speeds."""
     launches: int
     """Of the verification."""
+    seconds: float
+    """That it took."""
 
 
-def verified(planted: Planted, seed: int) -> Outcome:
+def design(heats: bool) -> SequentialDesign:
+    """Of a campaign by default."""
+    return SequentialDesign.of_setting(12, heats=heats)
+
+
+def campaign(planted: Planted, machine: Observing, heats: bool, seed: int) -> tuple[Verdict | None, History]:
+    """The verdict of one campaign's verification, and all its launches."""
+    confirmed = (Point.of({"UCX_TLS": "a"}),) if planted.confirmed else ()
+    judge = Verifier(space(planted.job_wide), OBJECTIVES, design(heats), seed, confirmed=confirmed)
+    history = searched(planted, machine, heats)
+    while trials := judge.next_heat(history):
+        history = history.plus(machine.observe(trials))
+    return judge.verdict(history), history
+
+
+def verified(planted: Planted, heats: bool, seed: int) -> Outcome:
     """One campaign's verification."""
-    machine = Machine(planted, seed)
-    judge = Verifier(space(planted.job_wide), OBJECTIVES, SequentialDesign(), seed)
-    history = searched(planted, machine)
-    while (trial := judge.next_trial(history)) is not None:
-        history = history.plus([machine.observe(trial)])
-    return outcome(judge.verdict(history), history)
+    return outcome(*campaign(planted, Machine(planted, seed), heats, seed))
 
 
 def outcome(verdict: Verdict | None, history: History) -> Outcome:
     """What a verdict says."""
     if verdict is None:
-        return Outcome(False, False, False, False, 0)
-    refused = any(c.loses for r in verdict.rounds for c in r.judged) or any(r.loses for r in verdict.rounds)
+        return Outcome(False, False, False, False, 0, 0.0)
+    refused = any(c.loses for r in verdict.rounds for c in r.comparisons) or any(
+        r.loses for r in verdict.rounds
+    )
     held = verdict.recommendation
     handed_over = bool(held.gains)
     return Outcome(
@@ -182,17 +253,18 @@ def outcome(verdict: Verdict | None, history: History) -> Outcome:
         refused,
         handed_over,
         handed_over and held.point.get("UCX_TLS") == "a",
-        len(history.of(Phase.VERIFY)),
+        len(history.of(Phase.VERIFY, Phase.STARTS)),
+        seconds(history),
     )
 
 
 HEADING = (
-    f"{'campaigns':16} {'n':>4} {'verified':>8} {'loss said':>10} {'handed over':>12} "
-    f"{'launches: median':>17} {'90 %':>5}"
+    f"{'campaigns':16} {'':5} {'n':>4} {'verified':>8} {'loss said':>10} {'handed over':>12} "
+    f"{'launches: median':>17} {'90 %':>5} {'seconds':>8}"
 )
 
 
-def row(name: str, outcomes: Iterable[Outcome], planted: bool = False) -> str:
+def row(name: str, how: str, outcomes: Iterable[Outcome], planted: bool = False) -> str:
     """One line of the table."""
     every = list(outcomes)
     n = len(every)
@@ -200,7 +272,8 @@ def row(name: str, outcomes: Iterable[Outcome], planted: bool = False) -> str:
     launches = [o.launches for o in every]
     shares = f"{sum(o.verified for o in every) / n:8.0%} {sum(o.refused for o in every) / n:10.1%}"
     spent = f"{np.median(launches):17.0f} {np.percentile(launches, 90):5.0f}"
-    return f"{name:16} {n:4} {shares} {given / n:12.1%} {spent}"
+    spent += f" {np.mean([o.seconds for o in every]):8.0f}"
+    return f"{name:16} {how:5} {n:4} {shares} {given / n:12.1%} {spent}"
 
 
 def real(campaigns: int) -> Iterator[Outcome]:
@@ -233,22 +306,27 @@ def main() -> None:
     parser.add_argument("--campaigns", type=int, default=200, help="of A/A, each kind")
     parser.add_argument("--power", type=int, default=60, help="of each planted difference")
     parser.add_argument("--real", type=int, default=0)
-    parser.add_argument(
-        "--spread", type=float, nargs=2, default=(0.02, 0.05), help="of launches, on the log scale"
-    )
+    parser.add_argument("--moment", type=float, default=0.1, help="spread of moments, on the log scale")
+    parser.add_argument("--only", default="", help="campaigns whose name begins so")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--how", nargs="+", default=list(HOW), choices=HOW)
     options = parser.parse_args()
     kinds = [Planted("A/A, settings"), Planted("A/A, rules", job_wide=False)]
     kinds += [Planted(f"gain {gain:.0%}", gain=gain) for gain in (0.02, 0.05, 0.1, 0.2)]
+    kinds += [Planted(f"gain {gain:.0%}, one", gain=0.0, loss=-gain, confirmed=True) for gain in (0.1, 0.2)]
     kinds += [Planted(f"loss {loss:.0%}", gain=0.1, loss=loss) for loss in (0.0, 0.02, 0.05, 0.1, 0.2)]
     print(HEADING)
-    with ProcessPoolExecutor(2) as pool:
+    with ProcessPoolExecutor(options.workers) as pool:
         for planted in kinds:
+            if not planted.name.startswith(options.only):
+                continue
             n = options.campaigns if planted.name.startswith("A/A") else options.power
-            made: Callable[[int], Outcome] = partial(verified, replace(planted, spread=tuple(options.spread)))
-            found = pool.map(made, range(n), chunksize=5)
-            print(row(planted.name, found, not planted.name.startswith("A/A")), flush=True)
+            there = replace(planted, noise=replace(planted.noise, moment=options.moment))
+            for how in options.how:
+                found = pool.map(partial(verified, there, HOW[how]), range(n), chunksize=5)
+                print(row(planted.name, how, found, not planted.name.startswith("A/A")), flush=True)
     if options.real:
-        print(row("A/A, real", real(options.real)))
+        print(row("A/A, real", "", real(options.real)))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 
-from autotune.commands.guard import EACH_NIGHT
 from autotune.guard.nights import (
     FRESH,
     PAST,
@@ -28,6 +27,7 @@ from autotune.guard.nights import (
     of_all_sizes,
     of_sizes,
 )
+from autotune.guard.verbs import EACH_NIGHT
 from tests.unit.guard.nights_of import SLOTS, Machine
 
 MACHINES = {

@@ -22,8 +22,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from autotune.commands.application import read_calls
-from autotune.commands.verify_application import RESULT
+from autotune.application.scenario import read_calls
+from autotune.application.verbs.verify import RESULT
 from autotune.errors import UserError
 
 HERE = Path(__file__).parent

@@ -58,7 +58,7 @@ def compare(samples: int, directory: Path) -> int:
     from mpi4py import MPI
 
     from autotune.probe.compiling import compilers
-    from autotune.probe.exchange import Pool
+    from autotune.probe.exchange import Pool, address
     from autotune.probe.loops import PythonLoop
     from autotune.probe.mpit import ToolInterface
     from autotune.probe.native import NativeLoop, load
@@ -82,14 +82,14 @@ def compare(samples: int, directory: Path) -> int:
     def by_hand(exchange: Exchange, calls: int) -> np.ndarray:
         seconds = np.empty(calls)
         handles = (ctypes.c_void_p(MPI._addressof(c)) for c in (comm, sync))
-        buffers = (ctypes.c_void_p(a.ctypes.data) for a in (exchange.send, exchange.recv))
+        buffers = (ctypes.c_void_p(address(a)) for a in (exchange.send, exchange.recv))
         plain(*handles, *buffers, exchange.elements, calls, ctypes.c_void_p(seconds.ctypes.data))
         return seconds
 
     def by_probe(loop: Loop) -> Side:
         def timed(exchange: Exchange, calls: int) -> np.ndarray:
             begins, ends = loop.run(exchange, calls)
-            return ends - begins
+            return np.subtract(ends, begins)
 
         return timed
 

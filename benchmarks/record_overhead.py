@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
+from autotune.application.predicted import trimmed
 from autotune.probe.compiling import compilers
-from autotune.recommend.predicted import trimmed
 from autotune.stacks.application import installation_of, preload, recording
 
 LIMIT = 0.01

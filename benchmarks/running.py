@@ -33,7 +33,7 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from autotune.commands import run as verb
+from autotune.application.verbs import run as verb
 from autotune.stacks.application import installation_of
 from autotune.stacks.switched import Offer, offers
 
@@ -126,7 +126,7 @@ def main() -> None:
     variables = dict([asked.variable.split("=", 1)]) if asked.variable else {}
     if asked.null:
         real = offers(installation_of(asked.command))
-        null = {name: Offer(one.names, dict.fromkeys(one.tried, NULL)) for name, one in real.items()}
+        null = {name: Offer(one.names, dict.fromkeys(one.assignments, NULL)) for name, one in real.items()}
         verb.offers = lambda _: null
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder, "calls")

@@ -27,7 +27,6 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from autotune.importers.table import read_rows
 from autotune.site import (
     DEFAULT,
     Measured,
@@ -41,6 +40,7 @@ from autotune.site import (
     transfer,
 )
 from autotune.site.abstention import LOSS, Outcome
+from autotune.text_table import read_rows
 from benchmarks.left_out_machines import knobs_of, machine_of
 
 Truth = Mapping[Shape, Mapping[str, float]]

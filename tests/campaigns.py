@@ -117,8 +117,8 @@ class Memory:
     def __init__(self, events=()) -> None:
         self.events = list(events)
 
-    def append(self, event):
-        self.events.append(json.loads(json.dumps(plain(event))))
+    def append(self, *events):
+        self.events += [json.loads(json.dumps(plain(event))) for event in events]
 
     def read(self):
         return tuple(deepcopy(self.events))

@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotune.commands.run import MODE, events
+from autotune.application.verbs.run import MODE, events
 from autotune.stacks.application import RUN_FOLDER, installation_of, preload, recording
 from autotune.stacks.switched import SWITCHED, offers, plan, unlocked
 from tests.integration.mpirun import CROWDED, ROOT, launcher

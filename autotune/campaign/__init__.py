@@ -1,1 +1,1 @@
-"""The loop, the ports it knows, one trial made, and a campaign's directory (steps 3 to 9)."""
+"""Run a campaign: the loop with its ports, the observation of one trial, the directory (steps 3 to 9)."""

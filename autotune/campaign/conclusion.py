@@ -1,17 +1,18 @@
-"""Conclusions from the history of a campaign, computed once (step 10 of the flow)."""
+"""Draw conclusions from the history of a campaign, computed once (step 10 of the flow)."""
 
 import math
 from dataclasses import dataclass, replace
 
 from autotune.campaign.description import Description
-from autotune.campaign.drift import corrected
 from autotune.campaign.plan import Plan
+from autotune.campaign.same_moment import at_one_moment
 from autotune.history.objectives import Envelope, envelope
 from autotune.history.trial import History, Phase
 from autotune.recommend.front import recommend, recommendations
 from autotune.recommend.one_core import on_one_core
 from autotune.recommend.recommendation import Checked, Provenance, Recommendation
 from autotune.recommend.summary import speedup_interval
+from autotune.scenario import COMMUTATIVE
 from autotune.screening import Effects, ScreeningResult
 from autotune.space import Level, Point
 from autotune.stacks import dialect
@@ -21,75 +22,102 @@ from autotune.verification.verdict import Verdict
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """Findings of a campaign so far."""
+    """Hold what the history of a campaign shows so far."""
 
-    baseline: Envelope  # The stack's own defaults.
-    effects: tuple[Effects, ...]  # The screening's analyses, one for each objective, once it is complete.
-    screening: ScreeningResult | None  # What became of its factors.
-    verdict: Verdict | None  # What the verification says; None where none was begun.
+    baseline: Envelope  # Times of the stack's own defaults, by slot.
+    effects: tuple[Effects, ...]
+    """The screening's analyses, one for each objective; empty until it is complete."""
+    screening: ScreeningResult | None  # The decision on each factor; None without a complete screening.
+    verdict: Verdict | None  # The result of the verification; None before its first launch.
     recommendation: Recommendation | None
-    """The best setting, verified where it was; None before any setting was measured completely."""
+    """The best setting, verified where a verification has run; None before any setting was measured
+    completely."""
     choices: tuple[Choice, ...] = ()  # Settings that may be exported, the recommendation first.
 
     @property
     def speedup(self) -> tuple[float, tuple[float, float]]:
-        """The geometric mean over all sizes, with 95 %: of fresh launches, else of the search."""
-        chosen = self.recommendation
-        if chosen is None or not chosen.gains:
+        """Return the geometric mean of the speed-ups over all sizes, and its 95 % interval.
+
+        Fresh launches count where there are any, else those of the search. All values are NaN without a
+        recommendation that has gains.
+        """
+        recommended = self.recommendation
+        if recommended is None or not recommended.gains:
             return math.nan, (math.nan, math.nan)
-        return chosen.speedup, speedup_interval(chosen)
+        return recommended.speedup, speedup_interval(recommended)
 
     def against(self, point: Point) -> str:
-        """The verification's objection to a setting; empty: none, or it was not launched afresh."""
+        """Return the verification's objection to a setting; empty if it has none or did not launch it."""
         rounds = self.verdict.rounds if self.verdict else ()
         return next((r.against for r in reversed(rounds) if r.setting.point == point), "")
 
+    @property
+    def harmless(self) -> Recommendation | None:
+        """Return the best setting that makes no other call slower; None if none was verified."""
+        choice = self.choice(ChoiceKind.HARMLESS)
+        return None if choice is None else choice.recommendation
+
     def choice(self, kind: ChoiceKind) -> Choice | None:
-        """The choice of a kind; None where there is none, as without a profile of calls."""
-        return next((choice for choice in self.choices if choice.kind is kind), None)
+        """Return the choice of a kind; None if there is none.
+
+        Without a profile of calls there is no choice by profile. The recommendation also is the harmless
+        choice, unless it makes other calls slower.
+        """
+        match = next((choice for choice in self.choices if choice.kind is kind), None)
+        if match is None and kind is ChoiceKind.HARMLESS and self.choices and not self.choices[0].harms:
+            return self.choices[0]
+        return match
 
 
 @on_one_core()
 def conclude(campaign: Description, history: History, date: str) -> Conclusion:
-    """The findings of a campaign so far, as of the date of its last launch.
+    """Return the findings of a campaign so far.
+
+    Args:
+        campaign: The campaign's description.
+        history: All of its observations.
+        date: ISO date of the last launch, for the provenance of exported files.
 
     Raises:
-        ScenarioError: a verification with a rate out of its range.
+        ScenarioError: an error rate of the verification is out of its range.
     """
-    plan, history = Plan(campaign), corrected(history)
+    plan, history = Plan(campaign), at_one_moment(history)
     effects, screening = plan.screening(history) or ((), None)
     verifier, one_row = plan.verifier, dialect(campaign.space.stack).one_row
     verdict = verifier.verdict(history) if verifier and len(history.of(Phase.VERIFY)) else None
-    found: Recommendation | None
+    best: Recommendation | None
     if verdict:
-        found = verdict.recommendation
+        best = verdict.recommendation
     elif verifier:
-        found = verifier.best(history)
+        best = verifier.best(history)
     else:
-        found = recommend(campaign.objectives, campaign.space, history, one_row)
+        best = recommend(campaign.objectives, campaign.space, history, one_row)
     baseline = envelope(campaign.space, history.of(Phase.BASELINE))
-    if found is None:
+    if best is None:
         return Conclusion(baseline, effects, screening, verdict, None)
     max_loss = campaign.scenario.verify.max_loss
-    listed = choices(campaign.space, campaign.objectives, history, found, verdict, one_row, max_loss)
+    listed = choices(campaign.space, campaign.objectives, history, best, verdict, one_row, max_loss)
     texts = tuple(choice.text for choice in listed)
     signed = tuple(_signed(campaign, choice, verdict, date, texts) for choice in listed)
     return Conclusion(baseline, effects, screening, verdict, signed[0].recommendation, signed)
 
 
 def under(campaign: Description, history: History, point: Point, date: str) -> Recommendation | None:
-    """The search's recommendation under one job-wide setting; None: it was not measured completely."""
+    """Return the search's recommendation under one job-wide setting; None if that was not measured."""
     one_row = dialect(campaign.space.stack).one_row
-    listed = recommendations(campaign.objectives, campaign.space, corrected(history), one_row, also=(point,))
-    found = next((one for one in listed if one.point == point), None)
-    return found and replace(found, provenance=_provenance(campaign, found, date))
+    comparable = at_one_moment(history)
+    listed = recommendations(campaign.objectives, campaign.space, comparable, one_row, also=(point,))
+    match = next((candidate for candidate in listed if candidate.point == point), None)
+    return match and replace(match, provenance=_provenance(campaign, match, date))
 
 
 def _signed(
     campaign: Description, choice: Choice, verdict: Verdict | None, date: str, texts: tuple[str, ...]
 ) -> Choice:
-    """A choice whose files say where it comes from, how far it was verified, and what else there was."""
+    """Return a choice with the provenance that its files state: origin, verification and other choices."""
     provenance = _provenance(campaign, choice.recommendation, date)
+    if choice.kind is ChoiceKind.HARMLESS and verdict:
+        verdict = verdict.harmless or verdict
     if choice.kind is ChoiceKind.RECOMMENDED or choice.checked is Checked.HOLDS:
         if verdict:
             provenance = replace(provenance, verified=verdict.text, checked=verdict.checked)
@@ -99,12 +127,12 @@ def _signed(
     return replace(choice, recommendation=recommendation)
 
 
-def _provenance(campaign: Description, found: Recommendation, date: str) -> Provenance:
+def _provenance(campaign: Description, recommended: Recommendation, date: str) -> Provenance:
     site = campaign.site
     words = dialect(campaign.space.stack)
-    # Where the defaults stay nothing is set, not even what spells out a default.
-    ruled = any(rule.sets for rule in found.rules)
-    point = found.point if ruled or found.point != campaign.space.untouched else Point()
+    # Where the defaults stay, nothing is set, not even a parameter that only repeats a default.
+    ruled = any(rule.sets for rule in recommended.rules)
+    point = recommended.point if ruled or recommended.point != campaign.space.untouched else Point()
     env, placement = words.environment(campaign.space, point, {}, site.coll)
     env |= words.needed(site.fixed, env, ruled)
     boot = (p.name for p in campaign.space.job if p.level is Level.BOOT and p.name in point)
@@ -116,6 +144,7 @@ def _provenance(campaign: Description, found: Recommendation, date: str) -> Prov
         library=dict(site.findings).get("library", ""),
         nodes=site.nodes,
         ranks=site.ranks,
+        commutative=campaign.scenario.operations == COMMUTATIVE,
         stamp=str(site.stamp),
         env=tuple(env.items()),
         placement=tuple(placement.items()),

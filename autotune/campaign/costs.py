@@ -1,76 +1,99 @@
-"""Cost of a campaign, before anything runs (steps 3 to 11 of the flow)."""
+"""Predict the cost of a campaign before anything runs (steps 3 to 11 of the flow)."""
 
 import math
 from dataclasses import dataclass
+from itertools import groupby
 
 from autotune.campaign.description import Description
-from autotune.campaign.plan import Plan
+from autotune.campaign.plan import SETTINGS_PER_HEAT, Plan
 from autotune.campaign.strategy import Strategy
-from autotune.history.trial import Phase
+from autotune.history.trial import Phase, Status
+from autotune.verification.failed import Failures
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One phase's part of a campaign."""
+    """Describe the launches and the time of one phase of a campaign."""
 
-    phase: str  # Its name.
-    launches: int  # Planned.
-    most: int  # Where the verification has to try again.
-    launch_s: float = 0.0  # For which each of them measures, in seconds; what starts and ends it comes on top
+    phase: str  # Name of the phase.
+    launches: int  # Number of launches planned.
+    most: int  # Number of launches at most, where the verification has to try further settings.
+    launch_s: float = 0.0
+    """Time for which each launch measures, in seconds; starting and ending it comes on top."""
 
-    limit_s: float = math.inf  # Of time, which may end it before all its launches are made.
+    limit_s: float = math.inf
+    """Time limit of the phase in seconds, which may end it before all its launches are made."""
 
     @property
     def count(self) -> str:
-        """How many."""
+        """Return the number of launches as text, such as ``24`` or ``24 to 96``."""
         return str(self.launches) if self.launches == self.most else f"{self.launches} to {self.most}"
 
     def hours(self, nodes: int, launch_s: float, timeout_s: float) -> tuple[float, float]:
-        """Node-hours: all of them measuring alone … all of them timing out."""
+        """Return the node-hours if every launch only measures, and if every one runs into its timeout."""
         return self.launches * nodes * launch_s / 3600, self.most * nodes * timeout_s / 3600
 
     def row(self, nodes: int, launch_s: float, timeout_s: float) -> tuple[str, str, str]:
-        """Phase, launches and node-hours."""
+        """Return phase, launches and node-hours as the cells of a table."""
         least_h, most_h = self.hours(nodes, launch_s, timeout_s)
         return self.phase, self.count, f"{least_h:.2f} … {most_h:.2f}"
 
 
 def shares(strategy: Strategy) -> tuple[Share, ...]:
-    """The phases of a campaign with their launches.
+    """Return the phases of a campaign with their launches.
 
-    A round of the verification ends earlier where fewer launches are conclusive; where what was found does
-    not hold, the next best is verified in another round.
+    A round of the verification ends earlier where fewer launches are conclusive. Where its setting does not
+    hold, another round verifies the next best.
     """
     plan, scenario = strategy.plan(), strategy.campaign.scenario
     n_screening = plan.design.n_runs if plan.design and not strategy.discovery else 0
     search = max(0, plan.budget.launches - plan.n_baseline - n_screening)
     discovery = strategy.discovery.design.launches if strategy.discovery else 0
-    counts = {"baseline": plan.n_baseline, "discovery": discovery, "screening": n_screening, "search": search}
+    baseline = plan.n_baseline
+    if strategy.campaign.heats:  # each heat has one launch of the default; the search proposes one at a time
+        plots = plan.design.whole_plots if plan.design and n_screening else ()
+        heat_rounds = [discovery, *(len(list(rows)) for _, rows in groupby(plots))]
+        baseline += baseline + search + sum(math.ceil(n / SETTINGS_PER_HEAT) for n in heat_rounds)
+    counts = {"baseline": baseline, "discovery": discovery, "screening": n_screening, "search": search}
     round_launches = plan.verifier.design.launches if plan.verifier else 0
     probe_s, discover_s = scenario.probe.budget_s, scenario.discover.probe_s
     if not discovery:
         del counts["discovery"]
     total_s = scenario.budget.total_seconds or math.inf
-    limits = {"discovery": min(scenario.discover.seconds or math.inf, total_s / 2)}  # as ``Discovery`` has it
+    limits = {
+        "discovery": min(scenario.discover.seconds or math.inf, total_s / 2)
+    }  # the limit of ``Discovery``
     return (
         *(
             Share(phase, n, n, discover_s if phase == "discovery" else probe_s, limits.get(phase, math.inf))
             for phase, n in counts.items()
         ),
         Share("verification", round_launches, _most(plan, sum(counts.values())), probe_s),
+        *_starts(plan),
     )
 
 
+def _starts(plan: Plan) -> tuple[Share, ...]:
+    """Return the phase of launches that time nothing; it has more if a launch of the setting fails."""
+    if plan.verifier is None:
+        return ()
+    launches, rate = plan.verifier.design.setting_launches, plan.verifier.design.max_failures
+    fewest, maximum = (
+        Failures(failed, launches).starts_to_exclude(rate) for failed in ((), (Status.CRASHED,))
+    )
+    return (Share(Phase.STARTS, fewest, maximum),) if maximum else ()
+
+
 def planned(campaign: Description) -> tuple[Phase, ...]:
-    """The phases that a campaign has, in order."""
+    """Return the phases that a campaign has, in order."""
     names = {share.phase for share in shares(Strategy(campaign)) if share.most}
     names |= {"discovery"} if campaign.discovered is not None else set()
     order = {phase: phase.value for phase in Phase} | {Phase.VERIFY: "verification"}
     return tuple(phase for phase, name in order.items() if name in names)
 
 
-def _most(plan: Plan, before: int) -> int:
-    """Launches of all rounds of the verification, as far as ``budget.total_launches`` has room for them."""
-    most = plan.verifier.design.most if plan.verifier else 0
+def _most(plan: Plan, planned_before: int) -> int:
+    """Return the number of launches of all rounds, as far as ``budget.total_launches`` has room for them."""
+    limit = plan.verifier.design.most if plan.verifier else 0
     total = plan.budget.total_launches
-    return most if total is None else min(most, total - before)
+    return limit if total is None else min(limit, total - planned_before)

@@ -1,4 +1,4 @@
-"""A campaign's description: the journal's event ``campaign`` as a value, and back (step 8 of the flow).
+"""Describe a campaign as a value, and convert it to and from the journal's ``campaign`` event (step 8).
 
 The keys of the event are those that the first version wrote.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 from autotune.errors import AutotuneError, JournalError
 from autotune.history.objectives import Objective
-from autotune.scenario import Scenario, defaults, restored
+from autotune.scenario import NO_STARTS, Scenario, defaults, restored
 from autotune.screening.discovery import DiscoveryResult
 from autotune.space import Point, Space
 from autotune.space.joined import joined
@@ -19,23 +19,23 @@ from autotune.structure import Document, plain
 
 
 class SiteKind(StrEnum):
-    """The source of launches' results, as stamps begin."""
+    """Name the source of launches' results; the values are the words with which stamps begin."""
 
-    REAL = ""  # An MPI, or the user's own program.
+    REAL = ""  # A real MPI, or the user's own program.
     SIMULATED = "SIMULATED"  # A model of a cluster.
     REPLAYED = "REPLAYED"  # A recorded table.
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Mark on everything that comes from a place; empty where something real was measured."""
+    """Mark everything that comes from a place without a real MPI; empty where something real was measured."""
 
-    kind: SiteKind = SiteKind.REAL  # What answered the launches.
-    detail: str = ""  # Which model or table.
+    kind: SiteKind = SiteKind.REAL  # The source of the launches' results.
+    detail: str = ""  # Name of the model or of the recorded table.
 
     @classmethod
     def of(cls, text: str) -> "Stamp":
-        """The stamp that reads like this."""
+        """Parse a stamp from its text."""
         kind, _, detail = text.partition(" ")
         return cls(SiteKind(kind), detail.removeprefix("(").removesuffix(")"))
 
@@ -48,53 +48,57 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class SiteFacts:
-    """Facts kept of the place where a campaign's launches are made."""
+    """Hold the facts that a campaign keeps about the place where its launches are made."""
 
     description: str = ""  # MPI and UCX versions in one line.
-    findings: tuple[tuple[str, str], ...] = ()  # (what, found) pairs about the machine.
-    fixed: Mapping[str, str] = field(default_factory=dict)  # Environment of every launch, untouched too.
-    coll: tuple[str, ...] = ()  # The collective components that are there; empty: not known.
-    stamp: Stamp = Stamp()  # Whether something real was measured.
+    findings: tuple[tuple[str, str], ...] = ()  # Facts about the machine as pairs (subject, finding).
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables of every launch, also of untouched ones."""
+    coll: tuple[str, ...] = ()  # The collective components that exist there; empty if not known.
+    stamp: Stamp = Stamp()  # Whether something real was measured, or else what.
     launcher: Mapping[str, Any] = field(default_factory=dict)
     """The launcher's own configuration, so that it can be found again; empty: the default one."""
-    ranks: int = 0  # Of a launch; 0: not known.
-    nodes: int = 1  # Over which they are spread.
+    ranks: int = 0  # Number of ranks of a launch; 0 if not known.
+    nodes: int = 1  # Number of nodes over which the ranks are spread.
     at_once: bool = False  # Whether several launches can be alive at once, and take turns.
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """One campaign, without what it has seen."""
+    """Describe a campaign: what it tunes, where, and by which criteria, without its observations."""
 
-    scenario: Scenario  # What was asked for.
-    space: Space  # What can be turned.
-    objectives: tuple[Objective, ...]  # What is judged.
-    site: SiteFacts  # Where it is measured.
-    knobs: Space | None = None  # With ``space=discover``: what the stack says can be turned, beside the space
-    discovered: DiscoveryResult | None = None  # Of a complete discovery, which left ``space`` to search.
+    scenario: Scenario  # The user's request.
+    space: Space  # The parameters that can be set.
+    objectives: tuple[Objective, ...]  # The objectives by which settings are compared.
+    site: SiteFacts  # The place where launches are made.
+    knobs: Space | None = None
+    """With ``space=discover``: the parameters that the stack declares, besides ``space``."""
+    discovered: DiscoveryResult | None = None
+    """Result of a complete discovery, which left ``space`` to search; None without one."""
     suggested: tuple[Point, ...] = ()  # Points to search first.
     confirmed: tuple[Point, ...] = ()
-    """Points to verify in any case: a discovery confirmed that they gain, and saw them lose at no size."""
+    """Points to verify in any case: a discovery confirmed that they gain and saw no loss of theirs at any
+    size."""
 
     @property
     def discovering(self) -> bool:
-        """Whether a discovery comes before the search, and is not complete."""
+        """Whether a discovery precedes the search and is not complete."""
         return self.knobs is not None and self.discovered is None
 
     @property
     def heats(self) -> bool:
-        """Whether launches of the verification are alive at once, and take turns."""
+        """Whether settings and the default are alive at once and take turns."""
         scenario = self.scenario
-        return scenario.verify.heats and self.site.at_once and scenario.probe.sync == "barrier"
+        return scenario.launch.heats and self.site.at_once and scenario.probe.sync == "barrier"
 
     @property
     def whole(self) -> Space:
-        """Everything that a launch of the campaign may set."""
+        """Return the space of everything that a launch of the campaign may set."""
         return joined(self.space, self.knobs) if self.knobs is not None else self.space
 
     @property
     def name(self) -> str:
-        """Name of its scenario."""
+        """Return the name of the scenario."""
         return self.scenario.name
 
 
@@ -105,33 +109,35 @@ LATER = (
     ("verify", "margin"),
     ("verify", "other_loop"),
     ("verify", "also"),
-    ("verify", "heats"),
+    ("launch", "heats"),
     *(("objective", key) for key in ("message_rate", "overlap")),
     ("screening", "runs"),
     ("discover", "levels"),
-    ("baseline", "every"),
-    ("launch", "patience_s"),
     ("launch", "first_node"),
     ("campaign", "notify"),
 )
-"""Keys that earlier versions did not know: where they are as by default, a journal does not name them."""
+"""Keys that earlier versions did not know; a journal names them only where they differ from their
+defaults."""
 
 
 def scenario_document(campaign: Description) -> dict[str, Any]:
-    """Its scenario as the journal keeps it."""
+    """Return a campaign's scenario as the journal stores it."""
     scenario = dict(plain(campaign.scenario))
     for section, key in LATER:
         if scenario[section][key] == defaults()[section][key]:
             scenario[section] = {name: value for name, value in scenario[section].items() if name != key}
-    if not scenario["require"]:
-        del scenario["require"]  # as above
+    for key in ("require", "operations"):
+        if scenario[key] in ((), [], defaults()[key]):
+            del scenario[key]  # as above
+    if scenario["verify"]["max_failures"] == NO_STARTS:
+        scenario["verify"] = {k: v for k, v in scenario["verify"].items() if k != "max_failures"}  # as above
     if campaign.knobs is None:
-        del scenario["discover"]  # of no meaning there, and nothing that an earlier version wrote
+        del scenario["discover"]  # it has no meaning there, and earlier versions did not write it
     return scenario
 
 
 def campaign_event(campaign: Description) -> dict[str, Any]:
-    """A campaign's description as an event."""
+    """Return a campaign's description as an event of the journal."""
     return {
         "event": "campaign",
         "name": campaign.name,
@@ -158,7 +164,7 @@ def _site_document(site: SiteFacts) -> dict[str, Any]:
 
 
 def campaign_of(event: Mapping[str, Any]) -> Description:
-    """The description in an event.
+    """Return the description that an event of the journal holds.
 
     Raises:
         ScenarioError: a scenario of another version.
@@ -176,28 +182,28 @@ def campaign_of(event: Mapping[str, Any]) -> Description:
     except AutotuneError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
-        what = f"{type(exc).__name__}: {exc}"
-        raise JournalError(f"the journal's description of its campaign is damaged: {what}") from exc
+        cause = f"{type(exc).__name__}: {exc}"
+        raise JournalError(f"the journal's description of its campaign is damaged: {cause}") from exc
 
 
 def campaign_in(events: Sequence[Mapping[str, Any]]) -> Description | None:
-    """The campaign that a journal describes, as it was last asked for; None: there is none.
+    """Return the campaign that a journal describes, with the latest changes to it; None if it describes none.
 
     Raises:
         ScenarioError: a scenario of another version.
         JournalError: a site of another version, or several campaigns.
     """
-    begun = [event for event in events if event["event"] == "campaign"]
-    if len(begun) > 1:
-        raise JournalError(f"the journal describes {len(begun)} campaigns")
-    if not begun:
+    started = [event for event in events if event["event"] == "campaign"]
+    if len(started) > 1:
+        raise JournalError(f"the journal describes {len(started)} campaigns")
+    if not started:
         return None
     changes = [event for event in events if event["event"] == "changed"]
-    asked: list[Any] = [event.get("scenario") for event in (*begun, *changes)]
-    if not all(isinstance(part, Mapping) for part in asked):
+    scenarios: list[Any] = [event.get("scenario") for event in (*started, *changes)]
+    if not all(isinstance(part, Mapping) for part in scenarios):
         raise JournalError("the journal's description of its campaign is damaged: no sections of a scenario")
-    sections = {key: value for part in asked for key, value in part.items()}
-    return campaign_of({**begun[0], "scenario": sections})
+    sections = {key: value for part in scenarios for key, value in part.items()}
+    return campaign_of({**started[0], "scenario": sections})
 
 
 def _objective(document: Mapping[str, Any]) -> Objective:

@@ -1,4 +1,4 @@
-"""A campaign's directory, read: what its verbs and its report know (steps 8 and 10 of the flow).
+"""Read a campaign's directory for its verbs and its report (steps 8 and 10 of the flow).
 
 Everything comes from the journal, so it can be read while the campaign runs, after it was killed, and on a
 machine without any MPI.
@@ -15,7 +15,7 @@ from typing import Any
 from autotune.campaign.conclusion import Conclusion, conclude
 from autotune.campaign.description import Description, campaign_in
 from autotune.campaign.strategy import Strategy
-from autotune.errors import UserError
+from autotune.errors import AutotuneError, UserError
 from autotune.history.events import State, replayed
 from autotune.history.folder import FILE, WISHES
 from autotune.history.journal import Journal, is_locked, read_events
@@ -27,38 +27,52 @@ from autotune.verification.choices import ChoiceKind
 
 @dataclass(frozen=True, slots=True)
 class CampaignDirectory:
-    """One campaign as recorded in its journal."""
+    """Hold one campaign as its journal records it."""
 
-    path: Path  # Where it lives.
-    about: Description  # What was asked for, and of which space.
+    path: Path  # The campaign's directory.
+    about: Description  # The campaign's description.
     history: History  # All observations.
-    state: State  # How it stands.
-    reason: str  # In words, where the state needs some.
-    pending: tuple[Trial, ...] = ()  # Trials that were begun and not observed: under way where it is running.
-    lines: int = 0  # Of its journal that were read.
+    state: State  # The state of the campaign, such as running or ended.
+    reason: str  # Reason for the state in words; empty where the state says it all.
+    pending: tuple[Trial, ...] = ()
+    """Trials that were begun and not observed; under way if the campaign is running."""
+    lines: int = 0  # Number of lines that were read from the journal.
 
     @property
     def phase(self) -> Phase:
-        """Phase of the last trial."""
+        """Return the phase of the last trial."""
         return self.history.observations[-1].trial.phase if len(self.history) else Phase.BASELINE
 
     @property
     def trials(self) -> Mapping[str, int]:
-        """Number of trials by status."""
+        """Return the number of trials by status."""
         return dict(Counter(o.status.value for o in self.history))
 
     def conclude(self) -> Conclusion:
-        """Its findings so far: computed at each call, so call it once."""
+        """Return the campaign's findings so far; they are computed at each call, so call it once."""
         return conclude(self.about, self.history, last_written(self.path))
 
-    def recommended(self, kind: ChoiceKind = ChoiceKind.RECOMMENDED) -> Recommendation:
-        """Its recommendation, or another of its choices.
+    def recommended(
+        self, kind: ChoiceKind = ChoiceKind.RECOMMENDED, conclusion: Conclusion | None = None
+    ) -> Recommendation:
+        """Return the campaign's recommendation, or another of its choices.
+
+        Args:
+            kind: The criterion of the choice.
+            conclusion: The campaign's conclusion, if the caller has computed it; None computes it here.
 
         Raises:
-            UserError: nothing yet, or no profile of calls to choose by.
+            AutotuneError: every setting that was verified makes other calls slower.
+            UserError: nothing is recommended yet, or there is no profile of calls to choose by.
         """
-        conclusion = self.conclude()
+        conclusion = conclusion or self.conclude()
         choice = conclusion.choice(kind)
+        if choice is None and conclusion.choices and kind is ChoiceKind.HARMLESS:
+            raise AutotuneError(
+                f"{self.path}: what it recommends is {conclusion.choices[0].recommendation.scope}; "
+                "no setting that makes none of them slower was verified",
+                "--choice recommended takes it all the same",
+            )
         if choice is None and conclusion.choices:
             raise UserError(
                 f"{self.path} has no choice {kind}: it was searched without a profile of calls",
@@ -74,14 +88,14 @@ class CampaignDirectory:
 
 
 def read_campaign(directory: Path) -> CampaignDirectory:
-    """The campaign in a directory.
+    """Return the campaign in a directory.
 
     Raises:
         UserError: there is no campaign.
         JournalError: its journal is damaged or of a newer format.
     """
-    if (found := find_campaign(directory)) is not None:
-        return found
+    if (campaign := find_campaign(directory)) is not None:
+        return campaign
     hint = f"expected a directory with a {FILE}"
     if (directory / WISHES).is_file():
         hint = f"it is that of a whole site: its campaigns are in {directory / 'jobs'}"
@@ -89,26 +103,30 @@ def read_campaign(directory: Path) -> CampaignDirectory:
 
 
 def find_campaign(directory: Path) -> CampaignDirectory | None:
-    """The campaign in a directory; None: none was begun, or its process ended before it said which.
+    """Return the campaign in a directory; None if none was begun, or it ended before writing its description.
 
     Raises:
         JournalError: its journal is damaged or of a newer format.
     """
     events = read_events(directory)
-    if (begun := campaign_in(events)) is None:
+    if (description := campaign_in(events)) is None:
         return None
     history, pending = replayed(events)
-    about = Strategy(begun).plan(history).campaign
+    about = Strategy(description).plan(history).campaign
     return CampaignDirectory(directory, about, history, *_state(directory, events), pending, len(events))
 
 
 def last_written(directory: Path) -> str:
-    """ISO date of the journal's last event."""
+    """Return the ISO date of the journal's last event."""
     return date.fromtimestamp((directory / FILE).stat().st_mtime).isoformat()
 
 
 def _state(directory: Path, events: Sequence[Mapping[str, Any]]) -> tuple[State, str]:
-    """The state by the journal's last event, and where it has none, whether anybody is still writing."""
+    """Return the campaign's state and its reason.
+
+    The journal's last event says the state; without such an event it depends on whether some process still
+    holds the journal's lock.
+    """
     last = events[-1]
     if last["event"] == "ended":
         return State(last["state"]), str(last.get("reason", ""))
@@ -118,11 +136,11 @@ def _state(directory: Path, events: Sequence[Mapping[str, Any]]) -> tuple[State,
 
 
 def start_over(scenario: Scenario) -> None:
-    """For ``campaign.fresh``: rename an existing campaign to the first free one of ``NAME.1``, ``NAME.2`` ….
+    """Rename an existing campaign to the first free of ``NAME.1``, ``NAME.2`` … for ``campaign.fresh``.
 
     Raises:
         UserError: the directory exists and is not a campaign.
-        LockedError: somebody is writing it.
+        LockedError: another process is writing it.
     """
     directory = scenario.directory
     if not scenario.campaign.fresh or not directory.exists():

@@ -1,13 +1,13 @@
-"""The discovery of a campaign: its next trial and its result, as functions of the history (steps 3 and 4).
+"""Discover which of many parameters matter: the next trial and the result, from the history (steps 3, 4).
 
-A launch of it sets one point, leaves every call to the stack, and is short; what it costs is apart from the
-budget of the search.
+A launch of a discovery sets one point, leaves every per-call choice to the stack, and is short. Its cost is
+not part of the search's budget.
 """
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 
@@ -17,7 +17,6 @@ from autotune.campaign.failures import enough_s
 from autotune.campaign.time_left import PLENTY, TimeLeft
 from autotune.history.objectives import Slot, slot_of
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
-from autotune.measure.machine import cores_in, often_apart
 from autotune.scenario.sections import Discover
 from autotune.screening.discovery import (
     RULE,
@@ -36,26 +35,30 @@ from autotune.space import Parameter, Point, Space, Value
 from autotune.space.joined import narrowed
 
 _CROWD = 8
-"""Parameters that one value of another puts into effect from which on it is an arm of its own."""
+"""Number of parameters that one value of another parameter must put into effect to become an arm of its
+own."""
 _ADDS = 0.005
-"""Mean of ln over the sizes from which on another level is expected to add to those before it."""
+"""Mean gain over the sizes, in ln of the time, above which another level is expected to add to those chosen
+already."""
 _RESOLVED = 0.05
-"""Mean of ln over the sizes; less may be inconclusive: a verification aims at half of its margin."""
+"""Mean gain over the sizes, in ln of the time, below which a verification may be inconclusive: it aims at
+half of its margin."""
 
 
 @dataclass(frozen=True)
 class Discovery:
-    """Which of many parameters matter."""
+    """Find out which of many parameters matter."""
 
-    space: Space  # All of them.
-    wanted: Discover  # What it may cost.
-    seed: int  # Of everything random.
-    named: frozenset[str] = frozenset()
-    """Parameters that experts named for what is tuned: they go first, and are in the search in any case."""
+    space: Space  # All parameters, before any is ruled out.
+    options: Discover  # The scenario's limits on launches, time and error rate.
+    seed: int  # Random seed of the whole discovery.
+    expert_names: frozenset[str] = frozenset()
+    """Parameters that experts named for what is tuned; they go first, and are part of the search in any
+    case."""
 
     @cached_property
     def settings(self) -> tuple[Mapping[str, Value], ...]:
-        """Settings that select each arm; the first one is the default."""
+        """Return the setting that selects each arm; the first one is the default, which sets nothing."""
         crowded = [
             {p.name: value}
             for p in self.space.job
@@ -66,210 +69,251 @@ class Discovery:
 
     @cached_property
     def bases(self) -> tuple[Point, ...]:
-        """The default of each arm."""
+        """Return the complete point of each arm without any change."""
         return tuple(self.space.complete(dict(setting)) for setting in self.settings)
 
     @cached_property
     def arms(self) -> tuple[Arm, ...]:
-        """Changes possible in each."""
+        """Return the arms, each with the changes that are possible in it."""
         gates = {name for setting in self.settings for name in setting}
-        return tuple(self._arm(*of, gates) for of in zip(self.settings, self.bases, strict=True))
+        return tuple(
+            self._arm(setting, base, gates) for setting, base in zip(self.settings, self.bases, strict=True)
+        )
 
     @cached_property
     def design(self) -> DiscoveryDesign:
-        """The plan."""
-        wanted = self.wanted
+        """Return the design of the discovery's runs."""
+        options = self.options
         strong = {p.name: 1 for p in self.space.job if p.strong}
-        tiers = {**strong, **dict.fromkeys(self.named, 0)}
-        limits = (wanted.launches, wanted.share, wanted.rounds, wanted.rate)
+        tiers = {**strong, **dict.fromkeys(self.expert_names, 0)}
+        limits = (options.launches, options.share, options.rounds, options.rate)
         return DiscoveryDesign(self.arms, *limits, self.seed, tiers)
 
     def next_trial(self, history: History, seed: int, time: TimeLeft = PLENTY) -> Trial | None:
-        """The next trial; None when it is complete. Some launches of the untouched stack are good by now."""
-        made = history.of(Phase.DISCOVERY).observations
-        if made and history.observations[-1].trial.phase is not Phase.DISCOVERY:
-            return None  # it was followed by what comes after it, whatever time there is by now
-        planned = self._planned_run(history, made, time)
-        if planned is None:
-            return None
-        run, stage = planned
+        """Return the next trial; None once the discovery is complete.
+
+        At least one launch of the untouched stack must have ended well.
+        """
+        return next(self.next_trials(history, seed, time), None)
+
+    def next_trials(self, history: History, seed: int, time: TimeLeft = PLENTY) -> Iterator[Trial]:
+        """Yield the next trials that may be made at once, since none depends on another's result."""
+        observations = history.of(Phase.DISCOVERY).observations
+        if observations and history.observations[-1].trial.phase is not Phase.DISCOVERY:
+            return  # the campaign has gone on to its next phase, so the discovery is over
         baseline_s = [o.duration_s for o in history.of(Phase.BASELINE) if o.ok]
-        return Trial(
-            history.next_number,
-            Phase.DISCOVERY,
-            self.point(run),
-            Subject.DEPLOYED,
-            block=run.block,
-            seed=seed,
-            note=str(stage),
-            timeout_s=enough_s(min(baseline_s, default=0.0)),
-        )
+        timeout_s = enough_s(min(baseline_s, default=0.0))
+        runs, planned_runs = list(self.runs(history)), list[Run]()
+        looks_so_far = _looks(runs)
+        while (planned := self._planned_run(history, observations, runs, time)) is not None:
+            run, stage = planned
+            confirming = run.block > 0
+            if planned_runs and (stage is Stage.BISECT or confirming != (planned_runs[0].block > 0)):
+                return
+            yield Trial(
+                history.next_number + len(planned_runs),
+                Phase.DISCOVERY,
+                self.point(run),
+                Subject.DEPLOYED,
+                block=run.block,
+                seed=seed,
+                note=str(stage),
+                timeout_s=timeout_s,
+            )
+            # The design reads measured curves only at its next look, so a copy serves until then.
+            curve = next((r.curve for r in reversed(runs) if r.arm == run.arm and r.ok), ())
+            runs.append(replace(run, curve=curve))
+            planned_runs.append(run)
+            if not curve or stage is Stage.BISECT or _looks(runs) > looks_so_far:
+                return
 
     def _planned_run(
-        self, history: History, made: Sequence[Observation], time: TimeLeft
+        self, history: History, observations: Sequence[Observation], runs: Sequence[Run], time: TimeLeft
     ) -> tuple[Run, Stage] | None:
-        """The next run of this cycle; more than one while nothing is confirmed that gains without a loss."""
-        if not made:
+        """Return the next run of this cycle with its stage; None when no more are worthwhile.
+
+        While no confirmed change gains without a loss, the cycle goes on for more runs.
+        """
+        if not observations:
             return self.design.next_run(())
-        runs = self.runs(history)
-        spent_s, now_s = _spent_s(made)
+        spent_s, now_s = _spent_s(observations)
         limit_s = self._limit_s(spent_s, time.all_s + now_s)
-        enough, over = now_s >= limit_s * (1 - RULE.confirming), now_s >= limit_s
-        planned = self.design.next_run(runs, enough, over)
+        enough, time_up = now_s >= limit_s * (1 - RULE.confirming), now_s >= limit_s
+        planned = self.design.next_run(runs, enough, time_up)
         if planned is not None:
             return planned
-        left_s = self._limit_s(spent_s + now_s, time.all_s)
-        if left_s < RULE.look_every * (spent_s + now_s) / len(made) or self._promising(history):
+        remaining_s = self._limit_s(spent_s + now_s, time.all_s)
+        if remaining_s < RULE.look_every * (spent_s + now_s) / len(observations) or self._promising(history):
             return None
         return self.design.next_run(runs, enough=True) or self.design.next_run(runs, go_on=True)
 
     def left_s(self, history: History, time: TimeLeft) -> float:
-        """Time that its present cycle may still take; infinite where nothing limits it."""
+        """Return the time that the present cycle may still take, in seconds; infinite without a limit."""
         spent_s, now_s = _spent_s(history.of(Phase.DISCOVERY).observations)
         return max(0.0, self._limit_s(spent_s, time.all_s + now_s) - now_s)
 
-    def _limit_s(self, spent_s: float, left_s: float) -> float:
-        """Time limit of a cycle: half of what is left, since the search needs as much."""
-        own_s = math.inf if self.wanted.seconds is None else self.wanted.seconds - spent_s
-        return min(own_s, left_s / 2)
+    def _limit_s(self, spent_s: float, remaining_s: float) -> float:
+        """Return the time limit of a cycle: half of the remaining time, since the search needs as much."""
+        discovery_s = math.inf if self.options.seconds is None else self.options.seconds - spent_s
+        return min(discovery_s, remaining_s / 2)
 
     def _promising(self, history: History) -> bool:
-        """Whether something was confirmed that gains more than a verification can miss, without a loss.
+        """Whether something was confirmed that gains, without a loss, more than a verification can miss.
 
-        Or an arm gains as much on the whole, with the best level that was confirmed in it: whether its losses
-        at single sizes can be avoided is for the search to find out, with rules and experts' settings.
+        An arm also counts if it gains as much on the whole, together with the best level confirmed in it: the
+        search can find out, with rules and experts' settings, whether its losses at single sizes are
+        avoidable.
         """
-        found = self.found(history)
-        gains = [float(np.mean(e.log_ratio)) for e in self._harmless(found)]
-        for arm in range(1, len(found.arms)):
-            if behind := _behind(found, arm):
-                levels = (float(np.mean(e.log_ratio)) for e in _active(found, arm))
-                gains.append(float(np.mean(behind)) + min(levels, default=0.0))
+        findings = self.found(history)
+        gains = [float(np.mean(e.log_ratio)) for e in self._harmless(findings)]
+        for arm in range(1, len(findings.arms)):
+            if log_ratios := _behind(findings, arm):
+                levels = (float(np.mean(e.log_ratio)) for e in _active(findings, arm))
+                gains.append(float(np.mean(log_ratios)) + min(levels, default=0.0))
         return min(gains, default=0.0) < -_RESOLVED
 
     def found(self, history: History) -> DiscoveryResult:
-        """Findings of the launches so far."""
-        return found(self.arms, self.runs(history), self.wanted.rate, self.seed)
+        """Return the findings of the launches so far."""
+        return found(self.arms, self.runs(history), self.options.rate, self.seed)
 
     def runs(self, history: History) -> tuple[Run, ...]:
-        """The launches of the discovery, in its own words."""
-        made = history.of(Phase.DISCOVERY).observations
-        sizes = max((sum(1 for _ in o.usable) for o in made), default=0)
-        often = often_apart([o.extra for o in made])
-        return tuple(self._run(o, sizes, often) for o in made)
+        """Return the launches of the discovery as runs of its design."""
+        observations = history.of(Phase.DISCOVERY).observations
+        sizes = max((sum(1 for _ in o.usable) for o in observations), default=0)
+        return tuple(self._run(o, sizes) for o in observations)
 
     def point(self, run: Run) -> Point:
-        """The setting of a run."""
+        """Return the setting of a run."""
         return self.space.complete({**self.settings[run.arm], **dict(run.changes)})
 
-    def searched(self, found: DiscoveryResult) -> Space:
-        """The space left to search: levels that help, finer ones between, named settings, those of arms."""
+    def searched(self, findings: DiscoveryResult) -> Space:
+        """Return the space left to search.
+
+        It has the levels that help with finer ones between them, the parameters that experts named, and those
+        that select an arm.
+        """
         levels: dict[str, set[Value]] = {}
-        for effect in (*found.active, *found.unconfirmed):
+        for effect in (*findings.active, *findings.unconfirmed):
             for name, value in self.arms[effect.arm].complete(frozenset([effect.change])):
                 levels.setdefault(name, set()).add(value)
         gates = {name for setting in self.settings for name in setting}
-        failing = {change for _, change in found.set_aside}
-        return narrowed(self.space, levels, gates | self.named, failing)
+        failing = {change for _, change in findings.set_aside}
+        return narrowed(self.space, levels, gates | self.expert_names, failing)
 
-    def suggested(self, found: DiscoveryResult, space: Space) -> tuple[Point, ...]:
-        """The points to search first.
+    def suggested(self, findings: DiscoveryResult, space: Space) -> tuple[Point, ...]:
+        """Return the points to search first.
 
-        What is free; in each arm the best active level of each factor, all together; of these what adds up,
-        and what gains most by itself, since levels that do the same add nothing to each other or exclude
-        each other; and beside these each level that there was no time to confirm.
+        These are: the harmless changes of the default arm together; in each arm the best active level of each
+        factor, all together; of those the levels whose gains add up, and the level that gains most by itself,
+        since levels that do the same add nothing to each other or exclude each other; and with these each
+        level that there was no time to confirm.
         """
-        points, more = [], []
+        points, unconfirmed_points = [], []
         for arm, setting in enumerate(self.settings):
-            active = _active(found, arm)
+            active = _active(findings, arm)
             best = {e.change[0]: e.change for e in active}
             needs = self.arms[arm].needs
-            adding = adding_up([e for e in active if e.change not in needs], _behind(found, arm))
-            together = dict(self.arms[arm].complete(frozenset(best.values())))
-            first = (dict(adding), dict(adding[:1]), together)
-            points += [space.complete({**setting, **changes}) for changes in first]
-            for effect in found.unconfirmed:
+            additive = adding_up([e for e in active if e.change not in needs], _behind(findings, arm))
+            combined = dict(self.arms[arm].complete(frozenset(best.values())))
+            variants = (dict(additive), dict(additive[:1]), combined)
+            points += [space.complete({**setting, **changes}) for changes in variants]
+            for effect in findings.unconfirmed:
                 if effect.arm == arm:
-                    also = dict(self.arms[arm].complete(frozenset([effect.change])))
-                    more.append(space.complete({**setting, **together, **also}))
-        every = (*self.free(found, space), *points, *more)
-        return tuple(dict.fromkeys(p for p in every if p != space.default))
+                    level = dict(self.arms[arm].complete(frozenset([effect.change])))
+                    unconfirmed_points.append(space.complete({**setting, **combined, **level}))
+        candidates = (*self.free(findings, space), *points, *unconfirmed_points)
+        return tuple(dict.fromkeys(p for p in candidates if p != space.default))
 
-    def free(self, found: DiscoveryResult, space: Space) -> tuple[Point, ...]:
-        """In the default arm the best active levels by which no size was seen to lose, together."""
-        point = space.complete(dict(e.change for e in self._harmless(found)))
+    def free(self, findings: DiscoveryResult, space: Space) -> tuple[Point, ...]:
+        """Return the best active levels of the default arm that slow down no size, as one point."""
+        point = space.complete(dict(e.change for e in self._harmless(findings)))
         return (point,) if point != space.default else ()
 
-    def _harmless(self, found: DiscoveryResult) -> tuple[ChangeEffect, ...]:
-        """In the default arm the best level of each factor that no size was seen to lose by."""
-        best = {e.change[0]: e for e in _active(found, 0) if not e.slower}
-        alone, needs = {e.change for e in best.values()}, self.arms[0].needs
-        return tuple(e for e in best.values() if needs.get(e.change, frozenset()) <= alone)
+    def _harmless(self, findings: DiscoveryResult) -> tuple[ChangeEffect, ...]:
+        """Return the best level of each factor in the default arm that was not seen slower at any size."""
+        best = {e.change[0]: e for e in _active(findings, 0) if not e.slower}
+        chosen_changes, needs = {e.change for e in best.values()}, self.arms[0].needs
+        return tuple(e for e in best.values() if needs.get(e.change, frozenset()) <= chosen_changes)
 
     def _waits(self, parameter: Parameter, parent: Parameter, value: Value) -> bool:
-        wanted = parameter.when.get(parent.name, ())
-        return value in wanted and parent.default not in wanted
+        enabling = parameter.when.get(parent.name, ())
+        return value in enabling and parent.default not in enabling
 
     def _arm(self, setting: Mapping[str, Value], base: Point, gates: set[str]) -> Arm:
         changes: list[Change] = []
         needs: dict[Change, frozenset[Change]] = {}
         for parameter in self.space.job:
-            own = frozenset(self._needs(parameter, base))
-            if parameter.name in gates or any(name in gates for name, _ in own):
-                continue  # of another arm
-            for value in _tried(parameter, self.wanted.levels):
+            required = frozenset(self._needs(parameter, base))
+            if parameter.name in gates or any(name in gates for name, _ in required):
+                continue  # it belongs to another arm
+            for value in _screened_levels(parameter, self.options.levels):
                 changes.append((parameter.name, value))
-                if own:
-                    needs[parameter.name, value] = own
-        name = ", ".join(f"{n}={v}" for n, v in setting.items())
+                if required:
+                    needs[parameter.name, value] = required
+        name = ", ".join(f"{key}={setting_value}" for key, setting_value in setting.items())
         return Arm(name, tuple(changes), needs)
 
     def _needs(self, parameter: Parameter, base: Point) -> set[Change]:
-        """Changes without which a parameter has no effect."""
-        unmet = {parent: of for parent, of in parameter.when.items() if base.get(parent) not in of}
-        missing = {(parent, next(v for v in of if v is not None)) for parent, of in unmet.items()}
+        """Return the changes without which a parameter has no effect."""
+        unmet = {
+            parent: enabling
+            for parent, enabling in parameter.when.items()
+            if base.get(parent) not in enabling
+        }
+        missing = {(parent, next(v for v in enabling if v is not None)) for parent, enabling in unmet.items()}
         return missing.union(*(self._needs(self.space[parent], base) for parent, _ in missing))
 
-    def _run(self, observation: Observation, sizes: int, often: bool) -> Run:
+    def _run(self, observation: Observation, sizes: int) -> Run:
         trial = observation.trial
         point = trial.point
-        fits = [i for i, setting in enumerate(self.settings) if setting.items() <= dict(point).items()]
-        base = self.bases[fits[-1]]
+        matching_arms = [
+            i for i, setting in enumerate(self.settings) if setting.items() <= dict(point).items()
+        ]
+        base = self.bases[matching_arms[-1]]
         defaults = {p.name: p.default for p in self.space.job} | dict(base)
         changes = frozenset((name, value) for name, value in point.items() if value != defaults[name])
-        if not observation.ok:  # a message that names the culprit saves looking for it
-            named = frozenset(c for c in changes if re.search(rf"\b{re.escape(c[0])}\b", observation.reason))
-            changes = named if len(named) == 1 else changes
+        if not observation.ok:  # an error message that names the parameter at fault saves launches to find it
+            blamed = frozenset(c for c in changes if re.search(rf"\b{re.escape(c[0])}\b", observation.reason))
+            changes = blamed if len(blamed) == 1 else changes
         curve = curve_in(observation)
-        whole, apart = curve if len(curve) == sizes else (), observation.apart and not often
-        return Run(fits[-1], changes, trial.block, whole, cores_in(observation.extra), apart)
+        return Run(matching_arms[-1], changes, trial.block, curve if len(curve) == sizes else ())
 
 
-def _spent_s(made: Sequence[Observation]) -> tuple[float, float]:
-    """Seconds that launches of a discovery took in the cycles before, and in the present one."""
-    begin = cycle([o.trial.block for o in made])
-    before, now = (sum(o.duration_s for o in part) for part in (made[:begin], made[begin:]))
-    return before, now
+def _looks(runs: Sequence[Run]) -> int:
+    """Return how often all runs of the screening have been evaluated so far."""
+    return sum(run.block == 0 for run in runs) // RULE.look_every
 
 
-def _behind(found: DiscoveryResult, arm: int) -> list[float]:
-    """Logarithm of an arm's time over the default's, at each size; empty where neither was measured."""
-    return [a - b for a, b in zip(found.arms[arm], found.arms[0], strict=False)]
+def _spent_s(observations: Sequence[Observation]) -> tuple[float, float]:
+    """Return the seconds that launches of a discovery took in earlier cycles, and in the present one."""
+    begin = cycle([o.trial.block for o in observations])
+    earlier_s, current_s = (
+        sum(o.duration_s for o in part) for part in (observations[:begin], observations[begin:])
+    )
+    return earlier_s, current_s
 
 
-def _active(found: DiscoveryResult, arm: int) -> list[ChangeEffect]:
-    return sorted((e for e in found.active if e.arm == arm), key=lambda e: -float(np.mean(e.log_ratio)))
+def _behind(findings: DiscoveryResult, arm: int) -> list[float]:
+    """Return ln of an arm's time over the default's at each size; empty if either was not measured."""
+    return [a - b for a, b in zip(findings.arms[arm], findings.arms[0], strict=False)]
 
 
-def adding_up(effects: Sequence[ChangeEffect], behind: Sequence[float] = ()) -> tuple[Change, ...]:
-    """The level of an arm that gains most over all sizes, then what gains where those before it do not.
+def _active(findings: DiscoveryResult, arm: int) -> list[ChangeEffect]:
+    return sorted((e for e in findings.active if e.arm == arm), key=lambda e: -float(np.mean(e.log_ratio)))
 
-    Of levels that act at the same size the one that does more is expected to count, of gains and of losses.
-    What is lost at the worst size counts as much as what is gained on the whole, as it may undo that;
-    ``behind``: ln of the arm's time over the default's at each size.
+
+def adding_up(effects: Sequence[ChangeEffect], arm_log_ratio: Sequence[float] = ()) -> tuple[Change, ...]:
+    """Return the level of an arm that gains most over all sizes, then levels that gain where those do not.
+
+    If several levels act at the same size, only the largest gain and the largest loss there are expected to
+    count. The loss at the worst size counts as much as the mean gain over all sizes, as it may undo that.
+
+    Args:
+        effects: Confirmed effects of levels of the arm, each with one value for each size.
+        arm_log_ratio: ln of the arm's time over the default's at each size; empty means 0 everywhere.
     """
-    chosen: dict[str, Change] = {}
-    base = np.array(behind or [0.0] * max((len(e.log_ratio) for e in effects), default=1))
+    changes: dict[str, Change] = {}
+    base = np.array(arm_log_ratio or [0.0] * max((len(e.log_ratio) for e in effects), default=1))
     gain = loss = 0.0 * base
 
     def cost(gain: Floats, loss: Floats) -> float:
@@ -277,32 +321,32 @@ def adding_up(effects: Sequence[ChangeEffect], behind: Sequence[float] = ()) -> 
         return float(total.mean() + max(total.max(), 0.0))
 
     while True:
-        left = [e for e in effects if e.change[0] not in chosen]
-        curves = [np.where(np.abs(e.log_ratio) > 2 * np.array(e.error), e.log_ratio, 0.0) for e in left]
-        costs = [cost(np.minimum(gain, of), np.maximum(loss, of)) for of in curves]
-        if not left or min(costs) > cost(gain, loss) - _ADDS:
-            return tuple(chosen.values())
+        remaining = [e for e in effects if e.change[0] not in changes]
+        curves = [np.where(np.abs(e.log_ratio) > 2 * np.array(e.error), e.log_ratio, 0.0) for e in remaining]
+        costs = [cost(np.minimum(gain, curve), np.maximum(loss, curve)) for curve in curves]
+        if not remaining or min(costs) > cost(gain, loss) - _ADDS:
+            return tuple(changes.values())
         i = int(np.argmin(costs))
-        chosen[left[i].change[0]] = left[i].change
+        changes[remaining[i].change[0]] = remaining[i].change
         gain, loss = np.minimum(gain, curves[i]), np.maximum(loss, curves[i])
 
 
-def _tried(parameter: Parameter, most: int) -> tuple[Value, ...]:
-    """The levels of a parameter that are screened, far apart; the others are the search's."""
-    others = [v for v in parameter.values if v != parameter.default]
-    if len(others) <= most:
-        return tuple(others)
-    at = np.linspace(0, len(others) - 1, most).round().astype(int)
-    return tuple(others[i] for i in at)
+def _screened_levels(parameter: Parameter, max_levels: int) -> tuple[Value, ...]:
+    """Return the levels of a parameter that are screened, far apart; the search may try the others."""
+    alternatives = [v for v in parameter.values if v != parameter.default]
+    if len(alternatives) <= max_levels:
+        return tuple(alternatives)
+    indices = np.linspace(0, len(alternatives) - 1, max_levels).round().astype(int)
+    return tuple(alternatives[i] for i in indices)
 
 
 def curve_in(observation: Observation) -> tuple[float, ...]:
-    """Logarithms of the times that a launch measured: by collective, communicator and message size."""
+    """Return ln of the times in seconds that a launch measured, by collective, communicator and size."""
     usable = sorted(observation.usable, key=lambda e: slot_of(e.cell))
     return tuple(float(np.log(e.median_s)) for e in usable)
 
 
 def slots_of(history: History) -> tuple[Slot, ...]:
-    """Slots of the curves of a discovery, in the order of its effects."""
-    made = chain.from_iterable(o.usable for o in history.of(Phase.DISCOVERY))
-    return tuple(sorted({slot_of(estimate.cell) for estimate in made}))
+    """Return the slots of a discovery's curves, in the order of its effects."""
+    estimates = chain.from_iterable(o.usable for o in history.of(Phase.DISCOVERY))
+    return tuple(sorted({slot_of(estimate.cell) for estimate in estimates}))

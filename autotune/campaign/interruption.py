@@ -1,7 +1,7 @@
-"""The wish that a campaign ends: kept by a signal's handler, looked at where nothing is lost (any step).
+"""Remember the request to end a campaign, and act on it where nothing is lost (any step).
 
-An exception that a handler raises can fall into a destructor or a callback of some library, where it is
-swallowed, and the campaign would run on. So handlers only keep the wish, and wake up who waits.
+An exception that a signal handler raises can fall into a destructor or a callback of some library, where it
+is swallowed, and the campaign would run on. So handlers only record the request, and wake up whoever waits.
 """
 
 import contextlib
@@ -14,22 +14,25 @@ from types import FrameType
 from autotune.errors import Interrupted
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals that end the work; one that our parent ignores, as ``nohup`` does, we ignore too."""
+"""Signals that end the work, except those that the parent process ignores, as under ``nohup``."""
 
 _wishes: list[int] = []
 _pipes: list[int] = []
 
 
 @contextlib.contextmanager
-def heeded(*more: signal.Signals) -> Iterator[None]:
-    """While this lasts signals, and ``more`` of them, are wishes; the second ends the work wherever it is.
+def heeded(*signals: signal.Signals) -> Iterator[None]:
+    """Treat signals as requests to end while the context lasts; a second signal ends the work at once.
+
+    Args:
+        signals: Signals to treat in this way besides ``SIGNALS``.
 
     Raises:
-        Interrupted: there was a wish, at the latest at the end.
+        Interrupted: there was a request; it is raised at the end of the context at the latest.
     """
     awake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    wishing = {number: signal.getsignal(number) for number in (*SIGNALS, *more)}
-    # None is a handler of somebody who is no Python, which could not be put back: it stays.
+    wishing = {number: signal.getsignal(number) for number in (*SIGNALS, *signals)}
+    # None stands for a handler that was not installed from Python and could not be restored: it stays.
     former = {number: was for number, was in wishing.items() if was not in (signal.SIG_IGN, None)}
     _pipes.append(awake)
     previous = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
@@ -47,35 +50,38 @@ def heeded(*more: signal.Signals) -> Iterator[None]:
         os.close(awake)
         os.close(wake)
         wished = bool(_wishes)
-        if not _pipes:  # the outermost ends, and with it what was wished
+        if not _pipes:  # the outermost context ends, and requests end with it
             _wishes.clear()
     if wished:
         raise Interrupted("interrupted")
 
 
 def check() -> None:
-    """Look whether the work is to end.
+    """Raise an error if a request to end the work has arrived.
 
     Raises:
-        Interrupted: it is.
+        Interrupted: there is such a request.
     """
     if _wishes:
         raise Interrupted("interrupted")
     for pipe in _pipes:
         with contextlib.suppress(BlockingIOError):
-            os.read(pipe, 1 << 12)  # of signals that are no wishes
+            os.read(pipe, 1 << 12)  # drain wake-ups by signals that do not ask for an end
 
 
 def alarm() -> int | None:
-    """A descriptor that can be read when it is time for ``check``; None: no signal is a wish now."""
+    """Return a descriptor that is readable when it is time for ``check``.
+
+    Return None if signals are not handled now.
+    """
     return _pipes[-1] if _pipes else None
 
 
 def pause(seconds: float) -> None:
-    """Sleep so long, or until there is a wish.
+    """Sleep for some seconds, or until there is a request to end the work.
 
     Raises:
-        Interrupted: there is.
+        Interrupted: there is such a request.
     """
     select.select(list(_pipes), (), (), seconds)
     check()

@@ -1,4 +1,4 @@
-"""Launches that are lost, which says nothing of their setting, are made again (step 5 of the flow)."""
+"""Repeat launches that were lost, since that says nothing of their setting (step 5 of the flow)."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,18 +12,20 @@ from autotune.stacks.ports import LaunchOutcome
 
 
 def made_until_not_lost(attempt: Callable[[], LaunchOutcome], directory: Path) -> LaunchOutcome:
-    """The outcome of a launch that is made again while it is lost, ``RULE.attempts`` times at most.
+    """Launch, again while the launch is lost, and return the outcome.
 
-    ``directory`` is that of the launch; what an attempt that was lost left there is removed.
+    Args:
+        attempt: Makes the launch once; it is called ``RULE.attempts`` times at most.
+        directory: The launch's directory; files that a lost attempt left there are removed.
 
     Raises:
-        Interrupted: whoever ended the launch ends us too.
+        Interrupted: whoever ended the launch ends this campaign too.
     """
     reasons: list[str] = []
     while True:
         outcome = attempt()
         if outcome.status is not Status.OK:
-            interruption.check()  # who ends us may have ended the launch before us: it is no fault of it
+            interruption.check()  # whoever ends the campaign may have ended the launch first
         if outcome.status is not Status.LOST or outcome.given_up:
             return replace(outcome, lost_before=tuple(reasons))
         if len(reasons) == RULE.attempts - 1:

@@ -1,7 +1,7 @@
-"""Limits of the measurements: interference, drift, and the smallest difference they resolve (step 8).
+"""Report the limits of the measurements: interference, moments, resolution, what was not tried (step 8).
 
-Notation: launches of one setting differ by σ on the log scale; the mean difference of n fresh
-launches of each side is known to ± z σ √(2/n) with 95 %.
+Notation: launches of one setting differ by σ on the log scale; the mean difference of n fresh launches of
+each side is known to ± z σ √(2/n) with 95 %.
 """
 
 import math
@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from autotune.campaign.apart import why_apart
 from autotune.campaign.description import Description, SiteKind
-from autotune.campaign.drift import corrected, drift
 from autotune.campaign.failures import never_applied
+from autotune.campaign.same_moment import at_one_moment
 from autotune.history.objectives import Z95, Slot, slot_of
 from autotune.history.trial import History, Observation, Phase, Subject
 from autotune.measure.location import normal_scale
@@ -20,127 +21,164 @@ from autotune.measure.machine import Disturbance, worst
 from autotune.probe.protocol import NOT_TIMED
 from autotune.recommend.repeats import repeated
 from autotune.space import Point
+from autotune.stacks.cleared import left_out
 from autotune.verification.known import search_noise
 from autotune.verification.sequential import EACH
 
 _ENOUGH = 4
-"""Launches of one setting that suffice for an estimate of their spread."""
+"""Number of launches of one setting that suffice for an estimate of their spread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """One thing about the noise of a campaign."""
+    """Hold one remark on the noise of a campaign."""
 
-    what: str  # Its name, a word or two.
-    text: str  # What was found.
-    grave: bool = False  # Whether whoever reads the result must know it.
+    subject: str  # The subject, one word or two.
+    text: str  # The finding in words.
+    grave: bool = False  # Whether everybody who reads the result must know it.
 
 
 def disturbed(observation: Observation) -> str:
-    """Interference with a launch, in words; empty: none, or none is known."""
-    found = Disturbance.of(observation.extra)
-    return ", ".join(found.words) if found else ""
+    """Return interference with a launch in words; empty if there was none, or none is known."""
+    interference = Disturbance.of(observation.extra)
+    return ", ".join(interference.words) if interference else ""
 
 
 def remarks(campaign: Description, history: History) -> tuple[Remark, ...]:
-    """Remarks on the noise of a campaign so far; none on a recording, which has none."""
+    """Return the remarks on the noise of a campaign so far.
+
+    None for a recording, which has no noise of its own.
+    """
     if campaign.site.stamp.kind is SiteKind.REPLAYED:
         return ()
-    found = [_left_out(campaign, history), untimed(history), _machine(history), _drift(history)]
-    judged = corrected(history)
-    fresh, searched = spread(judged.of(Phase.VERIFY)), search_noise(judged)
-    if (together := spread_in_heats(history)) is not None:
-        found.append(resolution(campaign, together, "launches of one setting in one heat"))
-    elif fresh is not None:  # robustly, as in the verdict: one disturbed launch in five does not matter
-        found.append(resolution(campaign, fresh))
-    elif searched.repeats > 1:
-        found.append(resolution(campaign, searched.sd))
-    return tuple(one for one in found if one is not None)
+    exclusions = (_algorithms(campaign), _left_out(campaign, history))
+    candidates = [*exclusions, untimed(history), heats_apart(history), _machine(history), _moments(history)]
+    comparable = at_one_moment(history)
+    fresh_sd, noise = spread(comparable.of(Phase.VERIFY)), search_noise(comparable)
+    if (heat_sd := spread_in_heats(history)) is not None:
+        candidates.append(resolution(campaign, heat_sd, "launches of one setting in one heat"))
+    elif fresh_sd is not None:  # robust, as in the verdict: one disturbed launch in five does not matter
+        candidates.append(resolution(campaign, fresh_sd))
+    elif noise.repeats > 1:
+        candidates.append(resolution(campaign, noise.sd))
+    return tuple(remark for remark in candidates if remark is not None)
 
 
-def resolution(campaign: Description, sigma: float, what: str = "launches of one setting") -> Remark | None:
-    """The smallest difference that the verification resolves at one size; None: there is none."""
-    wanted = campaign.scenario.verify
-    if not wanted.enabled or not wanted.launches:
+def resolution(
+    campaign: Description, sigma: float, subject: str = "launches of one setting"
+) -> Remark | None:
+    """Return a remark on the smallest difference that the verification resolves; None without verification.
+
+    Args:
+        campaign: The campaign's description.
+        sigma: Standard deviation of ln of the time between launches of one setting.
+        subject: The launches that differ by it, as the subject of the sentence.
+    """
+    verify = campaign.scenario.verify
+    if not verify.enabled or not verify.launches:
         return None
-    resolved = Z95 * sigma * math.sqrt(2 / wanted.launches)
+    resolved = Z95 * sigma * math.sqrt(2 / verify.launches)
     text = (
-        f"{what} differ by {_percent(sigma)}; "
-        f"{wanted.launches} fresh launches of each side resolve {_percent(resolved)} at one size (95 %)"
+        f"{subject} differ by {_percent(sigma)}; "
+        f"{verify.launches} fresh launches of each side resolve {_percent(resolved)} at one size (95 %)"
     )
-    if not 0 < wanted.max_loss < resolved:
+    if not 0 < verify.max_loss < resolved:
         return Remark("repeatability", text)
-    needed = math.ceil(2 * (Z95 * sigma / wanted.max_loss) ** 2 / EACH) * EACH
-    asked = f"; verify.max_loss={wanted.max_loss:g} needs verify.launches={needed}"
-    return Remark("repeatability", text + asked, grave=True)
+    needed = math.ceil(2 * (Z95 * sigma / verify.max_loss) ** 2 / EACH) * EACH
+    advice = f"; verify.max_loss={verify.max_loss:g} needs verify.launches={needed}"
+    return Remark("repeatability", text + advice, grave=True)
 
 
 def spread(history: History) -> float | None:
-    """Spread of launches of one setting by their median absolute deviation; None: too few launches."""
-    away = [np.abs(logs - np.median(logs, axis=0)) for _, logs in repeated(history) if len(logs) >= _ENOUGH]
-    if not away:
+    """Return the spread of launches of one setting from absolute deviations; None with too few launches.
+
+    The spread is a standard deviation on the log scale, estimated by the median absolute deviation.
+    """
+    deviations = [
+        np.abs(logs - np.median(logs, axis=0)) for _, logs, _ in repeated(history) if len(logs) >= _ENOUGH
+    ]
+    if not deviations:
         return None
-    return float(np.mean([np.sqrt(np.mean(normal_scale(one) ** 2)) for one in away]))
+    return float(np.mean([np.sqrt(np.mean(normal_scale(deviation) ** 2)) for deviation in deviations]))
 
 
 def spread_in_heats(history: History) -> float | None:
-    """Spread of launches of one setting that were alive at once; None: too few of them.
+    """Return the spread of launches of one setting that were alive at once; None with too few of them.
 
-    They met the same moments: what is left is what a launch keeps for its life, and the noise within it.
+    They met the same moments, so the spread that remains is what a launch keeps for its life, and the noise
+    within it.
     """
-    sides: dict[tuple[int, Subject, Point], list[Observation]] = defaultdict(list)
-    for o in history.of(Phase.VERIFY):
-        if o.trial.heat and o.ok:
-            sides[o.trial.block, o.trial.subject, o.trial.point].append(o)
-    apart: dict[Slot, list[float]] = defaultdict(list)
-    for first, second, *_ in (launches for launches in sides.values() if len(launches) > 1):
-        others = {e.cell: e.median_s for e in second.usable}
+    groups: dict[tuple[int, Subject, Point], list[Observation]] = defaultdict(list)
+    for o in history:
+        compared = o.trial.subject is Subject.UNTOUCHED or o.trial.phase is Phase.VERIFY
+        if o.trial.heat and o.ok and compared and not why_apart(o):
+            groups[o.trial.heat, o.trial.subject, o.trial.point].append(o)
+    differences: dict[Slot, list[float]] = defaultdict(list)
+    for first, second, *_ in (launches for launches in groups.values() if len(launches) > 1):
+        second_s = {e.cell: e.median_s for e in second.usable}
         for e in first.usable:
-            if e.cell in others:
-                apart[slot_of(e.cell)].append(abs(math.log(e.median_s / others[e.cell])) / math.sqrt(2))
-    known = [normal_scale(of) for of in apart.values() if len(of) >= _ENOUGH]
-    return float(np.sqrt(np.mean(np.square(known)))) if known else None
+            if e.cell in second_s:
+                differences[slot_of(e.cell)].append(
+                    abs(math.log(e.median_s / second_s[e.cell])) / math.sqrt(2)
+                )
+    spreads = [normal_scale(logs) for logs in differences.values() if len(logs) >= _ENOUGH]
+    return float(np.sqrt(np.mean(np.square(spreads)))) if spreads else None
+
+
+def _algorithms(campaign: Description) -> Remark | None:
+    text = left_out(campaign.space, campaign.site.description, campaign.scenario.collective)
+    return Remark("algorithms", text, grave=True) if text else None
 
 
 def _left_out(campaign: Description, history: History) -> Remark | None:
-    gone = never_applied(campaign.space, history)
-    said = "; ".join(f"{name}={value}: {reason}" for (name, value), reason in gone.items())
-    return Remark("left out of the search", said, grave=True) if said else None
+    removed = never_applied(campaign.space, history)
+    text = "; ".join(f"{name}={value}: {reason}" for (name, value), reason in removed.items())
+    return Remark("left out of the search", text, grave=True) if text else None
 
 
 def untimed(history: History) -> Remark | None:
-    """The launches that had no time for some of their cells, in the words of the last one; None: all had."""
-    said = [note for o in history for note in o.notes if NOT_TIMED in note]
-    if not said:
+    """Return a remark on launches that had no time for some cells, with the last one's note.
+
+    Return None if all had.
+    """
+    notes = [note for o in history for note in o.notes if NOT_TIMED in note]
+    if not notes:
         return None
-    text = f"in {len(said)} of {len(history)} launches; of the last one {said[-1]}"
+    text = f"in {len(notes)} of {len(history)} launches; of the last one {notes[-1]}"
     return Remark("not timed", text, grave=True)
 
 
-def _machine(history: History) -> Remark | None:
-    known = [found for o in history if (found := Disturbance.of(o.extra))]
-    if not known:
+def heats_apart(history: History) -> Remark | None:
+    """Return a remark on launches of heats that were made alone, with the last reason; None without any."""
+    reasons = [reason for o in history if (reason := why_apart(o))]
+    if not reasons:
         return None
-    beside = [found for found in known if found.words]
-    if not beside:
-        return Remark("interference", f"0 of {len(known)} launches disturbed")
-    said = f"{len(beside)} of {len(known)} launches disturbed; at most {', '.join(worst(beside).words)}"
-    return Remark("interference", said, grave=True)
+    text = f"{len(reasons)} launches were made one after the other, not at once: {reasons[-1]}"
+    return Remark("no heats", text, grave=True)
 
 
-def _drift(history: History) -> Remark:
-    found = drift(history)
-    if not found.launches:
-        return Remark("drift", "not measured: too few settings were launched again")
-    apart = f"repeatability {_percent(found.error)}"
-    if not found.offsets:
-        return Remark("drift", f"not significant in {found.launches} repeated launches; {apart}")
-    low, high = found.span
-    effects = (("the machine moved", found.walk), ("nodes differ", found.hosts))
-    why = " and ".join(text for text, by in effects if by)
-    moved = f"times drifted by {_percent(low, '+')} to {_percent(high, '+')} ({why}); corrected"
-    return Remark("drift", f"{moved}; {apart} after that", grave=True)
+def _machine(history: History) -> Remark | None:
+    disturbances = [disturbance for o in history if (disturbance := Disturbance.of(o.extra))]
+    if not disturbances:
+        return None
+    noisy = [disturbance for disturbance in disturbances if disturbance.words]
+    if not noisy:
+        return Remark("interference", f"0 of {len(disturbances)} launches disturbed")
+    text = f"{len(noisy)} of {len(disturbances)} launches disturbed; at most {', '.join(worst(noisy).words)}"
+    return Remark("interference", text, grave=True)
 
 
-def _percent(logarithm: float, sign: str = "") -> str:
-    return f"{100 * math.expm1(logarithm):{sign}.1f} %"
+def _moments(history: History) -> Remark:
+    """Return a remark on how many launches had the untouched stack beside them, and how well these agree."""
+    launches = [o for o in history if o.ok and o.trial.subject is not Subject.UNTOUCHED]
+    compared = sum(bool(o.trial.heat) for o in launches)
+    text = (
+        f"{compared} of {len(launches)} launches of settings had the default beside them at the same moment"
+    )
+    if (heat_sd := spread_in_heats(history)) is not None:
+        text += f"; there two launches of one setting differ by {_percent(heat_sd)} at one size (A/A)"
+    return Remark("moments", text, grave=compared < len(launches))
+
+
+def _percent(logarithm: float) -> str:
+    return f"{100 * math.expm1(logarithm):.1f} %"

@@ -1,4 +1,4 @@
-"""Observing a trial: what a launch of it shows (steps 4 to 7 of the flow).
+"""Observe a trial: launch it and turn what it measured into an observation (steps 4 to 7 of the flow).
 
 Whoever makes trials is an ``Observer``: ``Launches`` here, where processes are started and a trial meets a
 stack and a launcher, neither of which sees the other; a model, a recording or any program elsewhere. The
@@ -17,14 +17,19 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from autotune.campaign.apart import HeatsHere
 from autotune.campaign.failures import limit_s
 from autotune.campaign.lost import made_until_not_lost
-from autotune.errors import ScenarioError, StackError, allowed
+from autotune.errors import ScenarioError, allowed
 from autotune.history.folder import make_empty
 from autotune.history.objectives import Slot
 from autotune.history.trial import (
+    INTERRUPTIONS,
     LOST_BEFORE,
     PLAIN_MEAN,
+    TIMED,
+    UNINTERRUPTED_MEAN,
+    UNINTERRUPTED_S,
     Cell,
     Estimate,
     Observation,
@@ -34,48 +39,45 @@ from autotune.history.trial import (
     Trial,
     status_of,
 )
-from autotune.measure.location import Estimator, estimate
-from autotune.measure.machine import UsualCores
-from autotune.probe.protocol import REQUEST, CellSamples, Heat, ProbeRequest, ProbeResult
+from autotune.measure.location import Estimator, estimate, interrupted
+from autotune.probe.protocol import REQUEST, TIMED_S, CellSamples, ProbeRequest, ProbeResult
 from autotune.resources import user_bytes
 from autotune.scenario import Scenario
 from autotune.space import Point, Space
 from autotune.stacks.ports import Launcher, LaunchOutcome, LaunchRequest, Placement, Rendering
 from autotune.stacks.stack import Stack
 
-_PROVING = 200
-"""Samples of each cell in a launch of the verification, at least. Ten agree to 5 % within a tenth of a
-millisecond, and show one moment of a launch: on two cores it was four times as slow in one launch of five.
-There launches of one setting differed by 4 to 7 %, with half the samples by 6 to 10, a fifth 11 to 14: as
-samples of a launch resemble each other, more and shorter launches say less in the same time."""
-
-
 _HEAT_SHARE = 1 / 3
-"""Share of a launch's time that one in a heat has: what differs there is what launches keep for their life,
-2 % on two cores, and a third of the time leaves an error of as much within a launch."""
+"""Share of a single launch's time that a launch in a heat measures. What differs between launches of a heat
+is what each keeps for its life, 2 % on two cores, and a third of the time leaves as large an error within
+a launch."""
+
+
+_CHECKED = 6
+"""Number of calls of each cell, after the one whose result is checked, in a launch that only shows whether it
+fails: the probe times no fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The measurements of every launch, and how they are made."""
+    """Describe what every launch measures, and how."""
 
-    probe: ProbeRequest  # What is measured; choices and expectations come from each trial.
-    timeout_s: float  # Of one launch.
+    probe: ProbeRequest  # Request to the probe; choices and expectations come from each trial.
+    timeout_s: float  # Time limit of one launch, in seconds.
     estimator: str = "median"  # How samples become one number, see ``measure.location``.
-    discovery_s: float = 0.3  # Of a launch of the discovery, for the timed part.
-    other_loop: str = ""  # In which launches of the verification measure every cell too; empty: in none.
-    beside: tuple[str, ...] = ()  # Patterns that launches of the verification measure, too.
-    heat_s: float = 0.5  # Of a heat, for the turns of each of its launches.
-    patience_s: float = 0.0  # How long a launch may wait until its cores are as near to each other as usual.
+    discovery_s: float = 0.3  # Time that a launch of the discovery measures, in seconds.
+    other_loop: str = ""  # Second loop in which launches of the verification measure every cell; empty: none.
+    other_calls: tuple[str, ...] = ()  # Other calls that launches of the verification measure too.
+    heat_s: float = 0.5  # Time for the turns of each launch of a heat, in seconds.
     amended: Callable[[Rendering], Rendering] = lambda rendering: rendering
-    """Change of each rendering, where somebody's own settings are measured; only an MPI obeys it."""
+    """Changes each rendering, where a user's own settings are measured; only an MPI obeys that."""
 
 
 class Observer(Protocol):
-    """Makes trials."""
+    """Launch trials and return their observations."""
 
     def observe(self, trial: Trial) -> Observation:
-        """The result of one launch of the trial; a launch that failed is an observation with its status.
+        """Launch a trial and return its observation; a launch that failed has a status that says how.
 
         Raises:
             StackError: nothing can be launched at all.
@@ -85,26 +87,30 @@ class Observer(Protocol):
 
 
 class Observers(Protocol):
-    """Makes the observers of one place."""
+    """Make the observers of one place."""
 
     def __call__(self, measurement: Measurement, space: Space, directory: Path) -> Observer:
-        """The observer of trials of a space; each launch gets a folder below ``launches/`` of a directory."""
+        """Return the observer of a space's trials.
+
+        Each launch gets a folder in ``launches/`` of a directory.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Launches:
-    """Trials as processes: rendered, launched, measured by the probe."""
+    """Observe trials as processes: rendered by a stack, started by a launcher, measured by the probe."""
 
     stack: Stack  # Renders trials.
-    launcher: Launcher  # Runs them.
+    launcher: Launcher  # Starts processes.
     placement: Placement  # Where the ranks go, unless the trial maps them.
     measurement: Measurement  # What every launch measures.
-    space: Space  # What the trials' points belong to.
-    directory: Path  # Each launch gets a folder below its ``launches/``.
-    usual: UsualCores = field(default_factory=UsualCores)  # What its launches say of the machine's cores.
+    space: Space  # The space of the trials' points.
+    directory: Path  # Each launch gets a folder in its ``launches/``.
+    heats: HeatsHere = field(default_factory=HeatsHere)
+    """Whether heats are possible there, as far as heats have shown."""
 
     def observe(self, trial: Trial) -> Observation:
-        """The result of one launch of the trial; see ``Observer``."""
+        """Launch a trial and return its observation; see ``Observer``."""
         measurement = self.measurement
         rendering = self.stack.render(self.space, trial, measurement.probe.collectives)
         rendering = measurement.amended(rendering)
@@ -113,103 +119,65 @@ class Launches:
         if len(parts) == 1:
             outcome = self._launched(trial, rendering, directory)
         else:
-            # In another order each time: what drifts must not favour the same choices again and again.
+            # The order differs each time, so that drift does not favour the same choices again and again.
             order = np.random.default_rng(trial.seed).permutation(len(parts)).tolist()
-            ended: dict[int, LaunchOutcome] = {}
+            outcomes: dict[int, LaunchOutcome] = {}
             for number in order:
                 (folder := directory / f"{number:02d}").mkdir(mode=0o700)
-                ended[number] = self._launched(trial, parts[number], folder, len(parts))
-            outcome = self._together(parts, [ended[number] for number in range(len(parts))])
+                outcomes[number] = self._launched(trial, parts[number], folder, len(parts))
+            outcome = self.together(parts, [outcomes[number] for number in range(len(parts))])
             if outcome.result is not None:
                 outcome.result.write(directory)
         return observation(trial, outcome, measurement.estimator)
 
     def _launched(self, trial: Trial, rendering: Rendering, directory: Path, parts: int = 1) -> LaunchOutcome:
-        """One launch in a directory; of several that share a trial's time one."""
-        probe = self._asked(trial, rendering, parts)
+        """Launch in a directory and return the outcome; ``parts`` launches share a trial's time."""
+        probe = self.probe_request(trial, rendering, parts)
 
         def attempt() -> LaunchOutcome:
-            request = self._written(trial, rendering, directory, probe)
-            return self.launcher.run(replace(request, timeout_s=request.timeout_s + probe.patience_s))
+            request = self.write_request(trial, rendering, directory, probe)
+            return self.launcher.run(request)
 
-        outcome = self._as_asked(made_until_not_lost(attempt, directory), probe)
+        outcome = self.with_requested_cells(made_until_not_lost(attempt, directory), probe)
         if outcome.result is None:
             return outcome
-        self.usual.add((rendering.map_by, rendering.bind_to), outcome.result.machine, outcome.duration_s)
-        return _said(outcome, rendering.said, directory)
+        return as_printed(outcome, rendering.must_print, directory)
 
-    def _asked(self, trial: Trial, rendering: Rendering, parts: int = 1) -> ProbeRequest:
-        """The measurements of one launch; of several that share a trial's time one."""
+    def probe_request(self, trial: Trial, rendering: Rendering, parts: int = 1) -> ProbeRequest:
+        """Return the request to the probe of one launch; ``parts`` launches share a trial's time."""
         measurement = self.measurement
         probe = replace(
             measurement.probe, choices=rendering.choices, expect=rendering.expect, seed=trial.seed
         )
         if trial.phase is Phase.DISCOVERY:
             probe = replace(probe, budget_s=measurement.discovery_s)
+        if trial.phase is Phase.STARTS:
+            probe = replace(probe, min_samples=1, max_samples=_CHECKED)
         if trial.phase is Phase.VERIFY:
-            probe = replace(probe, beside=measurement.beside)
-            least = min(max(probe.min_samples, _PROVING), probe.max_samples)
-            probe = replace(probe, other_loop=measurement.other_loop, min_samples=least)
+            probe = replace(probe, beside=measurement.other_calls, other_loop=measurement.other_loop)
         if parts > 1:
             probe = replace(probe, collectives=tuple(rendering.choices), budget_s=probe.budget_s / parts)
-        placed = (rendering.map_by, rendering.bind_to)
-        # Of many nodes some core is always slower than usual.
-        patience_s = measurement.patience_s * (self.placement.nodes == 1)
-        usual, patience_s = self.usual.of(placed, patience_s, proving=trial.phase is Phase.VERIFY)
-        if trial.phase is Phase.DISCOVERY:  # it takes out what slow cores cost; waiting doubles its time
-            usual = replace(usual, moment_s=0.0)
-        return replace(probe, usual_core=usual, patience_s=patience_s)
+        return probe
 
-    def _written(
+    def write_request(
         self, trial: Trial, rendering: Rendering, directory: Path, probe: ProbeRequest
     ) -> LaunchRequest:
-        """A launch whose files are in its directory."""
+        """Write the files of a launch into its directory and return the request to the launcher."""
         place = {k: getattr(rendering, k) for k in ("map_by", "bind_to") if getattr(rendering, k)}
+        unset_prefix = ("env", *(f"--unset={name}" for name in rendering.unset)) if rendering.unset else ()
         (directory / REQUEST).write_text(probe.to_json(), encoding="utf-8")
         for name, text in rendering.files.items():
             (directory / name).write_text(text, encoding="utf-8")
         return LaunchRequest(
             directory=directory,
-            program=(sys.executable, "-P", "-m", "autotune.probe", str(directory)),
+            program=(*unset_prefix, sys.executable, "-P", "-m", "autotune.probe", str(directory)),
             env={k: v.replace("{directory}", str(directory)) for k, v in rendering.env.items()},
             placement=replace(self.placement, **place),
             timeout_s=trial.timeout_s or self.measurement.timeout_s,
         )
 
-    def entered(
-        self, trial: Trial, heat: Heat
-    ) -> tuple[LaunchRequest, Callable[[LaunchOutcome], LaunchOutcome]]:
-        """A launch that measures in turns with the others of a heat, and the check of its outcome.
-
-        Raises:
-            SpaceError: the stack has no word for something in the space.
-            StackError: the trial needs several launches, which is no place in a heat.
-        """
-        rendering = self.measurement.amended(
-            self.stack.render(self.space, trial, self.measurement.probe.collectives)
-        )
-        if len(rendering.launches()) > 1:
-            raise StackError("a setting with choices that need launches of their own is no part of a heat")
-        directory = launch_directory(self.directory, trial).absolute()
-        probe = replace(
-            self.measurement.probe,
-            choices=rendering.choices,
-            expect=rendering.expect,
-            seed=trial.seed,
-            beside=self.measurement.beside,
-            other_loop=self.measurement.other_loop,
-            heat=heat,
-        )
-        request = self._written(trial, rendering, directory, probe)
-
-        def checked(outcome: LaunchOutcome) -> LaunchOutcome:
-            outcome = self._as_asked(outcome, probe)
-            return outcome if outcome.result is None else _said(outcome, rendering.said, directory)
-
-        return replace(request, timeout_s=request.timeout_s + heat.seconds + heat.join_s), checked
-
-    def _together(self, parts: Sequence[Rendering], outcomes: Sequence[LaunchOutcome]) -> LaunchOutcome:
-        """One outcome of the launches that swept a trial's choices; where all failed, the first one's."""
+    def together(self, parts: Sequence[Rendering], outcomes: Sequence[LaunchOutcome]) -> LaunchOutcome:
+        """Return one outcome of the launches that swept a trial's choices; the first one's if all failed."""
         good = [outcome for outcome in outcomes if outcome.result is not None and outcome.status is Status.OK]
         if not good or good[0].result is None:
             return outcomes[0]
@@ -223,15 +191,15 @@ class Launches:
                 for comm_size in probe.comm_sizes or (self.placement.ranks,):
                     for size in probe.sizes_of(collective):
                         for choice in choices:
-                            where = (collective, comm_size, size, choice.values, np.empty(0))
-                            cells.append(CellSamples(*where, str(outcome.status), outcome.reason))
+                            cell = (collective, comm_size, size, choice.values, np.empty(0))
+                            cells.append(CellSamples(*cell, str(outcome.status), outcome.reason))
         results = [outcome.result for outcome in good if outcome.result is not None]
         result = replace(
             results[0],
             cells=tuple(cells),
-            memory_bytes=max(one.memory_bytes for one in results),
-            notes=tuple(dict.fromkeys(note for one in results for note in one.notes)),
-            applied={name: value for one in results for name, value in one.applied.items()},
+            memory_bytes=max(part_result.memory_bytes for part_result in results),
+            notes=tuple(dict.fromkeys(note for part_result in results for note in part_result.notes)),
+            applied={name: value for part_result in results for name, value in part_result.applied.items()},
         )
         return replace(
             good[0],
@@ -241,47 +209,47 @@ class Launches:
             queue_s=sum(outcome.queue_s for outcome in outcomes),
         )
 
-    def _as_asked(self, outcome: LaunchOutcome, probe: ProbeRequest) -> LaunchOutcome:
-        """The outcome, ``invalid`` where its result has other cells than were asked for.
+    def with_requested_cells(self, outcome: LaunchOutcome, probe: ProbeRequest) -> LaunchOutcome:
+        """Return the outcome, ``invalid`` if its result has other cells than were requested.
 
         One cell under a wrong name would be a size that no other launch has, and end every comparison.
         """
         if outcome.result is None:
             return outcome
-        left: dict[Slot, list[Mapping[str, Any]]] = defaultdict(list)
+        missing: dict[Slot, list[Mapping[str, Any]]] = defaultdict(list)
         for collective in probe.collectives:
             values = [choice.values for choice in probe.choices.get(collective, ())] or [{}]
             for comm_size in probe.comm_sizes or (self.placement.ranks,):
                 for size in probe.sizes_of(collective):
-                    left[collective, comm_size, size] += values
+                    missing[collective, comm_size, size] += values
         for cell in outcome.result.cells:
-            asked = left[cell.collective, cell.comm_size, cell.message_bytes]
-            if cell.values not in asked:
-                where = f"{cell.collective}, {cell.comm_size} ranks, {cell.message_bytes} bytes"
-                reason = f"damaged result: {where}, {dict(cell.values)} was not asked for, or only once"
+            expected = missing[cell.collective, cell.comm_size, cell.message_bytes]
+            if cell.values not in expected:
+                place = f"{cell.collective}, {cell.comm_size} ranks, {cell.message_bytes} bytes"
+                reason = f"damaged result: {place}, {dict(cell.values)} was not asked for, or only once"
                 return replace(outcome, status=Status.INVALID, reason=reason, result=None)
-            asked.remove(cell.values)
+            expected.remove(cell.values)
         return outcome
 
 
-def _said(outcome: LaunchOutcome, wanted: Sequence[str], directory: Path) -> LaunchOutcome:
-    """The outcome, ``not_applied`` where the launch did not print what it must."""
+def as_printed(outcome: LaunchOutcome, required: Sequence[str], directory: Path) -> LaunchOutcome:
+    """Return the outcome, ``not_applied`` if the launch did not print what the trial requires."""
     path = directory / "stdout"
-    if not wanted or not path.exists():  # not every launcher keeps what ranks print
+    if not required or not path.exists():  # some launchers do not store what ranks print
         return outcome
     printed = user_bytes(path).decode(errors="replace")
-    missing = next((words for words in wanted if words not in printed), "")
+    missing = next((words for words in required if words not in printed), "")
     if not missing:
         return outcome
     return replace(outcome, status=Status.NOT_APPLIED, reason=f"the library did not print {missing!r}")
 
 
 def measurement_of(scenario: Scenario, ranks: int) -> Measurement:
-    """The measurements in the launches of a scenario, on so many ranks.
+    """Return what the launches of a scenario measure, for a number of ranks.
 
     Raises:
         ScenarioError: an unknown estimator.
-        UserError: what the probe refuses.
+        UserError: an option that the probe refuses.
     """
     options = scenario.probe
     if options.estimator not in list(Estimator):
@@ -308,58 +276,60 @@ def measurement_of(scenario: Scenario, ranks: int) -> Measurement:
         discovery_s=scenario.discover.probe_s,
         heat_s=options.budget_s * _HEAT_SHARE,
         other_loop=scenario.other_loop,
-        beside=tuple(name for name in scenario.verify.also if name not in scenario.collective),
-        patience_s=scenario.launch.patience_s,
+        other_calls=tuple(name for name in scenario.verify.also if name not in scenario.collective),
     )
 
 
 def choices_of(space: Space, trial: Trial, collective: str) -> tuple[Point, ...]:
-    """The call-level choices that a trial sweeps; none for one that leaves them to the stack or to rules."""
+    """Return the per-call choices that a trial sweeps; none if it leaves them to the stack or to rules."""
     return tuple(space.choices(collective, trial.point)) if trial.subject is Subject.SWEEP else ()
 
 
 def launch_directory(directory: Path, trial: Trial) -> Path:
-    """A new folder for a launch, in place of what an interrupted launch of the same trial left."""
+    """Make and return the folder of a launch, in place of what an interrupted launch of its trial left."""
     return make_empty(directory / "launches" / f"{trial.number:04d}")
 
 
 def parameters(directory: Path, trial: Trial) -> Mapping[str, str]:
-    """Every control variable that the launch of a trial read, on all ranks; empty: none was reported."""
+    """Return every control variable that a trial's launch read, on all ranks; empty if none was reported."""
     result = ProbeResult.read(directory / "launches" / f"{trial.number:04d}")
     return result.parameters if result else {}
 
 
 def observation(trial: Trial, outcome: LaunchOutcome, estimator: str = "median") -> Observation:
-    """The observation of a launch that has ended."""
+    """Return the observation of a launch that has ended."""
     status, reason = outcome.status, outcome.reason
-    again = tuple(f"made again: {why}" for why in outcome.lost_before)
-    lost = {LOST_BEFORE: float(len(again))} if again else {}
-    result, took = outcome.result, (outcome.duration_s, outcome.queue_s)
+    notes = tuple(f"made again: {why}" for why in outcome.lost_before)
+    lost = {LOST_BEFORE: float(len(notes))} if notes else {}
+    result, times = outcome.result, (outcome.duration_s, outcome.queue_s)
     if result is None:
         if status is Status.OK:
             status, reason = Status.LOST, "the launch ended well but left no result"
-        return Observation(trial, status, (), reason, *took, tuple(outcome.hosts), lost, again)
-    figures = {"memory_bytes": result.memory_bytes, "overhead_s": result.overhead_s}
-    figures |= {f"beside {what}": seconds for what, seconds in result.beside.items()}
+        return Observation(trial, status, (), reason, *times, tuple(outcome.hosts), lost, notes)
+    figures = {"memory_bytes": result.memory_bytes, "overhead_s": result.overhead_s, TIMED: result.timed_s}
+    figures |= {f"beside {call}": seconds for call, seconds in result.beside.items()}
     return Observation(
         trial,
         status,
         tuple(_estimate(cell, estimator, trial.phase is Phase.VERIFY) for cell in result.cells),
         reason,
-        *took,
+        *times,
         tuple(outcome.hosts) or tuple(dict.fromkeys(result.hosts)),
         {
             name: value
             for name, value in {**result.machine, **figures, **lost}.items()
             if not math.isnan(value)
         },
-        (*((f"timing: {result.timing}",) if result.timing else ()), *result.notes, *again),
+        (*((f"timing: {result.timing}",) if result.timing else ()), *result.notes, *notes),
     ).believed()
 
 
 def _estimate(cell: CellSamples, estimator: str, with_mean: bool) -> Estimate:
-    """``with_mean``: with the plain mean of the calls too, which is what a program waits for."""
-    what = Cell(cell.collective, cell.comm_size, cell.message_bytes, Point.of(cell.values))
+    """Return the estimate of a cell.
+
+    ``with_mean`` adds the plain mean of the calls, which a program waits for.
+    """
+    estimated_cell = Cell(cell.collective, cell.comm_size, cell.message_bytes, Point.of(cell.values))
     samples = cell.valid_s
     impossible = int(np.count_nonzero(~(np.isfinite(samples) & (samples >= 0))))
     status, reason = status_of(cell.status, cell.reason)
@@ -368,16 +338,30 @@ def _estimate(cell: CellSamples, estimator: str, with_mean: bool) -> Estimate:
     if status is Status.OK and not len(samples):
         status, reason = Status.INVALID, "no valid sample"
     if status is not Status.OK:
-        return Estimate(what, math.nan, math.nan, len(samples), status, reason=reason)
-    mean = {PLAIN_MEAN: float(samples.mean())} if with_mean else {}
-    return replace(estimated(what, samples, estimator), extra={**cell.extra, **mean})
+        return Estimate(estimated_cell, math.nan, math.nan, len(samples), status, reason=reason)
+    mean = _means(cell) if with_mean else {}
+    return replace(estimated(estimated_cell, samples, estimator), extra={**cell.extra, **mean})
+
+
+def _means(cell: CellSamples) -> dict[str, float]:
+    """Return the plain mean of all calls, and that of the calls that no other work interrupted."""
+    times_s = cell.valid_s
+    interrupted_calls = interrupted(times_s)
+    quiet = times_s[~interrupted_calls]
+    lost_s = float(times_s[interrupted_calls].sum()) - int(interrupted_calls.sum()) * float(quiet.mean())
+    measured_s = cell.extra.get(TIMED_S, float(times_s.sum())) - lost_s
+    means = {PLAIN_MEAN: float(times_s.mean()), UNINTERRUPTED_MEAN: float(quiet.mean())}
+    return means | {
+        INTERRUPTIONS: float(interrupted_calls.sum()),
+        UNINTERRUPTED_S: max(measured_s, float(quiet.sum())),
+    }
 
 
 def estimated(cell: Cell, times_s: ArrayLike, estimator: Estimator | str = Estimator.MEDIAN) -> Estimate:
-    """The estimate of a cell from its valid times `(n,)` in seconds, at least one."""
+    """Return the estimate of a cell from its valid times `(n,)` in seconds, at least one."""
     with np.errstate(over="ignore", invalid="ignore"):
         located = estimate(times_s, estimator)
-    # One sample says nothing about its error: take it as large as the value, so that nobody relies on it.
+    # One sample says nothing about its error: an error as large as the value keeps anyone from relying on it.
     sem_s = located.value_s if math.isnan(located.sem_s) else located.sem_s
     within = (located.low_s, located.high_s, located.n_outliers)
     return Estimate(cell, located.value_s, sem_s, located.n, Status.OK, *within)

@@ -1,10 +1,10 @@
-"""The plan of a campaign whose space is known: shares of the budget, design, verification (step 3).
+"""Plan a campaign whose space is known: shares of the budget, design, verification (step 3).
 
-A plan changes once at most, when a discovery has found what is left to search. How far a campaign has got
-with it is its *standing*, which all phases go by.
+A plan changes once at most, when a discovery has found the space to search. How far a campaign has got with
+its plan is its *standing*, which all phases follow.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 from autotune import screening
 from autotune.campaign import failures
 from autotune.campaign.description import Description, SiteKind
-from autotune.campaign.drift import corrected
+from autotune.campaign.same_moment import at_one_moment
 from autotune.campaign.time_left import TimeLeft
 from autotune.errors import ScenarioError, UserError
 from autotune.history.memory import remembered
@@ -22,10 +22,15 @@ from autotune.history.objectives import Objective, scores, slots
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
 from autotune.scenario.sections import Budget, Screening
 from autotune.screening.decision import Goal
-from autotune.space import Point, Space
+from autotune.space import Point, Space, Value
 from autotune.stacks import dialect
 from autotune.verification.rounds import Verifier
 from autotune.verification.sequential import SequentialDesign
+
+SETTINGS_PER_HEAT = 3
+"""Number of settings beside the untouched stack in a heat, at most. A setting costs 1 + 1/k launches where k
+share a heat: 2, 1.5, 1.33 and, with five, 1.2. Of more settings, the last ones are chosen without the
+results of the first ones."""
 
 Screened = tuple[tuple[screening.Effects, ...], screening.ScreeningResult]
 """A screening's analyses, one for each objective, and the decision on each factor."""
@@ -33,211 +38,226 @@ Screened = tuple[tuple[screening.Effects, ...], screening.ScreeningResult]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far a campaign has got."""
+    """Describe how far a campaign has got."""
 
-    history: History  # All launches so far, with what moved whole launches taken out.
-    time: TimeLeft  # What is left.
-    n_baseline: int  # Launches of the baseline, without those at intervals.
-    since: int  # Launches since the last one of the baseline.
-    room: int  # Launches that are left to screening and search.
-    search_room: int  # Launches of the whole search, as many as there is time for.
+    history: History  # All launches so far, those of a heat as ratios to the untouched launch beside them.
+    time: TimeLeft  # The time that is left.
+    n_baseline: int  # Number of launches of the baseline so far.
+    room: int  # Number of launches that screening and search may still make.
+    search_room: int  # Number of launches of the whole search, limited by the time there is.
 
     @property
     def number(self) -> int:
-        """Number of the next trial."""
+        """Return the number of the next trial."""
         return self.history.next_number
 
     @property
     def n_searched(self) -> int:
-        """Launches of the search so far."""
+        """Return the number of launches of the search so far."""
         return len(self.history.of(Phase.SEARCH))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan of a campaign, and its trials."""
+    """Plan a campaign and make its trials."""
 
-    campaign: Description  # What was asked for, and of which space.
+    campaign: Description  # The campaign's description.
 
     @property
     def space(self) -> Space:
-        """The space of choices."""
+        """Return the space of settings."""
         return self.campaign.space
 
     @property
     def objectives(self) -> tuple[Objective, ...]:
-        """The objectives."""
+        """Return the objectives."""
         return self.campaign.objectives
 
     @property
     def recorded(self) -> bool:
-        """Whether launches are looked up in a table, which says the same again and knows no drift."""
+        """Whether launches are looked up in a table, which answers the same each time and has no drift."""
         return self.campaign.site.stamp.kind is SiteKind.REPLAYED
 
     @cached_property
     def budget(self) -> Budget:
-        """Budget of baseline, screening and search: the rest of the limit on all phases.
+        """Return the budget of baseline, screening and search: the rest of the limit on all phases.
 
         Raises:
-            ScenarioError: it leaves nothing.
+            ScenarioError: the limit leaves them nothing.
         """
-        wanted, scenario = self.campaign.scenario.budget, self.campaign.scenario
-        if wanted.total_launches is None:
-            return wanted
-        kept = self.verifier.design.launches if self.verifier else 0
-        kept += scenario.discover.launches if self.campaign.knobs is not None else 0
-        if wanted.total_launches <= kept:
+        requested, scenario = self.campaign.scenario.budget, self.campaign.scenario
+        if requested.total_launches is None:
+            return requested
+        reserved = self._first_round
+        reserved += scenario.discover.launches if self.campaign.knobs is not None else 0
+        if requested.total_launches <= reserved:
             raise ScenarioError(
-                f"budget.total_launches={wanted.total_launches}: {kept} go to what is not search",
+                f"budget.total_launches={requested.total_launches}: {reserved} go to what is not search",
                 "raise it, or lower discover.launches and verify.launches",
             )
-        return replace(wanted, launches=min(wanted.launches, wanted.total_launches - kept))
+        remaining = requested.total_launches - reserved
+        if self.campaign.heats:  # each heat spends one launch on the untouched stack
+            remaining = max(remaining * SETTINGS_PER_HEAT // (SETTINGS_PER_HEAT + 1), 1)
+        return replace(requested, launches=min(requested.launches, remaining))
 
     @cached_property
     def verifier(self) -> Verifier | None:
-        """Compares what was found with the stack's own defaults; None: not wanted, or a replayed table.
+        """Return what compares candidates with the stack's own defaults.
+
+        Return None if disabled, or for a replayed table.
 
         Raises:
             ScenarioError: an error rate, a loss or a margin out of its range.
         """
         scenario = self.campaign.scenario
-        wanted = scenario.verify
-        if not wanted.enabled or not wanted.launches or self.recorded:
+        options = scenario.verify
+        if not options.enabled or not options.launches or self.recorded:
             return None
-        design = SequentialDesign(
-            wanted.launches,
-            wanted.error_rate,
-            max_loss=wanted.max_loss,
-            margin=wanted.margin,
-            heats=self.campaign.heats,
+        design = SequentialDesign.of_setting(
+            options.launches,
+            self.campaign.heats,
+            alpha=options.error_rate,
+            max_loss=options.max_loss,
+            margin=options.margin,
+            max_failures=options.max_failures,
             timed=scenario.budget.total_seconds is not None,
         )
         one_row = dialect(self.space.stack).one_row
-        counts, site = wanted.other_loop == "counts", self.campaign.site.stamp.kind
+        counts, site = options.other_loop == "counts", self.campaign.site.stamp.kind
         if counts and site is not SiteKind.REAL:
             raise ScenarioError(
                 f"verify.other_loop=counts, {site}", "only an MPI's calls are timed in two loops"
             )
-        how = (one_row, scenario.other_loop, counts, self.campaign.confirmed)
-        return Verifier(self.space, self.objectives, design, scenario.seed, *how)
+        details = (one_row, scenario.other_loop, counts, self.campaign.confirmed)
+        return Verifier(self.space, self.objectives, design, scenario.seed, *details)
+
+    @property
+    def _first_round(self) -> int:
+        """Return the number of launches of a round of the verification, which are reserved for it."""
+        return self.verifier.design.launches if self.verifier else 0
 
     def kept_launches(self, history: History, in_time: float = 0.0) -> int:
-        """For the verification, where time is limited: a round; of all time those of two settings and more.
+        """Return the number of launches for which time is reserved for the verification.
 
-        Where nothing is found to verify by the time for it, nothing is kept back, so that a discovery that
-        took long is followed by a search all the same; where nothing is found after what was refused, a
-        round. ``in_time``: launches that could end in time.
+        Without a limit on the time of all phases that is one round, with one it is the launches of two
+        settings and more. If the search has found nothing to verify by the time these need, nothing is
+        reserved, so that a search follows even a discovery that took long; if it finds nothing after a
+        setting was refused, one round.
+
+        Args:
+            history: All observations so far.
+            in_time: Number of launches of the verification that could end in time.
         """
         if self.verifier is None:
             return 0
-        one, own = self.verifier.design.launches, self.verifier.design.own
-        # Two settings and the untouched stack, and one of them with it again where that was inconclusive.
-        kept = one if self.budget.total_seconds is None else 5 * own
-        if in_time > kept or self.campaign.discovering or self.verifier.wants(corrected(history)):
-            return kept
-        return one if len(history.of(Phase.VERIFY)) else 0
+        round_launches, setting_launches = (
+            self.verifier.design.launches,
+            self.verifier.design.setting_launches,
+        )
+        # Two settings and the untouched stack, and one of them again with the stack if it was inconclusive.
+        reserved = round_launches if self.budget.total_seconds is None else 5 * setting_launches
+        if in_time > reserved or self.campaign.discovering or self.verifier.wants(at_one_moment(history)):
+            return reserved
+        return round_launches if len(history.of(Phase.VERIFY)) else 0
 
     @property
     def n_baseline(self) -> int:
-        """Untouched launches: what the plan says, but no more than a third of a small budget."""
+        """Return the number of untouched launches: as requested, but at most a third of a small budget."""
         return min(self.campaign.scenario.baseline.launches, max(1, self.budget.launches // 3))
 
     @property
     def _whole_design(self) -> screening.ScreeningDesign | None:
-        """The screening's runs, whether they have room or not; None: not wanted, or nothing to screen."""
+        """Return the screening's runs even if they have no room; None if disabled, or without factors."""
         scenario = self.campaign.scenario
         return None if self.campaign.discovered else _design(self.space, scenario.screening, scenario.seed)
 
     @property
     def design(self) -> screening.ScreeningDesign | None:
-        """The screening's runs; None where there is none: not wanted, nothing to screen, or no room."""
+        """Return the screening's runs; None if it is disabled, has nothing to screen, or has no room."""
         design = self._whole_design
         return design if design and design.n_runs < self.budget.launches - self.n_baseline else None
 
     @cached_property
     def design_points(self) -> Sequence[Point]:
-        """The point of each run of the design."""
+        """Return the point of each run of the design."""
         return screening.points_of(self.space, self.design) if self.design else ()
 
     def screening(self, history: History) -> Screened | None:
-        """Effects and decisions of the screening; None until it is complete, or where too much failed."""
+        """Return effects and decisions of the screening; None until it is complete, or if too much failed."""
         rows = failures.first_tries(history.of(Phase.SCREENING))
-        design = self._whole_design  # what was run had room, whatever the budget has become since
+        design = self._whole_design  # runs that were made had room, whatever the budget is now
         if design is None or len(rows) < design.n_runs:
             return None
         scenario = self.campaign.scenario
         return _screened(self.space, scenario.screening, scenario.seed, tuple(self.objectives), rows)
 
+    def fixed(self, history: History) -> Mapping[str, Value]:
+        """Return the factors that the screening fixed, with their values."""
+        screened = self.screening(history)
+        return screened[1].fixed if screened else {}
+
     def standing(self, history: History, time: TimeLeft) -> Standing:
-        """How far the campaign has got by this history."""
-        done = regular = since = spent = 0
-        for observation in history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH):
-            if observation.trial.phase is Phase.BASELINE:
-                due = self.due(since, self._room(spent, regular))
-                done, regular, since = done + due, regular + (not due), 0
-            else:
-                since += 1
-            spent += 1
-        room = self.budget.launches - self.n_baseline - done - (self.design.n_runs if self.design else 0)
-        in_time = int(min(room, len(history.of(Phase.SEARCH)) + time.launches))
-        return Standing(history, time, regular, since, self._room(spent, regular), in_time)
+        """Return how far the campaign has got by this history."""
+        launches = history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
+        n_baseline, n_searched = len(launches.of(Phase.BASELINE)), len(launches.of(Phase.SEARCH))
+        room = self.budget.launches - len(launches) - max(0, self.n_baseline - n_baseline)
+        if self.budget.total_launches is not None:
+            n_untouched = 1 if self.campaign.heats else 0
+            remaining = self.budget.total_launches - (history.next_number - 1) - self._first_round
+            room = min(room, remaining - n_untouched)
+        search_launches = self.budget.launches - self.n_baseline - (self.design.n_runs if self.design else 0)
+        return Standing(
+            history, time, n_baseline, room, int(min(search_launches, n_searched + time.launches))
+        )
 
-    def due(self, since: int, room: int) -> bool:
-        """Whether the baseline is launched again to show a drift, after so many others, with so much room."""
-        every = 0 if self.recorded else self.campaign.scenario.baseline.every
-        return 0 < every <= since and room > every // 2
-
-    def _room(self, spent: int, n_baseline: int) -> int:
-        return self.budget.launches - spent - max(0, self.n_baseline - n_baseline)
-
-    def trial(self, number: int, phase: Phase, point: Point, note: str = "", **more: Any) -> Trial:
-        """A trial with a seed of its own."""
-        return Trial(number, phase, point, seed=self.seed(number), note=note, **more)
+    def trial(self, number: int, phase: Phase, point: Point, note: str = "", **fields: Any) -> Trial:
+        """Return a trial with a seed of its own; ``fields`` are further fields of ``Trial``."""
+        return Trial(number, phase, point, seed=self.seed(number), note=note, **fields)
 
     def baseline(self, number: int, note: str = "") -> Trial:
-        """A launch of the stack's own defaults."""
+        """Return a launch of the stack's own defaults."""
         return self.trial(number, Phase.BASELINE, self.space.default, note, subject=Subject.UNTOUCHED)
 
     def seed(self, number: int) -> int:
-        """Random seed of a trial."""
+        """Return the random seed of a trial."""
         return int(np.random.default_rng([self.campaign.scenario.seed, 2, number]).integers(2**31))
 
 
 @remembered
-def _design(space: Space, wanted: Screening, seed: int) -> screening.ScreeningDesign | None:
+def _design(space: Space, options: Screening, seed: int) -> screening.ScreeningDesign | None:
     factors = screening.factors_of(space)
-    if not wanted.enabled or len(factors) < 2:
+    if not options.enabled or len(factors) < 2:
         return None
     rng = np.random.default_rng([seed, 1])
-    centre = wanted.centre_points if any(f.centre is not None for f in factors) else 0
+    centre = options.centre_points if any(f.centre is not None for f in factors) else 0
     design = screening.plackett_burman(
-        factors, rng, blocks=wanted.replicates, centre_points=centre, min_runs=wanted.runs
+        factors, rng, blocks=options.replicates, centre_points=centre, min_runs=options.runs
     )
-    return design.followed_by(screening.foldover(design, rng)) if wanted.foldover else design
+    return design.followed_by(screening.foldover(design, rng)) if options.foldover else design
 
 
 @remembered
 def _screened(
     space: Space,
-    wanted: Screening,
+    options: Screening,
     seed: int,
     objectives: tuple[Objective, ...],
     rows: tuple[Observation, ...],
 ) -> Screened | None:
-    if (design := _design(space, wanted, seed)) is None:
+    if (design := _design(space, options, seed)) is None:
         return None
     measured = slots(rows)
-    judged = [scores(objectives, space, [row], measured) for row in rows]
-    taken = screening.as_run(design, [row.trial.point for row in rows])
+    row_scores = [scores(objectives, space, [row], measured) for row in rows]
+    design_as_run = screening.as_run(design, [row.trial.point for row in rows])
     effects = []
     try:
         for i, objective in enumerate(objectives):
-            values = [found[i].value if found else np.nan for found in judged]
+            values = [score[i].value if score else np.nan for score in row_scores]
             # One sample says nothing about its error; the design's own residuals then do.
-            known = [any(e.n > 1 for e in row.usable) for row in rows]
-            errors = [s[i].sem if s and k else np.nan for s, k in zip(judged, known, strict=True)]
-            effects.append(screening.analyse(taken, values, name=objective.name, sem=errors))
+            has_error = [any(e.n > 1 for e in row.usable) for row in rows]
+            errors = [s[i].sem if s and k else np.nan for s, k in zip(row_scores, has_error, strict=True)]
+            effects.append(screening.analyse(design_as_run, values, name=objective.name, sem=errors))
         goals: dict[str, Goal] = {o.name: "max" if o.maximise else "min" for o in objectives}
         return tuple(effects), screening.screened(design.factors, effects, goals)
-    except UserError:  # nothing is fixed
+    except UserError:  # without an analysis no factor is fixed
         return None

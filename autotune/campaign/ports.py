@@ -1,4 +1,4 @@
-"""The edges of the campaign, each with one or two methods; nothing here knows an adapter.
+"""Define the edges of the campaign, each with one or two methods; nothing here knows an adapter.
 
 =============  ====================================  ==========================================
 port           adapters                              promise
@@ -9,8 +9,8 @@ port           adapters                              promise
 ``Listener``   ``views.console``                     watches, changes nothing
 =============  ====================================  ==========================================
 
-``Observer``, which makes a trial by whatever means, is in ``campaign.observing``; those between a trial and a
-running program, ``Stack`` and ``Launcher``, are in ``stacks.ports``.
+``Observer``, which makes a trial by whatever means, is in ``campaign.observing``; the ports between a trial
+and a running program, ``Stack`` and ``Launcher``, are in ``stacks.ports``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,62 +31,66 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A proposer's task."""
+    """Describe a proposer's task."""
 
-    space: Space  # What may be chosen.
-    objectives: tuple[Objective, ...]  # What is judged, on the envelope.
-    min_gain: float = 0.0  # Stop when the expected relative gain falls below this.
-    max_loss: float | None = None  # Relative loss at any size that rules a setting out; None: none does.
-    whole: Space | None = None
-    """Where the history comes from, if that is more than ``space``: a screening varied what is now fixed."""
+    space: Space  # The settings that may be chosen.
+    objectives: tuple[Objective, ...]  # The objectives, which judge a setting's envelope.
+    min_gain: float = 0.0  # The search stops when the expected relative gain falls below this.
+    max_loss: float | None = None  # Relative loss at any size that rules a setting out; None: no loss does.
+    history_space: Space | None = None
+    """The space of the history's points, if that is more than ``space``: a screening varied what is now
+    fixed."""
 
     @property
     def known(self) -> Space:
-        """The space that the history's points belong to."""
-        return self.whole or self.space
+        """Return the space that the history's points belong to."""
+        return self.history_space or self.space
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """The next launch."""
+    """Hold a proposer's choice of the next launch."""
 
-    point: Point  # What to try.
-    note: str = ""  # Why, in a few words for the log.
-    expected_gain: float | None = None  # Relative gain expected of the envelope; None: it does not say.
+    point: Point  # The point to launch.
+    note: str = ""  # The reason, in a few words for the log.
+    expected_gain: float | None = None
+    """Relative gain expected of the envelope; None: the proposer does not say."""
 
 
 class Proposer(Protocol):
-    """Chooses the next launch; stateless, so that resuming is replaying."""
+    """Choose the next launch; a proposer is stateless, so that resuming is replaying."""
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
-        """The next launch as a function of the arguments alone; None: nothing more is worth a launch."""
+        """Return the next launch as a function of the arguments alone; None if none is worth a launch."""
 
 
 class Store(Protocol):
-    """An append-only list of events, each a JSON object with a key ``event``."""
+    """Store an append-only list of events, each a JSON object with a key ``event``."""
 
-    def append(self, event: Mapping[str, Any]) -> None:
-        """Add one event; when this returns it survives a crash."""
+    def append(self, *events: Mapping[str, Any]) -> None:
+        """Add some events, all or none; when this returns they survive a crash."""
 
     def read(self) -> Sequence[Mapping[str, Any]]:
-        """All events so far, oldest first."""
+        """Return all events so far, oldest first."""
 
 
 class Exporter(Protocol):
-    """One file format."""
+    """Export a recommendation in one file format."""
 
     name: str
     summary: str
 
     def export(self, recommendation: "Recommendation", directory: Path) -> Mapping[str, str]:
-        """File name → text; ``directory`` is where the files will lie (for absolute paths in them).
+        """Return the text of each file by file name.
+
+        ``directory`` is where the files will be, for absolute paths in them.
 
         Raises:
-            UserError: the recommendation holds something that the format cannot say.
+            UserError: the recommendation holds something that the format cannot express.
         """
 
     def use(self, recommendation: "Recommendation", directory: Path) -> str:
-        """The line that applies the files in a directory, completely; empty: there is none.
+        """Return the line that applies the files in a directory, complete; empty if there is none.
 
         Raises:
             UserError: as ``export``.
@@ -94,22 +98,22 @@ class Exporter(Protocol):
 
 
 class Listener(Protocol):
-    """Is notified of each step of a campaign; its own actions have no effect on it."""
+    """Receive a notification of each step of a campaign; a listener's actions have no effect on it."""
 
     def phase(self, phase: Phase, n_trials: int) -> None:
-        """A phase begins, of so many launches as far as is known; 0: the budget decides."""
+        """A phase begins; ``n_trials`` is the number of its launches, 0 if the budget decides."""
 
     def designed(self, design: "ScreeningDesign") -> None:
-        """The screening's design, in the order in which it will be run."""
+        """The screening's design is known; its runs are in the order in which they will be launched."""
 
     def discovered(self, campaign: "Description", history: History) -> None:
-        """The discovery is complete; the campaign's space is what is left to search."""
+        """The discovery is complete; the campaign's space is the one left to search."""
 
     def screened(self, effects: "Sequence[Effects]", screening: "ScreeningResult") -> None:
-        """The screening's analyses, one for each objective, and the decision on each factor."""
+        """The screening is complete, with its analysis for each objective and the decision on each factor."""
 
     def launching(self, trial: Trial, elapsed_s: float, left_s: float) -> None:
-        """A launch starts, so long after the campaign did; about ``left_s`` remain until all of it ends."""
+        """A launch starts, ``elapsed_s`` after the campaign did; about ``left_s`` remain until its end."""
 
     def observed(self, step: Step) -> None:
-        """A launch ended, whatever its status; ``step`` says what is known now."""
+        """A launch ended, whatever its status; ``step`` holds what is known now."""

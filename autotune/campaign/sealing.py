@@ -1,8 +1,9 @@
-"""Whose word a journal, or what is kept beside one, is (read before anything that it names is started).
+"""Prove that a journal, or a file that belongs to it, was written by this user.
 
-A campaign's directory is unpacked and copied, and its journal names programs, launchers and environments.
-So what a campaign is, as its journal says it, is sealed with a key of the user's who runs it: HMAC-SHA256
-(RFC 2104) in each ``started`` event. Of a journal without such a seal the user is asked.
+The proof is checked before anything that a journal names is started. A campaign's directory is unpacked and
+copied, and its journal names programs, launchers and environments. So the description of a campaign in its
+journal is sealed with a key of the user who runs it: HMAC-SHA256 (RFC 2104) in each ``started`` event. If a
+journal lacks such a seal, the user is asked.
 """
 
 import contextlib
@@ -19,13 +20,13 @@ from typing import Any
 from autotune.probe.own_files import make_own, opened_own
 
 _BYTES = 32
-"""Length of the key: that of the hash, more adds no strength (RFC 2104, section 3)."""
+"""Length of the key: that of the hash, since more adds no strength (RFC 2104, section 3)."""
 
 
 def signed(document: object) -> str:
-    """Proof that a document of JSON values is this user's own; empty: no key can be kept."""
+    """Return proof that a document of JSON values is this user's own; empty if no key can be stored."""
     for folder in _folders():
-        with contextlib.suppress(OSError):  # a home that cannot be written
+        with contextlib.suppress(OSError):  # this home may not be writable
             _make_key(folder)
             return _proof(document, folder)
     return ""
@@ -37,7 +38,10 @@ def is_signed(document: object, proof: object) -> bool:
 
 
 def seal(events: Sequence[Mapping[str, Any]]) -> str:
-    """Proof that this user has run the campaign that a journal describes; empty: no key can be kept."""
+    """Return proof that this user has run the campaign that a journal describes.
+
+    The result is empty if no key can be stored.
+    """
     return signed(_described(events))
 
 
@@ -48,12 +52,12 @@ def is_sealed(events: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _is_one_of(proofs: Iterable[object], document: object) -> bool:
-    """Whether one of these is this user's own, by any key; what is no text or empty is none."""
-    given = [proof.encode() for proof in proofs if isinstance(proof, str) and proof]
-    for folder in _folders() if given else ():
+    """Whether one of the proofs is this user's own, by any key; values that are empty or no text are not."""
+    encoded = [proof.encode() for proof in proofs if isinstance(proof, str) and proof]
+    for folder in _folders() if encoded else ():
         with contextlib.suppress(OSError):
-            ours = _proof(document, folder).encode()
-            if any(hmac.compare_digest(ours, proof) for proof in given):
+            own_proof = _proof(document, folder).encode()
+            if any(hmac.compare_digest(own_proof, proof) for proof in encoded):
                 return True
     return False
 
@@ -69,7 +73,10 @@ def _proof(document: object, folder: Path) -> str:
 
 
 def _folders() -> Iterator[Path]:
-    """Where this user's key may be: in the home that is named here, or in that of the system, for cron."""
+    """Yield the folders where this user's key may be.
+
+    They are in the home that the environment names, and in the home of the system's user database, for cron.
+    """
     with contextlib.suppress(RuntimeError):
         yield Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "autotune"
     with contextlib.suppress(KeyError):
@@ -86,7 +93,7 @@ def _make_key(folder: Path) -> None:
         with os.fdopen(descriptor, "wb") as file:
             file.write(secrets.token_bytes(_BYTES))
         try:
-            os.link(fresh, path)  # not over the key that another campaign has made meanwhile
+            os.link(fresh, path)  # fails rather than replace a key that another campaign has made meanwhile
         except FileExistsError:
             pass
         finally:

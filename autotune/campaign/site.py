@@ -1,4 +1,4 @@
-"""Where a campaign's trials are made: who observes them, and what can be turned there.
+"""Describe where a campaign's trials are made: who observes them, and which parameters can be set there.
 
 A Hydra launcher plugin's ``connect(scenario)`` returns a ``Site``; nothing above it knows which one it is.
 """
@@ -16,84 +16,99 @@ from autotune.errors import ScenarioError
 from autotune.measure.machine import disturbance
 from autotune.probe.machine import counters
 from autotune.resources import space_text
-from autotune.scenario import Scenario
+from autotune.resources.secret import environment_without_secrets
+from autotune.scenario import COMMUTATIVE, Scenario
 from autotune.space import Parameter, Space, Value, check_words
 from autotune.space.given import fixed, text_of
 from autotune.space.joined import DISCOVER, joined
 from autotune.space.loader import load_space
 from autotune.stacks import dialect
-from autotune.stacks.cleared import check_forced
+from autotune.stacks.cleared import check_forced, cleared
 from autotune.stacks.installation import Installation, find
-from autotune.stacks.knobs import asked, discovered_space, facts_here, listings
+from autotune.stacks.knobs import discovered_space, facts_here, job_facts, listings
 from autotune.stacks.ports import Launcher, Placement
 from autotune.stacks.stack import Stack
 
-_MEASURED = ("collective:", "pattern:")  # Facts of the scenario in place of the machine: what is measured.
+_MEASURED = ("collective:", "pattern:")
+"""Prefixes of requirements that concern the scenario and not the machine: what is measured."""
 _LOOK_S = 0.25
-"""For which a machine is looked at, before anything is launched."""
-Finding = tuple[str, str]  # What ``doctor`` shows: (what, finding).
+"""Time in seconds for which a machine is watched before anything is launched."""
+Finding = tuple[str, str]  # A line that ``doctor`` shows: (subject, finding).
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One place to make trials at."""
+    """Describe one place to make trials at."""
 
-    observer: Observers  # Makes what observes them.
-    space: Space  # What can be turned here, the scenario's fixed values applied; ``dropped`` says what cannot
-    placement: Placement  # Where the ranks go unless a trial maps them.
-    description: str  # What is measured there, such as MPI and UCX versions, in one line.
-    stack: Stack | None = None  # The MPI that is launched; None: there is none, parameter files do nothing.
-    findings: tuple[Finding, ...] = ()  # For ``doctor``.
-    chosen: str = ""  # Which launcher was taken and why, where the user left that open.
-    stamp: Stamp = field(default_factory=Stamp)  # Marks everything that comes from here, where no MPI runs.
-    collective: tuple[str, ...] = ()  # What can be measured here, where the place decides it: a recording.
-    sizes: tuple[int, ...] = ()  # Message sizes that can be measured here, likewise.
-    has_defaults: bool = True  # Whether the stack's defaults can be launched; else nothing is compared.
-    knobs: Space | None = None  # With ``space=discover``: what the stack says can be turned, beside the space
-    at_once: bool = False  # Whether several launches can be alive at once on the same cores, and take turns.
+    observer: Observers  # Makes the observer of a campaign's trials.
+    space: Space
+    """The parameters that can be set here, with the scenario's fixed values applied; its ``dropped`` says
+    which cannot."""
+    placement: Placement  # Where the ranks go, unless a trial maps them.
+    description: str  # The software that is measured, such as MPI and UCX versions, in one line.
+    stack: Stack | None = None
+    """The MPI that is launched; None: there is none, and parameter files have no effect."""
+    findings: tuple[Finding, ...] = ()  # Findings about the place, for ``doctor``.
+    chosen: str = ""  # Which launcher was chosen and why, if the user left that open; else empty.
+    stamp: Stamp = field(default_factory=Stamp)
+    """Mark on everything that comes from here, if no MPI runs here."""
+    collective: tuple[str, ...] = ()
+    """The collectives that can be measured here, if the place decides that, as a recording does."""
+    sizes: tuple[int, ...] = ()  # Message sizes that can be measured here, if the place decides that.
+    has_defaults: bool = True
+    """Whether the stack's defaults can be launched; without them nothing is compared."""
+    knobs: Space | None = None
+    """With ``space=discover``: the parameters that the stack declares, besides ``space``."""
+    at_once: bool = False  # Whether several launches can be alive at once on the same cores and take turns.
     launched_by: Mapping[str, Any] = field(default_factory=dict)
     """The launcher's own configuration, so that it can be found again; empty: the default one."""
-    launcher: Launcher | None = None  # What launches the stack; None: nothing does.
+    launcher: Launcher | None = None  # Starts launches of the stack; None: nothing does.
 
     @property
     def whole(self) -> Space:
-        """Everything that a launch may set."""
+        """Return the space of everything that a launch may set."""
         return joined(self.space, self.knobs) if self.knobs is not None else self.space
 
     @property
     def facts(self) -> SiteFacts:
-        """Facts that a campaign keeps of the place."""
+        """Return the facts that a campaign keeps about the place."""
         stack, place = self.stack, self.placement
         fixed, coll = (stack.fixed, stack.coll) if stack else ({}, ())
-        by = (self.launched_by, place.ranks, place.nodes, self.at_once)
-        return SiteFacts(self.description, self.findings, fixed, coll, self.stamp, *by)
+        details = (self.launched_by, place.ranks, place.nodes, self.at_once)
+        environment = environment_without_secrets(fixed)
+        return SiteFacts(self.description, self.findings, environment, coll, self.stamp, *details)
 
     def asked(self, scenario: Scenario) -> Scenario:
-        """The scenario with what the place decides."""
-        asked = replace(
+        """Return the scenario with the options that the place decides."""
+        scenario_here = replace(
             scenario, collective=self.collective or scenario.collective, sizes=self.sizes or scenario.sizes
         )
         if self.has_defaults:
-            return asked
-        baseline = replace(asked.baseline, launches=0, every=0)
-        return replace(asked, baseline=baseline, verify=replace(asked.verify, enabled=False))
+            return scenario_here
+        baseline = replace(scenario_here.baseline, launches=0)
+        return replace(scenario_here, baseline=baseline, verify=replace(scenario_here.verify, enabled=False))
 
 
 class Compose(Protocol):
-    """Makes a scenario and its place of a configuration."""
+    """Make a scenario and its place from a configuration."""
 
     @property
     def origin(self) -> Mapping[str, Any]:
-        """The scenario's name and the launcher: all another process needs to make the same."""
+        """Return the scenario's name and the launcher: all that another process needs to make the same."""
 
     def __call__(self, document: dict[str, Any], launches: bool = True) -> tuple[Scenario, Site]:
-        """``launches``: whether something will be launched there; else what is there is looked at alone."""
+        """Return scenario and site; ``launches`` says whether something will be launched there.
+
+        If nothing will be launched, only what is there already is examined.
+        """
 
 
 def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) -> Site:
-    """The site of a real MPI: found, asked what it is, and the space cut to what it has.
+    """Return the site of a real MPI: find it, ask for its facts, and reduce the space to what it supports.
 
-    ``connect`` makes the launcher of the installation.
+    Args:
+        scenario: The request.
+        connect: Makes the launcher of an installation.
 
     Raises:
         StackError: no MPI, or one that fails; or the scenario forces an algorithm that is not cleared.
@@ -106,11 +121,13 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
     env = {str(k): text_of(v) for k, v in scenario.mpi.env.items()}
     for name, value in (*mca.items(), *env.items()):
         check_words("mpi.mca and mpi.env", name, value)
-    check_forced(installation.flavour, installation.version, (*mca.items(), *env.items()))
+    commutative = scenario.operations == COMMUTATIVE
+    check_forced(installation.flavour, installation.version, (*mca.items(), *env.items()), commutative)
     words = dialect(installation.flavour)
     if reproducible := "reproducible" in scenario.require:
         env = {**words.reproducible, **env}
-    stack = replace(words.detect(installation, mca, env, local), nodes=place.nodes)
+    detected = words.detect(installation, mca, env, local)
+    stack = replace(detected, nodes=place.nodes, commutative=commutative)
     launcher, knobs = connect(installation), None
     if scenario.space == DISCOVER:
         knobs = _knobs(scenario, installation, stack, place, launcher)
@@ -131,19 +148,19 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
 
 
 def named_space(scenario: Scenario) -> Space:
-    """The space that a scenario names, without the parameters of patterns that it does not measure.
+    """Return the space that a scenario names, without the parameters of patterns that it does not measure.
 
     Raises:
         SpaceError: it cannot be read.
     """
     name = scenario.discover.space if scenario.space == DISCOVER else scenario.space
-    measured = asked(scenario.cluster.nodes, scenario.collective)
+    measured = job_facts(scenario.cluster.nodes, scenario.collective)
 
-    def unasked(parameter: Parameter, value: Value | None) -> str:
+    def missing(parameter: Parameter, value: Value | None) -> str:
         needs = [t for t in parameter.requires if t.startswith(_MEASURED) and t not in measured]
         return f"needs {', '.join(needs)}" if needs and value is None else ""
 
-    space = load_space(space_text(name), name).without(unasked)
+    space = load_space(space_text(name), name).without(missing)
     return replace(space, parameters=tuple(map(_without_measured, space.parameters)))
 
 
@@ -152,29 +169,30 @@ def _without_measured(parameter: Parameter) -> Parameter:
 
 
 def machine_now() -> tuple[Finding, ...]:
-    """Other load on this machine, looked at for a moment; none where its kernel has no counters."""
-    before, began_s = counters(), time.process_time()
+    """Watch this machine for a moment and return other load on it; none if its kernel has no counters."""
+    counts_before, began_s = counters(), time.process_time()
     time.sleep(_LOOK_S)
-    after, own_s = counters(), time.process_time() - began_s
-    if before is None or after is None:
+    counts_after, own_s = counters(), time.process_time() - began_s
+    if counts_before is None or counts_after is None:
         return ()
-    found = disturbance(before, after, own_s)
-    said = ", ".join(found.words)
-    return (("machine now", f"not quiet: {said}" if said else f"quiet, {found.cores} cores"),)
+    load = disturbance(counts_before, counts_after, own_s)
+    text = ", ".join(load.words)
+    return (("machine now", f"not quiet: {text}" if text else f"quiet, {load.cores} cores"),)
 
 
 def _knobs(
     scenario: Scenario, installation: Installation, stack: Stack, place: Placement, launcher: Launcher
 ) -> Space:
-    """Parameters that the installed libraries declare, as far as they are in effect in these launches."""
+    """Return the parameters that the installed libraries declare and that affect these launches."""
     in_use = facts_here(installation, stack, place, launcher)
-    facts = in_use | asked(place.nodes, scenario.collective)
-    listed = [classed for one in listings(installation) for classed in one.knobs]
-    return discovered_space(listed, facts, scenario.sizes, scenario.discover.include)
+    facts = in_use | job_facts(place.nodes, scenario.collective)
+    knobs = [classed for listing in listings(installation) for classed in listing.knobs]
+    declared = discovered_space(knobs, facts, scenario.sizes, scenario.discover.include)
+    return cleared(declared, installation.flavour, installation.version, stack.commutative)
 
 
 def check_cores(scenario: Scenario) -> None:
-    """Refuse more ranks than this machine has cores for, unless the scenario allows that.
+    """Refuse more ranks than this machine has cores, unless the scenario allows that.
 
     Raises:
         ScenarioError: there are more.
@@ -189,7 +207,11 @@ def check_cores(scenario: Scenario) -> None:
 
 
 def placement(scenario: Scenario) -> Placement:
-    """Where the ranks go; without any word in the scenario, one rank on each core of this machine."""
+    """Return where the ranks go; if the scenario says nothing, one rank on each core of this machine.
+
+    Raises:
+        ScenarioError: there are fewer ranks than nodes.
+    """
     cores = len(os.sched_getaffinity(0))
     ranks = scenario.ranks or max(2, cores * scenario.cluster.nodes)
     nodes = scenario.cluster.nodes

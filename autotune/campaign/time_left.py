@@ -1,4 +1,4 @@
-"""How much time is left to a campaign, and what of it goes to what (steps 4 to 9 of the flow)."""
+"""Divide the time that is left to a campaign among its phases (steps 4 to 9 of the flow)."""
 
 import math
 from dataclasses import dataclass
@@ -11,18 +11,19 @@ from autotune.history.trial import History, Observation, Phase
 from autotune.scenario import Scenario
 
 RECENT, FEW = 8, 3
-"""Launches from which the duration of the next one is estimated (more would follow a change too slowly), and
-how many are too few by themselves: the first one of a search also loads its libraries."""
+"""Number of launches from which the duration of the next one is estimated (more would follow a change too
+slowly), and the number below which they are too few by themselves: the first one of a search also loads
+its libraries."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
-    """Time left for everything before the verification; infinite where nothing limits it."""
+    """Hold the time left for everything before the verification; infinite where nothing limits it."""
 
-    all_s: float = math.inf  # Of the time of all phases, without what the verification needs.
-    search_s: float = math.inf  # To the search, which may have a limit of its own.
-    launch_s: float = 0.0  # What a launch of the search is expected to take.
-    raced: float = math.inf  # Launches of the verification that could end in time.
+    all_s: float = math.inf  # Time of all phases, without what the verification needs, in seconds.
+    search_s: float = math.inf  # Time of the search, which may have a limit of its own, in seconds.
+    launch_s: float = 0.0  # Expected duration of a launch of the search, in seconds.
+    raced: float = math.inf  # Number of launches of the verification that could end in time.
 
     @property
     def up(self) -> bool:
@@ -31,42 +32,44 @@ class TimeLeft:
 
     @property
     def launches(self) -> float:
-        """How many launches of the search could."""
+        """Return how many launches of the search could end in time."""
         return self.search_s // self.launch_s if self.launch_s and self.search_s < math.inf else math.inf
 
 
-PLENTY = TimeLeft()  # Where nothing limits it.
+PLENTY = TimeLeft()  # The time left without any limit.
 
 
 def expected_s(history: History, scenario: Scenario) -> float:
-    """Expected duration of a launch of the search: the longest of the last few that worked.
+    """Return the expected duration of a launch of the search in seconds.
 
-    Without waiting for neighbouring cores, which the next one may not have to do. One disturbed launch of
-    the baseline does not decide it: a discovery's launches also show how long starting and ending takes.
+    It is the longest of the last few that worked. One disturbed launch of the baseline does not decide it: a
+    discovery's launches also show how long starting and ending takes.
     """
-    others = _worked_s(history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH, Phase.VERIFY).observations)
-    discovered = _worked_s(history.of(Phase.DISCOVERY).observations)
-    longest = max(others[-RECENT:], default=0.0)
-    if len(others) < FEW and discovered:
-        around = float(np.median(discovered)) - scenario.discover.probe_s
-        longest = min(longest, around + scenario.probe.budget_s)
-    return longest
+    durations_s = _worked_s(
+        history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH, Phase.VERIFY).observations
+    )
+    discovery_s = _worked_s(history.of(Phase.DISCOVERY).observations)
+    longest_s = max(durations_s[-RECENT:], default=0.0)
+    if len(durations_s) < FEW and discovery_s:
+        overhead_s = float(np.median(discovery_s)) - scenario.discover.probe_s
+        longest_s = min(longest_s, overhead_s + scenario.probe.budget_s)
+    return longest_s
 
 
 def verified_s(history: History, campaign: Description) -> float:
-    """Average duration of launches of the verification: of an MPI they are measured in two loops.
+    """Return the average duration of a launch of the verification in seconds.
 
-    In a heat that takes them no longer: each has a part of the time alone.
-
-    Many are made, so that it is no matter how long a single one may take.
+    An MPI is measured in two loops there, which takes twice as long, except in a heat, where each loop has a
+    part of the time. An average suffices: many launches are made, so the duration of a single one does not
+    matter.
     """
-    made, scenario = _worked_s(history.of(Phase.VERIFY).observations), campaign.scenario
-    twice = scenario.other_loop and campaign.site.stamp.kind is SiteKind.REAL and not campaign.heats
-    if made:
-        return fmean(made[-RECENT:])
-    searched = _worked_s(history.of(Phase.SEARCH).observations)[-RECENT:]
-    return (fmean(searched) if searched else expected_s(history, scenario)) * (2 if twice else 1)
+    durations_s, scenario = _worked_s(history.of(Phase.VERIFY).observations), campaign.scenario
+    doubled = scenario.other_loop and campaign.site.stamp.kind is SiteKind.REAL and not campaign.heats
+    if durations_s:
+        return fmean(durations_s[-RECENT:])
+    search_s = _worked_s(history.of(Phase.SEARCH).observations)[-RECENT:]
+    return (fmean(search_s) if search_s else expected_s(history, scenario)) * (2 if doubled else 1)
 
 
-def _worked_s(made: tuple[Observation, ...]) -> list[float]:
-    return [o.duration_s - o.extra.get("waited_s", 0.0) + o.queue_s for o in made if o.ok]
+def _worked_s(observations: tuple[Observation, ...]) -> list[float]:
+    return [o.duration_s + o.queue_s for o in observations if o.ok]

@@ -17,25 +17,25 @@ from autotune.commands.terminal import hold_streams, plain_output
 from autotune.errors import STORAGE, AutotuneError, ExitCode
 
 _OBJECTS = 100_000
-"""New ones between looks for cycles: a journal of thousands of launches makes millions, none of them garbage,
-and with Python's own 700 half of the time that reading takes went into looking."""
+"""New objects between two runs of the garbage collector. Reading a journal of thousands of launches creates
+millions of objects and no garbage; with Python's default of 700 half of the reading time was collection."""
 
 
 def main(words: list[str]) -> int:
-    """Run a verb; the exit code."""
+    """Run the verb that the words of the command line name, and return the exit code."""
     hold_streams()
     try:
-        os.getcwd()  # noqa: PTH109 - of a path nothing is wanted
+        os.getcwd()  # noqa: PTH109 - it is called only to see whether the directory exists
     except OSError as exc:
         _say(f"the directory that this was started in: {exc.strerror}\n  start it in another one")
         return ExitCode.MISTAKE
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a sign that it lacks, a name that is no UTF-8: a ?
+        if isinstance(stream, TextIOWrapper):  # what the encoding lacks is printed as a question mark
             stream.reconfigure(errors="replace")
-    with suppress(RuntimeError):  # Open MPI 5.0 does not start without it, and timers and epilogs have none
+    with suppress(RuntimeError):  # Open MPI 5.0 needs HOME, which timers and Slurm's epilogs do not set
         os.environ.setdefault("HOME", str(Path.home()))
     os.environ.setdefault("HOME", "/")
-    logging.raiseExceptions = False  # each of Hydra's lines for a pipe that is closed would be a traceback
+    logging.raiseExceptions = False  # else each line that Hydra logs to a closed pipe prints a traceback
     with plain_output():
         return _run(words)
 
@@ -53,13 +53,13 @@ def _run(words: list[str]) -> int:
     except MemoryError:
         _say("there is not enough memory for what is asked\n  read or ask for less")
         return ExitCode.MISTAKE
-    except BrokenPipeError:  # head has seen enough
+    except BrokenPipeError:  # the reader, such as head, has closed the pipe
         _close_output()
         return ExitCode.WELL
     except SystemExit as exc:
         if not isinstance(exc.__context__, BrokenPipeError):
             raise
-        _close_output()  # so say Click and Rich that head has
+        _close_output()  # Click and Rich turn a closed pipe into SystemExit
         return ExitCode.WELL
     except OSError as exc:
         if exc.errno not in STORAGE:
@@ -68,8 +68,8 @@ def _run(words: list[str]) -> int:
             _say(f"{_brief(os.fsdecode(exc.filename))}: {exc.strerror}")
             return ExitCode.MISTAKE
         _close_output()
-        where = exc.filename or "what this prints"
-        _say(f"cannot write {where}: {exc.strerror}\n  make room, or write elsewhere")
+        target = exc.filename or "what this prints"
+        _say(f"cannot write {target}: {exc.strerror}\n  make room, or write elsewhere")
         return ExitCode.LOCKED
     except Exception as exc:
         usage = getattr(exc, "format_message", None)
@@ -81,16 +81,16 @@ def _run(words: list[str]) -> int:
 
 
 def _say(message: str) -> None:
-    """Print what ends the program; where nobody reads it, its exit code still says it."""
+    """Print the message that ends the program; if it cannot be printed, the exit code remains."""
     with suppress(OSError):
         sys.stderr.write(f"autotune: {message}\n")
 
 
 def _close_output() -> None:
-    """Have nobody write to standard output any more, the interpreter's end included."""
+    """Point standard output to the null device, so that no later write, nor the flush at exit, fails."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _brief(text: str) -> str:
-    """A message in which no word fills the screen."""
+    """Shorten every word of a message to 200 characters."""
     return re.sub(r"(\S{200})\S+", r"\1…", text)

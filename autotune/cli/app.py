@@ -1,7 +1,7 @@
-"""The program: what all verbs share.
+"""The program itself, and the options and arguments that its verbs share.
 
-This folder has declarations only; each verb imports what it needs when it is called, so that ``--help``
-costs nothing.
+This folder holds declarations only. Each verb imports what it needs when it is called, so that ``--help``
+stays fast.
 """
 
 import sys
@@ -21,38 +21,71 @@ _EPILOG = f"""Run a campaign: autotune conf=allreduce_local [KEY=VALUE]…, whic
 Exit codes: {" · ".join(f"{code:d} {code.meaning}" for code in ExitCode)}."""
 
 
+_RENAMED = {
+    "watch": ("status", {}, "--watch"),
+    "repair": ("status", {}, "--repair"),
+    "list": ("plan", {}, "--list"),
+    "space": ("export", {"--from": ""}, "--space"),
+    "winners": ("compare", {}, "--winners"),
+    "guidelines": ("compare", {}, "--guidelines"),
+    "worth": ("report", {"--calls": "--worth"}, "--worth"),
+    "explain": ("lint", {}, "--explain"),
+    "knobs": ("doctor", {}, "--knobs"),
+    "uninstall": ("install", {}, "--remove"),
+}
+"""Verbs of versions before 1.0, understood until 2.0: verb, options with another name, and the option."""
+
+
+def _renamed(words: list[str]) -> list[str]:
+    """Return a command line in the words of this version, and print what it is called now."""
+    if not words or words[0] not in _RENAMED:
+        return words
+    verb, options, option = _RENAMED[words[0]]
+    names = [(word.partition("=")[0], word) for word in words[1:]]
+    others = [
+        word.replace(name, options[name], 1).lstrip("=") if name in options else word for name, word in names
+    ]
+    if not {"-h", "--help"} & set(words):
+        sys.stderr.write(f"{words[0]}: say {verb} {option}\n")
+    return [verb, *filter(None, others), *([] if option in options.values() else [option])]
+
+
 class _Verbs(TyperGroup):
-    """Words that begin with no verb are a campaign's, ``conf=NAME`` or an option of Hydra's above all."""
+    """The verbs of the program; ``tune`` is assumed where the command line begins with ``KEY=VALUE``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Insert the verb ``tune`` where it was omitted."""
-        ours = args[:1] in (["--version"], ["--help"], ["-h"]) and not any("=" in word for word in args)
-        campaign = bool(args) and not ours and (args[0][0] in "-+~" or "=" in args[0])
-        return super().parse_args(ctx, ["tune", *args] if campaign else args)
+        """Insert the verb ``tune`` if the first word is a key, or an option of Hydra's."""
+        is_program_option = args[:1] in (["--version"], ["--help"], ["-h"]) and not any(
+            "=" in word for word in args
+        )
+        campaign = bool(args) and not is_program_option and (args[0][0] in "-+~" or "=" in args[0])
+        return super().parse_args(ctx, ["tune", *args] if campaign else _renamed(args))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The verb, or for a scenario without its key and for a misspelt word what was meant.
+        """Return the verb that the first word names.
 
         Raises:
-            UserError: there is no such verb.
+            UserError: there is no such verb. The hint suggests the scenario or verb that was probably meant.
         """
         word = args[0]
         if self.get_command(ctx, word) is None and not word.startswith("-"):
             from autotune.commands.keys import groups
 
             scenarios = [f"conf={name}" for name in groups()["conf"]]
-            known = [*self.list_commands(ctx), *scenarios]
-            meant = [f"conf={word}"] if f"conf={word}" in scenarios else get_close_matches(word, known, 1)
+            candidates = [*self.list_commands(ctx), *scenarios]
+            suggestions = (
+                [f"conf={word}"] if f"conf={word}" in scenarios else get_close_matches(word, candidates, 1)
+            )
             hint = (
-                f"did you mean {meant[0]}?"
-                if meant
-                else "`autotune --help` lists the verbs, `list` the scenarios"
+                f"did you mean {suggestions[0]}?"
+                if suggestions
+                else "`autotune --help` lists the verbs, `plan --list` the scenarios"
             )
             raise UserError(f"there is no verb {word!r}", hint)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Every verb with its whole summary: Click would cut it off."""
+        """Write every verb with its whole summary, which Click would cut off."""
         verbs = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         rows = [(name, " ".join((verb.help or "").split())) for name, verb in verbs if verb is not None]
         with formatter.section("Commands"):
@@ -60,10 +93,10 @@ class _Verbs(TyperGroup):
 
 
 class _Composed(TyperCommand):
-    """A verb that takes a scenario: its help lists the scenario's keys."""
+    """A verb that takes a scenario, and whose help therefore lists the scenario's keys."""
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Every key, with what ``config.yaml`` says of it."""
+        """Write every key with its comment from ``config.yaml``."""
         from autotune.commands.keys import explained
 
         with formatter.section("KEY=VALUE, nested keys with dots (budget.launches=20)"):
@@ -87,7 +120,7 @@ composed = partial(
     epilog="Hydra's own options: -m: a campaign for each combination of KEY=A,B; --cfg job: keys and values; "
     "--config-dir DIR: scenarios of your own; --hydra-help: all options.",
 )
-"""Declares a verb that takes a scenario: what it does not know is for Hydra."""
+"""Declares a verb that takes a scenario: options that it does not know are passed on to Hydra."""
 
 Words = Annotated[
     list[str] | None,
@@ -104,8 +137,8 @@ Command = Annotated[
 ]
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         sys.stdout.write(f"autotune {__version__}\n")
         raise typer.Exit
 
@@ -116,4 +149,4 @@ def options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version")
     ] = False,
 ) -> None:
-    """Take the options of the program itself."""
+    """Handle the options of the program itself."""

@@ -36,7 +36,7 @@ def keep(
     ] = False,
 ) -> int:
     """Keep what holds today: values in effect, versions, hashes, and a day of launches."""
-    from autotune.commands import guard as verb
+    from autotune.guard import verbs as verb
 
     return verb.keep(source, words or (), minutes, mpirun, yes)
 
@@ -61,7 +61,7 @@ def check(
     as_json: Json = False,
 ) -> int:
     """Say whether it still holds: exit code 0 same, 1 slower or not in effect, 3 inconclusive."""
-    from autotune.commands import guard as verb
+    from autotune.guard import verbs as verb
 
     outputs = {"junit": junit, "metrics": metrics, "motd": motd}
     return verb.check(source, quick, minutes, against, rate, mpirun, to, outputs, as_json, yes)
@@ -70,7 +70,7 @@ def check(
 @guard.command()
 def history(source: Source = None, to: To = None, as_json: Json = False) -> None:
     """Say what each night said."""
-    from autotune.commands import guard as verb
+    from autotune.guard import verbs as verb
 
     verb.history(source, to, as_json)
 
@@ -80,10 +80,10 @@ def bisect(
     a: Annotated[str, typer.Argument(metavar="A", help="PREFIX of an MPI, or mpi=…,ucx=…,settings=…")],
     b: Annotated[str, typer.Argument(metavar="B", help="likewise; it is asked what makes B slower")],
     words: Words = None,
-    blocks: Annotated[int, typer.Option(min=1, help="of four launches of each")] = 3,
+    blocks: Annotated[int, typer.Option(min=1, help="of four launches of each, at most")] = 6,
     as_json: Json = False,
 ) -> int:
-    """Say which part of two environments costs the time, by swapping one at a time, launched in turn."""
-    from autotune.commands import guard_bisect as verb
+    """Say which part of two environments costs the time, by swapping one at a time, at the same moments."""
+    from autotune.guard import bisect as verb
 
     return verb.bisect(a, b, words or (), blocks, as_json)

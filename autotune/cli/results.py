@@ -6,42 +6,45 @@ from typing import Annotated, Literal
 
 import typer
 
-from autotune.cli.app import Dir, Json, Out, cli
-from autotune.errors import UserError
+from autotune.cli.app import CommSize, Dir, Json, Out, cli
+from autotune.errors import ExitCode, UserError
 
 
 @cli.command()
-def status(directory: Dir, as_json: Json = False) -> None:
+def status(
+    directory: Dir,
+    as_json: Json = False,
+    watch: Annotated[bool, typer.Option("--watch", help="again and again, until it ends")] = False,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="write a damaged journal anew with all that can be read, keep the old"),
+    ] = False,
+) -> None:
     """Say how far a campaign is: state, phase, launches, trials by status, best so far."""
-    from autotune.commands.kept_status import JOBS, is_site, kept
+    _only_one(("--json", as_json), ("--watch", watch), ("--repair", repair))
+    if watch:
+        from autotune.commands import watch as watching
+
+        watching.watch(directory)
+        return
+    if repair:
+        from autotune.commands import repair as repairing
+
+        repairing.repair(directory)
+        return
+    from autotune.commands.kept_status import JOBS, is_site, stored_status
 
     if is_site(directory):
-        from autotune.commands.site import site_status
+        from autotune.site.verb import site_status
 
         site_status(directory, as_json)
         return
-    if not (directory / JOBS).is_dir() and (now := kept(directory)) is not None:
-        sys.stdout.write(now.json if as_json else now.text)
+    if not (directory / JOBS).is_dir() and (progress := stored_status(directory)) is not None:
+        sys.stdout.write(progress.json if as_json else progress.text)
         return
     from autotune.commands import status as verb
 
     verb.status(directory, as_json)
-
-
-@cli.command()
-def watch(directory: Dir) -> None:
-    """Show how far a campaign is until it ends; nothing of it is touched."""
-    from autotune.commands import watch as verb
-
-    verb.watch(directory)
-
-
-@cli.command()
-def repair(directory: Dir) -> None:
-    """Write a damaged journal anew with all that can be read, keep the old one, and say what was lost."""
-    from autotune.commands import repair as verb
-
-    verb.repair(directory)
 
 
 @cli.command()
@@ -67,7 +70,7 @@ def report(
         Path,
         typer.Argument(metavar="DIR|TABLE", help="a campaign, a recording, or a recorded or imported table"),
     ],
-    other: Annotated[
+    second: Annotated[
         Path | None, typer.Argument(metavar="[DIR]", help="a second campaign: a page that compares the two")
     ] = None,
     out: Out = None,
@@ -85,69 +88,99 @@ def report(
     ran: Annotated[
         Path | None, typer.Option("--run", metavar="run.json", help="of a job that tuned itself: a figure")
     ] = None,
+    worth: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CALLS", help="no page: what it saves a run that makes these calls, or a profile"
+        ),
+    ] = None,
+    application_s: Annotated[
+        float | None, typer.Option(help="with --worth: wall time of the run, where the profile does not say")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="with --worth: print JSON")] = False,
 ) -> None:
     """Write a page that shows what was found and why (default: DIR/report.html, TABLE.html)."""
+    if worth is not None:
+        from autotune.application.verbs import worth as saving
+
+        pages = (second, out, figures, follow, collective, ranks, nodes, sizes, calls, ran)
+        if any(option for option in pages):
+            raise UserError("--worth writes no page", "give --application-s and --json alone with it")
+        saving.worth(directory, worth, application_s, as_json)
+        return
+    if application_s is not None or as_json:
+        raise UserError("--application-s and --json belong to --worth CALLS", "add it, or leave them out")
     from autotune.commands import report as verb
     from autotune.commands.kept_status import is_site
 
     if is_site(directory):
-        from autotune.commands.site import site_report
+        from autotune.site.verb import site_report
 
         site_report(directory, out)
         return
-    asked = bool(ranks or nodes or sizes)
-    if calls is not None and asked:
+    describes_job = bool(ranks or nodes or sizes)
+    if calls is not None and describes_job:
         raise UserError("--calls with --ranks, --nodes or --sizes", "the recording says them: leave them out")
-    given = asked or calls is not None or ran is not None
-    job = verb.PlannedJob(ranks, nodes, sizes, calls, ran) if given else None
-    if other is not None:
+    has_job = describes_job or calls is not None or ran is not None
+    job = verb.PlannedJob(ranks, nodes, sizes, calls, ran) if has_job else None
+    if second is not None:
         if figures or follow or collective or job:
             raise UserError(
                 "--figures, --follow, --collective and a job", "leave them out where two are compared"
             )
-        verb.report_two(directory, other, out)
+        verb.report_two(directory, second, out)
     else:
         verb.report(directory, out, figures, follow, collective, job)
 
 
 @cli.command()
-def space(
-    directory: Annotated[Path, typer.Option("--from", metavar="DIR", help="a campaign with space=discover")],
-) -> None:
-    """Print what a campaign discovered as a search-space file, so that the next one starts there."""
-    from autotune.commands import space as verb
-
-    verb.space(directory)
-
-
-@cli.command()
 def compare(
-    paths: Annotated[list[Path], typer.Argument(metavar="DIR…|LOG1 LOG2", help="campaigns, or two logs")],
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="DIR…|LOG1 LOG2", help="campaigns, or logs and tables; - is stdin")
+    ],
     as_json: Json = False,
-    comm_size: Annotated[int | None, typer.Option(help="ranks, where a log does not say", min=1)] = None,
-) -> None:
+    winners: Annotated[
+        bool, typer.Option("--winners", help="the best algorithm by size, communicator and nodes, with gains")
+    ] = False,
+    guidelines: Annotated[
+        bool,
+        typer.Option(
+            "--guidelines",
+            help="a campaign, or logs, with itself: a collective slower than others that do it",
+        ),
+    ] = False,
+    comm_size: CommSize = None,
+    collective: Annotated[
+        str | None, typer.Option(help="with --guidelines: operation, where a file does not say")
+    ] = None,
+    rate: Annotated[
+        float, typer.Option(min=1e-6, max=0.5, help="with --guidelines: chance of any false violation")
+    ] = 0.05,
+    out: Annotated[Path | None, typer.Option(help="with --winners: write the table as CSV")] = None,
+    plot: Annotated[Path | None, typer.Option(help="with --winners: draw it on an HTML page")] = None,
+) -> int:
     """Lay campaigns beside each other: stacks, sizes, states, gains; or two logs, call by call."""
-    from autotune.commands import compare as verb
+    _only_one(("--winners", winners), ("--guidelines", guidelines))
+    if (out or plot) and not winners:
+        raise UserError("--out and --plot belong to --winners", "add it, or leave them out")
+    if collective and not guidelines:
+        raise UserError("--collective belongs to --guidelines", "add it, or leave it out")
+    if winners:
+        from autotune.tables.verbs import winners as best
+
+        best.winners(paths, out, plot, as_json)
+        return ExitCode.WELL
+    if guidelines:
+        from autotune.tables.verbs import guidelines as contradictions
+
+        return contradictions.guidelines(tuple(paths), as_json, rate, comm_size, collective)
+    from autotune.tables.verbs import compare as verb
 
     if any(path.is_file() or str(path) == "-" for path in paths):
         verb.compare_logs(paths, as_json, comm_size)
     else:
         verb.compare(paths, as_json)
-
-
-@cli.command()
-def winners(
-    directories: Annotated[
-        list[Path], typer.Argument(metavar="DIR…", help="campaigns, as of several numbers of nodes")
-    ],
-    out: Annotated[Path | None, typer.Option(help="write the table as CSV")] = None,
-    plot: Annotated[Path | None, typer.Option(help="draw it on an HTML page")] = None,
-    as_json: Json = False,
-) -> None:
-    """Print the best algorithm by message size, communicator size and nodes, with ties and gains."""
-    from autotune.commands import winners as verb
-
-    verb.winners(directories, out, plot, as_json)
+    return ExitCode.WELL
 
 
 @cli.command()
@@ -158,9 +191,12 @@ def export(
     formats: Annotated[list[str] | None, typer.Option("--format", help="a format, or several")] = None,
     out: Out = None,
     choice: Annotated[
-        Literal["recommended", "overall", "profile"],
-        typer.Option(help="what to write: what holds, the best overall, the best for objective.weights"),
-    ] = "recommended",
+        Literal["recommended", "harmless", "overall", "profile"] | None,
+        typer.Option(
+            help="what holds (default), what also slows no other call (with --prefix: default), "
+            "the best overall, the best for objective.weights"
+        ),
+    ] = None,
     prefix: Annotated[
         Path | None, typer.Option(help="write a tree for a site there: module files, guarded by version")
     ] = None,
@@ -168,12 +204,24 @@ def export(
         str, typer.Option(help="with --prefix: the site's module of Open MPI; '': it has none")
     ] = "openmpi",
     listing: Annotated[bool, typer.Option("--list", help="list the formats")] = False,
+    space: Annotated[
+        bool, typer.Option("--space", help="no files: print what it discovered as a search-space file")
+    ] = False,
     yes: Annotated[
         bool,
         typer.Option("--yes", help="with --prefix: also what is unverified or replaces what is verified"),
     ] = False,
 ) -> None:
     """Write the recommendation as parameter files (default: DIR/export); several campaigns as one."""
+    if space:
+        from autotune.commands import space as discovered
+
+        if not directories or len(directories) > 1 or formats or out or choice or prefix or listing:
+            raise UserError(
+                "--space takes one campaign and no other option", "export DIR --space > FILE.yaml"
+            )
+        discovered.space(directories[0])
+        return
     from autotune.commands import export as verb
 
     if listing or not directories:
@@ -211,26 +259,11 @@ def verify(
         if command or figure or more_is_better:
             raise UserError("an application, or a figure of it, was given", "add --app")
         return verb.verify(directory, launches, tuple(against or ()), as_json, yes)
-    from autotune.commands.verify_application import verify_application
+    from autotune.application.verbs.verify import verify_application
 
     if against:
         raise UserError("--app compares with the defaults", "leave --against out")
     return verify_application(directory, command or [], launches, figure, more_is_better, as_json)
-
-
-@cli.command()
-def worth(
-    directory: Dir,
-    calls: Annotated[Path, typer.Option(help="what a rank calls in a run: sizes and counts, or a profile")],
-    application_s: Annotated[
-        float | None, typer.Option(help="wall time of the run, where the profile does not say")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Say what a recommendation saves an application, and when the campaign is paid back."""
-    from autotune.commands import worth as verb
-
-    verb.worth(directory, calls, application_s, as_json)
 
 
 _Site = Annotated[bool, typer.Option("--site", help="the files for all users of the MPI that is found")]
@@ -238,21 +271,40 @@ _Site = Annotated[bool, typer.Option("--site", help="the files for all users of 
 
 @cli.command()
 def install(
-    directory: Dir,
+    directory: Annotated[
+        Path | None, typer.Argument(metavar="DIR", help="directory of a campaign; none with --remove")
+    ] = None,
     site: _Site = False,
     yes: Annotated[
         bool, typer.Option("--yes", help="also what is simulated or unverified, without a question")
+    ] = False,
+    choice: Annotated[
+        Literal["harmless", "recommended"],
+        typer.Option(help="harmless: the best that slows no other call; recommended: the best"),
+    ] = "harmless",
+    remove: Annotated[
+        bool, typer.Option("--remove", help="take it out again; the file is as it was before")
     ] = False,
 ) -> None:
     """Merge the recommendation into your own ~/.openmpi/mca-params.conf, with a dated backup."""
     from autotune.commands import install as verb
 
-    verb.install(directory, yes, site)
+    if remove:
+        if directory is not None or yes:
+            raise UserError("--remove takes --site alone", "install --remove [--site]")
+        verb.uninstall(site)
+    elif directory is None:
+        raise UserError("install of nothing", "name a campaign's directory, or --remove")
+    else:
+        verb.install(directory, yes, site, choice)
 
 
-@cli.command()
-def uninstall(site: _Site = False) -> None:
-    """Take the recommendation out of ~/.openmpi/mca-params.conf again; the file is as it was before."""
-    from autotune.commands import install as verb
+def _only_one(*options: tuple[str, bool]) -> None:
+    """Refuse options that exclude each other.
 
-    verb.uninstall(site)
+    Raises:
+        UserError: more than one of them is given.
+    """
+    given = [name for name, is_given in options if is_given]
+    if len(given) > 1:
+        raise UserError(" and ".join(given), "give one of them")

@@ -6,6 +6,9 @@ from typing import Annotated
 import typer
 
 from autotune.cli.app import Collective, Command, CommSize, Json, Mpirun, Out, cli
+from autotune.errors import ExitCode, UserError
+
+_SIZES = "8,64,512,4k,32k,256k,1m"
 
 
 @cli.command()
@@ -14,30 +17,35 @@ def doctor(
     mpirun: Mpirun = None,
     space: Annotated[str | None, typer.Option(help="also say what of this search space is available")] = None,
     nodes: Annotated[int, typer.Option(min=1, help="as a campaign on so many nodes finds it")] = 1,
+    knobs: Annotated[
+        bool,
+        typer.Option("--knobs", help="list the variables that the libraries declare: class, default, levels"),
+    ] = False,
+    stack: Annotated[
+        list[str] | None,
+        typer.Option(help="with --knobs: openmpi, ucx, ucc, libfabric, mpich, intelmpi; several"),
+    ] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="with --knobs: print CSV")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="with --knobs: of every class, not performance alone")
+    ] = False,
+    sizes: Annotated[
+        str | None, typer.Option(help=f"with --knobs: sizes at which thresholds get levels [{_SIZES}]")
+    ] = None,
 ) -> int:
     """Say which MPI, UCX, transports and components are here, and whether a launch works."""
-    from autotune.commands import doctor as verb
+    if knobs:
+        from autotune.commands import knobs as declared
+
+        if space or nodes > 1:
+            raise UserError("--space and --nodes say nothing of --knobs", "leave them out")
+        declared.knobs(tuple(stack or ()), as_json, as_csv, everything, mpirun, sizes or _SIZES)
+        return ExitCode.WELL
+    if stack or as_csv or everything or sizes:
+        raise UserError("--stack, --csv, --all and --sizes belong to --knobs", "add it, or leave them out")
+    from autotune.lint.verbs import doctor as verb
 
     return verb.doctor(as_json, mpirun, space, nodes)
-
-
-@cli.command()
-def knobs(
-    stack: Annotated[
-        list[str] | None, typer.Option(help="openmpi, ucx, ucc, libfabric, mpich, intelmpi; several")
-    ] = None,
-    as_json: Json = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="print CSV")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="of every class, not performance alone")] = False,
-    mpirun: Mpirun = None,
-    sizes: Annotated[
-        str, typer.Option(help="message sizes, at which thresholds get levels")
-    ] = "8,64,512,4k,32k,256k,1m",
-) -> None:
-    """List the variables that MPI, UCX, UCC and libfabric declare here: class, default, levels, reason."""
-    from autotune.commands import knobs as verb
-
-    verb.knobs(tuple(stack or ()), as_json, as_csv, everything, mpirun, sizes)
 
 
 @cli.command()
@@ -53,29 +61,39 @@ def lint(
     everything: Annotated[
         bool, typer.Option("--all", help="notes too: what depends on more than the files say")
     ] = False,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain", help="of one file: which line decides a call of --ranks and --bytes, and why"
+        ),
+    ] = False,
+    ranks: Annotated[int | None, typer.Option(min=1, help="with --explain: of the communicator")] = None,
+    size: Annotated[
+        str | None, typer.Option("--bytes", help="with --explain: size, counted as OSU does: 4096, 64k")
+    ] = None,
+    collective: Annotated[
+        str | None, typer.Option(help="with --explain: which one; else all of which the file says something")
+    ] = None,
+    ppn: Annotated[
+        int | None, typer.Option(min=1, help="with --explain: ranks of a node; else all are on one")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="with --explain: print JSON")] = False,
 ) -> int:
     """Say what the MPI stack would silently ignore or misread in anybody's parameter files."""
-    from autotune.commands import lint as verb
+    if not explain:
+        if ranks or size or collective or ppn or as_json:
+            options = "--ranks, --bytes, --collective, --ppn and --json"
+            raise UserError(f"{options} belong to --explain", "add it, or leave them out")
+        from autotune.lint.verbs import lint as verb
 
-    return verb.lint(tuple(files), mpi, nodes, everything)
+        return verb.lint(tuple(files), mpi, nodes, everything)
+    from autotune.lint.verbs import explain as explanation
 
-
-@cli.command()
-def explain(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="rules, parameters, selection tree, script")],
-    ranks: Annotated[int, typer.Option(min=1, help="of the communicator")],
-    size: Annotated[str, typer.Option("--bytes", help="message size, counted as OSU does: 4096, 64k")],
-    collective: Annotated[
-        str | None, typer.Option(help="which one; else all of which the file says something")
-    ] = None,
-    ppn: Annotated[int | None, typer.Option(min=1, help="ranks of a node; else all are on one")] = None,
-    mpi: Annotated[str, typer.Option(help="openmpi4, openmpi5 or openmpi6")] = "openmpi5",
-    as_json: Json = False,
-) -> int:
-    """Say which line of a tuning file decides a call, which algorithm and component that is, and why."""
-    from autotune.commands import explain as verb
-
-    return verb.explain(file, ranks, size, collective, ppn, mpi, as_json)
+    if len(files) > 1 or nodes or everything:
+        raise UserError("--explain takes one file, and neither --nodes nor --all", "lint FILE --explain …")
+    if ranks is None or size is None:
+        raise UserError("--explain lacks --ranks or --bytes", "lint FILE --explain --ranks 64 --bytes 4k")
+    return explanation.explain(files[0], ranks, size, collective, ppn, mpi or "openmpi5", as_json)
 
 
 @cli.command("import")
@@ -89,32 +107,11 @@ def import_(
     from_name: Annotated[
         str, typer.Option(help="what names of files say: 'bcast_{algorithm}_{ranks}.out'")
     ] = "",
-    complete: Annotated[
-        bool, typer.Option("--complete", help="take whole tables of failed runs, say what is left out")
-    ] = False,
 ) -> None:
-    """Read results of OSU, IMB, ReproMPI, PICO, ReFrame, Kernel Tuner, or tables, into one table."""
-    from autotune.commands import import_ as verb
+    """Read results of OSU, IMB, ReproMPI, nccl-tests, ReFrame, or tables, into one table."""
+    from autotune.tables.verbs import import_ as verb
 
-    verb.import_files(files, out, comm_size, collective, from_name, complete)
-
-
-@cli.command()
-def guidelines(
-    sources: Annotated[
-        list[Path], typer.Argument(metavar="DIR|TABLE", help="a campaign, or logs and tables; - is stdin")
-    ],
-    as_json: Json = False,
-    rate: Annotated[
-        float, typer.Option(min=1e-6, max=0.5, help="chance of any false violation, all together")
-    ] = 0.05,
-    comm_size: CommSize = None,
-    collective: Collective = None,
-) -> int:
-    """Say where measurements contradict each other: a collective slower than others that do the same."""
-    from autotune.commands import guidelines as verb
-
-    return verb.guidelines(tuple(sources), as_json, rate, comm_size, collective)
+    verb.import_files(files, out, comm_size, collective, from_name)
 
 
 @cli.command()
@@ -146,7 +143,7 @@ def screen(
     as_json: Json = False,
 ) -> None:
     """Say which factors of a two-level experiment matter, from anybody's table; or design one (--design)."""
-    from autotune.commands import screen as verb
+    from autotune.doe.verbs import screen as verb
 
     if design is not None:
         layout = verb.Layout(design, blocks, centre_points, seed)
@@ -179,7 +176,7 @@ def model(
     as_json: Json = False,
 ) -> None:
     """Fit a table by least squares, and say what the fit hides: unequal scatter, steps, LogGP's terms."""
-    from autotune.commands import model as verb
+    from autotune.doe.verbs import model as verb
 
     verb.model(table, verb.formula(response, terms, log2, intercept), tuple(where or ()), plot, as_json)
 
@@ -201,7 +198,7 @@ def record(
     as_json: Json = False,
 ) -> int:
     """Record what an application calls: each collective by size and communicator, its time, and waiting."""
-    from autotune.commands import record as verb
+    from autotune.application.verbs import record as verb
 
     if trace:
         return verb.of_traces(trace, command or [], runs, out, campaign, as_json)
@@ -223,7 +220,7 @@ def run(
     as_json: Json = False,
 ) -> int:
     """Run an application that tunes its collectives while it runs."""
-    from autotune.commands import run as verb
+    from autotune.application.verbs import run as verb
 
     return verb.run_job(command or [], reductions, budget, learn, dry, out, as_json)
 
@@ -249,6 +246,6 @@ def diagnose(
     as_json: Json = False,
 ) -> int:
     """Say what a job loses in MPI, to whom, and whether tuning can help, from one run of it."""
-    from autotune.commands import diagnose as verb
+    from autotune.application.verbs import diagnose as verb
 
     return verb.diagnose(words or [], conf or (), seconds, out, composed or (), as_json)

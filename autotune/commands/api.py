@@ -3,13 +3,14 @@
     from autotune import Campaign, load_space
 
     campaign = Campaign("allreduce_local", "budget.launches=24", "sizes=[8,4k,1M]")
-    campaign.run()                       # the same journal, files and exit code as the command's
-    campaign.history                     # pandas: a row for each launch and cell
+    campaign.run()                       # writes the same journal and files as the command, same exit code
+    campaign.history                     # a pandas frame with a row for each launch and cell
     Campaign.open("campaigns/allreduce_local").verdict
 
-``autotune/__init__.pyi`` declares the names, ``autotune/__init__.py`` fetches them from here when they are
-first used. Errors are those of ``autotune.errors``, with the same words as on the command line. Signals end
-the work as they end the command, so composing and running are for the main thread.
+``autotune/__init__.pyi`` declares the names; ``autotune/__init__.py`` imports them from here when they are
+first used. Errors are those of ``autotune.errors``, with the same messages as on the command line. Signals
+end the work as they end the command, and Python handles signals in the main thread only, so a campaign can
+be composed and run only there.
 """
 
 import contextlib
@@ -21,6 +22,15 @@ from os import PathLike
 from pathlib import Path
 from typing import Self, TypeVar
 
+from autotune.application.diagnosis import Diagnosis
+from autotune.application.recording import Recording
+from autotune.application.scenario import read_calls
+from autotune.application.verbs.diagnose import of_run
+from autotune.application.verbs.record import record as record_application
+from autotune.application.verbs.verify import RESULT, compared_on
+from autotune.application.verbs.worth import worth_to
+from autotune.application.verification import ApplicationVerdict
+from autotune.application.worth import Worth
 from autotune.campaign.conclusion import Conclusion
 from autotune.campaign.costs import shares
 from autotune.campaign.directory import CampaignDirectory, read_campaign
@@ -28,30 +38,21 @@ from autotune.campaign.interruption import heeded
 from autotune.campaign.observing import measurement_of
 from autotune.campaign.site import Site
 from autotune.commands import report as page
-from autotune.commands.application import read_calls
-from autotune.commands.diagnose import of_run
 from autotune.commands.hydra_bridge import answer_of, connected, run_task
-from autotune.commands.record import record as record_application
 from autotune.commands.terminal import plain_output
 from autotune.commands.trust import check_trusted
 from autotune.commands.tune import strategy_of, tune
-from autotune.commands.verify_application import RESULT, compared_on
-from autotune.commands.worth import worth_to
 from autotune.errors import CampaignError, ScenarioError, UserError
 from autotune.exporters.files import export_files
 from autotune.exporters.writing import write_files
 from autotune.history.events import State
 from autotune.history.folder import FILE
-from autotune.importers.recording import Recording
-from autotune.recommend.diagnosis import Diagnosis
 from autotune.recommend.recommendation import Recommendation
-from autotune.recommend.worth import Worth
 from autotune.resources import space_text
 from autotune.scenario import Scenario
 from autotune.space import Space
 from autotune.space.loader import load_space as space_in
 from autotune.stacks import dialect
-from autotune.verification.application import ApplicationVerdict
 from autotune.verification.choices import ChoiceKind
 from autotune.verification.verdict import Verdict
 from autotune.views.documents import json_text
@@ -59,35 +60,36 @@ from autotune.views.frames import Frame, effects_frame, gains_frame, history_fra
 
 _T = TypeVar("_T")
 
-_NOT_HERE = {
+_COMMAND_LINE_ONLY = {
     *("conf", "-m", "--multirun", "-c", "--cfg", "-h", "--help", "--hydra-help", "-i", "--info"),
     *("-sc", "--shell-completion"),
 }
-"""Words that ask the command line for something else than one campaign."""
+"""Options of the command line that ask for something other than one campaign."""
 
 
 class Campaign:
-    """One campaign: a scenario to be run, or a directory that holds one.
+    """A campaign, composed from a scenario or opened from the directory of an earlier run.
 
-    Its directory is its memory: whatever is read here is read from the journal, also while the campaign runs
-    elsewhere, after it was killed, and on machines without any MPI.
+    Everything that the properties return is read from the journal in the campaign's directory. They can
+    therefore be used while another process runs the campaign, after it was killed, and on machines without
+    an MPI.
     """
 
     def __init__(self, scenario: str, *overrides: str) -> None:
-        """Compose a scenario; nothing is launched and nothing written.
+        """Compose a scenario without launching or writing anything.
 
         Args:
-            scenario: its name, as behind ``conf=``.
-            overrides: words as on the command line: ``"budget.launches=24"``, ``"sizes=[8,4k]"``,
+            scenario: Name of the scenario, as behind ``conf=``.
+            overrides: Words as on the command line: ``"budget.launches=24"``, ``"sizes=[8,4k]"``,
                 ``"hydra/launcher=simulated"``, ``"--config-dir=mine"``.
 
         Raises:
-            ScenarioError: a name, key or value that does not exist, or words that ask for several campaigns.
-            StackError: no usable MPI, where the scenario wants one.
+            ScenarioError: A name, key or value does not exist, or the words ask for several campaigns.
+            StackError: The scenario needs an MPI, and there is no usable one.
         """
         self._words: tuple[str, ...] | None = (f"conf={scenario}", *overrides)
-        self._read: tuple[tuple[int, int], CampaignDirectory, Conclusion] | None = None
-        if foreign := {word.split("=")[0] for word in overrides} & _NOT_HERE:
+        self._cached: tuple[tuple[int, int], CampaignDirectory, Conclusion] | None = None
+        if foreign := {word.split("=")[0] for word in overrides} & _COMMAND_LINE_ONLY:
             raise ScenarioError(
                 f"Campaign({scenario!r}, …): {min(foreign)} is for the command line",
                 "here: one scenario by name, and words KEY=VALUE",
@@ -96,135 +98,162 @@ class Campaign:
 
     @classmethod
     def open(cls, directory: str | PathLike[str]) -> Self:
-        """The campaign that a directory holds.
+        """Open the campaign in a directory.
 
         Raises:
-            UserError: there is none.
-            JournalError: its journal is damaged or of a newer format.
+            UserError: The directory holds no campaign.
+            JournalError: The journal is damaged or of a newer format.
         """
         campaign = cls.__new__(cls)
-        campaign._words, campaign._read, campaign.directory = None, None, Path(directory)
+        campaign._words, campaign._cached, campaign.directory = None, None, Path(directory)
         campaign._concluded()
         return campaign
 
     directory: Path
-    """Where the campaign lives."""
+    """Directory of the campaign, which holds its journal and the files that it writes."""
 
     def __repr__(self) -> str:
         state = self.state if (self.directory / FILE).exists() else "not begun"
         return f"<Campaign {self.directory}: {state}>"
 
     def plan(self) -> Frame:
-        """The launches it would make: a row for each phase with ``launches``, ``most`` and node-hours.
+        """Return the launches that the campaign would make.
 
-        ``node_hours`` is reached by measuring alone, ``node_hours_most`` where every launch runs into
-        its time limit; starting ranks comes on top of the former.
+        The frame has a row for each phase with the columns ``launches``, ``most`` and node-hours.
+        ``node_hours`` counts the time spent measuring, to which the starting of ranks is added;
+        ``node_hours_most`` is reached where every launch runs into its time limit.
 
         Raises:
-            UserError: the campaign was opened: it has begun already.
+            UserError: The campaign was opened from a directory, so it has begun already.
         """
 
-        def counted(scenario: Scenario, site: Site) -> Frame:
-            asked = site.asked(scenario)
-            phases, timeout_s = shares(strategy_of(asked, site)), measurement_of(asked, site.placement.ranks)
-            return plan_frame(phases, site.placement.nodes, timeout_s.timeout_s)
+        def frame_of(scenario: Scenario, site: Site) -> Frame:
+            scenario_here = site.asked(scenario)
+            phases = shares(strategy_of(scenario_here, site))
+            measurement = measurement_of(scenario_here, site.placement.ranks)
+            return plan_frame(phases, site.placement.nodes, measurement.timeout_s)
 
-        return self._composed(counted)
+        return self._composed(frame_of)
 
     def run(self, quiet: bool = False, yes: bool = False) -> int:
-        """Run it, or what is left of it, to its end: all files are those that the command writes.
+        """Run the campaign, or the remaining part of it, and write the files that the command writes.
 
-        ``quiet``: print nothing. ``yes``: of ``resume``.
+        Args:
+            quiet: Print nothing.
+            yes: As for ``resume``, which runs a campaign that was opened from a directory.
 
         Returns:
-            The command's exit code: 0, or 1 where the exported files do not do what they say.
+            The command's exit code: 0, or 1 where the exported files do not have the effect that they state.
 
         Raises:
-            AutotuneError: as the command, ``Interrupted`` for Ctrl-C among them: ``run`` again goes on.
+            AutotuneError: As from the command. Ctrl-C raises ``Interrupted``; calling ``run`` again
+                continues the campaign.
         """
         if self._words is None:
             return self.resume(quiet, yes)
         _in_main_thread()
-        with _told(quiet):
+        with _console_output(quiet):
             return run_task(tune, self._words, launches=True)
 
     def resume(self, quiet: bool = False, yes: bool = False) -> int:
-        """Go on with what the directory holds, as its journal says; returns and raises as ``run``.
+        """Continue the campaign in the directory with the scenario of its journal; return as ``run`` does.
 
-        ``yes``: start what is named there without a question, although this user has not run it before.
+        Args:
+            quiet: Print nothing.
+            yes: Start the programs that the journal names without a question, although this user has not
+                run the campaign before.
 
         Raises:
-            JournalError: others could have written it, or nobody said yes.
+            JournalError: Other users could have written the journal, or the question was not answered
+                with yes.
+            AutotuneError: As from ``run``.
         """
         _in_main_thread()
         about = read_campaign(self.directory).about
         check_trusted(self.directory, about, yes)
         place = replace(about.scenario.campaign, dir=str(self.directory), fresh=False)
         scenario = replace(about.scenario, campaign=place)
-        with _told(quiet), heeded():
+        with _console_output(quiet), heeded():
             return tune(scenario, connected(about.site.launcher, scenario))
 
     @property
     def state(self) -> State:
-        """``running``, ``complete``, ``interrupted`` or ``failed``."""
+        """Return the state of the campaign: ``running``, ``complete``, ``interrupted`` or ``failed``."""
         return self._concluded()[0].state
 
     @property
     def space(self) -> Space:
-        """The parameters that can vary, and those that the machine lacks."""
+        """Return the search space: the parameters that can vary, and those that the machine lacks."""
         return self._concluded()[0].about.space
 
     @property
     def history(self) -> Frame:
-        """Every measurement: a row for each estimate of each trial, as ``history --all`` prints them."""
+        """Return every measurement, a row for each estimate of each trial, as ``history --all`` prints it."""
         return history_frame(self._concluded()[0].history)
 
     @property
     def effects(self) -> Frame:
-        """The screening: a row for each factor and objective; empty before it is complete."""
+        """Return the effects of the screening, a row for each factor and objective.
+
+        The frame is empty until the screening is complete.
+        """
         return effects_frame(self._concluded()[1].effects)
 
     @property
     def recommendation(self) -> Recommendation | None:
-        """The recommendation, verified where it was; None before a setting was measured completely."""
+        """Return the recommendation; None until one setting has been measured completely.
+
+        Its ``provenance`` says whether it was verified.
+        """
         return self._concluded()[1].recommendation
 
     @property
     def gains(self) -> Frame:
-        """The recommendation size by size: tuned and default times, speed-up with its 95 % interval."""
+        """Return tuned and default times and the speed-up with its 95 % interval, a row for each size."""
         return gains_frame(self.recommendation)
 
     @property
     def verdict(self) -> Verdict | None:
-        """The verdict of fresh launches of both sides; None where no verification was begun."""
+        """Return the verdict of the verification; None where no verification was begun.
+
+        The verification compares the default and the recommendation on fresh launches.
+        """
         return self._concluded()[1].verdict
 
     def export(
         self, *formats: str, out: str | PathLike[str] | None = None, choice: str = "recommended"
     ) -> tuple[Path, ...]:
-        """Write the recommendation as parameter files, by default in the stack's formats into ``export/``.
+        """Write the recommendation as parameter files and return their paths.
+
+        Args:
+            formats: Names of formats; by default those of the stack.
+            out: Directory for the files; by default ``export/`` in the campaign's directory.
+            choice: Which setting is exported: a value of ``ChoiceKind``.
 
         Raises:
-            UserError: nothing to export, an unknown format or choice, or no place for files.
-            StorageError: the disk is full or read-only.
+            UserError: There is nothing to export, a format or choice is unknown, or files cannot be written
+                there.
+            StorageError: The disk is full or read-only.
         """
         if choice not in list(ChoiceKind):
             raise UserError(f"choice={choice}", f"allowed: {', '.join(ChoiceKind)}")
         campaign = self._concluded()[0]
-        wanted = formats or dialect(campaign.about.space.stack).formats
+        format_names = formats or dialect(campaign.about.space.stack).formats
         target = Path(out) if out is not None else self.directory / "export"
-        return export_files(campaign.recommended(ChoiceKind(choice)), wanted, target)
+        return export_files(campaign.recommended(ChoiceKind(choice)), format_names, target)
 
     def report(
         self, out: str | PathLike[str] | None = None, figures: str | PathLike[str] | None = None
     ) -> Path:
-        """Write the page, by default as ``report.html`` into the campaign's directory; returns its path.
+        """Write the report as an HTML page and return its path.
 
-        ``figures``: a directory where each figure is written too, as PNG and SVG.
+        Args:
+            out: The page's path; by default ``report.html`` in the campaign's directory.
+            figures: Directory into which each figure is also written, as PNG and SVG; None writes none.
 
         Raises:
-            UserError: a file cannot be written, or matplotlib, which figures need, is not installed.
-            StorageError: the disk is full or read-only.
+            UserError: A file cannot be written, or matplotlib, which figures need, is not installed.
+            StorageError: The disk is full or read-only.
         """
         target = Path(out) if out is not None else self.directory / "report.html"
         page.write_page(self._concluded()[0], target)
@@ -233,13 +262,15 @@ class Campaign:
         return target
 
     def worth(self, calls: str | PathLike[str], application_s: float | None = None) -> Worth:
-        """The time that the recommendation saves an application: calls of a recording, profile or table.
+        """Return the time that the recommendation saves an application.
 
-        ``application_s``: wall time of its run, where ``calls`` does not say.
+        Args:
+            calls: A recording, profile or table with the calls of the application.
+            application_s: Wall time of the application's run in seconds, where ``calls`` does not contain it.
 
         Raises:
-            UserError: nothing was gained, or the run's time is not known.
-            TableError: no such calls, or none of those that were measured.
+            UserError: The recommendation gains nothing, or the run's time is not known.
+            TableError: The file cannot be read, or holds no call that the campaign measured.
         """
         return worth_to(self._concluded()[0], Path(calls), application_s)
 
@@ -250,10 +281,18 @@ class Campaign:
         figure: str | None = None,
         more_is_better: bool = False,
     ) -> ApplicationVerdict:
-        """Run an application with the files and without, in turn, as ``verify DIR --app -- COMMAND``.
+        """Run an application with the exported files and without them in turn, and return the verdict.
+
+        This is ``verify DIR --app -- COMMAND``, which also writes the verdict into a directory of the runs.
+
+        Args:
+            command: The application's command line.
+            launches: Number of launches of both sides together; None takes the campaign's number.
+            figure: Pattern of the figure in the application's output that is compared; None compares times.
+            more_is_better: Whether a larger figure is the better one.
 
         Raises:
-            AutotuneError: as the command.
+            AutotuneError: As from the command.
         """
         _in_main_thread()
         verdict, document, target = compared_on(self.directory, command, launches, figure, more_is_better)
@@ -261,30 +300,35 @@ class Campaign:
         return verdict
 
     def _composed(self, task: Callable[[Scenario, Site], _T]) -> _T:
-        """The result of a task on the composed scenario and the connected site."""
+        """Return the result of a task that is called with the composed scenario and the connected site."""
         if self._words is None:
             raise UserError(f"{self.directory} has begun", "Campaign(NAME, …).plan() says what one would do")
         _in_main_thread()
         return answer_of(task, self._words)
 
     def _concluded(self) -> tuple[CampaignDirectory, Conclusion]:
-        """The campaign and its conclusion, computed anew where the journal has grown."""
+        """Return the campaign and its conclusion, computed again only where the journal has changed."""
         journal = self.directory / FILE
-        written = (journal.stat().st_size, journal.stat().st_mtime_ns) if journal.exists() else (0, 0)
-        if self._read is None or self._read[0] != written:
+        version = (journal.stat().st_size, journal.stat().st_mtime_ns) if journal.exists() else (0, 0)
+        if self._cached is None or self._cached[0] != version:
             campaign = read_campaign(self.directory)
-            self._read = (written, campaign, campaign.conclude())
-        return self._read[1:]
+            self._cached = (version, campaign, campaign.conclude())
+        return self._cached[1:]
 
 
 def record(*command: str, runs: int = 1, out: str | PathLike[str] = "calls.json") -> Recording:
-    """Run an application and record what it calls, as ``record -- COMMAND``; ``out`` keeps it.
+    """Run an application and return a recording of its calls, as ``record -- COMMAND`` makes it.
+
+    Args:
+        command: The application's command line.
+        runs: Number of runs.
+        out: File to which the recording is written.
 
     Raises:
-        AutotuneError: as the command, also where the application does not end well.
+        AutotuneError: As from the command, and where the application does not end with exit code 0.
     """
     _in_main_thread()
-    with _told(quiet=True):
+    with _console_output(quiet=True):
         _check_ended(record_application(command, runs, Path(out), None, False), command[0], out)
     return read_calls(Path(out))
 
@@ -300,36 +344,40 @@ def diagnose(
     seconds: float = 120.0,
     out: str | PathLike[str] = "calls.json",
 ) -> Diagnosis:
-    """Losses of a run in MPI, their causes, and the gain that tuning can bring, as ``diagnose``.
+    """Return the losses of a run in MPI, their causes, and the gain that tuning can bring, as ``diagnose``.
 
-    ``run``: a recording, or the words of a command. ``seconds``: to measure what this machine does at its
-    best; 0 takes what was measured before. ``settings``: files and campaigns to try.
+    Args:
+        run: The path of a recording, or the words of a command.
+        settings: Files and campaigns whose settings are tried.
+        seconds: Time in seconds for measuring the best that this machine can do; 0 takes what an earlier
+            call measured.
+        out: File to which the recording of a command is written.
 
     Raises:
-        AutotuneError: as the command, also where the application does not end well.
+        AutotuneError: As from the command, and where the application does not end with exit code 0.
     """
     _in_main_thread()
-    code, found, _, kept = of_run(run, [*map(Path, settings)], seconds, Path(out), ())
-    _check_ended(code, run[0], kept)
-    return found
+    code, diagnosis, _, recording_path = of_run(run, [*map(Path, settings)], seconds, Path(out), ())
+    _check_ended(code, run[0], recording_path)
+    return diagnosis
 
 
 def load_space(name: str | PathLike[str]) -> Space:
-    """A search space, by the name of a shipped one or by path.
+    """Return a search space, given the name of a shipped one or a path.
 
     Raises:
-        SpaceError: there is no such file, or it is no search space.
+        SpaceError: There is no such file, or it holds no search space.
     """
     return space_in(space_text(str(name)), str(name))
 
 
 @contextlib.contextmanager
-def _told(quiet: bool) -> Iterator[None]:
+def _console_output(quiet: bool) -> Iterator[None]:
     with plain_output(), contextlib.redirect_stdout(io.StringIO()) if quiet else contextlib.nullcontext():
         yield
 
 
 def _in_main_thread() -> None:
-    """Check that signals can be handled here."""
+    """Raise an error outside the main thread, because Python handles signals nowhere else."""
     if threading.current_thread() is not threading.main_thread():
         raise UserError("a campaign is composed and run in the main thread", "its directory is read anywhere")

@@ -1,8 +1,8 @@
-"""Checks of what a scenario's files may ask of Hydra: a launcher and a mode, and nothing that acts.
+"""Checks of the parts of a scenario's files that Hydra acts on: a launcher and a mode are allowed, no more.
 
-Hydra makes what its own node names (callbacks, sweepers, handlers of logs), and sets variables of this
-process, before any task is called. A scenario can be anybody's file, so what its files put into that node is
-checked as the configuration is X
+Hydra makes the objects that its own node names (callbacks, sweepers, log handlers) and sets variables of
+this process before any task is called. A scenario file may be written by anybody, so the values that files
+put into that node are checked while the configuration is composed.
 """
 
 import json
@@ -35,27 +35,28 @@ from autotune.scenario import PATHS
 from autotune.space.obeyed import obeyed_by
 
 LAUNCHERS = "hydra_plugins.autotune"
-"""Where the modules of our launchers are; those that begin with an underscore are none."""
+"""Package of this project's launchers; its modules whose names begin with an underscore are no launchers."""
 _OWN = ("launcher", "mode")  # Keys of the node ``hydra`` that a file may set.
 _KEPT_BY_HYDRA = (
     *("runtime.choices", "runtime.config_sources", "runtime.cwd", "overrides"),
     *("job.override_dirname", "job.config_name"),
 )
-"""Keys of the node ``hydra`` into which Hydra itself writes what it composed, and of what."""
+"""Keys of the node ``hydra`` into which Hydra itself writes the composed parts and their sources."""
 _RESOLVERS = ("oc.select", "oc.dict.keys", "oc.dict.values", "now")
-"""Resolvers of which nothing is made but parts of the scenario and the time; ``oc.decode`` and ``oc.create``
-read text as interpolations again."""
+"""Resolvers that yield only parts of the scenario and the time. ``oc.decode`` and ``oc.create`` are not among
+them, because they read text as interpolations again."""
 _ACTING = (
     "_target_",
     "_args_",
     "_partial_",
     "_recursive_",
     "_convert_",
-)  # Keys at which Hydra makes objects.
+)
+"""Keys that make Hydra create an object."""
 
 
 class CheckedLoader(ConfigLoaderImpl):
-    """Composes configurations of which no file sets what Hydra would act on."""
+    """Composes configurations, and refuses those in which a file sets keys that Hydra would act on."""
 
     def load_configuration(
         self,
@@ -65,24 +66,27 @@ class CheckedLoader(ConfigLoaderImpl):
         from_shell: bool = True,
         validate_sweep_overrides: bool = True,
     ) -> DictConfig:
-        """The composed configuration.
+        """Return the composed configuration.
 
         Raises:
             ScenarioError: a file sets more of the node ``hydra`` than a launcher and a mode, or the launcher
-                is none of the project's.
+                is not one of this project's.
         """
         composed = super().load_configuration(
             config_name, overrides, run_mode, from_shell, validate_sweep_overrides
         )
-        if config_name is not None:  # else no file of a scenario is read
+        if config_name is not None:  # without a name no scenario file is read
             self._check(composed, overrides)
         return composed
 
     def _process_config_searchpath(self, config_name: str | None, parsed_overrides: Any, repo: Any) -> None:
-        """Take further places of files from the command line alone: ``pkg://NAME`` imports a package."""
+        """Refuse ``hydra.searchpath`` in a file: an entry ``pkg://NAME`` would import a package.
+
+        On the command line the key is allowed.
+        """
         main = repo.load_config(config_path=config_name) if config_name else None
         if main is not None and OmegaConf.select(main.config, "hydra.searchpath"):
-            raise _too_much("hydra.searchpath")
+            raise _refusal("hydra.searchpath")
         super()._process_config_searchpath(config_name, parsed_overrides, repo)
 
     def _check(self, composed: DictConfig, overrides: Sequence[str]) -> None:
@@ -93,9 +97,9 @@ class CheckedLoader(ConfigLoaderImpl):
             trusted = _trusted(tuple(word for word in typed if "launcher" not in re.split("[.=]", word)[:2]))
             for key in _differences(node, trusted):
                 if key.partition(".")[0] not in _OWN and not key.startswith(_KEPT_BY_HYDRA):
-                    raise _too_much(f"hydra.{key}")
+                    raise _refusal(f"hydra.{key}")
             if len(node["overrides"]["task"]) + len(node["overrides"]["hydra"]) != len(overrides):
-                raise _too_much("hydra.overrides")
+                raise _refusal("hydra.overrides")
         launcher = node.get("launcher")
         if not isinstance(launcher, dict):
             raise ScenarioError(f"hydra.launcher={launcher}", "hydra/launcher=NAME chooses one")
@@ -104,13 +108,13 @@ class CheckedLoader(ConfigLoaderImpl):
             check_launcher(launcher)
 
     def _reads_files(self, typed: Sequence[str]) -> bool:
-        """Whether any file but the project's own can be in a configuration."""
-        ours = {str(folder("conf")), "hydra.conf", ""}
+        """Return whether a configuration can contain files other than this project's own."""
+        own_places = {str(folder("conf")), "hydra.conf", ""}
         places = {element.path.removeprefix("file://") for element in self.config_search_path.get_path()}
-        return not places <= ours or any("searchpath" in word for word in typed)
+        return not places <= own_places or any("searchpath" in word for word in typed)
 
 
-def _too_much(key: str) -> ScenarioError:
+def _refusal(key: str) -> ScenarioError:
     return ScenarioError(
         f"a file of the scenario sets {key}",
         f"the hydra node of a file holds {' and '.join(_OWN)} alone; what else you want of Hydra, type",
@@ -119,7 +123,7 @@ def _too_much(key: str) -> ScenarioError:
 
 @cache
 def _trusted(typed: tuple[str, ...]) -> Mapping[str, Any]:
-    """The node ``hydra`` as our own files and the user's words compose it."""
+    """Return the node ``hydra`` as composed from this project's files and the user's words alone."""
     loader = ConfigLoaderImpl(create_config_search_path(str(folder("conf"))))
     words = ["conf=allreduce_local", *typed]
     composed = loader.load_configuration("config", words, RunMode.RUN, validate_sweep_overrides=False)
@@ -128,88 +132,96 @@ def _trusted(typed: tuple[str, ...]) -> Mapping[str, Any]:
 
 
 def _basic() -> Mapping[str, Any]:
-    """Hydra's own launcher, which stands for: none was chosen."""
+    """Return the node of Hydra's own launcher, which means that no launcher was chosen."""
     return {"_target_": "hydra._internal.core_plugins.basic_launcher.BasicLauncher"}
 
 
-def _differences(node: object, other: object, above: str = "") -> Iterator[str]:
-    """The keys at which two configurations differ, dotted."""
-    if isinstance(node, dict) and isinstance(other, dict):
-        for key in {**node, **other}:
-            where = f"{above}.{key}" if above else str(key)
-            if key in node and key in other:
-                yield from _differences(node[key], other[key], where)
+def _differences(node: object, reference: object, prefix: str = "") -> Iterator[str]:
+    """Yield the dotted keys at which two configurations differ."""
+    if isinstance(node, dict) and isinstance(reference, dict):
+        for key in {**node, **reference}:
+            key_path = f"{prefix}.{key}" if prefix else str(key)
+            if key in node and key in reference:
+                yield from _differences(node[key], reference[key], key_path)
             else:
-                yield where
-    elif node != other:
-        yield above
+                yield key_path
+    elif node != reference:
+        yield prefix
 
 
 def check_launcher(node: Mapping[str, Any]) -> None:
-    """Let Hydra make our own launchers and nothing else: a node can come out of anybody's file or journal.
+    """Check that a launcher's node makes Hydra create one of this project's launchers and nothing else.
+
+    The node can come from a file or journal that anybody wrote.
 
     Raises:
-        ScenarioError: it names something else, or something inside of it does.
+        ScenarioError: the node names another class, or holds an interpolation or a key such as ``_target_``.
     """
     names = [m.name for m in iter_modules(import_module(LAUNCHERS).__path__) if not m.name.startswith("_")]
     target = str(node.get("_target_"))
     if target not in {f"{LAUNCHERS}.{name}.{name.title()}Launcher" for name in names}:
         raise ScenarioError(f"hydra.launcher: {target!r} is not a launcher of autotune", allowed("", names))
     inner = json.dumps({key: value for key, value in node.items() if key != "_target_"}, default=str)
-    if acted := re.search(r'"_\w+_":|\$\{', inner):
-        raise ScenarioError(f"hydra.launcher holds {acted[0]}", "its keys are plain ones with plain values")
+    if forbidden := re.search(r'"_\w+_":|\$\{', inner):
+        raise ScenarioError(
+            f"hydra.launcher holds {forbidden[0]}", "its keys are plain ones with plain values"
+        )
 
 
-def check_resolvers(node: object, above: str = "") -> None:
-    """Refuse what would read the environment, but for paths, and what would make objects.
+def check_resolvers(node: object, key_path: str = "") -> None:
+    """Check that a configuration makes no objects, and reads the environment for paths only.
 
-    A value out of the environment can be a secret, which would appear in journal and report. Names are read
-    by OmegaConf's own grammar: one that is itself computed could be any.
+    A value from the environment can be a secret, which would appear in the journal and the report. Names of
+    resolvers and variables are parsed by OmegaConf's own grammar; a name that is itself an interpolation is
+    refused, because it could become any name.
 
     Args:
         node: A configuration whose interpolations are not resolved.
-        above: The key that it stands under.
+        key_path: The dotted key of the node; empty for the whole configuration.
 
     Raises:
-        ScenarioError: a resolver that is not allowed there, or a key such as ``_target_``.
+        ScenarioError: the configuration holds a resolver that is not allowed at its key, or a key such as
+            ``_target_``.
     """
     if isinstance(node, dict):
         for key, inner in node.items():
-            where = f"{above}.{key}".lstrip(".")
-            if key in _ACTING and above != "hydra.launcher":
-                raise ScenarioError(
-                    f"{where}: a scenario makes no objects", "hydra/launcher=NAME chooses one"
-                )
-            check_resolvers(inner, where)
+            path = f"{key_path}.{key}".lstrip(".")
+            if key in _ACTING and key_path != "hydra.launcher":
+                raise ScenarioError(f"{path}: a scenario makes no objects", "hydra/launcher=NAME chooses one")
+            check_resolvers(inner, path)
     elif isinstance(node, list):
         for number, inner in enumerate(node):
-            check_resolvers(inner, f"{above}.{number}".lstrip("."))
+            check_resolvers(inner, f"{key_path}.{number}".lstrip("."))
     elif isinstance(node, str) and "${" in node:
-        _check_text(node, above)
+        _check_text(node, key_path)
 
 
 def check_started(document: Mapping[str, Any], typed: Sequence[str], looks: bool) -> None:
-    """Refuse what would run a stranger's program before the user has asked for any launch.
+    """Check that no file of a scenario makes a program run before the user has asked for a launch.
 
     Args:
         document: The composed scenario.
-        typed: The user's own words: what they say is the user's wish.
-        looks: Whether nothing is asked for but a look at what a scenario would do.
+        typed: The words that the user typed; the keys that they set are allowed.
+        looks: Whether the user only wants to see what the scenario would do.
 
     Raises:
-        ScenarioError: a file sets a variable at whose word something is loaded, started or written, or names
-            the ``mpirun`` that a mere look would start.
+        ScenarioError: a file sets a variable that makes a program load, start or write something, or it names
+            the ``mpirun`` that would be started although the user only looks.
     """
     keys = [re.split("=", word.lstrip("+~"))[0] for word in typed]
-    own = [key for key in keys if key != "mpi"]  # which chooses a file
+    typed_keys = [key for key in keys if key != "mpi"]  # mpi=NAME chooses a file, and sets no value itself
     mpi = document.get("mpi")
     for section in ("env", "mca"):
-        named = mpi.get(section) if isinstance(mpi, Mapping) else None
-        for name in named if isinstance(named, Mapping) else ():
+        variables = mpi.get(section) if isinstance(mpi, Mapping) else None
+        for name in variables if isinstance(variables, Mapping) else ():
             key = f"mpi.{section}.{name}"
-            if (who := obeyed_by(str(name))) and not any(key == k or key.startswith(f"{k}.") for k in own):
-                raise ScenarioError(f"a file of the scenario sets {key}, which is obeyed by {who}", "type it")
-    if looks and isinstance(mpi, Mapping) and mpi.get("mpirun") and "mpi.mpirun" not in own:
+            if (obeying := obeyed_by(str(name))) and not any(
+                key == k or key.startswith(f"{k}.") for k in typed_keys
+            ):
+                raise ScenarioError(
+                    f"a file of the scenario sets {key}, which is obeyed by {obeying}", "type it"
+                )
+    if looks and isinstance(mpi, Mapping) and mpi.get("mpirun") and "mpi.mpirun" not in typed_keys:
         raise ScenarioError(
             f"a file of the scenario names mpi.mpirun={mpi['mpirun']}, which would be started",
             "type mpi.mpirun=… as well, to say that it may",
@@ -219,11 +231,11 @@ def check_started(document: Mapping[str, Any], typed: Sequence[str], looks: bool
 def _check_text(text: str, key: str) -> None:
     try:
         calls = [*_calls(parse(text))]
-    except GrammarParseError:  # which OmegaConf names when it resolves the value; it resolves nothing of it
+    except GrammarParseError:  # OmegaConf reports it when it resolves the value, and resolves no part of it
         return
     for call in calls:
         name = call.getChild(1).getText()
-        computed = _calls_or_nodes(call.getChild(1))
+        computed = _is_computed(call.getChild(1))
         argument = call.getChild(3)
         if name == "oc.env" and not computed:
             if key not in PATHS:
@@ -231,7 +243,7 @@ def _check_text(text: str, key: str) -> None:
                     f"{key} comes out of the environment, and would appear in journal and report",
                     "launches inherit the environment; for other values let the shell expand $NAME",
                 )
-            if not isinstance(argument, Grammar.SequenceContext) or _calls_or_nodes(argument.getChild(0)):
+            if not isinstance(argument, Grammar.SequenceContext) or _is_computed(argument.getChild(0)):
                 raise ScenarioError(f"{key}={text}: which variable it reads is computed", "name it")
             if is_secret(variable := argument.getChild(0).getText()):
                 raise ScenarioError(f"{key} comes out of {variable}, a secret by its name", "type the path")
@@ -243,48 +255,51 @@ def _check_text(text: str, key: str) -> None:
 
 
 def _calls(tree: Any) -> Iterator[Any]:
-    """The resolvers that a parsed value calls, inner ones too."""
+    """Yield the resolver calls in a parsed value, nested ones too."""
     if isinstance(tree, Grammar.InterpolationResolverContext):
         yield tree
     for child in getattr(tree, "children", None) or ():
         yield from _calls(child)
 
 
-def _calls_or_nodes(tree: Any) -> bool:
-    """Whether a part of a parsed value is computed."""
+def _is_computed(tree: Any) -> bool:
+    """Return whether a part of a parsed value is computed by an interpolation."""
     inner = getattr(tree, "children", None) or ()
-    return isinstance(tree, Grammar.InterpolationContext) or any(map(_calls_or_nodes, inner))
+    return isinstance(tree, Grammar.InterpolationContext) or any(map(_is_computed, inner))
 
 
 class Files(FileConfigSource):
-    """Files of scenarios, which can be anybody's: within the bounds of a search space."""
+    """Reads files of scenarios, which anybody may have written, within the size limit of search spaces."""
 
     def load_config(self, config_path: str) -> ConfigResult:
-        """The configuration in a file.
+        """Return the configuration in a file.
 
         Raises:
-            ScenarioError: it is longer than what is read, its aliases stand for more than a file can hold, or
-                an interpolation of it reads what a scenario may not.
+            ScenarioError: the file is longer than ``MOST_YAML`` bytes, its aliases expand to more nodes
+                than that, or its list of defaults holds an interpolation that a scenario may not use.
         """
         path = Path(self.path) / self._normalize_file_name(config_path)
         if folder("conf") not in path.parents:
-            text = user_text(path, raised=ScenarioError, most=MOST_YAML)
-            with suppress(yaml.YAMLError):  # which Hydra names
+            text = user_text(path, raised=ScenarioError, max_bytes=MOST_YAML)
+            with suppress(yaml.YAMLError):  # Hydra reports it
                 if _parts(yaml.compose(text, yaml.SafeLoader), {}) > MOST_YAML:
                     raise ScenarioError(f"{path}: its aliases (*) stand for too much", "write it out")
         loaded = super().load_config(config_path)
         if folder("conf") not in path.parents and isinstance(loaded.config, DictConfig):
-            named = loaded.config._get_node("defaults")  # Hydra resolves them as it composes
-            if named is not None and OmegaConf.is_list(named):
-                check_resolvers(OmegaConf.to_container(named, resolve=False), f"{path}: defaults")
+            defaults = loaded.config._get_node("defaults")  # Hydra resolves them as it composes
+            if defaults is not None and OmegaConf.is_list(defaults):
+                check_resolvers(OmegaConf.to_container(defaults, resolve=False), f"{path}: defaults")
         return loaded
 
 
-def _parts(node: yaml.Node | None, known: dict[int, float]) -> float:
-    """Number of the parts of a YAML text with its aliases written out; infinite: one is part of itself."""
-    if id(node) not in known:
-        known[id(node)] = math.inf
+def _parts(node: yaml.Node | None, counts: dict[int, float]) -> float:
+    """Return the number of nodes of a YAML text with its aliases expanded; infinite where one holds itself.
+
+    ``counts`` keeps the number of each node that was counted, by ``id``.
+    """
+    if id(node) not in counts:
+        counts[id(node)] = math.inf
         inner = node.value if isinstance(node, yaml.CollectionNode) else ()
-        pairs = (one if isinstance(one, tuple) else (one,) for one in inner)
-        known[id(node)] = 1 + sum(_parts(part, known) for pair in pairs for part in pair)
-    return known[id(node)]
+        pairs = (child if isinstance(child, tuple) else (child,) for child in inner)
+        counts[id(node)] = 1 + sum(_parts(part, counts) for pair in pairs for part in pair)
+    return counts[id(node)]

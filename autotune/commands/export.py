@@ -1,16 +1,16 @@
-"""``export DIR…``: a recommendation, or several as one, as parameter files."""
+"""``export DIR…``: write a recommendation, or several merged into one, as parameter files."""
 
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from autotune.commands.install import agreed
-from autotune.commands.site_directory import recommended
+from autotune.commands.everybody import for_everybody, recommended
+from autotune.commands.install import confirm
 from autotune.errors import UserError
 from autotune.exporters import listing
 from autotune.exporters.files import export_files, how_to_use, unused
 from autotune.exporters.merging import merged
-from autotune.exporters.site import KEPT, SiteTree, bring_back, differences, replacing, site_tree
+from autotune.exporters.prefix import KEPT, SiteTree, bring_back, differences, replacing, site_tree
 from autotune.exporters.user_files import Changes
 from autotune.exporters.writing import write_files
 from autotune.stacks import dialect
@@ -25,25 +25,35 @@ def list_formats() -> None:
 
 def export(
     directories: tuple[Path, ...],
-    wanted: tuple[str, ...],
+    format_names: tuple[str, ...],
     out: Path | None,
-    kind: str = ChoiceKind.RECOMMENDED,
+    kind: str | None = None,
     prefix: Path | None = None,
     module: str = "openmpi",
-    unasked: bool = False,
+    confirmed: bool = False,
 ) -> None:
-    """Write the files of one recommendation, or of several as one.
+    """Write the files of one recommendation, or of several merged into one.
 
-    By default in the formats of the stack, into the first campaign; or with a prefix a tree for a site there,
-    whose module of the MPI can be named; ``unasked``: without the questions that ``install`` asks.
+    Args:
+        directories: Directories of campaigns or sites.
+        format_names: Formats of the files; empty takes those of the stack.
+        out: Folder for the files; None takes ``export`` in the first directory.
+        kind: Which setting is exported, a ``ChoiceKind``; None takes the harmless one with a prefix, else the
+            recommended one.
+        prefix: Prefix of a site, where a tree of files for all users is written in place of single files.
+        module: Name of the site's own module of the MPI, which the tree's module requires; empty for none.
+        confirmed: Write the tree without the questions that ``install`` asks.
 
     Raises:
-        AutotuneError: it needs a confirmation, and nobody gave one.
-        UserError: nothing to export, what a format cannot say, or no place for files.
+        AutotuneError: a confirmation is needed and was not given, or no verified setting is harmless.
+        UserError: there is nothing to export, a format cannot express the setting, or files cannot be written
+            there.
     """
-    recommendation = merged([recommended(one, ChoiceKind(kind)) for one in directories], directories)
+    choice = ChoiceKind(kind or (ChoiceKind.HARMLESS if prefix else ChoiceKind.RECOMMENDED))
+    read = for_everybody if prefix else recommended
+    recommendation = merged([read(directory, choice) for directory in directories], directories)
     if prefix:
-        if wanted or out:
+        if format_names or out:
             raise UserError(
                 "--prefix goes with neither --format nor --out", "its tree has formats of its own"
             )
@@ -51,13 +61,13 @@ def export(
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S-%fZ")
         changes = replacing(tree, stamp)
         sys.stdout.writelines(f"{line}\n" for line in differences(changes))
-        agreed(recommendation, directories, changes, unasked)
+        confirm(recommendation, directories, changes, confirmed)
         _write_tree(tree, changes, stamp)
         return
     target = out or directories[0] / "export"
     if len(directories) > 1 and out is None:
         raise UserError("several campaigns in one file", "say where to write it: --out DIR")
-    formats = wanted or dialect(recommendation.provenance.family).formats
+    formats = format_names or dialect(recommendation.provenance.family).formats
     for path in export_files(recommendation, formats, target):
         sys.stdout.write(f"{path}\n")
     if use := how_to_use(recommendation, formats, target):

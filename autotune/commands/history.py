@@ -6,48 +6,57 @@ from pathlib import Path
 from autotune.campaign.directory import read_campaign
 from autotune.errors import TableError, allowed, printable
 from autotune.exporters.writing import write_files
-from autotune.importers.table import parquet_is_here
+from autotune.text_table import parquet_is_here
 from autotune.views.frames import FORMATS, Frame, history_frame, table_bytes
 
 
 def history(directory: Path, table_format: str, out: Path | None, everything: bool = False) -> None:
-    """Print or write all measurements; raises as ``format_of`` and ``print_or_write``.
+    """Print all measurements of a campaign as a table, or write them to a file.
 
-    ``everything``: also the parameters that every launch left at the stack's own value.
+    Args:
+        directory: The campaign's directory.
+        table_format: ``csv`` or ``parquet``; empty: the format is chosen by the name of ``out``.
+        out: The file; None: standard output.
+        everything: Whether the table also has the parameters that every launch left at the stack's default.
+
+    Raises:
+        TableError: as ``format_of`` raises it.
+        UserError: as ``format_of`` and ``print_or_write`` raise it, or there is no campaign.
     """
-    wanted, campaign = format_of(out, table_format), read_campaign(directory)
+    resolved_format, campaign = format_of(out, table_format), read_campaign(directory)
     unset = None if everything else campaign.about.whole.unset
-    print_or_write(history_frame(campaign.history, unset), out, wanted)
+    print_or_write(history_frame(campaign.history, unset), out, resolved_format)
 
 
 def format_of(out: Path | None, table_format: str = "") -> str:
-    """The format of a table: where none is asked for, that of the file's name.
+    """Return the format of a table: the one that was requested, else the one that the file's name implies.
 
     Raises:
-        TableError: an unknown format, or Parquet without a file.
-        UserError: Parquet, and its library is not installed.
+        TableError: the format is unknown, or it is Parquet and no file is named.
+        UserError: the format is Parquet, and its library is not installed.
     """
-    wanted = table_format or ("parquet" if out and out.suffix == ".parquet" else "csv")
-    if wanted not in FORMATS:
-        raise TableError(f"--format {wanted}", allowed(wanted, FORMATS))
-    if wanted == "parquet" and out is None:
+    resolved_format = table_format or ("parquet" if out and out.suffix == ".parquet" else "csv")
+    if resolved_format not in FORMATS:
+        raise TableError(f"--format {resolved_format}", allowed(resolved_format, FORMATS))
+    if resolved_format == "parquet" and out is None:
         raise TableError(
             "Parquet is binary and does not go to the terminal", "name a file: --out history.parquet"
         )
-    if wanted == "parquet":
+    if resolved_format == "parquet":
         parquet_is_here()
-    return wanted
+    return resolved_format
 
 
 def print_or_write(frame: Frame, out: Path | None, table_format: str = "") -> None:
-    """Write a table into a file, or where none is named to standard output; raises as ``format_of`` too.
+    """Write a table to a file, or to standard output if ``out`` is None.
 
     Raises:
-        UserError: the file cannot be written.
+        TableError: as ``format_of`` raises it.
+        UserError: the file cannot be written, or as ``format_of`` raises it.
     """
-    wanted = format_of(out, table_format)
-    table = table_bytes(frame, wanted)
-    table = printable(table.decode()).encode() if wanted == "csv" else table
+    resolved_format = format_of(out, table_format)
+    table = table_bytes(frame, resolved_format)
+    table = printable(table.decode()).encode() if resolved_format == "csv" else table
     if out is None:
         sys.stdout.write(table.decode())
     else:

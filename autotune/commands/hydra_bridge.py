@@ -1,11 +1,13 @@
 """The bridge to Hydra: words of the command line → a composed scenario and a connected site → a task.
 
-``hydra.main`` reads ``sys.argv``, prints what goes wrong and exits; ``hydra.compose`` knows neither multiruns
-nor options. So the steps of ``hydra.main`` are taken here, with the words that are given, and complaints are
-raised. Private to Hydra, which is pinned to 1.3 for their sake: its parser of options, its search path with
-that of plugins, its reader of files, and the object that runs, sweeps and shows.
+``hydra.main`` reads ``sys.argv``, prints errors and exits; ``hydra.compose`` supports neither multiruns nor
+options. This module therefore performs the steps of ``hydra.main`` itself, with the words that it is given,
+and raises errors as exceptions. For this it uses private parts of Hydra, which is why Hydra is pinned to 1.3:
+its parser of options, its search path with that of its plugins, its reader of files, and the object that runs
+and sweeps jobs and shows configurations.
 """
 
+import os
 import re
 import sys
 from argparse import Namespace
@@ -29,9 +31,10 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from autotune.application.scenario import of_recording
 from autotune.campaign.interruption import check, heeded
 from autotune.campaign.site import Compose, Site
-from autotune.commands.application import of_recording
+from autotune.campaign.withheld import with_secrets
 from autotune.commands.composing import (
     LAUNCHERS,
     CheckedLoader,
@@ -41,24 +44,27 @@ from autotune.commands.composing import (
     check_started,
 )
 from autotune.commands.keys import groups, keys_of, quoted
-from autotune.commands.retune import retuned
 from autotune.errors import AutotuneError, ExitCode, HandedOver, ScenarioError, allowed
 from autotune.exporters import exporter
+from autotune.guard.retune import retuned
 from autotune.history.folder import FILE
 from autotune.resources import folder
 from autotune.scenario import CHANGEABLE, Scenario, completed, scenario_of
 
 _DEFAULT_LAUNCHER = f"{LAUNCHERS}.mpirun.MpirunLauncher"
-"""For scenarios that name none: Hydra's own default starts nothing that could be tuned."""
+"""The launcher of scenarios that name none: Hydra's own default starts no MPI that could be tuned."""
 
 _OPEN_SECTIONS = (
     *("fix.", "responses.", "mpi.mca.", "mpi.env.", "proposer.options.", "probe.options."),
     *("simulate.", "replay."),
 )
+"""Sections whose keys are the user's own: they take new keys without Hydra's ``+``."""
 
-Task = Callable[[Scenario, Site], int]  # What to do with a composed scenario; returns the exit code.
-WholeSite = Callable[[Mapping[str, Any], Compose], int]
-"""The work of ``conf=site``: takes its configuration, and what makes a job of one; returns the exit code."""
+Task = Callable[[Scenario, Site], int]
+"""The work to do with a composed scenario at its site; it returns the exit code."""
+SiteTask = Callable[[Mapping[str, Any], Compose], int]
+"""The work of ``conf=site``: it takes the site's configuration and the function that turns the configuration
+of one of its jobs into a scenario and a place to launch it, and returns the exit code."""
 _T = TypeVar("_T")
 
 
@@ -66,101 +72,125 @@ def run_task(
     task: Task,
     words: Sequence[str],
     launches: bool = False,
-    whole: WholeSite | None = None,
-    looks: bool = False,
+    site_task: SiteTask | None = None,
+    dry_run: bool = False,
 ) -> int:
     """Do a task with the scenario that the words compose, or what Hydra's own options among them ask for.
 
     Args:
-        task: What to do.
-        words: Those of the command line.
-        launches: A batch system may be given the work, and hosts be asked whether they are fit.
-        whole: What is done with a whole site.
-        looks: The task shows what would be done, so that no program is started that only a file names.
+        task: The work to do with the scenario; a multirun does it once for each combination of values.
+        words: The words of the command line.
+        launches: Whether the task launches anything. If so, the work may be submitted to a batch system, and
+            the hosts are checked.
+        site_task: The work to do if the scenario describes a whole site; None: such a scenario is an error.
+        dry_run: Whether the task only shows what would be done. No program is then started that only a
+            scenario's file names.
 
     Returns:
-        The exit code, in a multirun, which does the task several times, the worst.
+        The exit code; in a multirun the largest one of its tasks.
 
     Raises:
-        AutotuneError: with Hydra's complaints translated, and ``Interrupted`` for Ctrl-C, SIGTERM and SIGHUP.
+        AutotuneError: the task failed, or Hydra refused the words, whose error is translated. ``Interrupted``
+            is raised for Ctrl-C, SIGTERM and SIGHUP.
     """
-    job = _Job(task, launches, whole, looks)
+    job = _Job(task, launches, site_task, dry_run)
     with heeded():
         try:
-            for each in retuned(words):
-                _composed(each, job)
+            for job_words in retuned(words):
+                _run_words(job_words, job)
                 if job.failure:
                     break
         finally:
-            _summarise([d for d in job.directories if (d / FILE).exists()])
+            _summarise([directory for directory in job.directories if (directory / FILE).exists()])
         if job.failure:
             raise job.failure
     return max(job.codes, default=ExitCode.WELL)
 
 
-def _composed(words: Sequence[str], job: "_Job") -> None:
+def _run_words(words: Sequence[str], job: "_Job") -> None:
+    """Run Hydra with the words of one command line, and translate Hydra's exceptions."""
     try:
-        _do(words, job)
+        _run_hydra(words, job)
     except (HydraException, OmegaConfBaseException) as exc:
         raise _translated(exc, words) from exc
     except (OSError, AutotuneError):
         raise
-    except Exception as exc:  # Hydra trips over words in as many ways as there are
+    except Exception as exc:  # Hydra raises exceptions of any type for words that it cannot read
         if job.called:
             raise
         raise _translated(exc, words) from exc
 
 
 def answer_of(ask: Callable[[Scenario, Site], _T], words: Sequence[str], launches: bool = False) -> _T:
-    """The answer to a question about the scenario that the words compose; raises as ``run_task``."""
+    """Return the answer to a question about the scenario that the words compose.
+
+    Args:
+        ask: The question: a function of the scenario and its site.
+        words: The words of the command line.
+        launches: As in ``run_task``.
+
+    Raises:
+        AutotuneError: as ``run_task`` raises it.
+    """
     answers: list[_T] = []
 
-    def kept(scenario: Scenario, site: Site) -> int:
+    def record_answer(scenario: Scenario, site: Site) -> int:
         answers.append(ask(scenario, site))
         return ExitCode.WELL
 
-    run_task(kept, words, launches)
+    run_task(record_answer, words, launches)
     return answers[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Composer:
-    """Makes a scenario and its place of a configuration that Hydra has composed."""
+    """Turns a configuration that Hydra has composed into a scenario and the site where it is launched."""
 
-    name: str  # Of the scenario.
-    launcher: Mapping[str, Any]
+    name: str  # Name of the scenario.
+    launcher: Mapping[str, Any]  # Node ``hydra.launcher`` of the configuration; empty: the default launcher.
     launches: bool = True  # Whether anything may be launched.
-    directories: list[Path] = field(default_factory=list)  # Of what was made, added to.
+    directories: list[Path] = field(default_factory=list)
+    """Directories of the campaigns so far; each call for launches adds one."""
 
     def __call__(self, document: dict[str, Any], launches: bool = True) -> tuple[Scenario, Site]:
-        """Both; ``launches``: whether they are for launches."""
+        """Return the scenario of a configuration and its site.
+
+        Args:
+            document: The configuration, without references to other values.
+            launches: Whether something will be launched with them.
+
+        Raises:
+            ScenarioError: a key or a value that is not allowed, or an unknown format in ``export``.
+            StackError: nothing can be launched there.
+        """
         scenario = scenario_of(of_recording(document) if "calls" in document else document, self.name)
-        for wanted in scenario.export:
-            exporter(wanted)  # refuses what it does not know, before anything is launched
+        for format_name in scenario.export:
+            exporter(format_name)  # an unknown format is refused before anything is launched
         if launches:
             self.directories.append(scenario.directory)
         return scenario, connected(self.launcher, scenario, launches and self.launches)
 
     @property
     def origin(self) -> Mapping[str, Any]:
-        """The scenario's name and the launcher, for another process."""
+        """Return the scenario's name and the launcher, from which another process makes an equal composer."""
         return {"name": self.name, "launcher": dict(self.launcher)}
 
 
 @dataclass
 class _Job:
-    """Callback for each configuration that Hydra has composed."""
+    """The function that Hydra calls with each configuration that it has composed."""
 
     task: Task
     launches: bool
-    whole: WholeSite | None = None
-    looks: bool = False  # Whether the task only shows what would be done.
-    called: bool = False  # Whether there was something to do: what is raised before is Hydra's.
-    codes: list[int] = field(default_factory=list)  # Of the tasks that were done.
-    directories: list[Path] = field(default_factory=list)  # Of the campaigns.
+    site_task: SiteTask | None = None
+    dry_run: bool = False  # Whether the task only shows what would be done.
+    called: bool = False
+    """Whether Hydra has called it: an exception raised earlier comes from Hydra, not from the task."""
+    codes: list[int] = field(default_factory=list)  # Exit codes of the tasks that were done.
+    directories: list[Path] = field(default_factory=list)  # Directories of the campaigns.
     failure: AutotuneError | None = None
-    """A single run's error, or that a job goes on with a multirun: Hydra would write a line of its own about
-    one that passes through it."""
+    """The error of a single run, or the notice that a batch job continues a multirun. It is stored here and
+    raised later, because Hydra writes a line of its own about an exception that passes through it."""
 
     def __call__(self, config: DictConfig) -> None:
         self.called = True
@@ -168,84 +198,88 @@ class _Job:
         if self.failure:
             return
         try:
-            self.codes.append(self._done(config))
+            self.codes.append(self._run_config(config))
         except AutotuneError as error:
             if HydraConfig.get().mode is RunMode.MULTIRUN and not isinstance(error, HandedOver):
                 raise
             self.failure = error
 
-    def _done(self, config: DictConfig) -> int:
-        chosen = HydraConfig.get()
-        name = str(chosen.runtime.choices["conf"])
-        if not isinstance(chosen.launcher, DictConfig):
-            raise ScenarioError(f"hydra.launcher={chosen.launcher}", "hydra/launcher=NAME chooses one")
-        for node, above in ((config, ""), (chosen.launcher, "hydra.launcher")):
-            check_resolvers(OmegaConf.to_container(node, resolve=False), above)
+    def _run_config(self, config: DictConfig) -> int:
+        """Compose the scenario of a configuration, do the task with it, and return the exit code."""
+        hydra_config = HydraConfig.get()
+        name = str(hydra_config.runtime.choices["conf"])
+        if not isinstance(hydra_config.launcher, DictConfig):
+            raise ScenarioError(f"hydra.launcher={hydra_config.launcher}", "hydra/launcher=NAME chooses one")
+        for node, section in ((config, ""), (hydra_config.launcher, "hydra.launcher")):
+            check_resolvers(OmegaConf.to_container(node, resolve=False), section)
         document: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment] # a mapping
-        check_started(document, chosen.overrides.task, self.looks)
+        check_started(document, hydra_config.overrides.task, self.dry_run)
         place = document.setdefault("campaign", {})
         if isinstance(place, dict) and place.get("dir") is None:
-            words = chosen.overrides.task if chosen.mode is RunMode.MULTIRUN else ()
+            words = hydra_config.overrides.task if hydra_config.mode is RunMode.MULTIRUN else ()
             place["dir"] = str(campaign_folder(Path("campaigns") / name, words))
-        named = str(chosen.runtime.choices["hydra/launcher"])
-        launcher = {} if named == "basic" else OmegaConf.to_container(chosen.launcher, resolve=True)
+        launcher_name = str(hydra_config.runtime.choices["hydra/launcher"])
+        launcher = (
+            {} if launcher_name == "basic" else OmegaConf.to_container(hydra_config.launcher, resolve=True)
+        )
 
         compose = Composer(name, launcher, self.launches, self.directories)  # type: ignore[arg-type] # a mapping
 
         if "site" in document:
-            if self.whole is None:
+            if self.site_task is None:
                 raise ScenarioError(f"conf={name} is of a whole site", "it goes with tune, plan and measure")
-            return self.whole(completed(document), compose)
+            return self.site_task(completed(document), compose)
         scenario, site = compose(document)
         return self.task(site.asked(scenario), site)
 
 
-def _do(words: Sequence[str], job: _Job) -> None:
+def _run_hydra(words: Sequence[str], job: _Job) -> None:
+    """Run Hydra as ``hydra.main`` does: compose and run the job, or do what an option of Hydra's asks for."""
     version.setbase("1.3")
     parser = get_args_parser()
-    parser.error = _refuse  # type: ignore[method-assign] # argparse would print a usage of Hydra's and exit
-    asked = parser.parse_intermixed_args([*map(_opened, words)])
-    Plugins.instance()  # registers Hydra's own
+    parser.error = _refuse  # type: ignore[method-assign] # argparse would print Hydra's usage and exit
+    options = parser.parse_intermixed_args([*map(_as_override, words)])
+    Plugins.instance()  # this registers Hydra's own plugins
     readers = SourcesRegistry.instance().types
-    before, readers["file"] = readers["file"], Files
-    name, overrides = asked.config_name or "config", asked.overrides
+    former_reader, readers["file"] = readers["file"], Files
+    name, overrides = options.config_name or "config", options.overrides
     try:
-        hydra = Hydra.create_main_hydra2("autotune", places := _search_path(asked))
-        hydra.config_loader = CheckedLoader(places)
-        if asked.help:
-            hydra.app_help(name, parser, asked)
-        elif asked.hydra_help:
-            hydra.hydra_help(name, parser, asked)
-        elif asked.cfg:
-            hydra.show_cfg(name, overrides, asked.cfg, asked.package, asked.resolve)
-        elif asked.shell_completion:
+        hydra = Hydra.create_main_hydra2("autotune", search_path := _search_path(options))
+        hydra.config_loader = CheckedLoader(search_path)
+        if options.help:
+            hydra.app_help(name, parser, options)
+        elif options.hydra_help:
+            hydra.hydra_help(name, parser, options)
+        elif options.cfg:
+            hydra.show_cfg(name, overrides, options.cfg, options.package, options.resolve)
+        elif options.shell_completion:
             try:
                 hydra.shell_completion(name, overrides)
-            except ValueError as exc:  # no such shell, or not one of install, uninstall and query
+            except ValueError as exc:  # an unknown shell, or an action other than install, uninstall, query
                 _refuse(str(exc))
-        elif asked.info:
-            hydra.compose_config(name, overrides, RunMode.RUN)  # complains to us, not to the screen
-            hydra.show_info(asked.info, name, overrides)
-        elif asked.multirun or hydra.get_mode(name, overrides) is RunMode.MULTIRUN:
-            with TemporaryDirectory(prefix="autotune-multirun-") as place:  # for what Hydra writes of it
-                kept_there = f"hydra.sweep.dir={quoted(place)}"
-                hydra.multirun(name, job, [*overrides, kept_there, "hydra.mode=MULTIRUN"])
+        elif options.info:
+            hydra.compose_config(name, overrides, RunMode.RUN)  # show_info would print an error, not raise it
+            hydra.show_info(options.info, name, overrides)
+        elif options.multirun or hydra.get_mode(name, overrides) is RunMode.MULTIRUN:
+            with TemporaryDirectory(prefix="autotune-multirun-") as folder_name:  # Hydra's own files go there
+                sweep_dir = f"hydra.sweep.dir={quoted(folder_name)}"
+                hydra.multirun(name, job, [*overrides, sweep_dir, "hydra.mode=MULTIRUN"])
         else:
             hydra.run(name, job, [*overrides, "hydra.mode=RUN"])
     finally:
-        readers["file"] = before  # others in this process may use Hydra, too
+        readers["file"] = former_reader  # other code in this process may use Hydra too
         GlobalHydra.instance().clear()
 
 
-def _search_path(asked: Namespace) -> Any:
-    """Where Hydra looks for configurations: ours, or ``--config-path``, and before it ``--config-dir``."""
-    main = str(asked.config_path or folder("conf"))
+def _search_path(options: Namespace) -> Any:
+    """Return where Hydra looks for configurations: ``--config-path`` or ``conf/``, and ``--config-dir``."""
+    main = str(options.config_path or folder("conf"))
     path = create_config_search_path(main if "://" in main else str(Path(main).absolute()))
-    if asked.config_dir:
-        if not Path(asked.config_dir).is_dir():
-            raise ScenarioError(f"--config-dir {asked.config_dir}: no such directory")
-        own, before = f"file://{Path(asked.config_dir).absolute()}", SearchPathQuery(provider="schema")
-        path.prepend("command-line", own, before)
+    if options.config_dir:
+        if not Path(options.config_dir).is_dir():
+            raise ScenarioError(f"--config-dir {options.config_dir}: no such directory")
+        entry, anchor = f"file://{Path(options.config_dir).absolute()}", SearchPathQuery(provider="schema")
+        path.prepend("command-line", entry, anchor)
     return path
 
 
@@ -255,23 +289,30 @@ def _refuse(message: str) -> Never:
 
 def _summarise(directories: Sequence[Path]) -> None:
     if len(directories) > 1:
-        from autotune.commands.compare import compare
+        from autotune.tables.verbs.compare import compare
 
         sys.stdout.write("\n")
         compare(directories, as_json=False)
 
 
 def connected(launcher: Mapping[str, Any], scenario: Scenario, launches: bool = True) -> Site:
-    """Where a scenario's launches are made, by the node of ``hydra.launcher``; empty: the default one.
+    """Return the site where a scenario is launched.
 
-    ``launches``: they really will be, so that the launcher may prepare itself.
+    Args:
+        launcher: Node ``hydra.launcher`` of the configuration; empty: the default launcher.
+        scenario: The scenario.
+        launches: Whether anything will be launched. If so, the launcher prepares itself.
 
     Raises:
-        ScenarioError: a launcher that is not one of ours, or keys that it does not have.
+        ScenarioError: a launcher that is not part of this project, or keys that it does not have; or the
+            scenario was stored without a secret that the environment lacks.
         StackError: nothing can be launched there.
     """
     node = dict(launcher) or {"_target_": _DEFAULT_LAUNCHER}
     check_launcher(node)
+    scenario, changed = with_secrets(scenario, os.environ)
+    for name in changed:
+        sys.stderr.write(f"{name} is not what it was when it was kept, or somebody else kept it\n")
     try:
         plugin = instantiate(node)
     except HydraException as exc:
@@ -283,29 +324,35 @@ def connected(launcher: Mapping[str, Any], scenario: Scenario, launches: bool = 
 
 
 def campaign_folder(parent: Path, words: Iterable[str]) -> Path:
-    """Where a campaign lives: in a multirun in a folder of its own, named by what makes it another one.
+    """Return the directory of a campaign; in a multirun its name consists of the words that vary.
 
-    Commas would part Open MPI's lists of files, so the name has none; a campaign that once got a name with
-    commas is found there. Words are those of the command line, one value each; none outside of a multirun.
+    Commas separate files in Open MPI's lists, so the name has none. A campaign that an earlier version gave a
+    name with commas is found under that name.
+
+    Args:
+        parent: The directory of the scenario's campaigns.
+        words: The words of the command line, one value each; empty outside of a multirun.
     """
-    varied = [w for w in words if re.split(r"[.=]", w.lstrip("+~"))[0] not in ("conf", *CHANGEABLE)]
-    named = ",".join(varied).replace("/", "_")
-    earlier = parent / named
-    return earlier if (earlier / FILE).exists() else parent / named.replace(",", "+")
+    varied = [word for word in words if re.split(r"[.=]", word.lstrip("+~"))[0] not in ("conf", *CHANGEABLE)]
+    name = ",".join(varied).replace("/", "_")
+    earlier = parent / name
+    return earlier if (earlier / FILE).exists() else parent / name.replace(",", "+")
 
 
-def _opened(word: str) -> str:
-    """Sections whose keys are the user's own take new keys without Hydra's ``+``; ``--anyway`` is one."""
+def _as_override(word: str) -> str:
+    """Return a word as Hydra reads it: ``++KEY=VALUE`` in open sections, ``++anyway=true`` for the option."""
     if word == "--anyway":
         return "++anyway=true"
     return f"++{word}" if word.startswith(_OPEN_SECTIONS) and "=" in word else word
 
 
 def _translated(exc: Exception, words: Sequence[str]) -> AutotuneError:
-    """Hydra's complaint as one of ours: what is wrong, and what is allowed in its place."""
+    """Return Hydra's exception as an error of this project, which says what is wrong and what is allowed."""
     if not isinstance(exc, HydraException | OmegaConfBaseException | ValueError):
-        what = f"{type(exc).__name__}: {exc}".rstrip(": ")
-        return ScenarioError(f"Hydra cannot read one of {' '.join(words)} ({what})", "expected KEY=VALUE")
+        complaint = f"{type(exc).__name__}: {exc}".rstrip(": ")
+        return ScenarioError(
+            f"Hydra cannot read one of {' '.join(words)} ({complaint})", "expected KEY=VALUE"
+        )
     cause: BaseException | None = exc
     full_key = ""
     while cause is not None:

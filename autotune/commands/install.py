@@ -1,29 +1,37 @@
-"""``install DIR`` and ``uninstall``: parameter files of a user or a site, and out again."""
+"""``install``: add settings to parameter files of a user or a site, or remove them (``--remove``)."""
 
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from autotune.commands.site_directory import recommended
+from autotune.commands.everybody import for_everybody
 from autotune.commands.terminal import agreed_to
 from autotune.errors import AutotuneError
 from autotune.exporters import user_files
 from autotune.exporters.export_check import refuted
-from autotune.exporters.site import differences
+from autotune.exporters.prefix import differences
 from autotune.exporters.writing import write_files
 from autotune.recommend.recommendation import Recommendation
+from autotune.verification.choices import ChoiceKind
 
 
-def install(directory: Path, unasked: bool = False, everybody: bool = False) -> None:
-    """Merge the recommendation into the user's own files, or into those for everybody.
+def install(
+    directory: Path, unasked: bool = False, everybody: bool = False, kind: str = ChoiceKind.HARMLESS
+) -> None:
+    """Merge the recommendation into the user's own parameter files, or into those for all users.
 
-    ``unasked``: without a question what no real MPI has shown, or what was not verified.
+    Args:
+        directory: Directory of the campaign.
+        unasked: Whether to install without a question a result that is simulated, replayed or not verified.
+        everybody: Whether to install for all users of the MPI that is found.
+        kind: Kind of choice: ``harmless``, the best one that slows no other call, or ``recommended``.
 
     Raises:
-        AutotuneError: such a result, and nobody said yes.
-        UserError: a campaign of another MPI, or files that cannot be read or written.
+        AutotuneError: the result is doubtful and the user did not agree, or every verified setting slows
+            other calls.
+        UserError: the campaign tuned another MPI, or a file cannot be read or written.
     """
-    recommendation = recommended(directory)
+    recommendation = for_everybody(directory, ChoiceKind(kind))
     place = _place(everybody)
     changes = user_files.additions(recommendation, place)
     if changes is None:
@@ -31,7 +39,7 @@ def install(directory: Path, unasked: bool = False, everybody: bool = False) -> 
         return
     if everybody:
         sys.stdout.writelines(f"{line}\n" for line in differences(changes, new=True))
-    agreed(recommendation, (directory,), changes, unasked)
+    confirm(recommendation, (directory,), changes, unasked)
     for path, copy in write_files(changes.contents, changes.keep, parents=True, public=everybody).items():
         sys.stdout.write(f"kept {path} as {copy}\n")
     for path, number in user_files.in_force(place):
@@ -40,20 +48,20 @@ def install(directory: Path, unasked: bool = False, everybody: bool = False) -> 
 
 
 def uninstall(everybody: bool = False) -> None:
-    """Take the recommendation out of the user's own parameter files, or of those for everybody.
+    """Remove the recommendation from the user's own parameter files, or from those for all users.
 
     Raises:
-        UserError: there is none, or files that cannot be read or written.
+        UserError: nothing is installed, or a file cannot be read or written.
     """
     place = _place(everybody)
     changes = user_files.removals(place)
     copies = write_files(changes.contents, changes.keep)
     for path in dict.fromkeys([*changes.cleaned, *changes.keep]):
-        said = ": as it was before"
+        remark = ": as it was before"
         if path in copies:
-            stay = ", and the edits outside of our lines stay" if path in changes.cleaned else ""
-            said = f" was edited since: it was kept as {copies[path]}{stay}"
-        sys.stdout.write(f"{path}{said}\n")
+            edits = ", and the edits outside of our lines stay" if path in changes.cleaned else ""
+            remark = f" was edited since: it was kept as {copies[path]}{edits}"
+        sys.stdout.write(f"{path}{remark}\n")
     place.remove_empty_folders()
 
 
@@ -61,13 +69,19 @@ def _place(everybody: bool) -> user_files.ParameterFiles:
     return user_files.everybodys() if everybody else user_files.own()
 
 
-def agreed(
+def confirm(
     recommendation: Recommendation, directories: Sequence[Path], changes: user_files.Changes, unasked: bool
 ) -> None:
-    """Go on if nothing is doubtful, or the user wants it all the same.
+    """Return if nothing about the results is doubtful, or if the user agrees to install them all the same.
+
+    Args:
+        recommendation: The settings to be installed.
+        directories: Directories of the campaigns that found them.
+        changes: The changes of files.
+        unasked: Whether to print the doubts and go on without a question.
 
     Raises:
-        AutotuneError: no, or nobody is there to be asked.
+        AutotuneError: the user did not agree, or there is no terminal to ask at.
     """
     doubts = "; ".join(_doubts(recommendation, directories, changes)) if changes.contents else ""
     if doubts and unasked:
@@ -80,7 +94,7 @@ def agreed(
 def _doubts(
     recommendation: Recommendation, directories: Sequence[Path], changes: user_files.Changes
 ) -> Iterator[str]:
-    """Why it should not be installed without a question."""
+    """Yield the reasons why the recommendation should not be installed without a question."""
     source = recommendation.provenance
     if source.stamp:
         yield f"these results are {source.stamp}: no MPI ran"

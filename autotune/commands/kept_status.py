@@ -1,9 +1,9 @@
-"""The ``status`` of a long campaign, kept beside its journal.
+"""The ``status`` of a long campaign, stored in a file beside its journal.
 
-Concluding thousands of launches takes seconds. The file is one line, with a proof that this user has written
-it: one that was altered, is of an earlier version, or somebody else's, is not used. It holds while the
-journal is unchanged; where its campaign has added launches, with these counted. Heavy modules are not
-imported here.
+It takes seconds to evaluate thousands of launches, so the result is stored. The file is one line with a
+signature of this user: a file that was altered, that an earlier version wrote, or that belongs to somebody
+else is not used. It is valid while the journal is unchanged; if the running campaign has added launches,
+these are counted without evaluating them. This module imports no heavy modules.
 """
 
 import json
@@ -22,34 +22,36 @@ from autotune.history.journal import content, is_locked, opened, sealed
 from autotune.structure import plain
 from autotune.views.text import duration_text
 
-KEPT = ".status.json"  # Its name in a campaign's directory.
-LONG = 200  # Launches from which on it is worth a file.
-JOBS = "slurm"  # Where the scripts and the output of a campaign's jobs are.
-SCHEMA = 1  # Version of ``status --json``: keys are added within one; a key that changes or goes raises it.
-_RUNNING, _APART = "running", ("verify", "discovery")
+KEPT = ".status.json"  # Name of the file in a campaign's directory.
+LONG = 200  # Number of launches from which on the status is stored.
+JOBS = "slurm"  # Folder of a campaign's directory with the scripts and the output of its batch jobs.
+SCHEMA = (
+    1  # Version of ``status --json``: a new key leaves it as it is, a key that changes or goes raises it.
+)
+_RUNNING = "running"
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a campaign is."""
+    """The status of a campaign: its state, its launches, and the best setting so far."""
 
-    document: dict[str, Any]  # As JSON values.
-    found: tuple[str, ...] = ()  # In words, what it has found after ``concluded`` launches.
-    concluded: int = 0  # So many launches had been observed then.
-    phases: dict[str, int] = field(default_factory=dict)  # Launches by phase.
+    document: dict[str, Any]  # The status as JSON values.
+    found: tuple[str, ...] = ()  # Lines on the results after ``concluded`` launches.
+    concluded: int = 0  # Number of launches that the results are based on.
+    phases: dict[str, int] = field(default_factory=dict)  # Number of launches by phase.
     under_way: tuple[tuple[int, str], ...] = ()
-    """Number and phase of the trials that were begun and not observed."""
-    lines: int = 0  # Number of its journal's lines that were read.
-    since_s: float = 0.0  # When the last one was written, in seconds since 1970.
+    """Number and phase of each trial that was begun and is not observed yet."""
+    lines: int = 0  # Number of lines of the journal that were read.
+    since_s: float = 0.0  # Time at which the last of these lines was written, in seconds since 1970.
 
     @property
     def going_on(self) -> bool:
-        """Whether it runs, or waits for a job to begin it."""
+        """Whether the campaign runs, or waits for a batch job that begins it."""
         return self.document["state"] == _RUNNING or bool(self.document.get("queue"))
 
     @property
     def json(self) -> str:
-        """For programs."""
+        """Return the status as a JSON document, for programs."""
         document = {"schema": SCHEMA, **self.document}
         if self.document["state"] == _RUNNING and self.under_way:
             document["under_way"] = [number for number, _ in self.under_way]
@@ -59,20 +61,27 @@ class Progress:
 
     @property
     def text(self) -> str:
-        """For a terminal."""
+        """Return the status as lines for a terminal."""
         return "".join(f"{line}\n" for line in self._words())
 
     @property
     def _phase(self) -> str:
-        """The furthest phase that was begun, as ``phase 2 of 4, search``; the baseline recurs."""
+        """Return the furthest phase that was begun, as ``, phase 2 of 4, search``; empty if complete.
+
+        It is not the phase of the last launch, because launches of the baseline recur in later phases.
+        """
         document = self.document
-        phases, begun = document.get("phases", ()), {*self.phases, *(phase for _, phase in self.under_way)}
-        at = max((i for i, phase in enumerate(phases) if phase in begun), default=0)
+        phases, begun_phases = (
+            document.get("phases", ()),
+            {*self.phases, *(phase for _, phase in self.under_way)},
+        )
+        index = max((i for i, phase in enumerate(phases) if phase in begun_phases), default=0)
         if document["state"] == "complete" or not phases:
             return ""
-        return f", phase {at + 1} of {len(phases)}, {phases[at]}"
+        return f", phase {index + 1} of {len(phases)}, {phases[index]}"
 
     def _words(self) -> Iterator[str]:
+        """Yield the lines of ``text``."""
         document = self.document
         if "campaign" not in document:
             yield f"{document['directory']}: waiting, nothing is launched yet"
@@ -81,11 +90,11 @@ class Progress:
         why = f" ({document['reason']})" if document["reason"] else ""
         yield f"{document['campaign']}: {document['state']}{why}{self._phase}"
         failed = sum(n for name, n in document["trials"].items() if name != "ok")
-        each = ", ".join(f"{name} {n}" for name, n in self.phases.items()) or "none yet"
-        yield f"  launches   {document['launches']} ({each})" + (f", {failed} failed" if failed else "")
+        by_phase = ", ".join(f"{name} {n}" for name, n in self.phases.items()) or "none yet"
+        yield f"  launches   {document['launches']} ({by_phase})" + (f", {failed} failed" if failed else "")
         spent_s = document.get("measured_s", 0.0)
-        left = f", about {duration_text(document['left_s'])} left" if "left_s" in document else ""
-        yield f"  time       {duration_text(spent_s)} of launches{left}"
+        remaining = f", about {duration_text(document['left_s'])} left" if "left_s" in document else ""
+        yield f"  time       {duration_text(spent_s)} of launches{remaining}"
         for number, _ in self.under_way if document["state"] == _RUNNING else ():
             yield f"  now        launch {number}, for {duration_text(time.time() - self.since_s)}"
         for job in document.get("queue", ()):
@@ -100,51 +109,62 @@ class Progress:
 
 
 def is_site(directory: Path) -> bool:
-    """Say whether a directory is that of a whole site."""
+    """Return whether a directory is that of a whole site."""
     return (directory / WISHES).is_file()
 
 
-def kept(directory: Path) -> Progress | None:
-    """Kept status of this journal, or of its beginning where its campaign is writing it; None: none."""
+def stored_status(directory: Path) -> Progress | None:
+    """Return the stored status of a campaign, with the launches counted that it has added since.
+
+    None is returned if no status is stored, if it is not valid for this journal, or if it says that the
+    campaign runs although no process writes its journal.
+    """
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, AutotuneError):
         line = opened(content(directory, KEPT).removesuffix(b"\n"))
-        if line.number is None:  # it is not sealed: of an earlier version, or of somebody else
+        if line.number is None:  # the line has no seal: an earlier version or somebody else wrote it
             return None
         document = {key: value for key, value in line.event.items() if key != "event"}
         proof = document.pop("seal", None)
         if not is_signed(document, proof):
             return None
-        at, found = document.pop("of"), (directory / FILE).stat()
+        position, stat = document.pop("of"), (directory / FILE).stat()
         progress = Progress(**document)
-        document["document"]["directory"] = str(directory)  # as it is called this time
-        where = [found.st_dev, found.st_ino]
-        if at[:2] == where and at[2:] == [found.st_size, found.st_mtime_ns] and not is_locked(directory):
+        document["document"]["directory"] = str(directory)  # as the caller names it
+        identity = [stat.st_dev, stat.st_ino]
+        if (
+            position[:2] == identity
+            and position[2:] == [stat.st_size, stat.st_mtime_ns]
+            and not is_locked(directory)
+        ):
             return progress if progress.document["state"] != _RUNNING else None
-        if at[:2] == where and is_locked(directory):
-            return _grown(progress, directory, at[2])
+        if position[:2] == identity and is_locked(directory):
+            return _grown(progress, directory, position[2])
     return None
 
 
-def keep(directory: Path, progress: Progress) -> None:
-    """Remember what is said of a journal, if the directory is the user's own and has room for it."""
+def store_status(directory: Path, progress: Progress) -> None:
+    """Store the status of a campaign, if the directory is the user's own and has room for it."""
     with suppress(OSError, AutotuneError):
         from autotune.exporters.writing import write_files
 
         check_ours(directory)
-        if (directory / KEPT).is_symlink():  # it would be written through
+        if (directory / KEPT).is_symlink():  # the file that it leads to would be overwritten
             (directory / KEPT).unlink()
         text, end = content(directory), 0
         for _ in range(progress.lines):
             end = text.index(b"\n", end) + 1
-        found = (directory / FILE).stat()
-        of = [found.st_dev, found.st_ino, end, found.st_mtime_ns]
-        document = plain({"of": of, **asdict(progress)})
+        stat = (directory / FILE).stat()
+        position = [stat.st_dev, stat.st_ino, end, stat.st_mtime_ns]
+        document = plain({"of": position, **asdict(progress)})
         line = sealed({"event": "status", **document, "seal": signed(document)}, 1)
         write_files({directory / KEPT: line}, mode=0o600)
 
 
 def _grown(progress: Progress, directory: Path, end: int) -> Progress | None:
-    """The same with what its journal says after so many bytes; None where it has ended, or is another one.
+    """Return the status with the launches counted that the journal has after its first ``end`` bytes.
+
+    None is returned if the campaign has ended, if its description was changed, or if the lines do not
+    continue those that were read.
 
     Raises:
         OSError: the journal cannot be read.

@@ -1,4 +1,4 @@
-"""The keys of a scenario, as ``conf/config.yaml`` and the groups beside it list and explain them."""
+"""The keys of a scenario, as ``conf/config.yaml`` and the option groups beside it list and explain them."""
 
 import re
 from typing import Any
@@ -9,26 +9,38 @@ from autotune.resources import conf_text, folder
 from autotune.scenario import defaults
 
 _SECTION = re.compile(r"^(?:  - )?([a-z_]+):.*?(?: # (.*))?$", re.MULTILINE)
-"""A section or a group of ``config.yaml``, with what the comment in its line says."""
+"""A line of ``config.yaml`` that begins a section or names a group, and the comment behind it."""
 
 
 def explained() -> list[tuple[str, str]]:
-    """Every section with its comment, and with the options of its group or else the keys in it."""
+    """Return the name and the explanation of every section.
+
+    The explanation is the section's comment, followed by the options of its group or else by its keys.
+    """
     comments = dict(_SECTION.findall(conf_text("config")))
     options = groups()
     inside = {name: ", ".join(options.get(name) or keys_of(name)) for name in keys_of("")}
-    return [(n, f"{comments[n]} ({words})" if words else comments[n]) for n, words in inside.items()]
+    return [
+        (name, f"{comments[name]} ({names})" if names else comments[name]) for name, names in inside.items()
+    ]
 
 
 def quoted(value: object) -> str:
-    """A path or other text as one value of Hydra's; backslashes count before quotes and ``${`` alone."""
-    text = re.sub(r"(\\*)('|$)", lambda found: 2 * found[1] + ("\\'" if found[2] else ""), str(value))
-    text = re.sub(r"(\\*)\$\{", lambda found: 2 * found[1] + r"\${", text)
+    """Return a path or other text as one quoted value of Hydra's.
+
+    In Hydra's grammar a backslash escapes nothing but a quote, ``${`` or the end of the text, so backslashes
+    are doubled there alone.
+    """
+    text = re.sub(r"(\\*)('|$)", lambda match: 2 * match[1] + ("\\'" if match[2] else ""), str(value))
+    text = re.sub(r"(\\*)\$\{", lambda match: 2 * match[1] + r"\${", text)
     return f"'{text}'"
 
 
 def keys_of(section: str) -> list[str]:
-    """The keys that a section (``objective.latency``; empty: the whole) has."""
+    """Return the keys of a section such as ``objective.latency``; an empty name stands for the scenario.
+
+    The list is empty if the section has no keys.
+    """
     options = groups()
     node: Any = {**dict.fromkeys(options), **defaults()}
     del node["hydra"]
@@ -42,7 +54,7 @@ def keys_of(section: str) -> list[str]:
 
 
 def groups() -> dict[str, list[str]]:
-    """The groups, each with its options."""
+    """Return the options of every group, such as the names of all scenarios for the group ``conf``."""
     return {
         path.name: sorted(option.stem for option in path.glob("*.yaml"))
         for path in sorted(folder("conf").iterdir())

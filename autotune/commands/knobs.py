@@ -1,4 +1,4 @@
-"""``knobs``: what the libraries of an MPI declare, and which of it may be turned."""
+"""``doctor --knobs``: the variables that the libraries of an MPI declare, and which of them may be tuned."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,19 +18,32 @@ _COLUMNS = ("layer", "version", "name", "class", "default", "levels", "reason", 
 def knobs(
     layers: Sequence[str], as_json: bool, as_csv: bool, everything: bool, mpirun: str | None, sizes: str
 ) -> None:
-    """Print the variables: those of class performance, or all; then how many there are of each class."""
+    """Print the variables of an MPI and its libraries, with class, default and levels.
+
+    Args:
+        layers: Names of libraries, such as ``ucx``; empty: all.
+        as_json: Whether to print JSON.
+        as_csv: Whether to print CSV.
+        everything: Whether to print the variables of every class, not those of class performance alone.
+        mpirun: Path of the ``mpirun``; None: the one that is found.
+        sizes: Message sizes between commas, at which thresholds get levels.
+
+    Raises:
+        UserError: JSON and CSV were both requested, or a size is not a message size.
+        StackError: no MPI was found.
+    """
     if as_json and as_csv:
         raise UserError("--json and --csv", "give one of them")
     measured = [_bytes(word) for word in sizes.split(",") if word.strip()]
     listed = listings(find(mpirun), layers)
     if as_json:
-        sys.stdout.write(json_text([_document(one, everything, measured) for one in listed]))
+        sys.stdout.write(json_text([_document(listing, everything, measured) for listing in listed]))
     elif as_csv:
-        rows = (_flat(row) for one in listed for row in _rows(one, everything, measured))
+        rows = (_flat(row) for listing in listed for row in _rows(listing, everything, measured))
         sys.stdout.write(csv_text(rows, _COLUMNS))
     else:
-        for one in listed:
-            _print(one, everything, measured)
+        for listing in listed:
+            _print(listing, everything, measured)
 
 
 def _bytes(word: str) -> int:
@@ -69,7 +82,7 @@ def _rows(listing: Listing, everything: bool, sizes: Sequence[int]) -> Iterator[
 
 
 def _levels(classed: Classed, sizes: Sequence[int]) -> list[Any]:
-    """Levels that would be tried; none for a variable that is never touched."""
+    """Return the levels that would be tried; empty for a variable of a class that is never changed."""
     if classed.klass in (Class.PROTECTED, Class.DIAGNOSTICS):
         return []
     declared = classed.rule.levels if classed.rule else {}
@@ -85,7 +98,7 @@ def _print(listing: Listing, everything: bool, sizes: Sequence[int]) -> None:
 
     title = f"{listing.layer} {listing.version}"
     table = Table("name", "class", "default", "levels", title=title, box=None, pad_edge=False)
-    for column, width in zip(table.columns, (34, 11, 12, 18), strict=True):  # 80 with the space between them
+    for column, width in zip(table.columns, (34, 11, 12, 18), strict=True):  # 80 with the spaces between
         column.no_wrap, column.overflow, column.max_width = True, "ellipsis", width
     for row in map(_flat, _rows(listing, everything, sizes)):
         table.add_row(*(row[column] for column in ("name", "class", "default", "levels")))

@@ -1,4 +1,4 @@
-"""``list``: the scenarios and search spaces that are here, a sentence each."""
+"""``plan --list``: print the available scenarios and search spaces, with a sentence on each."""
 
 import re
 import sys
@@ -10,31 +10,31 @@ from autotune.resources import folder
 
 _WIDTH, _INDENT = 80, 4
 _SENTENCE = re.compile(r"(.*?[^\d])[.:](?:\s|$)", re.DOTALL)
-"""Up to a full stop or a colon that ends a word; ``Open MPI 5.0`` goes on."""
+"""A text up to a full stop or a colon that ends a word; the one in ``Open MPI 5.0`` does not."""
 
 
 def listing() -> None:
-    """Print the names of all scenarios and search spaces with the first sentence of each file's comment."""
+    """Print the names of all scenarios and search spaces, with the first sentence of each file's comment."""
     kinds = {
         "scenarios: conf=NAME": folder("conf") / "conf",
         "search spaces: space=NAME": folder("search_spaces"),
     }
-    for heading, where in kinds.items():
+    for heading, directory in kinds.items():
         sys.stdout.write(f"{heading}\n")
-        for path in sorted(where.glob("*.yaml")):
-            said = textwrap.fill(f"{_first_sentence(path)}.", _WIDTH - _INDENT)
-            sys.stdout.write(f"  {path.stem}\n{textwrap.indent(said, ' ' * _INDENT)}\n")
+        for path in sorted(directory.glob("*.yaml")):
+            sentence = textwrap.fill(f"{_first_sentence(path)}.", _WIDTH - _INDENT)
+            sys.stdout.write(f"  {path.stem}\n{textwrap.indent(sentence, ' ' * _INDENT)}\n")
         sys.stdout.write("\n")
 
 
 def _first_sentence(path: Path) -> str:
     text = " ".join(_comment(path.read_text(encoding="utf-8")))
-    found = _SENTENCE.match(text)
-    return " ".join((found[1] if found else text).split())
+    match = _SENTENCE.match(text)
+    return " ".join((match[1] if match else text).split())
 
 
 def _comment(text: str) -> Iterator[str]:
-    """The lines of the comment at the top of a file, without Hydra's directive."""
+    """Yield the lines of the comment at the top of a file, without Hydra's directive ``@package``."""
     for line in text.splitlines():
         if not line.startswith("#"):
             return

@@ -1,4 +1,4 @@
-"""``measure conf=…``: one launch of one point by hand, printed like ``history``."""
+"""``measure conf=…``: launch one point once, and print the times like ``history``."""
 
 import sys
 import tempfile
@@ -14,16 +14,22 @@ from autotune.space.given import point_of
 
 
 def measure(scenario: Scenario, site: Site, points: tuple[str, ...], out: Path | None) -> int:
-    """Launch the point once, or the stack's own defaults where none is given, and print every cell.
+    """Launch a point once, and print the times of every cell.
+
+    Args:
+        scenario: The scenario.
+        site: Where it is launched.
+        points: Values of the point as ``NAME=VALUE``; empty: the stack's own defaults are launched.
+        out: The table's file; None: standard output.
 
     Raises:
-        ScenarioError, SpaceError: no such point.
+        ScenarioError, SpaceError: there is no such point.
         CampaignError: the launch failed.
         UserError: the table cannot be written, or its format's library is not installed.
     """
     from autotune.views.frames import history_frame
 
-    wanted = format_of(out)  # before the launch, which would be lost
+    table_format = format_of(out)  # an error is raised before the launch, whose times would be lost
     trial = Trial(
         number=1,
         phase=Phase.SEARCH if points else Phase.BASELINE,
@@ -36,7 +42,7 @@ def measure(scenario: Scenario, site: Site, points: tuple[str, ...], out: Path |
         observation = site.observer(measurement, site.space, Path(folder)).observe(trial)
     for note in observation.notes:
         sys.stderr.write(f"{note}\n")
-    print_or_write(history_frame(History((observation,))), out, wanted)
+    print_or_write(history_frame(History((observation,))), out, table_format)
     if not observation.ok:
         raise CampaignError(f"the launch was {observation.status}: {observation.reason}")
     return ExitCode.WELL

@@ -1,4 +1,4 @@
-"""``campaign.notify``: a command of the user's that is run when a campaign ends."""
+"""``campaign.notify``: a command of the user's, which is run when a campaign ends."""
 
 import shutil
 import sys
@@ -13,20 +13,30 @@ from autotune.errors import AutotuneError, ExitCode, HandedOver, ScenarioError
 
 @dataclass
 class CampaignEnding:
-    """How a campaign ended, as far as is known."""
+    """The outcome of a campaign, which whoever runs it fills in."""
 
-    text: str = ""  # In one line.
+    text: str = ""  # The result in one line.
     code: int = ExitCode.WELL  # The exit code.
 
 
 @contextmanager
 def notifying(command: Sequence[str], directory: Path) -> Iterator[CampaignEnding]:
-    """Run the command when the work inside ends: it gets the directory, one line and the exit code.
+    """Run a command when the work inside the context ends.
 
-    It is run as it is, by no shell. If it fails, one warning says so and nothing else changes.
+    The command gets three further words: the directory, the result in one line, and the exit code. It is run
+    without a shell. If it fails, a warning is printed and nothing else changes. It is not run if another job
+    continues the work.
+
+    Args:
+        command: The command's words; empty: nothing is run.
+        directory: The campaign's directory.
+
+    Yields:
+        The outcome, to be filled in by the work. If an ``AutotuneError`` leaves the context, its message and
+        exit code are passed on instead.
 
     Raises:
-        ScenarioError: there is no such program, before anything is done.
+        ScenarioError: there is no such program. It is raised before the work begins.
     """
     if command and shutil.which(command[0]) is None:
         raise ScenarioError(
@@ -36,7 +46,7 @@ def notifying(command: Sequence[str], directory: Path) -> Iterator[CampaignEndin
     ending = CampaignEnding()
     try:
         yield ending
-    except HandedOver:  # another job goes on
+    except HandedOver:  # another job continues, so the campaign has not ended
         raise
     except AutotuneError as error:
         _tell(command, directory, CampaignEnding(error.on_one_line, error.exit_code))

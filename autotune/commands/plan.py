@@ -13,20 +13,25 @@ from autotune.campaign.observing import measurement_of
 from autotune.campaign.site import Site
 from autotune.campaign.strategy import Strategy
 from autotune.commands.hydra_bridge import run_task
-from autotune.commands.site_plan import plan_site
 from autotune.commands.terminal import console
 from autotune.commands.tune import strategy_of
 from autotune.recommend.repeats import PRIOR
 from autotune.scenario import Scenario
+from autotune.site.plan import plan_site
+from autotune.stacks.cleared import left_out
 from autotune.views.tables import design_table, machine_table
 from autotune.views.text import cost_text
 
 
 def plan_all(words: Sequence[str]) -> int:
-    """Print the plan of what the words compose; of a multirun each one's, and their sum; the exit code."""
+    """Print the plan of the campaign that the words compose, and return the exit code.
+
+    For a multirun the plan of each campaign is printed, followed by the sum of their node-hours. Raises as
+    ``run_task``.
+    """
     planned: list[tuple[float, float]] = []
-    site = partial(plan_site, planned=planned)
-    code = run_task(partial(plan, planned=planned), words, whole=site, looks=True)
+    plan_site_jobs = partial(plan_site, planned=planned)
+    code = run_task(partial(plan, planned=planned), words, site_task=plan_site_jobs, dry_run=True)
     if len(planned) > 1:
         least_h, most_h = map(sum, zip(*planned, strict=True))
         sys.stdout.write(f"{len(planned)} campaigns together: {least_h:.2f} … {most_h:.2f} node-hours\n")
@@ -36,35 +41,38 @@ def plan_all(words: Sequence[str]) -> int:
 def plan(scenario: Scenario, site: Site, planned: list[tuple[float, float]] | None = None) -> int:
     """Print what can be tuned, the launches of each phase, their node-hours and the screening's design.
 
-    The lower figure of node-hours is the measuring itself, which the scenario sets; the upper one is reached
-    when every launch runs into its time limit. Starting ranks, checking results and waiting for a scheduler
-    come on top of the lower one. Both of all launches are added to ``planned``.
+    The lower figure of node-hours counts the measurements alone, whose length the scenario sets; starting
+    ranks, checking results and waiting for a scheduler come on top of it. The upper figure is reached if
+    every launch runs into its time limit. The pair (lower, upper) of all launches is added to ``planned``.
     """
-    asked = site.asked(scenario)
-    strategy, measurement = strategy_of(asked, site), measurement_of(asked, site.placement.ranks)
+    request = site.asked(scenario)
+    strategy, measurement = strategy_of(request, site), measurement_of(request, site.placement.ranks)
     phases, nodes = shares(strategy), site.placement.nodes
     table = Table("phase", "launches", "node-hours", box=None, title_justify="left", pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
-    total = Share("together", sum(one.launches for one in phases), sum(one.most for one in phases))
-    for one in (*phases, total):
-        table.add_row(*one.row(nodes, asked.probe.budget_s, measurement.timeout_s))
+    total = Share("together", sum(share.launches for share in phases), sum(share.most for share in phases))
+    for share in (*phases, total):
+        table.add_row(*share.row(nodes, request.probe.budget_s, measurement.timeout_s))
     if planned is not None:
-        planned.append(total.hours(nodes, asked.probe.budget_s, measurement.timeout_s))
+        planned.append(total.hours(nodes, request.probe.budget_s, measurement.timeout_s))
     screen = console(soft_wrap=False, highlight=False)
     if site.chosen:
         screen.print(site.chosen)
     screen.print(machine_table(site.findings, site.space.dropped))
+    if without := left_out(site.space, site.description, request.collective):
+        screen.print(f"\n{without}")
     screen.print(
-        f"\n{', '.join(asked.collective)}: {len(asked.sizes)} sizes, {site.placement.ranks} ranks on {nodes} "
-        f"node(s); {len(site.space.job)} parameters of a launch, {len(site.space.call)} swept inside\n"
+        f"\n{', '.join(request.collective)}: {len(request.sizes)} sizes, {site.placement.ranks} ranks on "
+        f"{nodes} node(s); {len(site.space.job)} parameters of a launch, {len(site.space.call)} swept "
+        "inside\n"
     )
     screen.print(table)
     screen.print(
         f"\n{cost_text(phases, scenario.budget.total_seconds)}\n"
-        f"a launch measures for {asked.probe.budget_s:g} s and is ended after {measurement.timeout_s:g} s\n"
+        f"a launch measures for {request.probe.budget_s:g} s and is ended after {measurement.timeout_s:g} s\n"
         f"{_resolved(strategy)}"
-        f"campaign: {asked.directory}\n"
+        f"campaign: {request.directory}\n"
     )
     if strategy.discovery is not None:
         screen.print(_discovering(strategy.discovery))
@@ -74,19 +82,26 @@ def plan(scenario: Scenario, site: Site, planned: list[tuple[float, float]] | No
 
 
 def _resolved(strategy: Strategy) -> str:
-    """The difference that the verification can resolve, estimated before anything runs."""
+    """Return a line on the difference that the verification can resolve; empty where there is none.
+
+    Nothing has run yet, so the scatter of launches is taken from recorded machines.
+    """
     remark = resolution(strategy.campaign, PRIOR.launch_sd) if strategy.plan().verifier else None
     return f"as on recorded machines, {remark.text}\n" if remark else ""
 
 
 def _discovering(discovery: Discovery) -> str:
+    """Return the planned discovery in words: its launches, and the knobs and levels of each arm."""
     design = discovery.design
     knobs = [len({name for name, _ in arm.changes}) for arm in design.arms]
-    counts = [f"{n} knobs at {len(arm.changes)} levels" for n, arm in zip(knobs, design.arms, strict=True)]
+    counts = [
+        f"{count_of_knobs} knobs at {len(arm.changes)} levels"
+        for count_of_knobs, arm in zip(knobs, design.arms, strict=True)
+    ]
     names = [arm.name or "default" for arm in design.arms]
     arms = "; ".join(f"{name}: {count}" for name, count in zip(names, counts, strict=True))
-    limit = f", at most {discovery.wanted.seconds:g} s" if discovery.wanted.seconds else ""
+    limit = f", at most {discovery.options.seconds:g} s" if discovery.options.seconds else ""
     return (
         f"discovery: {design.screening} launches with few knobs changed, the rest to confirm{limit}; each "
-        f"measures for {discovery.wanted.probe_s:g} s\n  {arms}"
+        f"measures for {discovery.options.probe_s:g} s\n  {arms}"
     )

@@ -1,4 +1,4 @@
-"""``repair DIR``: a damaged journal without what cannot be read; the damaged one is kept beside it."""
+"""``status DIR --repair``: rewrite a damaged journal without what cannot be read; the old one is kept."""
 
 import os
 import shutil
@@ -12,12 +12,13 @@ from autotune.history.repair import salvaged
 
 
 def repair(directory: Path) -> None:
-    """Write the journal anew with everything that can be read, and say what was lost.
+    """Write the journal anew with everything that can be read, and print what was lost.
 
     Raises:
         UserError: there is no journal.
         LockedError: the campaign is running.
-        JournalError: what the campaign is cannot be read.
+        JournalError: the campaign's description cannot be read.
+        StorageError: the new journal cannot be written.
     """
     if not content(directory):
         raise UserError(f"{directory} holds no campaign", f"expected a directory with a {FILE}")
@@ -28,33 +29,33 @@ def repair(directory: Path) -> None:
         if not salvage.lost:
             sys.stdout.write(f"{directory / FILE}: nothing is damaged\n")
             return
-        fresh = directory / ".repair"
+        new_folder = directory / ".repair"
         try:
-            shutil.rmtree(fresh, ignore_errors=True)
-            with Journal(fresh) as journal:
+            shutil.rmtree(new_folder, ignore_errors=True)
+            with Journal(new_folder) as journal:
                 for event in salvage.events:
                     journal.append(event)
-            aside = _kept(directory, damaged)
-            (fresh / FILE).replace(directory / FILE)
-            fresh.rmdir()
+            backup = _written_aside(directory, damaged)
+            (new_folder / FILE).replace(directory / FILE)
+            new_folder.rmdir()
         except OSError as exc:
             raise not_stored(directory, exc) from exc
     finally:
         os.close(lock)
-    kept = (
-        f"{directory / FILE}: {len(salvage.events)} events kept; the damaged journal is {aside.name}; lost:"
+    summary = (
+        f"{directory / FILE}: {len(salvage.events)} events kept; the damaged journal is {backup.name}; lost:"
     )
-    sys.stdout.write("\n".join([kept, *(f"  {words}" for words in salvage.lost)]) + "\n")
+    sys.stdout.write("\n".join([summary, *(f"  {line}" for line in salvage.lost)]) + "\n")
 
 
-def _kept(directory: Path, damaged: bytes) -> Path:
-    """The damaged journal, written beside under the first name that is free."""
+def _written_aside(directory: Path, damaged: bytes) -> Path:
+    """Write the damaged journal to the first free name beside it, and return its path."""
     number = 1
-    while (aside := directory / f"{FILE}.damaged.{number}").exists():
+    while (path := directory / f"{FILE}.damaged.{number}").exists():
         number += 1
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(damaged)
         file.flush()
         os.fsync(descriptor)
-    return aside
+    return path

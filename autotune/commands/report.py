@@ -1,4 +1,4 @@
-"""``report DIR``: the page that shows what was found and why."""
+"""``report DIR``: write the page that shows the results of a campaign and the reasons for them."""
 
 import sys
 import time
@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autotune.application.kept_floors import kept_floor
+from autotune.application.run_documents import run_in
+from autotune.application.scenario import read_calls, worth_text
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.discovery import slots_of
-from autotune.campaign.drift import corrected
+from autotune.campaign.guidelines import campaign_findings
 from autotune.campaign.noise import remarks
-from autotune.commands.application import read_calls, worth_text
-from autotune.commands.floors import kept_floor
-from autotune.commands.guidelines import campaign_findings
-from autotune.commands.run_documents import run_in
+from autotune.campaign.same_moment import at_one_moment
 from autotune.errors import TableError, UserError, needing, printable
 from autotune.exporters.export_check import refuted
 from autotune.exporters.files import how_to_use, sets_nothing
@@ -26,33 +26,34 @@ from autotune.history.trial import Subject
 from autotune.probe.ucx import read_report
 from autotune.recommend.coverage import Covered, coverage
 from autotune.recommend.front import recommend
-from autotune.replay.observed import history_of
-from autotune.replay.recorded_table import read_recorded
 from autotune.resources import user_text
 from autotune.scenario import sizes_of as sizes_of_words
 from autotune.space import Point
 from autotune.stacks import dialect
+from autotune.tables.replay.observed import history_of
+from autotune.tables.replay.recorded_table import read_recorded
+from autotune.verification.choices import ChoiceKind
 from autotune.views.discovery import discovery_section
 from autotune.views.guidelines import guidelines_section
 
 if TYPE_CHECKING:
     from autotune.views.report import ReportInput
 
-_EVERY_S = 30.0  # A page that is open loads itself again as often.
-_LISTED = 25  # Kinds of calls of a recording whose cover is listed.
-_LOG_BYTES = 1 << 20  # Read of a log of UCX's: its tables come first.
-_SHARE = 10  # Drawing takes at most one part in so many of the time: the machine is measuring.
+_EVERY_S = 30.0  # Seconds between two versions of a page that follows a campaign; an open page reloads then.
+_LISTED = 25  # Number of kinds of calls of a recording for which the page says whether they are covered.
+_LOG_BYTES = 1 << 20  # Bytes that are read of a log of UCX's, whose tables come first.
+_SHARE = 10  # Drawing takes at most one part in so many of the time, because the machine is measuring.
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedJob:
-    """A job to be run with the recommendation; fields left out are as measured."""
+    """A job to run with the recommendation; ranks, nodes or sizes left out are those of the campaign."""
 
     ranks: int | None = None
     nodes: int | None = None
-    sizes: str = ""  # As in a scenario: ``8..64k`` or ``8,4k``.
-    calls: Path | None = None  # A recording, in place of the others.
-    ran: Path | None = None  # ``run.json`` of a job that tuned itself.
+    sizes: str = ""  # Message sizes as in a scenario: ``8..64k`` or ``8,4k``.
+    calls: Path | None = None  # A recording of the job, in place of ranks, nodes and sizes.
+    ran: Path | None = None  # The file ``run.json`` of a job that tuned itself.
 
 
 def report(
@@ -63,17 +64,21 @@ def report(
     collective: str | None = None,
     job: PlannedJob | None = None,
 ) -> None:
-    """Write the page, and its figures as files where a directory for them is named.
+    """Write the page of a campaign, of a recording, or of a table.
 
-    ``collective``: which one, of a table that holds several.
-
-    ``job``: whose calls the page says whether they are covered.
-
-    ``follow``: again whenever the campaign has gone on, until it ends or Ctrl-C, which does nothing to it.
+    Args:
+        directory: Directory of a campaign, or the file of a recording or of a recorded or imported table.
+        out: The page's file; None: ``report.html`` in the directory, or the file's name with ``.html``.
+        figures: Directory for the figures as PNG and SVG; None: they are not written.
+        follow: Whether to write the page again while the campaign runs, until it ends or Ctrl-C, which does
+            not affect the campaign.
+        collective: The collective to show of a table that holds several.
+        job: A job, for whose calls the page says whether the campaign's measurements cover them.
 
     Raises:
-        UserError: there is no campaign, or one where a collective is named; a file cannot be written, or
-            matplotlib is not here.
+        UserError: there is no campaign, an option does not apply to what is shown, a file cannot be written,
+            or matplotlib is not installed.
+        TableError: the file cannot be read.
     """
     if job is not None and (directory.is_file() or follow):
         raise UserError(
@@ -89,7 +94,9 @@ def report(
     if directory.is_file():
         inputs, target = table_input(directory, collective), out or directory.with_suffix(".html")
         _write_page(inputs, target, links=out is not None)
-        sys.stdout.writelines(f"{path}\n" for path in (target, *(_drawn(inputs, figures) if figures else ())))
+        sys.stdout.writelines(
+            f"{path}\n" for path in (target, *(_write_drawings(inputs, figures) if figures else ()))
+        )
         return
     if collective:
         raise UserError(f"{directory} is no table", "--collective is for a table of several")
@@ -98,10 +105,10 @@ def report(
     if job is None:
         write_page(campaign, target)
     else:
-        known = job.ranks or job.nodes or job.sizes or job.calls
-        asked = _covered(campaign, job) if known else ()
-        ran = run_in(job.ran) if job.ran else None
-        _write_page(replace(report_input(campaign), asked=asked, ran=ran), target)
+        has_calls = job.ranks or job.nodes or job.sizes or job.calls
+        covered = _coverage_of(campaign, job) if has_calls else ()
+        self_tuned = run_in(job.ran) if job.ran else None
+        _write_page(replace(report_input(campaign), asked=covered, ran=self_tuned), target)
     sys.stdout.write(f"{target}\n")
     try:
         while follow and campaign.state is State.RUNNING:
@@ -117,53 +124,70 @@ def report(
             sys.stdout.write(f"{path}\n")
 
 
-def _covered(campaign: CampaignDirectory, job: PlannedJob) -> tuple[Covered, ...]:
-    """Whether what the campaign measured covers the calls of a job, those with the most time first."""
+def _coverage_of(campaign: CampaignDirectory, job: PlannedJob) -> tuple[Covered, ...]:
+    """Return for each call of a job whether the campaign's measurements cover it.
+
+    The calls of a recording are ordered by their time without waiting, longest first; else by their slot.
+    """
     about = campaign.about
     measured = set(campaign.conclude().baseline)
     if job.calls is not None:
         recorded = read_calls(job.calls)
         calls = sorted((c for c in recorded.calls if c.tunable), key=lambda c: -c.busy_s)[:_LISTED]
         slots = [(c.collective, c.comm_size, round(c.message_bytes)) for c in calls]
-        asked = [(slot, recorded.nodes, c.busy_s) for slot, c in zip(slots, calls, strict=True)]
-        return coverage(measured, about.site.nodes, asked)
+        timed = [(slot, recorded.nodes, c.busy_s) for slot, c in zip(slots, calls, strict=True)]
+        return coverage(measured, about.site.nodes, timed)
     sizes = sizes_of_words(job.sizes.split(",") if "," in job.sizes else job.sizes) if job.sizes else None
-    wanted = sorted({
+    slots_of_job = sorted({
         (collective, job.ranks or ranks, size)
         for collective, ranks, measured_size in measured
         for size in sizes or [measured_size]
     })  # fmt: skip
-    return coverage(measured, about.site.nodes, [(s, job.nodes or about.site.nodes, None) for s in wanted])
+    nodes = job.nodes or about.site.nodes
+    return coverage(measured, about.site.nodes, [(slot, nodes, None) for slot in slots_of_job])
 
 
-def _protocols(one: CampaignDirectory, point: Point, subject: Subject | None = None) -> list[tuple[str, str]]:
-    """UCX's protocols in the last launch with these values that left a log: (message bytes, protocol)."""
-    for o in reversed(one.history.observations):
-        trial = o.trial
-        if not o.ok or (trial.subject is not subject if subject else trial.point != point):
+def _protocols(
+    campaign: CampaignDirectory, point: Point, subject: Subject | None = None
+) -> list[tuple[str, str]]:
+    """Return the protocols that UCX chose in the last successful launch of a setting that left a log.
+
+    Args:
+        campaign: The campaign.
+        point: The job-wide values of the launch.
+        subject: If not None, any launch of this subject is taken, whatever its point.
+
+    Returns:
+        A range of message sizes in bytes, as text, and the protocol's name for each of the protocols.
+    """
+    for observation in reversed(campaign.history.observations):
+        trial = observation.trial
+        if not observation.ok or (trial.subject is not subject if subject else trial.point != point):
             continue
-        folder = one.path / "launches" / f"{trial.number:04}"
+        folder = campaign.path / "launches" / f"{trial.number:04}"
         for path in sorted(folder.glob("ucx.*.log"))[:1]:
             with path.open("rb") as file:
                 report = read_report(file.read(_LOG_BYTES).decode(errors="replace"))
-            where = next((c for c in ("inter-node", "intra-node") if c in report.lanes), "")
-            mine = [p for p in report.protocols if p.configuration == where]
-            first = [p for p in mine if p.operation == mine[0].operation]  # none with UCX_PROTO_ENABLE=n
+            lanes = next((c for c in ("inter-node", "intra-node") if c in report.lanes), "")
+            on_lanes = [
+                p for p in report.protocols if p.configuration == lanes
+            ]  # empty with UCX_PROTO_ENABLE=n
+            first = [p for p in on_lanes if p.operation == on_lanes[0].operation]
             ends = [*(str(p.first_bytes - 1) for p in first[1:]), "∞"][: len(first)]
             return [(f"{p.first_bytes} … {end}", p.name) for p, end in zip(first, ends, strict=True)]
     return []
 
 
 def report_two(first: Path, second: Path, out: Path | None) -> None:
-    """Write a page that compares two campaigns (default: beside the second's own page).
+    """Write a page that compares two campaigns; without ``out`` it goes to the second one's directory.
 
     Raises:
-        UserError: one of them is no campaign.
+        UserError: one of the directories holds no campaign, or the page cannot be written.
     """
     from autotune.views.report import comparison
 
     target = out or second / f"report-{first.resolve().name}.html"
-    inputs = [report_input(read_campaign(one)) for one in (first, second)]
+    inputs = [report_input(read_campaign(directory)) for directory in (first, second)]
     names = (str(first), str(second))
     _write(target, comparison(inputs[0], inputs[1], names), links=out is not None)
     sys.stdout.write(f"{target}\n")
@@ -175,13 +199,17 @@ def _is_recording(path: Path) -> bool:
 
 
 def _write_recording(path: Path, target: Path, links: bool) -> None:
-    from autotune.views.report import recording_page
+    from autotune.application.recording_page import recording_page
 
     _write(target, recording_page(read_calls(path), kept_floor(path), str(path)), links)
 
 
 def write_page(campaign: CampaignDirectory, target: Path) -> None:
-    """Write the page of a campaign; raises as ``report``."""
+    """Write the page of a campaign.
+
+    Raises:
+        UserError: the page cannot be written.
+    """
     _write_page(report_input(campaign), target)
 
 
@@ -192,15 +220,19 @@ def _write_page(inputs: "ReportInput", target: Path, links: bool = True) -> None
 
 
 def _write(target: Path, text: str, links: bool) -> None:
-    """Write a page, in which no journal has a terminal or a browser obey it."""
+    """Write a page without the control characters of journals that a terminal or browser would obey."""
     write_files({target: printable(text)}, links=links)
 
 
 def table_input(table: Path, collective: str | None = None) -> "ReportInput":
-    """A recorded or imported table as a report's input, as if a campaign had launched its runs.
+    """Return a recorded or imported table as a report's input, as if a campaign had launched its runs.
+
+    Args:
+        table: The table's file.
+        collective: The collective to show of a table that holds several.
 
     Raises:
-        TableError: a file that cannot be read, or that is no such table.
+        TableError: the file cannot be read, or is no such table.
     """
     from autotune.views.report import ReportInput
 
@@ -219,41 +251,45 @@ def table_input(table: Path, collective: str | None = None) -> "ReportInput":
 
 
 def write_figures(campaign: CampaignDirectory, folder: Path) -> tuple[Path, ...]:
-    """Write every figure of the page as PNG and SVG; raises as ``report``."""
-    return _drawn(report_input(campaign), folder)
+    """Write every figure of the page as PNG and SVG, and return the paths of the files.
+
+    Raises:
+        UserError: a file cannot be written, or matplotlib is not installed.
+    """
+    return _write_drawings(report_input(campaign), folder)
 
 
-def _drawn(inputs: "ReportInput", folder: Path) -> tuple[Path, ...]:
+def _write_drawings(inputs: "ReportInput", folder: Path) -> tuple[Path, ...]:
     from autotune.views.report import drawings, figures
 
     with needing("figures", "--figures"):
-        drawn = drawings(figures(inputs))
-    files = {folder / name: image for name, image in drawn.items()}
+        images = drawings(figures(inputs))
+    files = {folder / name: image for name, image in images.items()}
     write_files(files, parents=True, below=folder)
     return tuple(files)
 
 
 def _untried(path: Path) -> bool:
-    """Whether an exported file says that its format was never run; what cannot be read is none of ours."""
+    """Return whether an exported file says that its format was never run; False if it cannot be read."""
     with suppress(TableError):
         return untried(user_text(path, lenient=True))
     return False
 
 
 def report_input(campaign: CampaignDirectory) -> "ReportInput":
-    """Everything that the campaign knows so far, and the files that were exported."""
+    """Return the report's input: everything that the campaign knows so far, and the exported files."""
     from autotune.views.report import ReportInput
 
     about, concluded = campaign.about, campaign.conclude()
-    folder, wanted = campaign.path / "export", about.scenario.export
-    formats = wanted or dialect(about.space.stack).formats
+    folder, requested_formats = campaign.path / "export", about.scenario.export
+    formats = requested_formats or dialect(about.space.stack).formats
     exports = [str(path) for path in sorted(folder.glob("*")) if path.is_file()]
     usable = concluded.recommendation if exports and not refuted(folder) else None
     use = how_to_use(usable, formats, folder) if usable else ""
-    found = campaign_findings(about, campaign.history, concluded.recommendation)
+    violations = campaign_findings(about, campaign.history, concluded.recommendation)
     state = f"{campaign.state} ({campaign.reason})" if campaign.reason else campaign.state.value
-    chosen = concluded.recommendation
-    protocols = _protocols(campaign, chosen.point) if chosen else []
+    recommendation = concluded.recommendation
+    protocols = _protocols(campaign, recommendation.point) if recommendation else []
     return ReportInput(
         title=about.scenario.title,
         protocols=protocols,
@@ -261,7 +297,7 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
         space=about.space,
         whole=about.whole,
         objectives=about.objectives,
-        history=corrected(campaign.history),
+        history=at_one_moment(campaign.history),
         remarks=remarks(about, campaign.history),
         recommendation=concluded.recommendation,
         baseline=concluded.baseline,
@@ -272,11 +308,14 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
         exports=exports,
         untried=[path for path in exports if _untried(Path(path))],
         use=use,
+        harmless=next(
+            (choice.text for choice in concluded.choices if choice.kind is ChoiceKind.HARMLESS), ""
+        ),
         idle=usable is not None and sets_nothing(usable),
         stamp=str(about.site.stamp),
         state=state,
         running=campaign.state is State.RUNNING,
         discovery=discovery_section(about, slots_of(campaign.history)),
-        worth=worth_text(about, concluded.recommendation),
-        guidelines=guidelines_section(found, about.space, concluded.recommendation),
+        worth=worth_text(about, concluded.recommendation, concluded.harmless),
+        guidelines=guidelines_section(violations, about.space, concluded.recommendation),
     )

@@ -1,4 +1,4 @@
-"""``space --from DIR``: what a campaign discovered, as a search-space file."""
+"""``export DIR --space``: print the knobs that a campaign discovered as a search-space file."""
 
 import math
 import sys
@@ -14,7 +14,9 @@ from autotune.views.discovery import headline, named, remarks
 
 
 def space(directory: Path) -> None:
-    """Print the file.
+    """Print a search-space file with the knobs that a campaign's discovery found active.
+
+    Comments say where and when they were discovered, and how much faster each value is at each slot.
 
     Raises:
         UserError: there is no campaign, or its discovery is not complete.
@@ -36,11 +38,12 @@ def space(directory: Path) -> None:
         *remarks(result),
         f"times faster than the default at {', '.join(named(slots_of(campaign.history)))}:",
     ]
-    beside = {name: [*_lines(mine)] for name, mine in effects.items()}
-    sys.stdout.write(space_text_of(about.space, above, beside))
+    comments = {name: [*_lines(name_effects)] for name, name_effects in effects.items()}
+    sys.stdout.write(space_text_of(about.space, above, comments))
 
 
 def _lines(effects: list[ChangeEffect]) -> Iterator[str]:
+    """Yield for each value of a knob its speed-up over the default at each slot, as text."""
     for effect in effects:
         ratios = " ".join(f"{math.exp(-e):.2f}" for e in effect.log_ratio)
         yield f"{effect.change[1]}: {ratios}"

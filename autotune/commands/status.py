@@ -1,4 +1,4 @@
-"""``status DIR``: how far a campaign is."""
+"""``status DIR``: print how far a campaign is."""
 
 import math
 import sys
@@ -16,8 +16,8 @@ from autotune.campaign.description import Description
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.discovery import slots_of
 from autotune.campaign.estimate import remaining_s
-from autotune.commands.guidelines import campaign_findings
-from autotune.commands.kept_status import JOBS, LONG, Progress, keep, kept
+from autotune.campaign.guidelines import campaign_findings
+from autotune.commands.kept_status import JOBS, LONG, Progress, store_status, stored_status
 from autotune.errors import AutotuneError, UserError
 from autotune.history.events import State
 from autotune.history.folder import FILE
@@ -32,43 +32,44 @@ from autotune.views.guidelines import concerning_text
 from autotune.views.text import advice_text, duration_text
 
 _EVERY_S, _SHARE = 10.0, 50
-"""A running campaign's status is kept so often, or after so many times the time that keeping it takes."""
+"""The least time between two updates of a running campaign's stored status, in seconds, and as a multiple of
+the duration of an update."""
 
 
 def status(directory: Path, as_json: bool) -> None:
-    """Print how far a campaign is, and what it waits for.
+    """Print how far a campaign is, and which batch jobs it waits for.
 
     Raises:
-        AutotuneError: as ``progress``.
+        AutotuneError: as ``progress`` raises it.
     """
-    now = progress(directory)
-    sys.stdout.write(now.json if as_json else now.text)
+    current = progress(directory)
+    sys.stdout.write(current.json if as_json else current.text)
 
 
 def progress(directory: Path) -> Progress:
-    """How far a campaign is, and what it waits for; of a long one kept for the next time.
+    """Return how far a campaign is, and which batch jobs it waits for; a long campaign's status is stored.
 
     Raises:
-        UserError: there is no campaign, and none in the queue.
-        JournalError: its journal is damaged or of a newer format.
+        UserError: there is no campaign, and no batch job that would begin it.
+        JournalError: its journal is damaged, or a newer version wrote it.
     """
     submitted = (directory / JOBS).is_dir()
     if submitted and not content(directory):
         return _waiting(directory)
-    now = kept(directory)
-    if now is None:
+    current = stored_status(directory)
+    if current is None:
         campaign = read_campaign(directory)
-        now = concluded(campaign, campaign.conclude())
+        current = concluded(campaign, campaign.conclude())
         if len(campaign.history) >= LONG:
-            keep(directory, now)
-    if submitted and now.document["state"] != State.COMPLETE and (queue := _queue(directory)):
-        return replace(now, document={**now.document, "queue": list(queue)})
-    return now
+            store_status(directory, current)
+    if submitted and current.document["state"] != State.COMPLETE and (queue := _queue(directory)):
+        return replace(current, document={**current.document, "queue": list(queue)})
+    return current
 
 
-def concluded(campaign: CampaignDirectory, found: Conclusion) -> Progress:
-    """How far a campaign is, by all of its journal."""
-    about, recommendation = campaign.about, found.recommendation
+def concluded(campaign: CampaignDirectory, conclusion: Conclusion) -> Progress:
+    """Return the status of a campaign, by its whole journal and the conclusion drawn from it."""
+    about, recommendation = campaign.about, conclusion.recommendation
     provenance = recommendation.provenance if recommendation else Provenance()
     document: dict[str, Any] = {
         "campaign": about.scenario.title,
@@ -78,17 +79,17 @@ def concluded(campaign: CampaignDirectory, found: Conclusion) -> Progress:
         "phase": campaign.phase,
         "phases": list(planned(about)),
         "launches": len(campaign.history),
-        "measured_s": sum(o.duration_s for o in campaign.history),
+        "measured_s": sum(observation.duration_s for observation in campaign.history),
         "budget_launches": about.scenario.budget.launches,
         "trials": dict(campaign.trials),
         "stamp": str(about.site.stamp),
         "verified": provenance.verified,
-        "verdict": _verdict(found),
+        "verdict": _verdict(conclusion),
         "recommendation": dict(recommendation.point) if recommendation else None,
         "speedup": recommendation.speedup if recommendation and recommendation.gains else None,
-        "choices": [_choice(choice) for choice in found.choices],
+        "choices": [_choice(choice) for choice in conclusion.choices],
     }
-    if queued_s := sum(o.queue_s for o in campaign.history):
+    if queued_s := sum(observation.queue_s for observation in campaign.history):
         document["queued_s"] = queued_s
     if campaign.state is not State.COMPLETE and math.isfinite(left_s := remaining_s(about, campaign.history)):
         document["left_s"] = round(left_s, 1)
@@ -97,18 +98,18 @@ def concluded(campaign: CampaignDirectory, found: Conclusion) -> Progress:
         document["discovery"] = discovery_document(about, slots_of(campaign.history))
         lines.append(f"  discovery  {headline(about.discovered)}")
     if recommendation:
-        gain = f", {found.speedup[0]:.2f}× the default" if recommendation.gains else ""
+        gain = f", {conclusion.speedup[0]:.2f}× the default" if recommendation.gains else ""
         advice = advice_text(recommendation, about.space.unset)
         lines.append(f"  best       {advice}{gain} [{provenance.verified}]")
-        lines += [f"  choice     {choice.text}" for choice in found.choices]
-        violated = campaign_findings(about, campaign.history, recommendation)
-        if doubt := concerning_text(violated, about.space, recommendation):
+        lines += [f"  choice     {choice.text}" for choice in conclusion.choices]
+        violations = campaign_findings(about, campaign.history, recommendation)
+        if doubt := concerning_text(violations, about.space, recommendation):
             lines.append(f"  guidelines violated: {doubt}")
     return Progress(
         plain(document),
         tuple(lines),
         len(campaign.history),
-        dict(Counter(o.trial.phase.value for o in campaign.history)),
+        dict(Counter(observation.trial.phase.value for observation in campaign.history)),
         tuple((trial.number, trial.phase.value) for trial in campaign.pending),
         campaign.lines,
         (campaign.path / FILE).stat().st_mtime,
@@ -116,7 +117,7 @@ def concluded(campaign: CampaignDirectory, found: Conclusion) -> Progress:
 
 
 class Keeper:
-    """Keeps what is said of a campaign while it runs, in a small part of the time."""
+    """Stores the status of a campaign while it runs, seldom enough to take a small share of the time."""
 
     def __init__(self, directory: Path, journal: Journal) -> None:
         self._directory = directory
@@ -124,19 +125,29 @@ class Keeper:
         self._next_s = 0.0
 
     def keep(self, about: Description, history: History, state: State = State.RUNNING) -> None:
-        """Keep what is said now, if it is time again or the campaign has ended."""
+        """Store the present status if it is due or the campaign has ended.
+
+        Args:
+            about: The campaign's description.
+            history: Its launches so far.
+            state: Its state; any other than running stores the status at once.
+        """
         began_s = time.monotonic()
         if len(history) < LONG or (state is State.RUNNING and began_s < self._next_s):
             return
         campaign = CampaignDirectory(self._directory, about, history, state, "", (), self._journal.lines)
         with suppress(AutotuneError, OSError):
-            keep(self._directory, concluded(campaign, campaign.conclude()))
+            store_status(self._directory, concluded(campaign, campaign.conclude()))
         now_s = time.monotonic()
         self._next_s = now_s + max(_EVERY_S, _SHARE * (now_s - began_s))
 
 
 def _waiting(directory: Path) -> Progress:
-    """Status of a campaign whose job has not begun it."""
+    """Return the status of a campaign whose batch job has not begun it.
+
+    Raises:
+        UserError: the job is no longer in the queue.
+    """
     queue = _queue(directory)
     if not queue:
         raise UserError(
@@ -147,32 +158,35 @@ def _waiting(directory: Path) -> Progress:
 
 
 def _queue(directory: Path) -> tuple[str, ...]:
-    """The campaign's jobs that wait or run, as its launcher words them."""
-    words: tuple[str, ...] = import_module("hydra_plugins.autotune._slurm").queue(directory, duration_text)
-    return words
+    """Return a line for each batch job of the campaign that waits or runs."""
+    lines: tuple[str, ...] = import_module("hydra_plugins.autotune._slurm").queue(directory, duration_text)
+    return lines
 
 
-def _verdict(found: Conclusion) -> dict[str, Any]:
-    """The verification as values: its progress, the speed-up with its 95 % interval."""
-    fresh = fresh_launches(found.verdict.rounds) if found.verdict else 0
-    ratio, interval = found.speedup
+def _verdict(conclusion: Conclusion) -> dict[str, Any]:
+    """Return the verification as JSON values: its progress, and the speed-up with its 95 % interval."""
+    fresh = fresh_launches(conclusion.verdict.rounds) if conclusion.verdict else 0
+    ratio, interval = conclusion.speedup
     return {
-        "checked": str(found.recommendation.provenance.checked if found.recommendation else Checked.NOT),
+        "checked": str(
+            conclusion.recommendation.provenance.checked if conclusion.recommendation else Checked.NOT
+        ),
         "fresh_launches": fresh,
         "speedup": ratio,
         "interval": list(interval),
-        "max_slowdown": found.verdict.hidden if found.verdict else None,
+        "max_slowdown": conclusion.verdict.hidden if conclusion.verdict else None,
     }
 
 
 def _choice(choice: Choice) -> dict[str, Any]:
-    chosen = choice.recommendation
+    """Return a setting to choose from as JSON values, with its cost at each slot."""
+    recommendation = choice.recommendation
     return {
         "kind": choice.kind,
         "checked": choice.checked,
         "changes": dict(choice.changes),
-        "rules": sum(rule.sets for rule in chosen.rules),
-        "speedup": chosen.speedup if chosen.gains else None,
+        "rules": sum(rule.sets for rule in recommendation.rules),
+        "speedup": recommendation.speedup if recommendation.gains else None,
         "prices": [
             {
                 "slot": list(price.gain.slot),
@@ -182,5 +196,6 @@ def _choice(choice: Choice) -> dict[str, Any]:
             }
             for price in choice.prices
         ],
+        **({"other_calls": plain(recommendation.others)} if recommendation.others else {}),
         "text": choice.text,
     }

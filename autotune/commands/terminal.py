@@ -1,6 +1,7 @@
-"""Output to a terminal: texts of programs, files and journals lose all that a terminal would obey.
+"""Output to a terminal, without control characters that texts of programs, files and journals may contain.
 
-Everything that a verb prints goes through here: plain text by the streams, tables and bars by the console.
+Everything that a verb prints goes through this module: plain text by the streams, tables and bars by the
+console.
 """
 
 import os
@@ -16,18 +17,18 @@ if TYPE_CHECKING:
 
 
 class Plain:
-    """A stream of text that writes nothing but what can be read."""
+    """A stream of text that writes printable characters alone."""
 
     def __init__(self, bare: TextIO) -> None:
         self.bare = bare
 
     def write(self, text: str) -> int:
-        """Write it, what would be obeyed as its number."""
+        """Write a text, in which each control character is replaced by its number."""
         self.bare.write(printable(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write several."""
+        """Write several texts."""
         for line in lines:
             self.write(line)
 
@@ -36,12 +37,15 @@ class Plain:
 
 
 def bare(stream: TextIO) -> TextIO:
-    """The stream below, for what the program itself has to say to a terminal."""
+    """Return the stream below a ``Plain`` one, to which the program may write its own control characters."""
     return stream.bare if isinstance(stream, Plain) else stream
 
 
 def agreed_to(question: str, out: TextIO) -> bool:
-    """Whether somebody is there and says yes."""
+    """Ask a question on a stream, and return whether the user agrees.
+
+    False is returned without a question if standard input is no terminal.
+    """
     if not sys.stdin.isatty():
         return False
     out.write(f"{question} [y/N] ")
@@ -50,7 +54,10 @@ def agreed_to(question: str, out: TextIO) -> bool:
 
 
 def hold_streams() -> None:
-    """Have standard streams that were closed lead nowhere: what is opened next would take their numbers."""
+    """Point standard streams that were closed to the null device.
+
+    Else the next file that is opened would get the number of such a stream, and its output.
+    """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(descriptor)
@@ -61,7 +68,7 @@ def hold_streams() -> None:
 
 @contextmanager
 def plain_output() -> Iterator[None]:
-    """Nothing but plain text by ``sys.stdout`` and ``sys.stderr`` meanwhile."""
+    """Replace ``sys.stdout`` and ``sys.stderr`` by ``Plain`` streams inside the context."""
     out: Any = Plain(bare(sys.stdout))
     errors: Any = Plain(bare(sys.stderr))
     with redirect_stdout(out), redirect_stderr(errors):
@@ -69,7 +76,7 @@ def plain_output() -> Iterator[None]:
 
 
 def console(**options: Any) -> "Console":
-    """A console whose words are plain text, also in tables and bars: they are no markup of its own either."""
+    """Return a console that prints plain text, also in tables and bars, and interprets no markup in it."""
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
 
@@ -77,11 +84,11 @@ def console(**options: Any) -> "Console":
         def render(
             self, renderable: RenderableType, options: ConsoleOptions | None = None
         ) -> Iterable[Segment]:
-            for one in super().render(renderable, options):
-                yield one if one.control else Segment(printable(one.text), one.style)
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
         def on_broken_pipe(self) -> None:
-            """Go on without a word: whoever has read enough has not ended the work."""
+            """Continue without output: a reader that closes the pipe does not end the work."""
             self.quiet = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), bare(sys.stdout).fileno())
 

@@ -1,4 +1,4 @@
-"""One campaign from its scenario to its files: what ``autotune conf=…`` does once composed."""
+"""One campaign from its composed scenario to its files: the work of ``autotune conf=…``."""
 
 import contextlib
 import math
@@ -12,21 +12,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from autotune.application.profiles import read_profile
+from autotune.application.scenario import worth_text
 from autotune.campaign.conclusion import conclude
 from autotune.campaign.costs import shares
 from autotune.campaign.description import Description, campaign_event, campaign_in, scenario_document
 from autotune.campaign.directory import last_written, read_campaign, start_over
-from autotune.campaign.drift import corrected
+from autotune.campaign.guidelines import campaign_findings
 from autotune.campaign.heats import at_once, observe_heat
 from autotune.campaign.interruption import check
 from autotune.campaign.loop import CampaignLoop
 from autotune.campaign.noise import remarks
 from autotune.campaign.observing import Observer, measurement_of
+from autotune.campaign.same_moment import at_one_moment
 from autotune.campaign.sealing import is_sealed, seal
 from autotune.campaign.site import Site
 from autotune.campaign.strategy import Strategy
-from autotune.commands.application import worth_text
-from autotune.commands.guidelines import campaign_findings
+from autotune.campaign.withheld import withheld
 from autotune.commands.notice import notifying
 from autotune.commands.status import Keeper
 from autotune.commands.terminal import console as plain_console
@@ -47,12 +49,11 @@ from autotune.history.events import State, changed_event, ended_event, replayed,
 from autotune.history.journal import Journal, as_read, not_stored
 from autotune.history.objectives import Objective, scores
 from autotune.history.trial import History, Observation, Phase, Trial
-from autotune.importers.profiles import read_profile
 from autotune.proposers import proposer
 from autotune.proposers.warm_start import FinishedCampaign
 from autotune.recommend.recommendation import Recommendation
 from autotune.resources import user_text
-from autotune.scenario import CHANGEABLE, Scenario
+from autotune.scenario import CHANGEABLE, Scenario, defaults
 from autotune.stacks import dialect
 from autotune.stacks.installation import unreached
 from autotune.views.console import CampaignConsole, Detail
@@ -62,24 +63,28 @@ from autotune.views.guidelines import concerning_text
 def tune(
     scenario: Scenario, site: Site, quiet: bool = False, verbose: bool = False, proving: bool = True
 ) -> int:
-    """Run the campaign, or what is left of it, and export what it recommends.
+    """Run a campaign, or the rest of one that was begun, and export its recommendation.
 
-    ``quiet`` prints the result alone, ``verbose`` also what was measured in each launch; ``proving``
-    checks the files on fresh launches.
+    Args:
+        scenario: The scenario.
+        site: Where it is launched.
+        quiet: Whether to print the result alone.
+        verbose: Whether to print the figures and the interference of each launch too.
+        proving: Whether to check the exported files on fresh launches.
 
     Returns:
-        The exit code: a finding where the exported files do not do what they say.
+        The exit code: a finding if the exported files do not have the effect that they promise.
 
     Raises:
         ScenarioError: the directory holds a campaign with other settings.
-        CampaignError: the baseline cannot be measured, or nothing could be.
-        LockedError: somebody else is writing the campaign.
+        CampaignError: the baseline, or any setting, could not be measured.
+        LockedError: another process is writing the campaign.
         Interrupted: the user ended it.
     """
     directory = scenario.directory
     detail = Detail.QUIET if quiet else Detail.VERBOSE if verbose else Detail.NORMAL
     console = plain_console(soft_wrap=False, force_jupyter=False)  # plain lines in a notebook too
-    line = partial(console.print, highlight=False, soft_wrap=True)  # never broken by us
+    line = partial(console.print, highlight=False, soft_wrap=True)  # lines are not broken
     strategy = strategy_of(scenario, site)
     measurement = measurement_of(scenario, site.placement.ranks)
     start_over(scenario)
@@ -87,18 +92,22 @@ def tune(
     with Journal(directory) as journal:
         if journal.torn_bytes:
             line(f"{directory}: a last line was cut off and is dropped ({journal.torn_bytes} bytes)")
-        read = _begin(journal, strategy.campaign)
-        if read is None:
-            ended = _say_complete(line, directory)
+        resumed = _begin(journal, strategy.campaign)
+        if resumed is None:
+            exit_code = _say_complete(line, directory)
             CampaignConsole(console, strategy.campaign.objectives).stamped(str(site.stamp))
-            return ended
-        begun, before, announced = read
+            return exit_code
+        description, former_history, announced = resumed
+        # A campaign that began with heats keeps to them, and one without heats goes on without them.
+        if description.site.at_once != strategy.campaign.site.at_once:
+            site_facts = replace(strategy.campaign.site, at_once=description.site.at_once)
+            strategy = Strategy(replace(strategy.campaign, site=site_facts), strategy.proposer)
         with (
             notifying(scenario.campaign.notify, directory) as ending,
             CampaignConsole(
                 console, strategy.campaign.objectives, strategy.campaign.whole.unset, shares(strategy), detail
             ) as screen,
-            _endings(journal, directory),
+            _journalled_ending(journal, directory),
         ):
             if site.chosen and detail is not Detail.QUIET:
                 console.print(site.chosen, highlight=False)
@@ -109,27 +118,27 @@ def tune(
             keeper = Keeper(directory, journal)
             campaign = CampaignLoop(strategy, observe, journal, screen, clock, deadline)
             if at_once(observer):
-                campaign.observe_heat = lambda trials: observe_heat([(observer, t) for t in trials])
+                campaign.observe_heat = _heats_unless_interrupted(observer)
             campaign.noted = lambda history: keeper.keep(campaign.plan.campaign, history)
-            history = campaign.run(before, announced)
+            history = campaign.run(former_history, announced)
             formats, folder = scenario.export or dialect(site.space.stack).formats, directory / "export"
-            recommendation = _finish(campaign.plan.campaign, history, formats, directory, screen)
+            recommendation, harmless = _finish(campaign.plan.campaign, history, formats, directory, screen)
             proof = None
-            if proving and site.stack is not None:  # files have an effect
+            if proving and site.stack is not None:  # not a model, on which files have no effect
                 proof = check_export(formats, recommendation, folder, site.observer, measurement, site.whole)
             if proof is not None:
                 line(str(proof))
-            sound = proof is None or not proof.refutes
-            if sound and formats:
+            not_refuted = proof is None or not proof.refutes
+            if not_refuted and formats:
                 use = how_to_use(recommendation, formats, folder)
                 screen.usable(use, unused(recommendation, folder))
-                if "mpirun " in use and site.stack and (other := unreached(site.stack.installation.mpirun)):
-                    line(other)
-            if text := worth_text(begun, recommendation):
+                if "mpirun " in use and site.stack and (remark := unreached(site.stack.installation.mpirun)):
+                    line(remark)
+            if text := worth_text(description, recommendation, harmless):
                 line(text)
             screen.stamped(str(site.stamp))
             ending.text = f"{scenario.title}: {recommendation.provenance.choices[0]}"
-            ending.code = ExitCode.WELL if sound else ExitCode.FINDING
+            ending.code = ExitCode.WELL if not_refuted else ExitCode.FINDING
         if campaign.cut:
             why = (
                 "no time is left (budget.total_seconds, until, node_hours); with more this command continues"
@@ -143,16 +152,19 @@ def tune(
 
 
 def seconds_until(time_of_day: str | None, now: datetime) -> float:
-    """Seconds to the next time that the clock shows this, as in ``08:00``; infinite without one."""
+    """Return the seconds until the clock next shows a time of day such as ``08:00``; infinite for None."""
     if not time_of_day:
         return math.inf
     hour, minute = map(int, time_of_day.split(":"))
-    then = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
-    return (then - now).total_seconds() % 86400
+    next_time = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
+    return (next_time - now).total_seconds() % 86400
 
 
 def _unless_interrupted(observer: Observer) -> Callable[[Trial], Observation]:
-    """Makes trials until the work is to end: what is written and not made by then is made first later."""
+    """Return a function that observes a trial, unless the work is to end.
+
+    A trial that is in the journal and was not launched by then is launched first when the campaign continues.
+    """
 
     def observe(trial: Trial) -> Observation:
         check()
@@ -161,12 +173,23 @@ def _unless_interrupted(observer: Observer) -> Callable[[Trial], Observation]:
     return observe
 
 
+def _heats_unless_interrupted(observer: Observer) -> Callable[[Sequence[Trial]], Sequence[Observation]]:
+    """Return a function that observes several trials at once, unless the work is to end."""
+
+    def observe(trials: Sequence[Trial]) -> Sequence[Observation]:
+        check()
+        return observe_heat([(observer, trial) for trial in trials])
+
+    return observe
+
+
 def strategy_of(scenario: Scenario, site: Site) -> Strategy:
-    """Which trial is next, in the campaign of a scenario at a site.
+    """Return the strategy that chooses the trials of a scenario's campaign at a site.
 
     Raises:
-        ScenarioError: an unknown proposer or option, or objectives that no size counts for.
-        UserError: there is no campaign to start warm from.
+        ScenarioError: the proposer or one of its options is unknown, or no message size counts for any
+            objective.
+        UserError: ``warm_start`` names no campaign.
     """
     options = dict(scenario.proposer.options)
     if scenario.warm_start:
@@ -174,53 +197,58 @@ def strategy_of(scenario: Scenario, site: Site) -> Strategy:
         finished = FinishedCampaign(earlier.about.space, earlier.history)
         options["warm_start"] = (finished,)
         if not finished.carried(site.space):
-            there, here = (str(dict(one.fix)) for one in (earlier.about.scenario, scenario))
+            fixed_there, fixed_here = (str(dict(s.fix)) for s in (earlier.about.scenario, scenario))
             sys.stderr.write(
                 f"warm_start={scenario.warm_start}: nothing carries over, for it never launched what is the "
-                f"default here (fixed there: {there}, here: {here})\n"
+                f"default here (fixed there: {fixed_there}, here: {fixed_here})\n"
             )
-    campaign = Description(scenario, site.space, objectives_of(scenario, site), site.facts, site.knobs)
+    stored, objectives = withheld(scenario), objectives_of(scenario, site)
+    campaign = Description(stored, site.space, objectives, site.facts, site.knobs)
     return Strategy(campaign, proposer(scenario.proposer.name, **options))
 
 
 def objectives_of(scenario: Scenario, site: Site) -> tuple[Objective, ...]:
-    """The objectives, weighted by the scenario's profile of calls where it names one.
+    """Return the objectives, with the slots weighted by the scenario's profile of calls if it names one.
 
-    A call's share of an application's time is its count times its duration, which is not known before
-    anything was measured: 1 µs and 10 GB/s are assumed.
+    A call's share of an application's time is its count times its duration. The duration is not known before
+    anything was measured, so a latency of 1 µs and a bandwidth of 10 GB/s are assumed.
 
     Raises:
-        ScenarioError: objectives that no size counts for.
-        TableError: a profile that cannot be read, or calls nothing of what is measured.
+        ScenarioError: no message size counts for an objective.
+        TableError: the profile cannot be read, or has no call that is measured.
     """
-    judged = scenario.judged()
+    objectives = scenario.judged()
     if not scenario.objective.weights:
-        return judged
+        return objectives
     path = Path(scenario.objective.weights)
     profile = read_profile(user_text(path, f"objective.weights={path}"), str(path))
     ranks = scenario.cluster.comm_sizes or (site.placement.ranks,)
     slots = [(c, n, size) for c in scenario.collective for n in ranks for size in scenario.sizes]
     weights = profile.weights(slots, {slot: 1e-6 + slot[2] / 10e9 for slot in slots})
-    weighed = [replace(o, weights={s: w for s, w in weights.items() if o.covers(s)}) for o in judged]
+    weighed = [replace(o, weights={s: w for s, w in weights.items() if o.covers(s)}) for o in objectives]
     return tuple(o for o in weighed if sum(o.weights.values()) > 0)
 
 
 def _begin(journal: Journal, campaign: Description) -> tuple[Description, History, tuple[Trial, ...]] | None:
-    """Describe the campaign in a new journal, or check that an old one is the same.
+    """Describe the campaign in a new journal, or check that the journal's campaign is the same one.
 
     Returns:
-        The campaign as the journal describes it, its history, and trials that were begun and not observed;
-        None where it is complete. A long journal is read once.
+        The campaign as the journal describes it, its history, and the trials that were begun and not
+        observed; None if it is complete.
+
+    Raises:
+        ScenarioError: the journal holds a campaign with other settings.
     """
     events = journal.read()
-    begun = campaign_in(events)
-    # What somebody else's journal says and nobody was asked for is not sealed by going on with it.
-    ours = begun is None or is_sealed(events) or _same(campaign, begun)
-    if begun is None:
+    stored = campaign_in(events)
+    # To continue a journal that another user wrote does not seal its contents with this user's signature,
+    # unless they are the same as what this user has composed.
+    may_seal = stored is None or is_sealed(events) or _starts_same_programs(campaign, stored)
+    if stored is None:
         journal.append(event := campaign_event(campaign))
         events = (*events, as_read(event))
     else:
-        changed = _changes(campaign, begun)
+        changed = _changes(campaign, stored)
         complete = ended_event(State.COMPLETE, launches=campaign.scenario.budget.launches)
         if not changed and events[-1] == complete:
             return None
@@ -228,41 +256,64 @@ def _begin(journal: Journal, campaign: Description) -> tuple[Description, Histor
             event = changed_event(changed)
             journal.append(event)
             events = (*events, as_read(event))
-            begun = campaign_in(events)
+            stored = campaign_in(events)
     history, announced = replayed(events)
-    journal.append(started_event(os.getpid(), os.uname().nodename, seal(events) if ours else ""))
-    return begun or campaign, history, announced
+    journal.append(started_event(os.getpid(), os.uname().nodename, seal(events) if may_seal else ""))
+    return stored or campaign, history, announced
 
 
-def _same(campaign: Description, begun: Description) -> bool:
-    """Whether what was composed here would have the same things started as what the journal describes."""
-    asked, was = (as_read(campaign_event(one)) for one in (campaign, begun))
-    return all(asked[key] == was[key] for key in ("space", "site")) and asked.get("knobs") == was.get("knobs")
+def _starts_same_programs(campaign: Description, stored: Description) -> bool:
+    """Return whether the composed campaign would start the same programs as the one in the journal."""
+    composed, recorded = (as_read(campaign_event(each)) for each in (campaign, stored))
+    same_place = all(composed[key] == recorded[key] for key in ("space", "site"))
+    return same_place and composed.get("knobs") == recorded.get("knobs")
 
 
-def _changes(campaign: Description, begun: Description) -> dict[str, Any]:
-    """Changes from the begun campaign's description to the one asked for, where changes are allowed."""
-    here = campaign.scenario.directory
-    # As the journal keeps them: what means nothing to a campaign is not written, and not compared.
-    asked, was = map(scenario_document, (campaign, begun))
-    changed = [key for key in asked if key not in CHANGEABLE and asked[key] != was.get(key)]
-    if changed:
-        details = "; ".join(f"{key}: {was.get(key)} → {asked[key]}" for key in changed)
+def _changes(campaign: Description, stored: Description) -> dict[str, Any]:
+    """Return the keys of the scenario that differ from the journal's, with their new values.
+
+    Args:
+        campaign: The campaign as it was composed.
+        stored: The campaign as its journal describes it.
+
+    Raises:
+        ScenarioError: a key differs that must not be changed, or other parameters can be tuned than before.
+    """
+    directory = campaign.scenario.directory
+    # Compared are the documents as the journal has them, without keys that do not matter to the campaign.
+    requested, recorded = map(scenario_document, (campaign, stored))
+    same_space = stored.whole.fingerprint == campaign.whole.fingerprint
+    changeable = (*CHANGEABLE, *(("operations",) if same_space else ()))  # it restricts what is tried
+    differing = [key for key in {**recorded, **requested} if requested.get(key) != recorded.get(key)]
+    if changed := [key for key in differing if key not in changeable]:
+        default_values = defaults()
+        old_values, new_values = (
+            [document.get(key, default_values.get(key)) for key in changed]
+            for document in (recorded, requested)
+        )
+        details = "; ".join(
+            f"{k}: {old} → {new}" for k, old, new in zip(changed, old_values, new_values, strict=True)
+        )
         raise ScenarioError(
-            f"{here} holds a campaign with other settings ({details})",
+            f"{directory} holds a campaign with other settings ({details})",
             "continue it with its own, or use campaign.dir=… for another, or campaign.fresh=true",
         )
-    if begun.whole.fingerprint != campaign.whole.fingerprint:
+    if not same_space:
         raise ScenarioError(
-            f"{here}: what can be tuned here is no longer what it was when the campaign began",
+            f"{directory}: what can be tuned here is no longer what it was when the campaign began",
             "another machine, MPI or search space? use campaign.dir=… or campaign.fresh=true",
         )
-    return {key: asked[key] for key in CHANGEABLE if key != "campaign" and asked[key] != was[key]}
+    return {key: requested.get(key, defaults().get(key)) for key in differing if key != "campaign"}
 
 
 @contextlib.contextmanager
-def _endings(journal: Journal, directory: Path) -> Iterator[None]:
-    """Write how the work ended into the journal, and say how to go on."""
+def _journalled_ending(journal: Journal, directory: Path) -> Iterator[None]:
+    """Write into the journal how the work inside the context ended, if an exception ended it.
+
+    Raises:
+        Interrupted: the user ended the work; the error says how to continue.
+        StorageError: the disk is full or read-only.
+    """
     try:
         yield
     except HandedOver as exc:
@@ -281,7 +332,7 @@ def _endings(journal: Journal, directory: Path) -> Iterator[None]:
 
 
 def interrupted(directory: Path) -> Interrupted:
-    """The sentence on a campaign that the user ended: whether its launches are still there."""
+    """Return the error for a campaign that the user ended, which says whether its launches are stored."""
     journal = directory / journal_folder.FILE
     if journal.exists():
         return Interrupted(
@@ -295,10 +346,17 @@ def interrupted(directory: Path) -> Interrupted:
 
 def _finish(
     campaign: Description, history: History, formats: Sequence[str], directory: Path, screen: CampaignConsole
-) -> Recommendation:
-    """Show the result and write its files."""
-    found = conclude(campaign, history, last_written(directory))
-    recommendation = found.recommendation
+) -> tuple[Recommendation, Recommendation | None]:
+    """Show the result of a campaign and export its files.
+
+    Returns:
+        The recommendation, and the best setting that slows no other call; None: there is no such setting.
+
+    Raises:
+        CampaignError: no setting could be recommended, because none was measured.
+    """
+    conclusion = conclude(campaign, history, last_written(directory))
+    recommendation = conclusion.recommendation
     if recommendation is None:
         if any(o.ok for o in history) and not len(history.of(Phase.SCREENING, Phase.SEARCH)):
             raise CampaignError(
@@ -306,40 +364,41 @@ def _finish(
                 "with larger ones (budget.launches, seconds, total_seconds) the same command continues",
             )
         reasons = "; ".join(sorted({o.reason for o in history if not o.ok})[:3])
-        well = any(o.ok for o in history.of(Phase.BASELINE))
+        has_baseline = any(o.ok for o in history.of(Phase.BASELINE))
         raise CampaignError(
             f"nothing but the stack's own defaults could be measured, which stay: {reasons}"
-            if well
+            if has_baseline
             else f"none of the {len(history)} launches gave a complete curve: {reasons}",
             f"see {directory}/launches",
         )
     baseline = scores(campaign.objectives, campaign.space, history.of(Phase.BASELINE).observations)
-    screen.closing(campaign.space, corrected(history), recommendation, baseline, found.against)
-    violated = campaign_findings(campaign, history, recommendation)
-    screen.doubted(concerning_text(violated, campaign.space, recommendation))
+    screen.closing(campaign.space, at_one_moment(history), recommendation, baseline, conclusion.against)
+    violations = campaign_findings(campaign, history, recommendation)
+    screen.doubted(concerning_text(violations, campaign.space, recommendation))
     screen.remarked(remark for remark in remarks(campaign, history) if remark.grave)
     if formats:
         screen.exported(export_files(recommendation, formats, directory / "export"))
-    return recommendation
+    return recommendation, conclusion.harmless
 
 
 def _title(scenario: Scenario, site: Site) -> str:
     if scenario.responses:
         return f"{scenario.title}: {site.description}"
-    what = ", ".join(scenario.collective)
-    place = site.placement
-    where = f" on {place.ranks} ranks, {place.nodes} node(s)" if place.ranks else ""  # a table may not say
-    return f"{scenario.title}: {what}{where}"
+    collectives = ", ".join(scenario.collective)
+    placement = site.placement
+    # A recorded table may not have the number of ranks.
+    place_text = f" on {placement.ranks} ranks, {placement.nodes} node(s)" if placement.ranks else ""
+    return f"{scenario.title}: {collectives}{place_text}"
 
 
 def _say_complete(line: Callable[[str], None], directory: Path) -> ExitCode:
-    """Say what there is, and end like the first time."""
+    """Print where the results of a complete campaign are, and return the exit code that it ended with."""
     files = directory / "export"
-    wrong = refuted(files)
+    is_refuted = refuted(files)
     line(
         f"{directory} is complete; its files are in {files}"
-        f"{f', but do not do what they say: {files / PROOF_FILE}' if wrong else ''}\n"
+        f"{f', but do not do what they say: {files / PROOF_FILE}' if is_refuted else ''}\n"
         f"  autotune report {directory}     the page that shows why\n"
         f"  campaign.fresh=true                       starts over and keeps this one aside"
     )
-    return ExitCode.FINDING if wrong else ExitCode.WELL
+    return ExitCode.FINDING if is_refuted else ExitCode.WELL

@@ -1,16 +1,17 @@
-"""``verify``: a recommendation against the defaults, or against another tuning, on fresh launches."""
+"""``verify``: compare a recommendation with the defaults, or with another tuning, on fresh launches."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from autotune.campaign.apart import APART, why_apart
 from autotune.campaign.description import Description, SiteKind
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.heats import at_once, observe_heat
@@ -22,11 +23,13 @@ from autotune.exporters.writing import write_files
 from autotune.history.objectives import ratio_of
 from autotune.history.trial import Observation, Phase, Subject, Trial
 from autotune.lint import environment_of, kind_of
+from autotune.recommend.other_calls import OtherDecision
 from autotune.recommend.recommendation import Recommendation
 from autotune.resources import user_text
 from autotune.verification.blocks import blocks_of, order
 from autotune.verification.comparison import Comparison, SlotDecision, compare, decided, overall
 from autotune.verification.failed import NO_FAILURES, Failures
+from autotune.verification.other_calls import other_calls
 from autotune.verification.sequential import SequentialDesign
 from autotune.views.documents import json_text
 from autotune.views.text import ratio_text, size_text
@@ -34,25 +37,34 @@ from autotune.views.text import ratio_text, size_text
 if TYPE_CHECKING:
     from autotune.campaign.site import Site
 
-RESULT = "verification.json"  # Result of a verification, in its directory.
+RESULT = "verification.json"  # Name of the file with the result, in the directory of a verification.
 
-_PLACES = ("mpirun", "library")  # Findings that may differ where nothing else does.
+_PLACES = ("mpirun", "library")  # Findings that are paths: they may differ between equal installations.
 
 _SAID = {"still better": "still ", "no longer": "no longer ", "better": "", "not better": "not "}
-"""Decision → its words in a sentence."""
+"""Decision → the words before "better than" in a sentence."""
 
 
 @heeded()
 def verify(
     directory: Path, launches: int | None, against: tuple[Path, ...], as_json: bool, unasked: bool = False
 ) -> int:
-    """Compare, print slot by slot, and say 1 where a gain is gone, anything loses, or more launches fail.
+    """Compare a recommendation with the defaults, or with another tuning, and print the result of each slot.
 
-    ``unasked``: without a question what the journal of somebody else names.
+    Args:
+        directory: Directory of the campaign.
+        launches: Number of fresh launches, both sides together; None: as in the scenario.
+        against: Directory of another campaign, or parameter files; empty: the defaults.
+        as_json: Whether to print JSON.
+        unasked: Whether to start without a question what the journal of another user names.
+
+    Returns:
+        The exit code: a finding if a former gain is lost, if the recommendation loses at any slot, or if its
+        launches fail more often.
 
     Raises:
-        UserError: nothing to compare, or nothing to compare with.
-        JournalError: others could have written what would be started, or nobody said yes to it.
+        UserError: the campaign has no recommendation, or there is nothing to compare it with.
+        JournalError: others could have written the journal, or the user did not agree to start what it names.
         CampaignError: no launches of both sides could be compared.
         Interrupted: the user ended it.
     """
@@ -62,33 +74,39 @@ def verify(
     recommendation, about = campaign.recommended(), campaign.about
     if about.site.stamp.kind is SiteKind.REPLAYED:
         raise UserError(f"{directory} replayed a table", "there is nothing that could be launched again")
-    asked, design = about.scenario.verify, design_of(about, launches)
+    options, design = about.scenario.verify, design_of(about, launches)
     check_trusted(directory, about, unasked)
     site = connected(about.site.launcher, about.scenario.alone)
-    target = folder_now(directory)
+    target = new_folder(directory)
     measurement = measurement_of(about.scenario, site.placement.ranks)
-    ours = site.observer(measurement, about.space, target)
-    here = _changed(str(directory), campaign, site)
-    tuned_side = _Side(str(directory), ours, Subject.DEPLOYED, recommendation, here)
+    observer = site.observer(measurement, about.space, target)
+    tuned_notes = _changed(str(directory), campaign, site)
+    tuned_side = _Side(str(directory), observer, Subject.DEPLOYED, recommendation, tuned_notes)
     reference = _reference(against, site, measurement, about, target, unasked)
 
-    design = replace(design, heats=asked.heats and at_once(ours, reference.observer))
+    design = replace(design, heats=about.scenario.launch.heats and at_once(observer, reference.observer))
 
     def launched(places: Sequence[Place]) -> Sequence[Observation]:
         entrants = [(tuned_side if place.tuned else reference, place) for place in places]
-        observations = made(design, [(side.observer, side.trial(place)) for side, place in entrants])
+        observations = launch_block(design, [(side.observer, side.trial(place)) for side, place in entrants])
         for (side, place), observation in zip(entrants, observations, strict=True):
-            how = "ok" if observation.ok else f"{observation.status}: {observation.reason}"
-            sys.stderr.write(f"launch {place.number} of at most {design.launches}  {side.name}  {how}\n")
+            status_text = "ok" if observation.ok else f"{observation.status}: {observation.reason}"
+            status_text += f", {APART}: {why}" if (why := why_apart(observation)) else ""
+            sys.stderr.write(
+                f"launch {place.number} of at most {design.launches}  {side.name}  {status_text}\n"
+            )
         return observations
 
-    sides, failures, judged = both_sides(design, launched)
-    if not (judged or failures.more):
+    sides, failures, comparisons = compare_sides(design, launched)
+    if not (comparisons or failures.more):
         reasons = {o.reason for side in sides for o in side if not o.ok}
         raise CampaignError(f"no launches of both sides could be compared: {'; '.join(sorted(reasons)[:3])}")
-    total = overall(blocks_of(*sides), frozenset(c.slot for c in judged)) if judged else None
-    otherwise = {c.slot: c for c in compare(blocks_of(*sides, other_loop=True), design)}
-    had = set() if against else {g.slot for g in recommendation.gains if g.interval[0] > 1.0}
+    total = overall(blocks_of(*sides), frozenset(c.slot for c in comparisons)) if comparisons else None
+    by_other_loop = {c.slot: c for c in compare(blocks_of(*sides, other_loop=True), design)}
+    # Rules alone affect no other call.
+    changes_other_calls = not against and about.space.says(recommendation.point)
+    other_decisions = other_calls(chain(*sides), design) if changes_other_calls else ()
+    gaining_slots = set() if against else {g.slot for g in recommendation.gains if g.interval[0] > 1.0}
     document = {
         "campaign": about.scenario.title,
         "stamp": str(about.site.stamp),
@@ -96,15 +114,16 @@ def verify(
         "against": [str(path) for path in against] or ["untouched"],
         "notes": [*tuned_side.notes, *reference.notes],
         "launches": sum(map(len, sides)),
-        "other_loop": about.scenario.other_loop if otherwise else "",
+        "other_loop": about.scenario.other_loop if by_other_loop else "",
         "failures": failures.between_text(tuned_side.name, reference.name),
-        "overall": _document(total, bool(had)) if total else None,
-        "slots": [_document(c, c.slot in had, otherwise.get(c.slot)) for c in judged],
+        "overall": _document(total, bool(gaining_slots)) if total else None,
+        "slots": [_document(c, c.slot in gaining_slots, by_other_loop.get(c.slot)) for c in comparisons],
+        "other_calls": [asdict(call) for call in other_decisions],
     }
-    keep(document, target / RESULT, _text(document, (tuned_side.name, reference.name)), as_json)
-    gone = any(c.decision is SlotDecision.NO_LONGER and c.slot in had for c in judged)
-    counting = [*judged, *(otherwise.values() if asked.other_loop == "counts" else ())]
-    worse = gone or failures.more or any(c.loses for c in counting)
+    write_result(document, target / RESULT, _text(document, (tuned_side.name, reference.name)), as_json)
+    gain_is_lost = any(c.decision is SlotDecision.NO_LONGER and c.slot in gaining_slots for c in comparisons)
+    counted = [*comparisons, *(by_other_loop.values() if options.other_loop == "counts" else ())]
+    worse = gain_is_lost or failures.more or any(c.loses for c in counted)
     return ExitCode.FINDING if worse else ExitCode.WELL
 
 
@@ -112,14 +131,16 @@ def verify(
 class Place:
     """The place of a launch in a comparison of two sides."""
 
-    number: int  # From 1.
-    block: int  # Its block's number.
-    tuned: bool  # Whether it is the setting's, or the reference's.
-    seed: int  # Of everything random in it.
+    number: int  # Number of the launch, from 1.
+    block: int  # Number of its block.
+    tuned: bool  # Whether it is a launch of the setting, not of the reference.
+    seed: int  # Random seed of the launch.
 
 
-def made(design: SequentialDesign, entrants: Sequence[tuple[Observer, Trial]]) -> tuple[Observation, ...]:
-    """Launch the trials of a block, all at once where the design has heats.
+def launch_block(
+    design: SequentialDesign, entrants: Sequence[tuple[Observer, Trial]]
+) -> tuple[Observation, ...]:
+    """Launch the trials of a block: one after another, or all at once if the design has heats.
 
     Raises:
         Interrupted: the user ended it.
@@ -134,40 +155,53 @@ def made(design: SequentialDesign, entrants: Sequence[tuple[Observer, Trial]]) -
     return tuple(observations)
 
 
-def both_sides(
+def compare_sides(
     design: SequentialDesign, launched: Callable[[Sequence[Place]], Sequence[Observation]]
 ) -> tuple[tuple[list[Observation], list[Observation]], Failures, tuple[Comparison, ...]]:
-    """Launches of reference and setting in turn until every slot is decided, their failures, and the slots.
+    """Launch reference and setting in blocks of random order until every slot is decided.
 
-    ``launched``: makes the launches of a block, in this order.
+    Args:
+        design: Number of launches and error rates.
+        launched: The function that makes the launches of a block, in the order given.
+
+    Returns:
+        The launches of the reference and those of the setting; how often either failed; and the comparison at
+        each slot, empty if none is possible.
     """
     sides: tuple[list[Observation], list[Observation]] = ([], [])
     failures = NO_FAILURES
-    judged: tuple[Comparison, ...] = ()
-    for places in in_turn(design):
+    comparisons: tuple[Comparison, ...] = ()
+    for places in drawn_blocks(design):
         for place, observation in zip(places, launched(places), strict=True):
             sides[place.tuned].append(observation)
-        failures, judged = Failures.between(*reversed(sides)), compare(blocks_of(*sides), design)
-        if judged and decided(judged) and not failures.unsettled:
+        failures, comparisons = Failures.between(*reversed(sides)), compare(blocks_of(*sides), design)
+        if comparisons and decided(comparisons) and not failures.unsettled:
             break
-    return sides, failures, judged
+    return sides, failures, comparisons
 
 
 def design_of(about: Description, launches: int | None) -> SequentialDesign:
-    """How many launches, and what may be said by chance, as the scenario asks or in so many launches."""
-    asked = about.scenario.verify
-    return SequentialDesign.of(launches or 2 * asked.launches, asked.error_rate, asked.max_loss, asked.margin)
+    """Return the design of a verification: its number of launches and its error rates.
+
+    Args:
+        about: The campaign's description, whose scenario sets them.
+        launches: Number of launches, both sides together; None: as the scenario says.
+    """
+    options = about.scenario.verify
+    return SequentialDesign.of(
+        launches or 2 * options.launches, options.error_rate, options.max_loss, options.margin
+    )
 
 
-def folder_now(directory: Path, kind: str = "") -> Path:
-    """Where what is verified now is kept."""
+def new_folder(directory: Path, kind: str = "") -> Path:
+    """Return the directory for the result of a verification that begins now; ``kind`` begins its name."""
     return directory / "verifications" / datetime.now(UTC).strftime(f"{kind}%Y-%m-%dT%H-%M-%SZ")
 
 
-def in_turn(design: SequentialDesign) -> Iterator[tuple[Place, ...]]:
-    """The launches of each block in the order that is drawn; whoever knows enough takes no more of them."""
+def drawn_blocks(design: SequentialDesign) -> Iterator[tuple[Place, ...]]:
+    """Yield the launches of each block in random order; the caller stops when every slot is decided."""
     rng = np.random.default_rng()
-    drawn = order(design.own, rng, design.each if design.heats else None)
+    drawn = order(design.setting_launches, rng, design.each if design.heats else None)
     places = [
         Place(number, block, tuned, int(rng.integers(2**31)))
         for number, (block, tuned) in enumerate(drawn, start=1)
@@ -176,24 +210,24 @@ def in_turn(design: SequentialDesign) -> Iterator[tuple[Place, ...]]:
         yield tuple(block_places)
 
 
-def keep(document: Mapping[str, Any], path: Path, text: str, as_json: bool) -> None:
-    """Write what was found into a file, and print it."""
+def write_result(document: Mapping[str, Any], path: Path, text: str, as_json: bool) -> None:
+    """Write the result into a file, and print it as text or as JSON."""
     write_files({path: json_text(document)}, parents=True, below=path.parent)
     sys.stdout.write(json_text(document) if as_json else f"{text}kept in {path.parent}\n")
 
 
 @dataclass(frozen=True)
 class _Side:
-    """One of the two settings that are compared, and how its launches are made."""
+    """One of the two settings that are compared, and the observer that launches it."""
 
     name: str
     observer: Observer
     subject: Subject
     setting: Recommendation
-    notes: tuple[str, ...] = ()  # Differences from the time when it was measured.
+    notes: tuple[str, ...] = ()  # Differences between the machine now and when the setting was measured.
 
     def trial(self, place: Place) -> Trial:
-        """Its launch at a place."""
+        """Return the trial of this side at a place of the comparison."""
         rules = self.setting.rules if self.subject is Subject.DEPLOYED else ()
         about = (Phase.VERIFY, self.setting.point, self.subject, place.block, place.seed)
         return Trial(place.number, *about, rules=rules)
@@ -207,24 +241,33 @@ def _reference(
     target: Path,
     unasked: bool,
 ) -> _Side:
-    """The other side: the defaults, another campaign's recommendation, or somebody's files."""
+    """Return the other side: the defaults, another campaign's recommendation, or parameter files.
+
+    Raises:
+        UserError: ``against`` names several campaigns, campaigns and files, one of another kind of machine,
+            or files that set nothing or have no effect.
+        JournalError: as ``verify`` raises it.
+    """
     from autotune.commands.hydra_bridge import connected
 
-    nothing = Recommendation(about.space.default, ())
+    defaults = Recommendation(about.space.default, ())
     if not against:
         observer = site.observer(measurement, about.space, target)
-        return _Side("the defaults", observer, Subject.UNTOUCHED, nothing)
+        return _Side("the defaults", observer, Subject.UNTOUCHED, defaults)
     name = ", ".join(map(str, against))
     if len(against) == 1 and against[0].is_dir():
-        other = read_campaign(against[0])
-        recommendation, its = other.recommended(), other.about
-        check_trusted(other.path, its, unasked)
-        if its.site.stamp != about.site.stamp:
-            kinds = [str(one.site.stamp) or "of a real MPI" for one in (its, about)]
-            raise UserError(f"{name} is {kinds[0]}, what it is compared with {kinds[1]}")
-        # Their MPI and launcher, on as many ranks as ours.
-        theirs = connected(its.site.launcher, replace(its.scenario.alone, cluster=about.scenario.cluster))
-        observer, notes = theirs.observer(measurement, its.space, target), _changed(name, other, theirs)
+        other_campaign = read_campaign(against[0])
+        recommendation, other_about = other_campaign.recommended(), other_campaign.about
+        check_trusted(other_campaign.path, other_about, unasked)
+        if other_about.site.stamp != about.site.stamp:
+            stamps = [str(description.site.stamp) or "of a real MPI" for description in (other_about, about)]
+            raise UserError(f"{name} is {stamps[0]}, what it is compared with {stamps[1]}")
+        # The other campaign's MPI and launcher, on as many ranks as this campaign's.
+        other_site = connected(
+            other_about.site.launcher, replace(other_about.scenario.alone, cluster=about.scenario.cluster)
+        )
+        observer = other_site.observer(measurement, other_about.space, target)
+        notes = _changed(name, other_campaign, other_site)
         return _Side(name, observer, Subject.DEPLOYED, recommendation, notes)
     if any(path.is_dir() for path in against):
         raise UserError("--against takes one campaign, or files", "not both, and not several campaigns")
@@ -236,27 +279,27 @@ def _reference(
     if not env:
         raise UserError(f"{name}: nothing is set there", "see: autotune lint FILE")
     amended = replace(measurement, amended=lambda rendering: replace(rendering, env={**rendering.env, **env}))
-    return _Side(name, site.observer(amended, about.space, target), Subject.UNTOUCHED, nothing)
+    return _Side(name, site.observer(amended, about.space, target), Subject.UNTOUCHED, defaults)
 
 
 def _changed(name: str, campaign: CampaignDirectory, site: "Site") -> tuple[str, ...]:
-    """In what a campaign's launches of now differ from those that it was measured by."""
-    about, place = campaign.about.site, site.placement
-    was = {"stack": about.description, "size": f"{about.ranks} ranks on {about.nodes} node(s)"}
-    now = {"stack": site.description, "size": f"{place.ranks} ranks on {place.nodes} node(s)"}
-    was, now = was | dict(about.findings), now | dict(site.findings)
+    """Return a sentence for each respect in which launches now differ from the campaign's own."""
+    about, placement = campaign.about.site, site.placement
+    former = {"stack": about.description, "size": f"{about.ranks} ranks on {about.nodes} node(s)"}
+    current = {"stack": site.description, "size": f"{placement.ranks} ranks on {placement.nodes} node(s)"}
+    former, current = former | dict(about.findings), current | dict(site.findings)
     return tuple(
-        f"{name} was measured with {what}: {was[what]}; now: {found}"
-        for what, found in now.items()
-        if what not in _PLACES and was.get(what, found) != found
+        f"{name} was measured with {key}: {former[key]}; now: {value}"
+        for key, value in current.items()
+        if key not in _PLACES and former.get(key, value) != value
     )
 
 
 def environment_in(path: Path) -> dict[str, str]:
-    """Variables set by a file.
+    """Return the environment variables that a parameter file or script sets.
 
     Raises:
-        UserError: it cannot be read, or is of no known kind.
+        UserError: the file cannot be read, or its kind is unknown.
     """
     text = user_text(path, raised=UserError)
     if kind_of(path, text) == "other":
@@ -264,34 +307,59 @@ def environment_in(path: Path) -> dict[str, str]:
     return environment_of(path, text)
 
 
-def _document(c: Comparison, was_better: bool, otherwise: Comparison | None = None) -> dict[str, Any]:
-    """A slot's result as values; *still* and *no longer* need a slot that was better before."""
-    other = otherwise and {key: ratio_of(getattr(otherwise, key)) for key in ("gain", "low", "high")}
+def _document(
+    comparison: Comparison, was_better: bool, by_other_loop: Comparison | None = None
+) -> dict[str, Any]:
+    """Return the result of a slot as JSON values.
+
+    Args:
+        comparison: The comparison at the slot.
+        was_better: Whether the campaign had found a gain there. Only then may the decision be *still better*
+            or *no longer*; else it is *better* or *not better*.
+        by_other_loop: The comparison at the slot by the other kind of timing loop; None: there is none.
+    """
+    ratios = by_other_loop and {key: ratio_of(getattr(by_other_loop, key)) for key in ("gain", "low", "high")}
     plain = {SlotDecision.STILL_BETTER: "better", SlotDecision.NO_LONGER: "not better"}
-    decision = str(c.decision) if was_better else plain.get(c.decision, str(c.decision))
-    return {**asdict(c), "decision": decision, "speedup": ratio_of(c.gain), "in_other_loop": other}
+    decision = (
+        str(comparison.decision) if was_better else plain.get(comparison.decision, str(comparison.decision))
+    )
+    return {
+        **asdict(comparison),
+        "decision": decision,
+        "speedup": ratio_of(comparison.gain),
+        "in_other_loop": ratios,
+    }
 
 
 def _text(document: Mapping[str, Any], names: tuple[str, str]) -> str:
-    """A line for each slot; each says which side is which."""
+    """Return the result as text, a line for each slot; each line names both sides."""
     tuned, reference = names
     stamp = f"  {document['stamp']}" if document["stamp"] else ""
     lines = [f"speed of {tuned} over that of {reference}, on {document['launches']} fresh launches:{stamp}"]
     lines += [f"  note: {note}" for note in document["notes"]]
     if document["failures"]:
         lines.append(f"  failed: {document['failures']}")
-    for one in filter(None, (*document["slots"], document["overall"])):
-        collective, comm_size, size = one["slot"]
-        where = f"{collective}, {comm_size} ranks, {size_text(size)}" if comm_size else "all, geometric mean"
-        times = ratio_text(one["speedup"], (ratio_of(one["low"]), ratio_of(one["high"])))
-        said = one["decision"]
-        if one["loses"]:
-            said = f"{tuned} LOSES against {reference}"
-        elif said in _SAID:
-            said = f"{tuned} is {_SAID[said]}better than {reference}"
-        elif said == SlotDecision.INCONCLUSIVE:
-            said = f"{tuned} against {reference}: inconclusive"
-        if other := one["in_other_loop"]:
-            said += f"; {document['other_loop']} {ratio_text(other['gain'], (other['low'], other['high']))}"
-        lines.append(f"  {where:36} {times:24} {said}")
+    for row in filter(None, (*document["slots"], document["overall"])):
+        collective, comm_size, size = row["slot"]
+        slot_text = (
+            f"{collective}, {comm_size} ranks, {size_text(size)}" if comm_size else "all, geometric mean"
+        )
+        times = ratio_text(row["speedup"], (ratio_of(row["low"]), ratio_of(row["high"])))
+        decision = row["decision"]
+        if row["loses"]:
+            decision = f"{tuned} LOSES against {reference}"
+        elif decision in _SAID:
+            decision = f"{tuned} is {_SAID[decision]}better than {reference}"
+        elif decision == SlotDecision.INCONCLUSIVE:
+            decision = f"{tuned} against {reference}: inconclusive"
+        if ratios := row["in_other_loop"]:
+            decision += (
+                f"; {document['other_loop']} {ratio_text(ratios['gain'], (ratios['low'], ratios['high']))}"
+            )
+        lines.append(f"  {slot_text:36} {times:24} {decision}")
+    for call in document["other_calls"]:
+        if call["decision"] != OtherDecision.NOT_SLOWER:
+            slot_text = f"{call['name']}, {size_text(call['message_bytes'])}{', tight' * call['tight']}"
+            times = ratio_text(call["ratio"], (call["low"], call["high"]))
+            lines.append(f"  {slot_text:36} {times:24} another call: {call['decision']}")
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""``watch DIR``: how far a campaign or a site is, while it goes on, in another terminal."""
+"""``status DIR --watch``: show the status of a running campaign or site in another terminal."""
 
 import time
 from pathlib import Path
@@ -7,19 +7,19 @@ from rich.live import Live
 from rich.text import Text
 
 from autotune.commands.kept_status import is_site
-from autotune.commands.site import site_progress
 from autotune.commands.status import progress
 from autotune.commands.terminal import console
+from autotune.site.verb import site_progress
 
-_EVERY_S = 1.0
-_SHARE = 10  # Looking takes at most one part in so many of the time: the machine is measuring.
+_EVERY_S = 1.0  # Seconds between two updates, at least.
+_SHARE = 10  # Updating takes at most one part in so many of the time, because the machine is measuring.
 
 
 def watch(directory: Path) -> None:
-    """Show how far it is until it ends, or until Ctrl-C, which does nothing to the campaign.
+    """Show how far a campaign or a site is until it ends, or until Ctrl-C, which does not affect it.
 
     Raises:
-        AutotuneError: as ``status``.
+        AutotuneError: as ``status`` raises it.
     """
     with Live(console=console(), auto_refresh=False) as live:
         try:
@@ -28,8 +28,8 @@ def watch(directory: Path) -> None:
                 if is_site(directory):
                     text, going_on = site_progress(directory)
                 else:
-                    now = progress(directory)
-                    text, going_on = now.text, now.going_on
+                    current = progress(directory)
+                    text, going_on = current.text, current.going_on
                 live.update(Text(text.rstrip()), refresh=True)
                 if not going_on:
                     return

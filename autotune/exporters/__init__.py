@@ -16,7 +16,7 @@ from autotune.resources.plugins import offers, plugged
 if TYPE_CHECKING:
     from autotune.campaign.ports import Exporter
 
-GROUP = "autotune.exporters"  # Of the entry points: the name of a format, and its class.
+GROUP = "autotune.exporters"  # Group of entry points: the name of a format, and its class.
 
 FORMATS = {
     "openmpi_mca": "openmpi:OpenMpiMca",
@@ -36,42 +36,46 @@ FORMATS = {
     "json": "document:JsonDocument",
     "summary": "document:Summary",
 }
-"""Every format in this package with the module and the class that writes it."""
+"""Every format in this package → the module and the class that writes it."""
 
 
 def exporter(name: str) -> "Exporter":
-    """The exporter of a format.
+    """Return the exporter of a format.
 
     Raises:
-        UserError: no such format, or one of another distribution that cannot be used.
+        UserError: There is no such format, or it is a plugin that cannot be used.
     """
     if name in FORMATS:
         module, _, cls = FORMATS[name].partition(":")
-        made: Exporter = getattr(import_module(f"{__name__}.{module}"), cls)()
-        return made
-    others = offers(GROUP, FORMATS)
-    if name not in others.found:
-        if name in others.refused:
-            raise UserError(f"export format {others.refused[name]}", "uninstall what is not wanted")
-        raise UserError(f"unknown export format {name!r}", allowed(name, [*FORMATS, *others.found]))
-    plugin: Exporter = plugged(others.found[name], ("summary", "export", "use"), export=_by_plain_name)
+        built: Exporter = getattr(import_module(f"{__name__}.{module}"), cls)()
+        return built
+    plugins = offers(GROUP, FORMATS)
+    if name not in plugins.found:
+        if name in plugins.refused:
+            raise UserError(f"export format {plugins.refused[name]}", "uninstall what is not wanted")
+        raise UserError(f"unknown export format {name!r}", allowed(name, [*FORMATS, *plugins.found]))
+    plugin: Exporter = plugged(plugins.found[name], ("summary", "export", "use"), export=_by_plain_name)
     return plugin
 
 
 def listing() -> Iterator[tuple[str, str]]:
-    """Name and summary of every format, in order, and why others are left out."""
-    others = offers(GROUP, FORMATS)
-    for name in (*FORMATS, *others.found):
+    """Yield the name and summary of every format, then plugins that are left out with the reason."""
+    plugins = offers(GROUP, FORMATS)
+    for name in (*FORMATS, *plugins.found):
         try:
             yield name, exporter(name).summary
         except UserError as exc:
             yield name, f"cannot be used: {exc.message}"
-    for name, why in others.refused.items():
-        yield name, f"left out: {why}"
+    for name, reason in plugins.refused.items():
+        yield name, f"left out: {reason}"
 
 
 def _by_plain_name(files: Mapping[str, str]) -> Mapping[str, str]:
-    """The files of a plugin, which may only be in the directory of the export."""
+    """Return the files of a plugin, which may only be in the directory of the export.
+
+    Raises:
+        TypeError: A name has a directory in it, or the content is no text.
+    """
     for name, text in files.items():
         if PurePath(name).name != name or not isinstance(text, str):
             raise TypeError(f"{name!r} is no plain name of a file, or what it holds is no text")

@@ -11,16 +11,17 @@ from autotune.exporters.launch_line import placed
 from autotune.exporters.origin import remarks
 from autotune.history.lookup import choice_at
 from autotune.history.trial import Rule
+from autotune.recommend.other_calls import OtherCall
 from autotune.recommend.recommendation import Gain, Provenance, Recommendation
 from autotune.resources.secret import environment_without_secrets
 from autotune.space import Point
 from autotune.structure import Document, parsed
 from autotune.views.documents import json_text
-from autotune.views.text import figure_text, other_text, ratio_text, size_text
+from autotune.views.text import figure_text, other_calls_rows, other_text, ratio_text, size_text
 
-VERSION = 1  # Of the JSON document.
+VERSION = 1  # Version of the JSON document.
 
-_SAID = ("campaign", "date", "stack", "nodes", "ranks", "stamp", "verified")
+_SOURCE_FIELDS = ("campaign", "date", "stack", "nodes", "ranks", "stamp", "verified")
 _PAIRS = ("env", "placement", "both_sides", "boot")
 _EXPECTED = "expected a file of `export --format json`"
 _SLOT = ("collective", "comm_size", "message_bytes")
@@ -29,27 +30,28 @@ _TIMES = ("tuned_s", "tuned_sem_s", "default_s", "default_sem_s")
 
 class _Unread:
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """None."""
+        """Return the empty text: no MPI reads these files."""
         return ""
 
 
 class JsonDocument(_Unread):
-    """Everything, for other programs and for merging."""
+    """Exports the whole recommendation, for other programs and for merging."""
 
     name = "json"
     summary = "recommendation.json: everything, with a versioned schema"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The document."""
+        """Return the JSON document by file name."""
         source = recommendation.provenance
         document: dict[str, Any] = {
             "format": "autotune recommendation",
             "version": VERSION,
             "provenance": {
-                **{name: getattr(source, name) for name in _SAID},
+                **{name: getattr(source, name) for name in _SOURCE_FIELDS},
                 **{name: dict(getattr(source, name)) for name in _PAIRS},
                 "both_sides": environment_without_secrets(dict(source.both_sides)),
                 "parts": [asdict(part) for part in source.parts],
+                **({"commutative": True} if source.commutative else {}),
             },
             "point": dict(recommendation.point),
             "rules": [{**asdict(rule), "choice": dict(rule.choice)} for rule in recommendation.rules],
@@ -62,18 +64,19 @@ class JsonDocument(_Unread):
                 }
                 for gain in recommendation.gains
             ],
+            **({"others": [asdict(call) for call in recommendation.others]} if recommendation.others else {}),
         }
         return {"recommendation.json": printable(json_text(document, ascii_only=False))}
 
 
 class Summary(_Unread):
-    """For people: Markdown that reads well as plain text."""
+    """Exports a summary for people: Markdown that reads well as plain text."""
 
     name = "summary"
     summary = "summary.md: what was found, for people (Markdown)"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The text."""
+        """Return the Markdown text by file name."""
         lines = [f"# {recommendation.provenance.campaign or 'Recommendation'}", ""]
         lines += [f"- {remark}" for remark in remarks(recommendation)]
         if recommendation.gains:
@@ -88,15 +91,17 @@ class Summary(_Unread):
         lines += [f"- `{setting}`" for setting in settings] or ["- nothing is set"]
         lines += ["", "## By message size", ""]
         lines += _size_lines(recommendation) or ["No rule: the stack decides."]
-        text = printable("\n".join(lines)).replace("<", r"\<")  # of Markdown, which shows HTML as HTML
+        lines += _other_lines(recommendation)
+        # Markdown would show HTML in the text as HTML.
+        text = printable("\n".join(lines)).replace("<", r"\<")
         return {"summary.md": f"{text}\n"}
 
 
 def recommendation_of(text: str, name: str = "recommendation.json") -> Recommendation:
-    """The recommendation in a JSON document.
+    """Return the recommendation in a JSON document.
 
     Raises:
-        UserError: no such document, or of a newer version.
+        UserError: The text is no such document, or one of a newer version.
     """
     try:
         document = parsed(text, name, UserError, _EXPECTED)
@@ -113,6 +118,7 @@ def recommendation_of(text: str, name: str = "recommendation.json") -> Recommend
             tuple(read.structured(Rule, rule, "rules") for rule in document["rules"]),
             tuple(_gain(read, gain) for gain in document["gains"]),
             read.structured(Provenance, source, "provenance"),
+            others=tuple(read.structured(OtherCall, call, "others") for call in document.get("others", ())),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as exc:
         if isinstance(exc, UserError):
@@ -126,35 +132,46 @@ class _Settings:
 
 
 def _gain(read: Document, document: Mapping[str, Any]) -> Gain:
-    """The gain in a document, of which JSON has no infinity.
+    """Return the gain in a document; null is infinity there, which JSON lacks.
 
     Raises:
-        UserError: it lacks a figure, or has one that no measurement gives.
+        UserError: The document lacks a figure, or has one that no measurement gives.
     """
     unbounded = {key: math.inf for key in ("tuned_sem_s", "default_sem_s") if document[key] is None}
     slot = [document[key] for key in _SLOT]
-    found = read.structured(Gain, {**document, **unbounded, "slot": slot}, "gains")
-    found = replace(found, other_loop=_known(found.other_loop), compared=_known(found.compared))
-    ratios = [r for both in (found.other_loop, found.compared) if both for r in both if not math.isnan(r)]
-    times, errors = (found.tuned_s, found.default_s), (found.tuned_sem_s, found.default_sem_s)
+    gain = read.structured(Gain, {**document, **unbounded, "slot": slot}, "gains")
+    gain = replace(gain, other_loop=_known(gain.other_loop), compared=_known(gain.compared))
+    ratios = [
+        r for interval in (gain.other_loop, gain.compared) if interval for r in interval if not math.isnan(r)
+    ]
+    times, errors = (gain.tuned_s, gain.default_s), (gain.tuned_sem_s, gain.default_sem_s)
     if not (min(times) > 0 and min(errors) >= 0 and min(ratios, default=0.0) >= 0 and min(slot[1:]) >= 0):
         raise UserError(f"gains: times, errors or ratios of {slot} that no measurement gives", _EXPECTED)
-    if found.compared and not found.compared[0] > 0:
-        raise UserError(f"gains: compared={found.compared} of {slot}", _EXPECTED)
-    return found
+    if gain.compared and not gain.compared[0] > 0:
+        raise UserError(f"gains: compared={gain.compared} of {slot}", _EXPECTED)
+    return gain
 
 
-def _known(other: tuple[float, float, float] | None) -> tuple[float, float, float] | None:
-    """The ratio and its interval, of which JSON has no infinity; None where it was not measured."""
-    if other is None:
+def _known(measured: tuple[float, float, float] | None) -> tuple[float, float, float] | None:
+    """Return a ratio and its interval, where null is an infinite end; None where it was not measured."""
+    if measured is None:
         return None
-    ratio, low, high = other
+    ratio, low, high = measured
     return ratio, 0.0 if math.isnan(low) else low, math.inf if math.isnan(high) else high
+
+
+def _other_lines(recommendation: Recommendation) -> list[str]:
+    """Return the table of other calls, a line each; empty where none was measured."""
+    if not recommendation.others:
+        return []
+    head = "| call | size | default [µs] | tuned [µs] | speed-up (95 %) | decision |"
+    rows = (f"| {' | '.join(row)} |" for row in other_calls_rows(recommendation.others))
+    return ["", "## Other calls", "", head, "|---|---:|---:|---:|---|---|", *rows]
 
 
 def _size_lines(recommendation: Recommendation) -> list[str]:
     lines: list[str] = []
-    heading, both = "", any(gain.other_loop for gain in recommendation.gains)
+    heading, has_other_loop = "", any(gain.other_loop for gain in recommendation.gains)
     for gain in recommendation.gains:
         collective, comm_size, size = gain.slot
         title = f"### MPI_{collective.capitalize()} on {comm_size} ranks"
@@ -162,14 +179,15 @@ def _size_lines(recommendation: Recommendation) -> list[str]:
             lines += [""] if lines else []
             lines += [title, "", "| size | choice | tuned | default | speed-up (95 %) |"]
             lines.append("|---:|---|---:|---:|---|")
-            if both:
+            if has_other_loop:
                 lines[-2:] = [f"{lines[-2]} in the other loop |", f"{lines[-1]}---|"]
             heading = title
         choice = choice_at(recommendation.rules, gain.slot)
         tuned, default = (figure_text(t * 1e6, unit="µs") for t in (gain.tuned_s, gain.default_s))
         lines.append(
             f"| {size_text(size)} | {choice or 'the stack decides'} | {tuned} | {default} "
-            f"| {ratio_text(gain.ratio, gain.interval)} |" + (f" {other_text(gain)} |" if both else "")
+            f"| {ratio_text(gain.ratio, gain.interval)} |"
+            + (f" {other_text(gain)} |" if has_other_loop else "")
         )
     if not recommendation.gains:
         lines = [

@@ -1,7 +1,7 @@
 """Scripts and module files that set the environment (step 12 of the flow).
 
-Under ``srun`` no parameter file is read: what a job shall see must be in its environment. Each format lies
-beside the rules file that the variables point to.
+``srun`` reads no parameter file: the settings of a job must be in its environment. Each format is in the same
+directory as the rules file that the variables point to.
 """
 
 import shlex
@@ -10,95 +10,98 @@ from pathlib import Path
 
 from autotune.errors import printable
 from autotune.exporters.export_check import Recipe
-from autotune.exporters.guard import Guard, guard_of
 from autotune.exporters.launch_line import PROGRAM, mpirun, sourced
 from autotune.exporters.openmpi import recipe
 from autotune.exporters.origin import commented, remarks
 from autotune.exporters.script_check import values_in
 from autotune.exporters.settings import HAN_FILE, RULES_FILE, settings
+from autotune.exporters.version_check import Guard, guard_of
 from autotune.recommend.recommendation import Recommendation
 from autotune.stacks.srun import CPU_BINDS, DISTRIBUTIONS
 
 SCRIPT = "autotune-env.sh"  # Name of the script for sh.
-_WORDS = '"$@"'  # Of whoever starts a script, in ``sh``.
-_WHAT = "MPI collectives tuned by autotune: "
+_ARGUMENTS = '"$@"'  # The arguments with which a ``sh`` script was started.
+_WHATIS = "MPI collectives tuned by autotune: "
 
 
 class Script:
-    """A file with a line for each variable, beside the rules file; each language says what differs."""
+    """Exports a file with a line for each variable; subclasses override the syntax of their language."""
 
     name = file = ""
     sign = "#"
-    beside = (RULES_FILE, HAN_FILE)
+    companions = (RULES_FILE, HAN_FILE)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The file and, where sizes differ, the rules file."""
+        """Return the file and, where choices differ by size, the rules file, as texts by file name."""
         deployed = settings(recommendation, directory.absolute())
-        how = self.how(recommendation, directory.absolute())
-        use = [f"{'or' if i else 'use'}: {text}" for i, text in enumerate(how)]
+        ways = self.usage(recommendation, directory.absolute())
+        use = [f"{'or' if i else 'use'}: {text}" for i, text in enumerate(ways)]
         head = commented([*remarks(recommendation), "", *use], self.sign)
         lines = [self.line(name, value) for name, value in deployed.environment.items()]
-        asked = self.asking(guard) if (guard := guard_of(recommendation)) else []
-        text = "\n".join([*head, *asked, *lines]) + "\n"
-        return {self.file: self.whole(text, recommendation), **deployed.files}
+        guard_lines = self.version_check(guard) if (guard := guard_of(recommendation)) else []
+        text = "\n".join([*head, *guard_lines, *lines]) + "\n"
+        return {self.file: self.complete(text, recommendation), **deployed.files}
 
-    def how(self, recommendation: Recommendation, directory: Path) -> Sequence[str]:
-        """The ways to use it, for its head."""
+    def usage(self, recommendation: Recommendation, directory: Path) -> Sequence[str]:
+        """Return the ways to use the file, for its head."""
         return [self.use(recommendation, directory)]
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """By loading it as a module."""
+        """Return the line that loads the file as a module."""
         folder = shlex.quote(str(directory.absolute()))
         return f"module use {folder}; module load autotune; {forwarding(recommendation, directory)}"
 
-    def asking(self, guard: Guard) -> list[str]:
-        """Lines that end it where another version is here, for a POSIX shell."""
+    def version_check(self, guard: Guard) -> list[str]:
+        """Return the lines that end a POSIX script under another version than the measured one."""
         return [
             f"{guard.command} || {{ echo {shlex.quote(guard.wrong)} >&2; return 1 2>/dev/null || exit 1; }}"
         ]
 
     def line(self, name: str, value: str) -> str:
-        """One variable, as a POSIX shell sets it."""
+        """Return the line that sets a variable in a POSIX shell."""
         return f"export {name}={shlex.quote(value)}"
 
-    def whole(self, text: str, recommendation: Recommendation) -> str:
-        """Text before and after head and lines."""
+    def complete(self, text: str, recommendation: Recommendation) -> str:
+        """Return the text of the file, with lines that its language needs around it."""
         return text
 
 
 class ShellScript(Script):
-    """A script for sh, bash, zsh and ksh."""
+    """Exports a script for sh, bash, zsh and ksh."""
 
     name, file = "env_sh", SCRIPT
     summary = f"{SCRIPT}: environment for srun or mpirun, to be sourced (sh, bash)"
 
-    def how(self, recommendation: Recommendation, directory: Path) -> Sequence[str]:
-        """Under ``mpirun``, and under ``srun``."""
+    def usage(self, recommendation: Recommendation, directory: Path) -> Sequence[str]:
+        """Return the lines that use the file under ``mpirun``, and under ``srun``."""
         srun = sourced(directory / SCRIPT, _srun(recommendation, PROGRAM))
         return [self.use(recommendation, directory), srun]
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """By sourcing it."""
+        """Return the line that sources the script."""
         return sourced(directory / SCRIPT, forwarding(recommendation, directory))
 
     def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe:
-        """By its variables; rules are made invalid by an id that no collective has."""
+        """Return the check of its variables; rules are made invalid by an id that no collective has."""
         return recipe(recommendation, directory, invalid, self.export, lambda at: values_in(at / self.file))
 
 
 class CShellScript(Script):
-    """The same for csh and tcsh; inside their quotes an exclamation mark still recalls history."""
+    """Exports a script for csh and tcsh, inside whose quotes an exclamation mark still recalls history."""
 
     name, file = "env_csh", "autotune-env.csh"
     summary = "autotune-env.csh: the same for csh and tcsh"
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """By sourcing it."""
+        """Return the line that sources the script."""
         command = forwarding(recommendation, directory)
         return sourced(directory / self.file, command, "source").replace("!", "\\!")
 
-    def asking(self, guard: Guard) -> list[str]:
-        """The same; ``exit`` ends the script that is sourced, where a csh reads one, and leaves the shell."""
+    def version_check(self, guard: Guard) -> list[str]:
+        """Return the lines that end the script under another version than the measured one.
+
+        ``exit`` ends the script that is sourced, where a csh reads one, and leaves the shell.
+        """
         return [
             guard.command.replace("!", "\\!"),
             "if ($status != 0) then",
@@ -108,38 +111,38 @@ class CShellScript(Script):
         ]
 
     def line(self, name: str, value: str) -> str:
-        """One variable."""
+        """Return the line that sets a variable."""
         return f"setenv {name} {shlex.quote(value)}".replace("!", "\\!")
 
 
 class SlurmSnippet(Script):
-    """Lines for a batch script."""
+    """Exports a batch script, whose lines can also be copied into another one."""
 
     name, file = "slurm", "autotune.slurm"
     summary = "autotune.slurm: a Slurm batch script that starts any program, placement included"
 
-    def how(self, recommendation: Recommendation, directory: Path) -> Sequence[str]:
-        """As it is, or in the words of somebody who has a batch script."""
-        own = "put these lines into your batch script, the last one in place of its srun"
-        return [self.use(recommendation, directory), f'{own}, with your program for "$@"']
+    def usage(self, recommendation: Recommendation, directory: Path) -> Sequence[str]:
+        """Return the line that submits the file, and how to copy its lines into another batch script."""
+        for_own_script = "put these lines into your batch script, the last one in place of its srun"
+        return [self.use(recommendation, directory), f'{for_own_script}, with your program for "$@"']
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """By handing it in, with the program behind it."""
+        """Return the line that submits the file, with the program after it."""
         return f"sbatch … {shlex.quote(str(directory.absolute() / self.file))} your_program"
 
-    def whole(self, text: str, recommendation: Recommendation) -> str:
-        """With the first line that ``sbatch`` wants, and the one that starts the program."""
-        return f"#!/bin/sh\n{text}{_srun(recommendation, _WORDS)}\n"
+    def complete(self, text: str, recommendation: Recommendation) -> str:
+        """Return the text with the first line that ``sbatch`` needs, and the line that starts the program."""
+        return f"#!/bin/sh\n{text}{_srun(recommendation, _ARGUMENTS)}\n"
 
 
 class LmodModule(Script):
-    """A module file in Lua."""
+    """Exports a module file in Lua."""
 
     name, file, sign = "lmod", "autotune.lua", "--"
     summary = "autotune.lua: module file for Lmod"
 
-    def asking(self, guard: Guard) -> list[str]:
-        """The same, as it is loaded."""
+    def version_check(self, guard: Guard) -> list[str]:
+        """Return the lines that refuse to load the module under another version than the measured one."""
         return [
             f'if mode() == "load" and not capture({lua(f"{guard.command} && echo same")}):find("same") then',
             f"  LmodError({lua(guard.wrong)})",
@@ -147,22 +150,22 @@ class LmodModule(Script):
         ]
 
     def line(self, name: str, value: str) -> str:
-        """One variable."""
+        """Return the line that sets a variable."""
         return f"setenv({lua(name)}, {lua(value)})"
 
-    def whole(self, text: str, recommendation: Recommendation) -> str:
-        """With what ``module whatis`` shows."""
-        return f"{text}whatis({lua(_shown(recommendation))})\n"
+    def complete(self, text: str, recommendation: Recommendation) -> str:
+        """Return the text with the line that ``module whatis`` shows."""
+        return f"{text}whatis({lua(_whatis(recommendation))})\n"
 
 
 class ModuleFile(Script):
-    """A module file in Tcl."""
+    """Exports a module file in Tcl."""
 
     name, file = "modulefile", "autotune"
     summary = "autotune: module file for Environment Modules (Tcl; Lmod reads it too)"
 
-    def asking(self, guard: Guard) -> list[str]:
-        """The same, as it is loaded."""
+    def version_check(self, guard: Guard) -> list[str]:
+        """Return the lines that refuse to load the module under another version than the measured one."""
         return [
             f"if {{[module-info mode load] && [catch {{exec -ignorestderr sh -c {tcl(guard.command)}}}]}} {{",
             f"  puts stderr {tcl(guard.wrong)}",
@@ -171,21 +174,21 @@ class ModuleFile(Script):
         ]
 
     def line(self, name: str, value: str) -> str:
-        """One variable."""
+        """Return the line that sets a variable."""
         return f"setenv {name} {tcl(value)}"
 
-    def whole(self, text: str, recommendation: Recommendation) -> str:
-        """With the first line that marks such a file, and what ``module whatis`` shows."""
-        return f"#%Module1.0\n{text}module-whatis {tcl(_shown(recommendation))}\n"
+    def complete(self, text: str, recommendation: Recommendation) -> str:
+        """Return the text with the first line that marks a module file, and what ``module whatis`` shows."""
+        return f"#%Module1.0\n{text}module-whatis {tcl(_whatis(recommendation))}\n"
 
 
-def _shown(recommendation: Recommendation) -> str:
-    """A line of ``module whatis``."""
-    return _WHAT + printable(recommendation.provenance.verified)
+def _whatis(recommendation: Recommendation) -> str:
+    """Return the text that ``module whatis`` shows."""
+    return _WHATIS + printable(recommendation.provenance.verified)
 
 
 def forwarding(recommendation: Recommendation, directory: Path) -> str:
-    """A line of ``mpirun`` that forwards what it does not forward by itself."""
+    """Return a line of ``mpirun`` with ``-x`` for the variables that it does not forward by itself."""
     return mpirun(recommendation, forwarded=settings(recommendation, directory).other)
 
 
@@ -194,7 +197,7 @@ def _srun(recommendation: Recommendation, program: str) -> str:
 
 
 def _placement(recommendation: Recommendation) -> list[str]:
-    """The placement in the words of ``srun``; what it has no word for is left out (the remarks name it)."""
+    """Return the placement as options of ``srun``; values without such an option are named in the remarks."""
     options = []
     for name, value in recommendation.provenance.placement:
         if name == "bind_to" and value in CPU_BINDS:
@@ -207,13 +210,13 @@ def _placement(recommendation: Recommendation) -> list[str]:
 
 
 def lua(text: str) -> str:
-    """A string of Lua."""
+    """Return a string literal of Lua."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
 def tcl(text: str) -> str:
-    """A word of Tcl."""
+    """Return a quoted word of Tcl."""
     special = set('\\"$[]{};')
     escaped = "".join("\\" + c if c in special else c for c in text)
     return f'"{escaped}"'.replace("\n", "\\n")

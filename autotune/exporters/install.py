@@ -1,9 +1,9 @@
-"""Exported parameters in a user's own file, Open MPI's or UCX's, and out of it again (after step 12).
+"""Install exported parameters into a user's own file, Open MPI's or UCX's, and remove them (after step 12).
 
-What is put in stands between two marker lines; everything else in the file is somebody's and stays as it
-is, whatever bytes it has. A line of theirs that sets the same parameter becomes a comment in its place. The
-markers hold checksums: of the file as it was, so that taking out gives it back byte by byte or says that it
-was edited, and of each line between them, so that a line somebody else put there stays.
+The inserted block is between two marker lines; everything else in the file is the user's and stays unchanged,
+whatever bytes it has. A line of the user's that sets the same parameter becomes a comment at its place. The
+markers hold checksums: of the file as it was, so that removing the block either restores it byte by byte or
+reports that it was edited, and of each line between them, so that a line somebody else put there stays.
 """
 
 import re
@@ -14,45 +14,47 @@ from zlib import crc32
 from autotune.errors import UserError
 
 BEGIN, END = "# >>> autotune", "# <<< autotune"
-_KEPT = "# replaced: "
+_COMMENTED_OUT = "# replaced: "
 _NO_FILE = "no file"
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """A file without our block."""
+    """A file without this program's block."""
 
-    content: bytes | None  # What is left; None: nothing, and there was no file before.
-    as_before: bool  # Whether it is what it was, byte by byte; else somebody edited it since.
+    content: bytes | None  # Remaining content; None where nothing is left and there was no file before.
+    as_before: bool  # Whether it is the original file, byte by byte; otherwise somebody edited it since.
 
 
-def merged(theirs: bytes | None, block: str) -> bytes:
-    """A parameter file with our block at its end, in place of an earlier one.
+def merged(content: bytes | None, block: str) -> bytes:
+    """Return a parameter file with a block at its end, in place of an earlier one.
 
-    ``theirs`` is the file as it is, if there is one; a block is ``key = value`` lines and comments.
+    Args:
+        content: The file as it is; None where there is none.
+        block: Lines ``key = value``, and comments.
 
     Raises:
-        UserError: the file holds half a block, so somebody edited the markers.
+        UserError: The file holds half a block, so somebody edited the markers.
     """
-    before = without(theirs).content
-    foreign = (before or b"").decode("latin-1")  # any bytes, and the same ones when encoded again
-    ours = block.strip().encode().decode("latin-1").split("\n")
-    taken = {key for line in ours if (key := _key(line))}
+    without_block = without(content).content
+    text = (without_block or b"").decode("latin-1")  # any bytes, and the same ones when encoded again
+    block_lines = block.strip().encode().decode("latin-1").split("\n")
+    set_keys = {key for line in block_lines if (key := _key(line))}
     lines = [
-        f"{_KEPT}{line}" if _key(line) in taken or line.startswith(_KEPT) else line
-        for line in foreign.split("\n")
+        f"{_COMMENTED_OUT}{line}" if _key(line) in set_keys or line.startswith(_COMMENTED_OUT) else line
+        for line in text.split("\n")
     ]
-    gap = "" if not foreign else "\n" if foreign.endswith("\n") else "\n\n"
-    begin = f"{BEGIN} (before: {_NO_FILE if before is None else checksum(before)})"
-    end = f"{END} ({' '.join(_sum(line) for line in ours)})"
-    return "\n".join(["\n".join(lines) + gap + begin, *ours, end, ""]).encode("latin-1")
+    gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
+    begin = f"{BEGIN} (before: {_NO_FILE if without_block is None else checksum(without_block)})"
+    end = f"{END} ({' '.join(_sum(line) for line in block_lines)})"
+    return "\n".join(["\n".join(lines) + gap + begin, *block_lines, end, ""]).encode("latin-1")
 
 
 def without(content: bytes | None) -> Rest:
-    """A parameter file without our block, with the lines back that it had replaced.
+    """Return a parameter file without its block, and with the lines back that the block had replaced.
 
     Raises:
-        UserError: the file holds half a block.
+        UserError: The file holds half a block.
     """
     lines = (content or b"").decode("latin-1").split("\n")
     begins = [i for i, line in enumerate(lines) if line.startswith(BEGIN)]
@@ -67,29 +69,29 @@ def without(content: bytes | None) -> Rest:
     (begin,), (end,) = begins, ends
     sums = set(re.findall(r"\w+", lines[end].removeprefix(END)))
     edits = [line for line in lines[begin + 1 : end] if _sum(line) not in sums]
-    head = "".join(f"{line.removeprefix(_KEPT)}\n" for line in lines[:begin])
+    head = "".join(f"{line.removeprefix(_COMMENTED_OUT)}\n" for line in lines[:begin])
     tail = "\n".join([*edits, *lines[end + 1 :]])
-    before = lines[begin].partition("before: ")[2].rstrip(")\r")
-    if not head + tail and before == _NO_FILE:
+    sum_before = lines[begin].partition("before: ")[2].rstrip(")\r")
+    if not head + tail and sum_before == _NO_FILE:
         return Rest(None, as_before=True)
-    # A blank line parts the block from what stands above it, whose last line may have had no end.
+    # A blank line separates the block from the text above it, whose last line may have had no line feed.
     exact = [head[: len(head) - gap].encode("latin-1") for gap in (1, 2, 0)]
     for candidate in () if tail else exact:
-        if checksum(candidate) == before:
+        if checksum(candidate) == sum_before:
             return Rest(candidate, as_before=True)
-    rest = (head.removesuffix("\n") if head.endswith("\n\n") else head) + tail
-    return Rest(rest.encode("latin-1") if rest or before != _NO_FILE else None, as_before=False)
+    remaining = (head.removesuffix("\n") if head.endswith("\n\n") else head) + tail
+    return Rest(remaining.encode("latin-1") if remaining or sum_before != _NO_FILE else None, as_before=False)
 
 
 def installed(content: bytes | None) -> Mapping[str, str]:
-    """Variables that our block in a parameter file sets; empty where there is none."""
+    """Return the variables that the block in a parameter file sets; empty where there is none."""
     inside = (content or b"").decode("latin-1").partition(BEGIN)[2].partition(END)[0]
     pairs = (line.partition("=") for line in inside.split("\n") if _key(line))
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def checksum(content: bytes) -> str:
-    """Checksum of a file, as the markers hold it."""
+    """Return the checksum of a content, as the markers hold it."""
     return f"{crc32(content):08x}"
 
 
@@ -98,6 +100,6 @@ def _sum(line: str) -> str:
 
 
 def _key(line: str) -> str:
-    """The parameter that a line sets; empty for comments and blank lines."""
+    """Return the parameter that a line sets; empty for comments and blank lines."""
     match = re.match(r"\s*([\w.:-]+)\s*=", line)
     return match[1] if match else ""

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from autotune.recommend.recommendation import Recommendation
 
-PROGRAM = "… your_program"  # Where the user's own words go.
+PROGRAM = "… your_program"  # Placeholder for the user's own program.
 
 
 def placed(recommendation: Recommendation) -> tuple[str, ...]:
-    """The options of ``mpirun`` that place the ranks as they were placed when measured."""
+    """Return the options of ``mpirun`` that place the ranks as they were placed when measured."""
     options = {"map_by": "--map-by", "bind_to": "--bind-to"}
     placement = recommendation.provenance.placement
     return tuple(f"{options[name]} {shlex.quote(value)}" for name, value in placement if value)
@@ -22,10 +22,13 @@ def mpirun(
     variables: Mapping[str, str] | None = None,
     forwarded: Iterable[str] = (),
 ) -> str:
-    """A line of ``mpirun`` that places the ranks.
+    """Return a line of ``mpirun`` that places the ranks.
 
-    Words are further options, quoted; variables are set for this one command; the variables named to
-    be forwarded reach ranks on other nodes too: Open MPI forwards only its own.
+    Args:
+        recommendation: Its placement is used.
+        words: Further options, already quoted.
+        variables: Variables that are set for this one command.
+        forwarded: Names of variables that ranks on other nodes need too: Open MPI forwards only its own.
     """
     assigned = [f"{name}={shlex.quote(value)}" for name, value in (variables or {}).items()]
     forward = [f"-x {name}" for name in forwarded]
@@ -33,7 +36,7 @@ def mpirun(
 
 
 def stated(mca: Mapping[str, str], variables: Mapping[str, str]) -> list[str]:
-    """Options of ``mpirun`` that say everything themselves."""
+    """Return options of ``mpirun`` that set parameters and variables without any file."""
     return [
         *(f"--mca {name} {shlex.quote(value)}" for name, value in mca.items()),
         *(f"-x {shlex.quote(f'{name}={value}')}" for name, value in variables.items()),
@@ -41,12 +44,12 @@ def stated(mca: Mapping[str, str], variables: Mapping[str, str]) -> list[str]:
 
 
 def sourced(path: Path, command: str, by: str = ".") -> str:
-    """A line that reads a script and then starts a command."""
+    """Return a line that sources a script and then starts a command."""
     return f"{by} {shlex.quote(str(path.absolute()))}; {command}"
 
 
 def parted(path: Path) -> str:
-    """Why lists of files cannot hold a path; empty: they can."""
+    """Return why lists of files cannot hold a path; empty where they can."""
     if "," not in str(path.absolute()):
         return ""
     return f"the comma in {str(path.absolute())!r} would part it: Open MPI's lists of files know no quotes"

@@ -1,6 +1,6 @@
-"""Several recommendations as one: other collectives, other communicator sizes (before step 12).
+"""Join several recommendations: other collectives, other communicator sizes (before step 12).
 
-A job has one environment, so what is merged must have been measured in the same one.
+A job has one environment, so recommendations that are merged must have been measured in the same one.
 """
 
 import shlex
@@ -15,23 +15,29 @@ Pairs = Sequence[tuple[str, str]]  # Names with their values.
 
 
 def merged(recommendations: Sequence[Recommendation], names: Sequence[object] = ()) -> Recommendation:
-    """One recommendation with the rules of all; messages call them by ``names``, else by their campaigns'.
+    """Return one recommendation with the rules of all.
+
+    Args:
+        recommendations: The recommendations.
+        names: Names for them in messages; without any, those of their campaigns.
 
     Raises:
-        UserError: none is given, they were measured in different environments or on different stacks, or two
-            have rules for the same collective on the same communicator size.
+        UserError: There is no recommendation, they were measured in different environments or on different
+            stacks, or two have rules for the same collective on the same communicator size.
     """
     if not recommendations:
         raise UserError("nothing to merge", "name at least one campaign")
-    called = [str(n) for n in names] or [one.provenance.campaign for one in recommendations]
-    first, *others = recommendations
-    if not others:
+    labels = [str(n) for n in names] or [
+        recommendation.provenance.campaign for recommendation in recommendations
+    ]
+    first, *further = recommendations
+    if not further:
         return first
-    for other, name in zip(others, called[1:], strict=True):
-        _check_same(first, other, called[0], name)
+    for other, name in zip(further, labels[1:], strict=True):
+        _check_same(first, other, labels[0], name)
     owners: dict[tuple[str, int], str] = {}
-    for one, name in zip(recommendations, called, strict=True):
-        for key in dict.fromkeys((rule.collective, rule.comm_size) for rule in one.rules):
+    for recommendation, name in zip(recommendations, labels, strict=True):
+        for key in dict.fromkeys((rule.collective, rule.comm_size) for rule in recommendation.rules):
             if key in owners:
                 raise UserError(
                     f"{owners[key]} and {name} both have rules for {key[0]} on {key[1]} ranks",
@@ -39,10 +45,10 @@ def merged(recommendations: Sequence[Recommendation], names: Sequence[object] = 
                 )
             owners[key] = name
     rules = sorted(
-        (rule for one in recommendations for rule in one.rules),
+        (rule for recommendation in recommendations for rule in recommendation.rules),
         key=lambda r: (r.collective, r.comm_size, r.min_bytes),
     )
-    sources = [one.provenance for one in recommendations]
+    sources = [recommendation.provenance for recommendation in recommendations]
     verified = dict.fromkeys(s.verified for s in sources)
     each = "; ".join(f"{s.campaign}: {s.verified}" for s in sources)
     provenance = replace(
@@ -51,60 +57,64 @@ def merged(recommendations: Sequence[Recommendation], names: Sequence[object] = 
         date=max(s.date for s in sources),
         nodes=max(s.nodes for s in sources),
         ranks=max(s.ranks for s in sources),
+        commutative=any(s.commutative for s in sources),
         stamp="; ".join(dict.fromkeys(s.stamp for s in sources if s.stamp)),
         checked=next((s.checked for s in sources if not s.checked.done), first.provenance.checked),
-        parts=tuple(_part(one) for one in recommendations),
+        parts=tuple(_part(recommendation) for recommendation in recommendations),
         verified=each if len(verified) > 1 else next(iter(verified)),
     )
-    gains = tuple(gain for one in recommendations for gain in one.gains)
-    return Recommendation(Point.of(first.point), tuple(rules), gains, provenance)
+    gains = tuple(gain for recommendation in recommendations for gain in recommendation.gains)
+    calls = tuple(call for recommendation in recommendations for call in recommendation.others)
+    return Recommendation(Point.of(first.point), tuple(rules), gains, provenance, others=calls)
 
 
-def _part(one: Recommendation) -> Part:
-    source = one.provenance
-    tables = dict.fromkeys((rule.collective, rule.comm_size) for rule in one.rules)
+def _part(recommendation: Recommendation) -> Part:
+    source = recommendation.provenance
+    tables = dict.fromkeys((rule.collective, rule.comm_size) for rule in recommendation.rules)
     return Part(source.campaign, source.date, source.nodes, tuple(tables))
 
 
-def _check_same(first: Recommendation, other: Recommendation, mine: str, yours: str) -> None:
-    ours, theirs = first.provenance, other.provenance
-    if ours.stack != theirs.stack:
+def _check_same(first: Recommendation, second: Recommendation, first_name: str, second_name: str) -> None:
+    first_source, second_source = first.provenance, second.provenance
+    if first_source.stack != second_source.stack:
         raise UserError(
-            f"{mine} was measured on {ours.stack!r}, {yours} on {theirs.stack!r}",
+            f"{first_name} was measured on {first_source.stack!r}, {second_name} on {second_source.stack!r}",
             "ids and defaults differ between versions: export them separately",
         )
-    if firmware := _differences(ours.boot, theirs.boot):
+    if firmware := _differences(first_source.boot, second_source.boot):
         raise UserError(
-            f"{mine} and {yours} were measured with different firmware ({firmware})",
+            f"{first_name} and {second_name} were measured with different firmware ({firmware})",
             "a node has one: export them separately, or repeat one campaign on the other's",
         )
-    if values := _differences((*ours.env, *ours.placement), (*theirs.env, *theirs.placement)):
+    if values := _differences(
+        (*first_source.env, *first_source.placement), (*second_source.env, *second_source.placement)
+    ):
         raise UserError(
-            f"{mine} and {yours} recommend different job-wide values ({values})",
+            f"{first_name} and {second_name} recommend different job-wide values ({values})",
             "a job has one environment: repeat one campaign with the other's values fixed, "
-            f"which are verified like any: {_fixing(first) or 'none'} for {yours}, "
-            f"or {_fixing(other) or 'none'} for {mine}",
+            f"which are verified like any: {_fixing(first) or 'none'} for {second_name}, "
+            f"or {_fixing(second) or 'none'} for {first_name}",
         )
-    if values := _differences(ours.both_sides, theirs.both_sides):
+    if values := _differences(first_source.both_sides, second_source.both_sides):
         raise UserError(
-            f"{mine} and {yours} were measured under different variables ({values})",
+            f"{first_name} and {second_name} were measured under different variables ({values})",
             "a job has one environment: repeat one campaign with the other's mpi.mca and mpi.env",
         )
 
 
-def _differences(ours: Pairs, theirs: Pairs) -> str:
-    mine, yours = dict(ours), dict(theirs)
+def _differences(first: Pairs, second: Pairs) -> str:
+    first_values, second_values = dict(first), dict(second)
     return "; ".join(
-        f"{name}: {mine.get(name, '(unset)')} and {yours.get(name, '(unset)')}"
-        for name in sorted(mine.keys() | yours.keys())
-        if mine.get(name) != yours.get(name)
+        f"{name}: {first_values.get(name, '(unset)')} and {second_values.get(name, '(unset)')}"
+        for name in sorted(first_values.keys() | second_values.keys())
+        if first_values.get(name) != second_values.get(name)
     )
 
 
-def _fixing(one: Recommendation) -> str:
-    """The words of a command line that fix a setting; a value with a comma needs quotes of its own."""
+def _fixing(recommendation: Recommendation) -> str:
+    """Return the words of a command line that fix a setting; a value with a comma needs its own quotes."""
     words = (
         f"fix.{name}='{value}'" if "," in str(value) else f"fix.{name}={value}"
-        for name, value in one.point.items()
+        for name, value in recommendation.point.items()
     )
     return " ".join(f'"{word}"' if "'" in word else shlex.quote(word) for word in words)

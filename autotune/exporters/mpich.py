@@ -15,30 +15,34 @@ from autotune.stacks.intel_ranges import adjustments
 from autotune.stacks.tables import tables
 
 TREE_FILE = "mpich-selection.json"
-"""Name of the selection tree; it can hold no comments, the script beside it does."""
+"""Name of the selection tree, which can hold no comments; the script beside it has them."""
 
 SCRIPT = "mpich-env.sh"  # Name of the script.
 
 
 class MpichCvars(VariableScript):
-    """``MPIR_CVAR_*`` variables: one algorithm for each collective, for all sizes."""
+    """Exports ``MPIR_CVAR_*`` variables: one algorithm for each collective, for all sizes."""
 
     name = "mpich_cvars"
     summary = f"{SCRIPT}: MPIR_CVAR_* variables, one algorithm for each collective (MPICH 4, 5)"
     family, file = "mpich", SCRIPT
 
     def variables(self, collective: str, algorithm: str) -> dict[str, str]:
-        """One of MPICH's, where it has one of that name."""
+        """Return the variable that sets an algorithm of MPICH.
+
+        Raises:
+            UserError: MPICH has no such algorithm.
+        """
         name = mpich.check(collective, algorithm)
         return {f"MPIR_CVAR_{collective.upper()}_INTRA_ALGORITHM": name}
 
     def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe:
-        """The script, as each rank sees it."""
+        """Return the check of the script: each rank must see its variables."""
         return by_script_recipe(directory / SCRIPT)
 
 
 class MpichSelection:
-    """The whole collective-selection tree of the installed MPICH, with tuned subtrees."""
+    """Exports the whole collective-selection tree of the installed MPICH, with tuned subtrees."""
 
     name = "mpich_json"
     summary = f"{TREE_FILE}: collective-selection tree with tuned subtrees, and {SCRIPT} (MPICH 4, 5)"
@@ -47,7 +51,7 @@ class MpichSelection:
         self._generic = generic
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The tree and a script that points to it."""
+        """Return the tree, and a script that points to it, as texts by file name."""
         check_family(recommendation, "mpich")
         tree = mpich_tree.tuned(self._tree(recommendation), tables(recommendation.rules))
         variables = {mpich_tree.FILE_VARIABLE: str(directory.absolute() / TREE_FILE)}
@@ -55,11 +59,11 @@ class MpichSelection:
         return {TREE_FILE: mpich_tree.text(tree), **script}
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """By sourcing the script."""
+        """Return the line that sources the script."""
         return by_script(directory / SCRIPT)
 
     def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe:
-        """The script, as each rank sees it, and a tree of algorithms that do not exist."""
+        """Return the check of the script and of a tree with algorithms that do not exist."""
         return by_script_recipe(directory / SCRIPT, directory / TREE_FILE, invalid)
 
     def _tree(self, recommendation: Recommendation) -> mpich.Tree:
@@ -75,7 +79,7 @@ class MpichSelection:
 
 
 class IntelMpi:
-    """``I_MPI_ADJUST_*`` with ranges of message sizes, a script for each communicator size."""
+    """Exports ``I_MPI_ADJUST_*`` with ranges of message sizes, a script for each communicator size."""
 
     name = "intel"
     summary = (
@@ -83,7 +87,7 @@ class IntelMpi:
     )
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """A script for each communicator size with rules, named after it where there are several."""
+        """Return a script for each communicator size with rules; several have that size in their names."""
         check_family(recommendation, "intelmpi")
         by_comm_size = adjustments(recommendation.rules)
         files: dict[str, str] = {}
@@ -94,16 +98,19 @@ class IntelMpi:
         return files or exports(recommendation, directory / "intel-mpi-env.sh", {})
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """By sourcing the script; of several the one for the job's ranks, else for most, as the line says."""
+        """Return the line that sources the script, with the number of ranks where there are several scripts.
+
+        The script is that for the job's ranks, otherwise that for the most ranks.
+        """
         path = self._script(recommendation, directory)
         ranks = path.stem.rpartition("-")[2]
         return sourced(path, f"mpiexec -n {ranks} {PROGRAM}") if ranks.isdigit() else by_script(path)
 
     def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe:
-        """The script for the job's ranks, else for most, as each rank sees it."""
+        """Return the check of the script for the job's ranks, otherwise of that for the most ranks."""
         return by_script_recipe(self._script(recommendation, directory))
 
     def _script(self, recommendation: Recommendation, directory: Path) -> Path:
         names = list(self.export(recommendation, directory))
-        own = f"intel-mpi-env-{recommendation.provenance.ranks}.sh"
-        return directory / (own if own in names else names[-1])
+        name_for_ranks = f"intel-mpi-env-{recommendation.provenance.ranks}.sh"
+        return directory / (name_for_ranks if name_for_ranks in names else names[-1])

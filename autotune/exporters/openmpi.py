@@ -6,14 +6,15 @@ from pathlib import Path
 
 from autotune.errors import UserError
 from autotune.exporters.export_check import Recipe
-from autotune.exporters.guard import guard_of
 from autotune.exporters.launch_line import mpirun, stated
 from autotune.exporters.openmpi_files import UCX_FILE, ucx_text
 from autotune.exporters.origin import commented, remarks
 from autotune.exporters.script_check import values_in
 from autotune.exporters.settings import HAN_FILE, RULES_FILE, settings
+from autotune.exporters.version_check import guard_of
 from autotune.history.trial import Rule
 from autotune.recommend.recommendation import Recommendation
+from autotune.resources.secret import with_secrets
 from autotune.space import Point
 from autotune.stacks import coll_tuned, han
 from autotune.stacks.openmpi import PARAMETERS
@@ -22,31 +23,34 @@ from autotune.stacks.ports import Rendering
 CONF_FILE = PARAMETERS  # Name of the parameter file.
 
 
-class _ByWords:
-    """Files for those who copy their lines."""
+class _CommandLine:
+    """Files whose settings users may also put on the command line."""
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """By a line of Open MPI's ``mpirun`` that says everything itself.
+        """Return a line of Open MPI's ``mpirun`` that sets everything without any file.
 
-        A file that ``mca_base_param_files`` names would take the place of the site's own; named in front of
-        that, it loses to ``~/.openmpi/mca-params.conf`` on 5.0, whose ``mpirun`` makes variables of it.
-        Options win over all of these and leave the rest of them alone. Of ``UCX_CONFIG_DIR``
-        each rank would warn as unused, although it obeys it, and ``UCX_WARN_UNUSED_ENV_VARS=n`` would hide
-        misspelt names.
+        A file that ``mca_base_param_files`` names would replace the site's own file; named in front of that,
+        it loses to ``~/.openmpi/mca-params.conf`` on 5.0, whose ``mpirun`` makes variables of it. Options
+        take precedence over all of these files and leave their other parameters alone. For ``UCX_CONFIG_DIR``
+        each rank would warn of an unused variable, although it obeys it, and ``UCX_WARN_UNUSED_ENV_VARS=n``
+        would hide misspelt names.
         """
         deployed = settings(recommendation, directory)
         return mpirun(recommendation, stated(deployed.mca, deployed.other))
 
 
-class OpenMpiMca(_ByWords):
-    """``openmpi-mca-params.conf`` with the rules file that it points to, and ``ucx.conf``."""
+class OpenMpiMca(_CommandLine):
+    """Exports ``openmpi-mca-params.conf`` with the rules file that it points to, and ``ucx.conf``."""
 
     name = "openmpi_mca"
     summary = f"{CONF_FILE}, the coll_tuned rules that it points to, and {UCX_FILE} (Open MPI 4.1, 5.0)"
-    beside = (RULES_FILE, HAN_FILE, UCX_FILE)
+    companions = (RULES_FILE, HAN_FILE, UCX_FILE)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The parameter file and, where sizes differ, the rules file; UCX's file where it is needed."""
+        """Return the parameter file, as text by file name.
+
+        A rules file is added where choices differ by size, and UCX's file where it is needed.
+        """
         deployed = settings(recommendation, directory)
         notes = []
         if deployed.ucx:
@@ -62,7 +66,7 @@ class OpenMpiMca(_ByWords):
         return {CONF_FILE: text, **deployed.files, **ucx}
 
     def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe:
-        """By the content of the files; rules are made invalid by an id that no collective has."""
+        """Return the check of the files' contents; rules are made invalid by an id that no collective has."""
 
         def variables(place: Path) -> dict[str, str]:
             deployed = settings(recommendation, place)
@@ -72,15 +76,15 @@ class OpenMpiMca(_ByWords):
         return recipe(recommendation, directory, invalid, self.export, variables)
 
 
-class OpenMpiMcaList(_ByWords):
-    """``openmpi-mca-params.conf`` with everything in it, for those who want a single parameter file."""
+class OpenMpiMcaList(_CommandLine):
+    """Exports ``openmpi-mca-params.conf`` with everything in it, for users of a single parameter file."""
 
     name = "openmpi_mca_list"
     summary = f"{CONF_FILE} alone, with mca_base_env_list: it overrides what users export (4.1, 5.0)"
-    beside = (RULES_FILE, HAN_FILE)
+    companions = (RULES_FILE, HAN_FILE)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The parameter file and, where sizes differ, the rules file."""
+        """Return the parameter file and, where choices differ by size, the rules file."""
         deployed = settings(recommendation, directory)
         mca, notes = dict(deployed.mca), []
         if deployed.other:
@@ -92,18 +96,18 @@ class OpenMpiMcaList(_ByWords):
         return {CONF_FILE: text, **deployed.files}
 
 
-class CollTuned(_ByWords):
-    """The classic rules file alone."""
+class CollTuned(_CommandLine):
+    """Exports the classic rules file alone."""
 
     name = "coll_tuned"
     summary = f"{RULES_FILE}: per-size rules of coll_tuned, classic format (Open MPI 4.1, 5.0)"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The rules file; one without any rule where the stack decides everything."""
+        """Return the rules file; it has no rule where the stack decides everything."""
         head = [*remarks(recommendation), "", f"use: {self.use(recommendation, directory)}"]
         text = coll_tuned.rules_file(recommendation.rules, head)
-        beside = settings(recommendation, directory).files
-        return {**beside, RULES_FILE: text or "\n".join([*commented(head), "0  # collectives"]) + "\n"}
+        other_files = settings(recommendation, directory).files
+        return {**other_files, RULES_FILE: text or "\n".join([*commented(head), "0  # collectives"]) + "\n"}
 
 
 def _conf_file(recommendation: Recommendation, mca: Mapping[str, str], use: str, notes: Sequence[str]) -> str:
@@ -120,10 +124,10 @@ def _conf_file(recommendation: Recommendation, mca: Mapping[str, str], use: str,
 
 
 def env_list(variables: Mapping[str, str]) -> str:
-    """Environment variables as ``mca_base_env_list`` takes them.
+    """Return environment variables as ``mca_base_env_list`` takes them.
 
     Raises:
-        UserError: a value that holds the separator.
+        UserError: A value contains the separator.
     """
     for name, value in variables.items():
         if ";" in value:
@@ -135,7 +139,7 @@ def env_list(variables: Mapping[str, str]) -> str:
 
 
 def _with_algorithm(rule: Rule) -> Rule:
-    """A rule by which ``coll_han`` hands calls over, with an algorithm if it names none."""
+    """Return a rule that names an algorithm where it passes calls on by ``coll_han`` and names none."""
     if han.COMPONENT not in rule.choice or "algorithm" in rule.choice:
         return rule
     first = coll_tuned.algorithms(rule.collective)[1]
@@ -149,33 +153,42 @@ def recipe(
     export: Callable[[Recommendation, Path], Mapping[str, str]],
     variables: Callable[[Path], Mapping[str, str]],
 ) -> Recipe:
-    """How a format of Open MPI is checked; ``invalid``: where files with algorithms that do not exist go."""
+    """Return how a format of Open MPI is checked.
+
+    Args:
+        recommendation: The exported recommendation.
+        directory: Where its files are.
+        invalid: Directory for files with algorithms that do not exist.
+        export: Returns the files of the format for a directory.
+        variables: Returns the variables that the files in a directory set.
+    """
     deployed = settings(recommendation, directory)
-    # Calls that coll_han passes on with no algorithm show it only by one that does not exist.
-    named = replace(recommendation, rules=tuple(map(_with_algorithm, recommendation.rules)))
-    tables = coll_tuned.table(named.rules)
+    # Calls that coll_han passes on without an algorithm are refused only if they get one that does not exist.
+    with_algorithms = replace(recommendation, rules=tuple(map(_with_algorithm, recommendation.rules)))
+    tables = coll_tuned.table(with_algorithms.rules)
 
     def refusing(spared_bytes: int) -> Mapping[str, str]:
         if not tables:
             return {}
         rules = coll_tuned.text(coll_tuned.refusing(tables, spared_bytes))
-        return {**export(named, invalid), RULES_FILE: rules}
+        return {**export(with_algorithms, invalid), RULES_FILE: rules}
 
-    def under(place: Path, seen: bool = True) -> Callable[[Rendering], Rendering]:
-        there = settings(recommendation if seen else named, place)
+    def under(place: Path, expects_values: bool = True) -> Callable[[Rendering], Rendering]:
+        settings_there = settings(recommendation if expects_values else with_algorithms, place)
 
         def amended(rendering: Rendering) -> Rendering:
             expect = replace(
                 rendering.expect,
-                env=there.environment_only,
-                cvars=dict(there.mca),
-                ucx=rendering.expect.ucx or there.mca.get("pml") == "ucx",
-                ucx_values=there.ucx,
+                env=settings_there.environment_only,
+                cvars=dict(settings_there.mca),
+                ucx=rendering.expect.ucx or settings_there.mca.get("pml") == "ucx",
+                ucx_values=settings_there.ucx,
             )
             source = recommendation.provenance
-            where, env = dict(source.placement), {**dict(source.both_sides), **variables(place)}
-            mapped = Rendering(env, where.get("map_by", ""), where.get("bind_to", ""))
-            return replace(mapped, expect=expect) if seen else mapped
+            common = with_secrets(dict(source.both_sides), rendering.env)
+            placement, env = dict(source.placement), {**common, **variables(place)}
+            mapped = Rendering(env, placement.get("map_by", ""), placement.get("bind_to", ""))
+            return replace(mapped, expect=expect) if expects_values else mapped
 
         return amended
 
@@ -183,6 +196,6 @@ def recipe(
         variables=(*deployed.mca, *deployed.other),
         under=under(directory),
         invalid=refusing,
-        under_invalid=under(invalid, seen=False),
+        under_invalid=under(invalid, expects_values=False),
         covers=lambda slot: bool(coll_tuned.row_at(tables, slot).algorithm),
     )

@@ -15,14 +15,18 @@ TUNE_FILE, UCX_FILE = "autotune.tune", "ucx.conf"  # Names of the files.
 
 
 class Tune:
-    """A file for ``mpirun --tune``, in the subset that 4.1 and 5.0 both read right."""
+    """Exports a file for ``mpirun --tune``, in the subset that 4.1 and 5.0 both read correctly."""
 
     name = "tune"
     summary = f"{TUNE_FILE}: for mpirun --tune (Open MPI 4.1, 5.0; srun does not read it)"
-    beside = (RULES_FILE, HAN_FILE)
+    companions = (RULES_FILE, HAN_FILE)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The file and, where sizes differ, the rules file."""
+        """Return the file and, where choices differ by size, the rules file, as texts by file name.
+
+        Raises:
+            UserError: A value cannot be written to such a file.
+        """
         deployed = settings(recommendation, directory)
         for name, value in {**deployed.mca, **deployed.other}.items():
             if not value or any(c.isspace() or c in "'\"" for c in value):
@@ -31,26 +35,34 @@ class Tune:
                     "such a file takes no empty values, no spaces and no quotes; use openmpi_mca instead",
                 )
         use = self.use(recommendation, directory)
-        how = f"use: {use}" if use else f"not by the name of this file: {parted(directory / TUNE_FILE)}"
-        lines = commented([*remarks(recommendation), "", how])
+        usage = f"use: {use}" if use else f"not by the name of this file: {parted(directory / TUNE_FILE)}"
+        lines = commented([*remarks(recommendation), "", usage])
         lines += [f"--mca {name} {value}" for name, value in deployed.mca.items()]
         lines += [f"-x {name}={value}" for name, value in deployed.other.items()]
         return {TUNE_FILE: "\n".join(lines) + "\n", **deployed.files}
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """By ``--tune``; the command line beside it wins; on 5.0 a user's own file too."""
+        """Return the line with ``--tune``.
+
+        Options on the command line take precedence over the file; on 5.0 a user's own parameter file does
+        too.
+        """
         path = directory.absolute() / TUNE_FILE
         return "" if parted(path) else mpirun(recommendation, ["--tune", shlex.quote(str(path))])
 
 
 class HanRules:
-    """Dynamic rules of ``coll_han``: which component works at which level."""
+    """Exports dynamic rules of ``coll_han``, which choose the component at each level."""
 
     name = "han_rules"
     summary = f"{HAN_FILE}: per-size rules of coll_han (Open MPI 4.1, 5.0)"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The rules file."""
+        """Return the rules file.
+
+        Raises:
+            UserError: No rule names a component for ``coll_han``.
+        """
         head = [*remarks(recommendation), "", f"use: {self.use(recommendation, directory)}"]
         text = han.rules_file(recommendation.rules, head)
         if not text:
@@ -61,26 +73,26 @@ class HanRules:
         return {HAN_FILE: text}
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """With everything that the rules do not hold."""
-        mca, other = job_wide(recommendation)
+        """Return the line that uses the rules, with all settings that are not in them."""
+        mca, variables = job_wide(recommendation)
         mca["coll_han_use_dynamic_file_rules"] = "1"
         mca["coll_han_dynamic_rules_filename"] = str(directory.absolute() / HAN_FILE)
-        return mpirun(recommendation, stated(mca, other))
+        return mpirun(recommendation, stated(mca, variables))
 
 
 class UcxConf:
-    """``ucx.conf``, which UCX reads itself under any MPI."""
+    """Exports ``ucx.conf``, which UCX reads itself under any MPI."""
 
     name = "ucx_conf"
     summary = f"{UCX_FILE}: UCX variables, read from $UCX_CONFIG_DIR, $HOME or the working directory"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The file; without any variable where the recommendation sets none."""
+        """Return the file; it has no variable where the recommendation sets none."""
         deployed = settings(recommendation, directory)
         return {UCX_FILE: ucx_text(recommendation, deployed, self.use(recommendation, directory))}
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """With everything job-wide that UCX does not read."""
+        """Return the line that uses the file, with all job-wide settings that UCX does not read."""
         deployed = settings(recommendation, directory)
         folder = {"UCX_CONFIG_DIR": str(directory.absolute())} if deployed.ucx else {}
         mca, _ = job_wide(recommendation)
@@ -88,13 +100,13 @@ class UcxConf:
 
 
 def ucx_text(recommendation: Recommendation, deployed: DeployedSettings, use: str) -> str:
-    """UCX's own file; without any variable where the recommendation sets none."""
-    how = [f"use: {use}"] if use else []
+    """Return the text of UCX's own file; it has no variable where the recommendation sets none."""
+    usage = [f"use: {use}"] if use else []
     head = [
         *remarks(recommendation),
         "",
-        *how,
-        f"{'or ' * bool(how)}copy the lines below to ~/ucx.conf, for everybody to UCX's etc/ucx/ucx.conf;",
+        *usage,
+        f"{'or ' * bool(usage)}copy the lines below to ~/ucx.conf, for everybody to UCX's etc/ucx/ucx.conf;",
         "what the environment sets wins",
     ]
     return "\n".join([*commented(head), *(f"{n}={v}" for n, v in deployed.ucx.items())]) + "\n"

@@ -1,6 +1,6 @@
-"""The head of every file: where the numbers come from, written and read here alone (step 12 of the flow).
+"""The head of every file, with the source of its numbers; it is written and read here alone (step 12).
 
-Notation: a *remark* is one line of comment without the sign that makes it one.
+Notation: a *remark* is one line of a comment, without the sign that makes it one.
 """
 
 import re
@@ -15,8 +15,8 @@ from autotune.stacks.cleared import clearance_of
 UNTRIED = "FORMAT CHECKED, NEVER RUN HERE: written after the library's sources and documents"
 """Remark in files of libraries that never ran here."""
 
-_OURS = "autotune: "
-_PLACE = re.compile(r"^[^\w\n]*stack: .*; (\d+) nodes?, \d+ ranks\r?$", re.MULTILINE)
+_SIGNATURE = "autotune: "
+_NODES = re.compile(r"^[^\w\n]*stack: .*; (\d+) nodes?, \d+ ranks\r?$", re.MULTILINE)
 
 _STACK = re.compile(r"^[^\w\n]*stack: Open MPI (\d[\w.]*)", re.MULTILINE)
 
@@ -24,38 +24,49 @@ _VERIFIED = re.compile(r"^[^\w\n]*((?:\S+: )*verified: .*?)\r?$", re.MULTILINE)
 
 
 def remarks(recommendation: Recommendation) -> tuple[str, ...]:
-    """Where the numbers come from."""
+    """Return the source of the numbers, a remark a line."""
     source = recommendation.provenance
     stamp = (source.stamp,) if source.stamp else ()
     place = (f"measured with {word}, which belongs on the command line" for word in placed(recommendation))
     boot = (f"measured with {n}={v}, a precondition: firmware, no file sets it" for n, v in source.boot)
-    beside = environment_without_secrets(dict(source.both_sides))
-    both = (f"measured with {n}={v} on both sides, not part of this" for n, v in beside.items())
+    common = environment_without_secrets(dict(source.both_sides))
+    common_remarks = (f"measured with {n}={v} on both sides, not part of this" for n, v in common.items())
     parts = (
         f"{', '.join(f'{collective} on {ranks} ranks' for collective, ranks in part.tables) or 'no rule'}: "
         f"from {part.campaign}, {_nodes(part.nodes)}, last launch {part.date}"
         for part in source.parts
     )
     return (
-        f"{_OURS}campaign {source.campaign or '(unnamed)'}, last launch {source.date or '(undated)'}",
+        f"{_SIGNATURE}campaign {source.campaign or '(unnamed)'}, last launch {source.date or '(undated)'}",
         f"stack: {source.stack or 'unknown'}; {_nodes(source.nodes)}, {source.ranks} ranks",
         *stamp,
         source.verified,
+        *_any_nodes(recommendation),
         *parts,
         *place,
         *boot,
-        *both,
+        *common_remarks,
         *_commuting(recommendation),
     )
 
 
 def _commuting(recommendation: Recommendation) -> list[str]:
-    """The rules that are wrong for operations that do not commute."""
-    known = clearance_of(recommendation.provenance.stack)
-    named = ((rule.collective, str(rule.choice.get("algorithm", ""))) for rule in recommendation.rules)
-    wrong = dict.fromkeys(pair for pair in named if known and known.commuting_alone(*pair))
+    """Return a remark about rules that are wrong for operations that do not commute; empty without any."""
+    clearance = clearance_of(recommendation.provenance.stack)
+    pairs = ((rule.collective, str(rule.choice.get("algorithm", ""))) for rule in recommendation.rules)
+    wrong = dict.fromkeys(pair for pair in pairs if clearance and clearance.commuting_alone(*pair))
     listed = ", ".join(" ".join(pair) for pair in wrong)
-    return [f"wrong for operations of users that do not commute (MPI_Op_create): {listed}"] if wrong else []
+    warning = "operations=commutative: wrong for operations of users that do not commute (MPI_Op_create)"
+    return [f"{warning}: {listed}"] if wrong else []
+
+
+def _any_nodes(recommendation: Recommendation) -> list[str]:
+    """Return a remark that rules apply by the number of ranks, whatever the number of nodes."""
+    source = recommendation.provenance
+    if not source.ranks or not any(rule.sets for rule in recommendation.rules):
+        return []
+    numbers = sorted({part.nodes for part in source.parts} or {source.nodes})
+    return [f"rules know ranks, not nodes: measured on {', '.join(map(_nodes, numbers))}, they hold on all"]
 
 
 def _nodes(number: int) -> str:
@@ -63,35 +74,40 @@ def _nodes(number: int) -> str:
 
 
 def commented(lines: Sequence[str], sign: str = "#") -> list[str]:
-    """The lines as comments; what is more than one line stays a comment, and a terminal obeys none of it."""
+    """Return lines as comments.
+
+    Line breaks within a line stay inside the comment, and control sequences of terminals are escaped.
+    """
     return [f"{sign} {printable(part)}".rstrip() for line in lines for part in (line.splitlines() or [""])]
 
 
 def untried(text: str) -> bool:
-    """Whether a file of ours says that no library here could read it."""
+    """Return whether a file of this program carries the remark that no library here could read it."""
     return UNTRIED in text
 
 
 def is_ours(text: str) -> bool:
-    """Whether a file begins with our remarks."""
-    return text.startswith(f"# {_OURS}")
+    """Return whether a file begins with the remarks of this program."""
+    return text.startswith(f"# {_SIGNATURE}")
 
 
 def verified_in(text: str) -> str:
-    """The verdict in a file of ours; empty: it was not verified, or is not ours."""
-    said = _VERIFIED.search(text)
-    return said[1] if said else ""
+    """Return the verdict in a file of this program; empty where it has none."""
+    match = _VERIFIED.search(text)
+    return match[1] if match else ""
 
 
-def other_version(text: str, here: str) -> str:
-    """A sentence if a file of ours was measured on another Open MPI than the one here; else empty."""
-    said = _STACK.search(text)
-    if said is None or said[1] == here:
+def other_version(text: str, version: str) -> str:
+    """Return a sentence if a file was measured on another Open MPI than this version; otherwise empty."""
+    match = _STACK.search(text)
+    if match is None or match[1] == version:
         return ""
-    return f"measured on Open MPI {said[1]}, and {here} is here: ids and defaults differ (see guard check)"
+    return (
+        f"measured on Open MPI {match[1]}, and {version} is here: ids and defaults differ (see guard check)"
+    )
 
 
 def nodes_of(text: str) -> int | None:
-    """The nodes that a file of ours was measured on; None where it does not say, or is not ours."""
-    said = _PLACE.search(text)
-    return int(said[1]) if said else None
+    """Return the number of nodes that a file was measured on; None where it does not name it."""
+    match = _NODES.search(text)
+    return int(match[1]) if match else None

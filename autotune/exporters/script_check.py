@@ -1,4 +1,4 @@
-"""How scripts of variables, for MPICH and what is made from it, are checked on fresh launches (step 12)."""
+"""How scripts of variables, for MPICH and MPIs derived from it, are checked on fresh launches (step 12)."""
 
 import re
 import shlex
@@ -12,7 +12,7 @@ from autotune.stacks.ports import Rendering
 
 
 def values_in(file: Path) -> dict[str, str]:
-    """Variables that a shell script or parameter file of ours sets: name → value."""
+    """Return the variables that a shell script or parameter file of this program sets, with their values."""
     text = user_text(file)
     if file.suffix == ".sh":
         return {name: shlex.split(value)[0] for name, value in re.findall(r"(?m)^ *export (\w+)=(.+)$", text)}
@@ -20,20 +20,25 @@ def values_in(file: Path) -> dict[str, str]:
 
 
 def by_script_recipe(script: Path, tree: Path | None = None, place: Path | None = None) -> Recipe:
-    """How a script of variables is checked: each rank sees them, and the library reads them as they stand.
+    """Return the check of a script: ranks must see its variables, and the library read them unchanged.
 
-    Which sizes reach which row no launch of these stacks can show. MPICH refuses an invalid tree as a whole,
-    as it starts: one is made of the tree that the script names, and will be in ``place``.
+    No launch of these stacks shows which sizes reach which row. MPICH refuses an invalid tree as a whole, as
+    it starts.
+
+    Args:
+        script: The script.
+        tree: The selection tree that the script names; None where it names none.
+        place: Directory for the invalid tree.
     """
     variables = values_in(script)
 
     def under(rendering: Rendering) -> Rendering:
         expect = rendering.expect
         cvars = {k: v for k, v in variables.items() if k.startswith("MPIR_CVAR_") and k not in UNREADABLE}
-        said = [f"{k}={v}" for k, v in variables.items() if k.startswith("I_MPI_ADJUST_")]
-        wanted = replace(expect, env={**expect.env, **variables}, cvars={**expect.cvars, **cvars})
+        printed = [f"{k}={v}" for k, v in variables.items() if k.startswith("I_MPI_ADJUST_")]
+        expected = replace(expect, env={**expect.env, **variables}, cvars={**expect.cvars, **cvars})
         env = {**rendering.env, **variables}
-        return replace(rendering, env=env, expect=wanted, said=(*rendering.said, *said))
+        return replace(rendering, env=env, expect=expected, must_print=(*rendering.must_print, *printed))
 
     if tree is None or place is None:
         return Recipe(tuple(variables), under, lambda _: {}, under, lambda _: False)
@@ -41,7 +46,7 @@ def by_script_recipe(script: Path, tree: Path | None = None, place: Path | None 
 
     def under_invalid(rendering: Rendering) -> Rendering:
         env = under(rendering).env
-        named = {FILE_VARIABLE: str(place / tree.name)} if env.get(FILE_VARIABLE) else {}
-        return replace(rendering, env={**env, **named})
+        tree_variable = {FILE_VARIABLE: str(place / tree.name)} if env.get(FILE_VARIABLE) else {}
+        return replace(rendering, env={**env, **tree_variable})
 
     return Recipe(tuple(variables), under, lambda _: invalid, under_invalid, lambda _: False, as_a_whole=True)

@@ -1,4 +1,4 @@
-"""Shared by all formats: the job-wide values sorted by who reads them, and rules by table (step 12)."""
+"""Shared by all formats: the job-wide values by the program that reads them, and rules by table (step 12)."""
 
 import re
 import shlex
@@ -13,21 +13,20 @@ from autotune.history.lookup import rule_at
 from autotune.history.trial import Rule, left_to_the_stack
 from autotune.recommend.recommendation import Recommendation
 from autotune.stacks import coll_tuned, han
-from autotune.stacks.cleared import check_rules
+from autotune.stacks.cleared import check_rules, forced_by
 from autotune.stacks.tables import algorithm_of, tables
 
-RULES_FILE = "coll_tuned_rules.conf"  # Name of the classic rules file beside the files that point to it.
-HAN_FILE = "coll_han_rules.conf"  # That of coll_han's.
+RULES_FILE = "coll_tuned_rules.conf"
+"""Name of the classic rules file, in the directory of the files that point to it."""
+HAN_FILE = "coll_han_rules.conf"  # Name of the rules file of coll_han.
 
 FAMILIES = {
     "openmpi": "Open MPI",
     "mpich": "MPICH",
     "intelmpi": "Intel MPI",
     "mvapich": "MVAPICH",
-    "craympich": "Cray MPICH",
-    "nccl": "NCCL",
 }
-"""``Provenance.family`` → what its makers call it."""
+"""``Provenance.family`` → the makers' name for it."""
 
 _MCA, _UCX = "OMPI_MCA_", "UCX_"
 _DYNAMIC = ("coll_tuned_use_dynamic_rules", "coll_tuned_dynamic_rules_filename")
@@ -36,35 +35,38 @@ _FORCED = re.compile(r"coll_tuned_(\w+)_algorithm(_\w+)?")
 
 @dataclass(frozen=True, slots=True)
 class DeployedSettings:
-    """The job-wide values of a recommendation, as they are to be deployed."""
+    """The job-wide values of a recommendation, as they are deployed."""
 
     mca: Mapping[str, str]  # MCA parameter → value, without any prefix.
-    other: Mapping[str, str]  # Every other environment variable, as measured.
-    rules: str  # Text of the classic rules file that ``mca`` points to; empty: no file, the stack decides.
-    han: str = ""  # That of coll_han's, by which it hands calls over; empty: no file.
+    other: Mapping[str, str]  # Every other environment variable → value, as measured.
+    rules: str
+    """Text of the classic rules file that ``mca`` points to; empty where there is none and the stack decides.
+"""
+    han: str = ""  # Text of the rules file by which coll_han passes calls on; empty where there is none.
 
     @property
     def environment(self) -> dict[str, str]:
-        """Everything as environment variables.
+        """Return all settings as environment variables.
 
-        ``mpirun`` forwards ``OMPI_MCA_*`` to other nodes by itself, the others where ``-x`` names them.
-        ``mca_base_env_list`` would do it too, but overrides what users export, and on 4.1 aborts ``-x``.
+        ``mpirun`` forwards ``OMPI_MCA_*`` to other nodes by itself, others only where ``-x`` names them.
+        ``mca_base_env_list`` would forward them too, but overrides users' own values, and on 4.1 aborts with
+        ``-x``.
         """
         return {f"{_MCA}{name}": value for name, value in self.mca.items()} | dict(self.other)
 
     @property
     def ucx(self) -> dict[str, str]:
-        """The variables that UCX also reads from its own file."""
+        """Return the variables that UCX also reads from its own file."""
         return {name: value for name, value in self.other.items() if name.startswith(_UCX)}
 
     @property
     def environment_only(self) -> dict[str, str]:
-        """The variables that no file of Open MPI or UCX can hold."""
+        """Return the variables that no file of Open MPI or UCX can hold."""
         return {name: value for name, value in self.other.items() if not name.startswith(_UCX)}
 
     @property
     def files(self) -> dict[str, str]:
-        """The rules files, where there are any."""
+        """Return the rules files, as texts by file name; empty where there are none."""
         return {name: text for name, text in ((RULES_FILE, self.rules), (HAN_FILE, self.han)) if text}
 
 
@@ -73,35 +75,35 @@ EVERYWHERE = "its rules hold for messages of all sizes, also beyond those measur
 
 
 def everywhere(recommendation: Recommendation) -> list[Rule]:
-    """The rules that a measured size reaches, each table from 0 bytes on and without its end."""
-    met = {rule_at(recommendation.rules, gain.slot) for gain in recommendation.gains}
-    kept: dict[tuple[str, int], list[Rule]] = {}
+    """Return the rules that a measured size reaches, each table from 0 bytes on and without its end."""
+    reached = {rule_at(recommendation.rules, gain.slot) for gain in recommendation.gains}
+    kept_tables: dict[tuple[str, int], list[Rule]] = {}
     for rule in sorted(recommendation.rules, key=lambda r: (r.collective, r.comm_size, r.min_bytes)):
-        if rule in met or not met:
-            table = kept.setdefault((rule.collective, rule.comm_size), [])
-            table.append(rule if table or not met else replace(rule, min_bytes=0))
-    return [rule for table in kept.values() for rule in table]
+        if rule in reached or not reached:
+            table = kept_tables.setdefault((rule.collective, rule.comm_size), [])
+            table.append(rule if table or not reached else replace(rule, min_bytes=0))
+    return [rule for table in kept_tables.values() for rule in table]
 
 
 def one_algorithm(collective: str, by_size: Mapping[int, list[Rule]]) -> str:
-    """The algorithm of all rules of a collective; empty for the stack's own.
+    """Return the algorithm of all rules of a collective; empty for the stack's own.
 
     Raises:
-        UserError: there are several.
+        UserError: There are several algorithms.
     """
     names = {algorithm_of(rule) for table in by_size.values() for rule in table}
     if len(names) > 1:
-        said = ", ".join(sorted(name or "the stack's own" for name in names))
-        what = f"{collective} has different algorithms by size: {said}"
-        raise UserError(what, "a variable forces one for all sizes")
+        listed = ", ".join(sorted(name or "the stack's own" for name in names))
+        message = f"{collective} has different algorithms by size: {listed}"
+        raise UserError(message, "a variable forces one for all sizes")
     return names.pop()
 
 
 def check_family(recommendation: Recommendation, family: str) -> None:
-    """Refuse what was measured on another MPI: its algorithms have other names and other speeds.
+    """Refuse a recommendation of another MPI, whose algorithms have other names and other speeds.
 
     Raises:
-        UserError: measured on another family.
+        UserError: It was measured on another family, or has an algorithm that is not cleared.
     """
     measured = recommendation.provenance.family
     if measured in FAMILIES and measured != family:
@@ -113,42 +115,46 @@ def check_family(recommendation: Recommendation, family: str) -> None:
 
 
 def check_cleared(recommendation: Recommendation, family: str) -> None:
-    """Refuse algorithms that are not cleared for users' programs in the version that was measured.
+    """Refuse algorithms that are not cleared for users' programs in the measured version.
 
     Raises:
-        UserError: there is one; the message has the proof.
+        UserError: There is one; the message has the proof.
     """
-    named = ((rule.collective, str(rule.choice.get("algorithm", ""))) for rule in recommendation.rules)
-    rules = [(collective, name) for collective, name in named if not left_to_the_stack(name)]
-    check_rules(family, recommendation.provenance.stack, rules)
+    pairs = ((rule.collective, str(rule.choice.get("algorithm", ""))) for rule in recommendation.rules)
+    rules = [(collective, name) for collective, name in pairs if not left_to_the_stack(name)]
+    source = recommendation.provenance
+    rules += [pair for variable in source.env for pair in forced_by(*variable)]
+    check_rules(family, source.stack, rules, source.commutative)
 
 
 def exports(
     recommendation: Recommendation, path: Path, variables: Mapping[str, str], notes: Sequence[str] = ()
 ) -> dict[str, str]:
-    """A shell script for another MPI than Open MPI: its variables, and what else is job-wide."""
-    rest = {n: v for n, v in recommendation.provenance.env if not n.startswith(_MCA)}
+    """Return a shell script for another MPI than Open MPI, with its variables and all other job-wide ones."""
+    other_variables = {n: v for n, v in recommendation.provenance.env if not n.startswith(_MCA)}
     head = [*remarks(recommendation), *notes, "", f"use: {by_script(path)}"]
-    lines = [f"export {name}={shlex.quote(value)}" for name, value in {**rest, **variables}.items()]
+    lines = [
+        f"export {name}={shlex.quote(value)}" for name, value in {**other_variables, **variables}.items()
+    ]
     return {path.name: "\n".join([*commented(head), *lines]) + "\n"}
 
 
 class VariableScript:
-    """A script with one variable for each collective, as one algorithm for messages of all sizes."""
+    """Exports a script with one variable for each collective, as one algorithm for messages of all sizes."""
 
     family = file = ""
     notes: tuple[str, ...] = (EVERYWHERE,)
 
     def variables(self, collective: str, algorithm: str) -> dict[str, str]:
-        """Variables that set an algorithm of a collective; empty: the library's own.
+        """Return the variables that set an algorithm of a collective; empty for the library's own.
 
         Raises:
-            UserError: the library has no such algorithm.
+            UserError: The library has no such algorithm.
         """
         raise NotImplementedError
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The script."""
+        """Return the script, as text by file name."""
         check_family(recommendation, self.family)
         variables: dict[str, str] = {}
         for collective, by_size in tables(everywhere(recommendation)).items():
@@ -156,39 +162,41 @@ class VariableScript:
         return exports(recommendation, directory / self.file, variables, self.notes)
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """By sourcing the script."""
+        """Return the line that sources the script."""
         return by_script(directory / self.file)
 
 
 def by_script(path: Path) -> str:
-    """The line that uses such a script."""
+    """Return the line that uses such a script."""
     return sourced(path, f"mpiexec {PROGRAM}")
 
 
 def job_wide(recommendation: Recommendation) -> tuple[dict[str, str], dict[str, str]]:
-    """The job-wide values as MCA parameters, without their prefix, and as other variables."""
+    """Return the job-wide values as MCA parameters, without their prefix, and as other variables."""
     env = dict(recommendation.provenance.env)
     mca = {name.removeprefix(_MCA): value for name, value in env.items() if name.startswith(_MCA)}
     return mca, {name: value for name, value in env.items() if not name.startswith(_MCA)}
 
 
 def settings(recommendation: Recommendation, directory: Path) -> DeployedSettings:
-    """The job-wide values, with rules files in place of forced algorithms.
+    """Return the job-wide values, with rules files in place of forced algorithms.
 
-    A forced algorithm beside a rules file would decide alone on Open MPI 5.0 and be ignored on 4.1: they are
-    never exported together.
+    A forced algorithm together with a rules file would decide alone on Open MPI 5.0 and be ignored on 4.1:
+    they are never exported together.
 
-    The directory is where the rules file will lie.
+    Args:
+        recommendation: The recommendation.
+        directory: Directory of the rules files.
 
     Raises:
-        UserError: an algorithm that is not cleared, one that is forced for a collective that the rules do
-            not cover, or a rule that ``coll_tuned`` has no word for.
+        UserError: An algorithm is not cleared, or is forced for a collective without rules; or ``coll_tuned``
+            cannot express a rule.
     """
     check_cleared(recommendation, "openmpi")
-    mca, other = job_wide(recommendation)
+    mca, variables = job_wide(recommendation)
     rules = coll_tuned.rules_file(recommendation.rules, remarks(recommendation))
-    named = any(han.COMPONENT in rule.choice for rule in recommendation.rules)
-    handing = han.rules_file(recommendation.rules, remarks(recommendation)) if named else ""
+    uses_han = any(han.COMPONENT in rule.choice for rule in recommendation.rules)
+    han_rules = han.rules_file(recommendation.rules, remarks(recommendation)) if uses_han else ""
     forced = {name: match[1] for name in mca if (match := _FORCED.fullmatch(name))}
     if rules:
         covered = {rule.collective for rule in recommendation.rules}
@@ -203,13 +211,13 @@ def settings(recommendation: Recommendation, directory: Path) -> DeployedSetting
     if rules:
         mca["coll_tuned_use_dynamic_rules"] = "1"
         mca["coll_tuned_dynamic_rules_filename"] = str(directory.absolute() / RULES_FILE)
-    if handing:
+    if han_rules:
         mca["coll_han_use_dynamic_file_rules"] = "1"
         mca["coll_han_dynamic_rules_filename"] = str(directory.absolute() / HAN_FILE)
-    for name, value in {**mca, **other}.items():
+    for name, value in {**mca, **variables}.items():
         if value != value.strip() or "\n" in value:
             raise UserError(
                 f"{name}={value!r} cannot be written to a parameter file",
                 "values on one line, without spaces around them",
             )
-    return DeployedSettings(mca, other, rules, handing)
+    return DeployedSettings(mca, variables, rules, han_rules)

@@ -1,4 +1,4 @@
-"""Files for the user: written beside and renamed, all of them or none (step 12 of the flow)."""
+"""Write files for users by temporary files that are renamed, all of them or none (step 12 of the flow)."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from secrets import token_hex
 from autotune.errors import STORAGE, StorageError, UserError
 from autotune.history.folder import link_below, opened_folder, top_of
 
-_ALLOWED = "nothing was changed; allowed: a new or a writable file, where you may write (--out: elsewhere)"
+_HINT = "nothing was changed; allowed: a new or a writable file, where you may write (--out: elsewhere)"
 
 
 def write_files(
@@ -27,24 +27,26 @@ def write_files(
     """Write, replace or remove files: all of them, or none.
 
     A link is followed to its file, and a terminal, a pipe or a device is written to as it is; but not inside
-    of a directory of ours, which can be anybody's work. What is replaced hands on its mode and owner.
+    of a directory of a campaign, to which anybody may have added links. A new file gets mode and owner of the
+    file that it replaces.
 
     Args:
-        contents: File → its content, text in UTF-8; None: there shall be none.
+        contents: File → its content, text in UTF-8; None removes the file.
         keep: Files of which a copy is kept under the time of day, where they exist.
-        parents: Make the directories that are missing.
-        mode: Of files that are new, less the process's mask.
-        links: Follow those in the place of a file, which the user has named; never inside of a campaign.
-        public: For everybody to read, whatever the mask and what was there: 0644 and what it had, and new
-            directories 0755.
+        parents: Whether to make missing directories.
+        mode: Mode of new files, less the process's mask.
+        links: Whether to follow links in place of a file, which the user has named; they are never followed
+            inside of a campaign.
+        public: Whether everybody may read the files, whatever the mask and their earlier mode: 0644 is added
+            to it, and new directories get 0755.
         below: Directory that is filled: it may be a link of the user's, but none in it is followed.
 
     Returns:
         File → the copy that was kept.
 
     Raises:
-        UserError: where no file can be, or may be, written.
-        StorageError: the disk is full or read-only.
+        UserError: A file cannot, or may not, be written.
+        StorageError: The disk is full or read-only.
     """
     copies: dict[Path, Path] = {}
     changes: list[tuple[Path, Path, Path | None, Path | None]] = []
@@ -65,33 +67,35 @@ def write_files(
                     _make(target.parent, undo, public)
                 if not followed:
                     target = _pinned(path, folders, top)
-                old = fresh = None
+                old_file = new_file = None
                 if target.exists():
                     os.close(os.open(target, os.O_WRONLY))  # renaming would replace a read-only file too
-                    old = _copy_name(target) if path in keep else _beside(target)
-                    _create(old, target.read_bytes(), undo, target)
+                    old_file = _copy_name(target) if path in keep else _temporary_name(target)
+                    _create(old_file, target.read_bytes(), undo, target)
                 if data is not None:
-                    fresh = _beside(target)
-                    _create(fresh, data, undo, target if old else None, mode, public)
-                if fresh or old:
-                    changes.append((path, target, fresh, old))
-            for path, target, fresh, old in changes:  # noqa: B007 - errors name the path
-                if fresh:
-                    fresh.replace(target)
-                elif old:
+                    new_file = _temporary_name(target)
+                    _create(new_file, data, undo, target if old_file else None, mode, public)
+                if new_file or old_file:
+                    changes.append((path, target, new_file, old_file))
+            for path, target, new_file, old_file in changes:  # noqa: B007 - errors name the path
+                if new_file:
+                    new_file.replace(target)
+                elif old_file:
                     target.unlink()
-                undo.callback(_put_back, target, old)
+                undo.callback(_put_back, target, old_file)
             for folder in {target.parent for _, target, _, _ in changes}:
                 _sync(folder)
         except OSError as exc:
             kind = StorageError if exc.errno in STORAGE else UserError
-            raise kind(f"cannot write {path}: {exc.strerror or exc}", _ALLOWED) from exc
+            raise kind(f"cannot write {path}: {exc.strerror or exc}", _HINT) from exc
         undo.pop_all()
-        for path, _, _, old in changes:
-            if old and path in keep:
-                copies[path] = old if old.parent == _followed(path).parent else path.with_name(old.name)
-            elif old:
-                old.unlink()
+        for path, _, _, old_file in changes:
+            if old_file and path in keep:
+                copies[path] = (
+                    old_file if old_file.parent == _followed(path).parent else path.with_name(old_file.name)
+                )
+            elif old_file:
+                old_file.unlink()
     return copies
 
 
@@ -103,7 +107,7 @@ def _followed(path: Path) -> Path:
 
 
 def _pinned(path: Path, folders: ExitStack, top: Path | None) -> Path:
-    """The same path by its opened directory: whatever becomes of the names above, it is in that one."""
+    """Return the path by its opened directory, so that renaming a directory above has no effect on it."""
     descriptor = opened_folder(path.parent, top)
     folders.callback(os.close, descriptor)
     pinned = Path(f"/proc/self/fd/{descriptor}") / path.name
@@ -114,13 +118,13 @@ def _pinned(path: Path, folders: ExitStack, top: Path | None) -> Path:
     return pinned
 
 
-def _beside(target: Path) -> Path:
-    """A name in the same directory that nobody has; short, for a file's own may be as long as can be."""
+def _temporary_name(target: Path) -> Path:
+    """Return an unused name in the same directory; it is short, as the file's own may be very long."""
     return target.with_name(f".autotune-{token_hex(6)}")
 
 
 def _copy_name(target: Path) -> Path:
-    """The first free name for a copy that is kept."""
+    """Return the first free name for a copy that is kept."""
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     copy, number = target.with_name(f"{target.name}.{stamp}"), 1
     while copy.exists():
@@ -142,16 +146,16 @@ def _make(folder: Path, undo: ExitStack, public: bool) -> None:
 def _create(
     path: Path, data: bytes, undo: ExitStack, like: Path | None, mode: int = 0, public: bool = False
 ) -> None:
-    """Write a new file and sync it, with mode and owner of another one where there is one."""
+    """Write a new file and sync it, with mode and owner of the file ``like`` where there is one."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if like else mode)
     undo.callback(_quietly_removed, path)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
         if like:
-            its = like.stat()
-            with suppress(PermissionError):  # another owner's: the file that replaces it is the user's own
-                os.fchown(descriptor, its.st_uid, its.st_gid)
-            os.fchmod(descriptor, stat.S_IMODE(its.st_mode))
+            status = like.stat()
+            with suppress(PermissionError):  # the file had another owner: its replacement belongs to the user
+                os.fchown(descriptor, status.st_uid, status.st_gid)
+            os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
         if public:
             os.fchmod(descriptor, 0o644 | (stat.S_IMODE(like.stat().st_mode) if like else 0))
         file.flush()

@@ -17,67 +17,77 @@ from autotune.stacks.knobs.openmpi import NEVER_SET, components
 from autotune.stacks.ucx import detect, site_file
 
 _LAYERS = {"ucx": "UCX", "ucc": "UCC", "libfabric": "libfabric"}
-"""Layer → what its makers call it."""
+"""Layer → the makers' name for it."""
 _MAKERS = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI"}
-_ASKED = {"openmpi": ("ompi_info", "--parsable", "--config"), "mpich": ("mpichversion",)}
-"""Flavour → the program beside its launcher that says how it was built."""
-_BUILT = ("config:cli:", "MPICH configure:", "MPICH Device:", "compiler:c:version:")
-"""How those of its lines begin that say it."""
+_BUILD_COMMANDS = {"openmpi": ("ompi_info", "--parsable", "--config"), "mpich": ("mpichversion",)}
+"""MPI implementation → the program in the folder of its launcher that prints how it was built."""
+_BUILD_LINES = ("config:cli:", "MPICH configure:", "MPICH Device:", "compiler:c:version:")
+"""Beginnings of the lines in its output that do so."""
 _LIBRARIES = ("libmpi*.so*", "libopen-*.so*", "libprrte.so*", "libuc[cpstm]*.so*", "libfabric.so*",
               "libpmix.so*", "libhwloc.so*")  # fmt: skip
 PREFIX = "prefix"
-"""Key beside the variables: where the MPI lies."""
+"""Key among the variables for the folder of the MPI."""
 FOLDERS = (PREFIX, "LD_LIBRARY_PATH", "OPAL_PREFIX", "PMIX_PREFIX", "PRTE_PREFIX", "I_MPI_ROOT",
            "UCX_CONFIG_DIR", "UCX_MODULE_DIR")  # fmt: skip
-"""Those that say where libraries and their files lie."""
-_READ = re.compile(
+"""Variables with the folders of libraries and their files."""
+_RELEVANT = re.compile(
     r"(OMPI|OPAL|PRTE|PMIX|UCX|UCC|HCOLL|FI|MPICH|MPIR|I_MPI|HYDRA|PSM2|PSM3|MLX5|IBV|RDMAV|LD_PRELOAD)(_.*)?"
 )
 """Names of variables that MPI and the libraries below it read."""
-_SHORT = 4
-"""Digits: of 65,536 values one looks the same, and 16 bits give away no secret."""
-_MEANS_NOTHING = re.compile(
-    r"OMPI_ALLOW_RUN_AS_ROOT.*|PMIX_(RANK|NAMESPACE|SERVER_.*|SECURITY_MODE|HOSTNAME)"
-)
-"""Some of these say nothing of speed, others are given to each process by its launcher."""
+_CHECKSUM_DIGITS = 4
+"""Digits of a short checksum: one of 65,536 values has the same, and 16 bits disclose no secret."""
+_IRRELEVANT = re.compile(r"OMPI_ALLOW_RUN_AS_ROOT.*|PMIX_(RANK|NAMESPACE|SERVER_.*|SECURITY_MODE|HOSTNAME)")
+"""Some of these have no effect on speed, others are set for each process by its launcher."""
 _LARGEST = 1 << 30
-"""Bytes of a file that is hashed: the largest library of any MPI has a tenth of it."""
+"""Bytes of the largest file that is hashed: the largest library of any MPI has a tenth of it."""
 _SYSTEM, _PROCESSOR = Path("/sys"), Path("/proc/cpuinfo")
-_MOST = 4096
-"""Bytes read of a file of the kernel's: each has one line."""
+_MOST_BYTES = 4096
+"""Bytes that are read of a file of the kernel, which has one line."""
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """One variable, as its library describes it."""
+class VariableDescription:
+    """One variable as its library describes it."""
 
     kind: str
     """Type of its value."""
     default: str = ""
-    """As printed; empty: it does not say, or says something else each time."""
+    """Default as printed; empty where the library does not print it, or prints another one each time."""
     allowed: tuple[str, ...] = ()
-    """Words that may stand; empty: it does not list them."""
+    """Allowed words; empty where the library does not list them."""
     others: tuple[str, ...] = ()
-    """Its other names."""
+    """Other names of the variable."""
     deprecated: bool = False
-    """Whether it is not to be used any more."""
+    """Whether the library advises against its use."""
     about: str = ""
     """Checksum of its documentation."""
 
     @classmethod
-    def by(cls, knob: Knob) -> "Said":
-        """Take it from a listing."""
+    def by(cls, knob: Knob) -> "VariableDescription":
+        """Return the description in a listing."""
         about = f"{crc32(knob.documentation.encode()):08x}" if knob.documentation else ""
-        others = (*knob.inherits, *knob.children)
-        return cls(str(knob.kind), _of_nobody(knob.default), knob.allowed, others, knob.deprecated, about)
+        other_names = (*knob.inherits, *knob.children)
+        return cls(
+            str(knob.kind),
+            _without_user_folders(knob.default),
+            knob.allowed,
+            other_names,
+            knob.deprecated,
+            about,
+        )
 
 
-def _of_nobody(default: str) -> str:
-    """A list of folders without those of whoever asks, home and current: Open MPI's defaults name them."""
+def _without_user_folders(default: str) -> str:
+    """Return a list of folders without the user's home and current folder.
+
+    The defaults of Open MPI contain them.
+    """
     if ":" not in default:
         return default
-    home, here = f"{Path.home()}/.openmpi", str(Path.cwd())
-    return ":".join("." if part == here else part.replace(home, "~/.openmpi") for part in default.split(":"))
+    home, current = f"{Path.home()}/.openmpi", str(Path.cwd())
+    return ":".join(
+        "." if part == current else part.replace(home, "~/.openmpi") for part in default.split(":")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,33 +95,35 @@ class Facts:
     """One state of a machine, as far as an unprivileged user sees it."""
 
     stack: Mapping[str, str] = field(default_factory=dict)
-    """Versions of MPI and the libraries below it, and how it was built."""
+    """Versions of MPI and the libraries below it, and how MPI was built."""
     machine: Mapping[str, str] = field(default_factory=dict)
-    """Kernel, processor, firmware, drivers of this node."""
+    """Kernel, processor, firmware and drivers of this node."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """Path → SHA-256; empty: it is not there."""
+    """Path → SHA-256; empty where there is no such file."""
     mpirun: str = ""
-    """The launcher."""
-    variables: Mapping[str, Mapping[str, Said]] = field(default_factory=dict)
-    """Layer → variable → what the layer says of it."""
+    """Path of the launcher."""
+    variables: Mapping[str, Mapping[str, VariableDescription]] = field(default_factory=dict)
+    """Layer → variable → the layer's description of it."""
     offers: Mapping[str, str] = field(default_factory=dict)
-    """Components of the MPI, and UCX's transports that have a device here."""
+    """Components of the MPI, and transports of UCX that have a device here."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables in effect that MPI and the libraries below it read, each with a short checksum of its value:
-    everybody may read this, and a value may be a secret. Folders by which libraries are found are themselves.
-    """
+    everybody may read this, and a value may be a secret. Folders in which libraries are found have their
+    paths."""
     parameters: tuple[str, ...] = ()
-    """Those of ``files`` that MPI and the libraries below it read by themselves."""
+    """The ``files`` that MPI and the libraries below it read by themselves."""
 
     @property
     def identity(self) -> str:
-        """The same for the same versions, build, machine, libraries and parameters, wherever they lie."""
+        """Return a checksum of versions, build, machine, libraries and parameters, whatever their paths."""
         by_name = sorted((Path(path).name, value) for path, value in self.files.items() if ".so" in path)
-        known: list[object] = [sorted(self.stack.items()), sorted(self.machine.items()), by_name]
+        identified: list[object] = [sorted(self.stack.items()), sorted(self.machine.items()), by_name]
         values = sorted((name, v) for name, v in self.environment.items() if name not in FOLDERS)
         contents = sorted(self.files[path] for path in self.parameters if self.files[path])
-        known += [part for part in (values, contents) if part]  # as earlier versions have it, without any
-        text = repr(tuple(known))
+        identified += [
+            part for part in (values, contents) if part
+        ]  # left out where empty, as in earlier versions
+        text = repr(tuple(identified))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -119,34 +131,40 @@ def facts_of(installation: Installation, settings: Iterable[Path] = (), steady: 
     """Collect the state of this machine.
 
     Args:
-        installation: Of which MPI.
+        installation: The MPI.
         settings: Files of the settings that are kept.
-        steady: Ask for all variables twice: a default that differs comes of the moment, not of the version.
+        steady: Whether to list all variables twice: a default that differs between the two lists does not
+            belong to the version, and is left out.
 
     Raises:
-        StackError: a library that is there does not answer.
+        StackError: A library that is there does not answer.
     """
     listed = listings(installation)
     stack = {_MAKERS[installation.flavour]: installation.version}
-    stack |= {_LAYERS[one.layer]: one.version for one in listed if one.layer in _LAYERS}
-    if built := _built(installation):
-        stack[f"{_MAKERS[installation.flavour]} built with"] = built
-    beside = installation.library.parent  # libraries below an MPI are in a folder of its own, or beside it
-    folders = (beside, beside / "openmpi", beside / "mpich")
+    stack |= {_LAYERS[listing.layer]: listing.version for listing in listed if listing.layer in _LAYERS}
+    if build_options := _build_options(installation):
+        stack[f"{_MAKERS[installation.flavour]} built with"] = build_options
+    library_folder = installation.library.parent  # libraries below an MPI are in this folder or one in it
+    folders = (library_folder, library_folder / "openmpi", library_folder / "mpich")
     libraries = {f.resolve() for folder in folders for name in _LIBRARIES for f in folder.glob(name)}
     prefix = installation.mpirun.resolve().parent.parent
     ucx_file = site_file(installation.library)
     parameters = [*_read_files(prefix, os.environ), *([ucx_file] if ucx_file else [])]
     files = {str(path): _hash(path) for path in (*sorted(libraries), *parameters, *settings)}
     variables = {
-        one.layer: {c.knob.name: Said.by(c.knob) for c in one.knobs if c.knob.name not in NEVER_SET}
-        for one in listed
+        listing.layer: {
+            c.knob.name: VariableDescription.by(c.knob) for c in listing.knobs if c.knob.name not in NEVER_SET
+        }
+        for listing in listed
     }
-    for again in listings(installation) if steady else ():
-        known = variables[again.layer]
-        for knob in (c.knob for c in again.knobs):
-            if knob.name in known and known[knob.name].default != Said.by(knob).default:
-                known[knob.name] = replace(known[knob.name], default="")
+    for second_listing in listings(installation) if steady else ():
+        described = variables[second_listing.layer]
+        for knob in (c.knob for c in second_listing.knobs):
+            if (
+                knob.name in described
+                and described[knob.name].default != VariableDescription.by(knob).default
+            ):
+                described[knob.name] = replace(described[knob.name], default="")
     offers = dict(_offers(installation))
     environment = environment_of(installation)
     return Facts(
@@ -156,9 +174,9 @@ def facts_of(installation: Installation, settings: Iterable[Path] = (), steady: 
 
 
 def _read_files(prefix: Path, env: Mapping[str, str]) -> Iterator[Path]:
-    """Parameter files that Open MPI, PRRTE, PMIx and UCX read by themselves, there or not.
+    """Yield the parameter files that Open MPI, PRRTE, PMIx and UCX read by themselves, existing or not.
 
-    UCX reads ``ucx.conf`` of the current directory too, which is that of whoever asks.
+    UCX also reads ``ucx.conf`` of the current directory, which depends on the user and is left out.
     """
     for home in (Path(env["HOME"]),) if env.get("HOME") else ():
         yield from (home / f".{name}" / "mca-params.conf" for name in ("openmpi", "prte", "pmix"))
@@ -169,47 +187,62 @@ def _read_files(prefix: Path, env: Mapping[str, str]) -> Iterator[Path]:
         yield Path(folder) / "ucx.conf"
     for name in ("param_files", "override_param_file"):
         for layer in ("OMPI", "PRTE", "PMIX"):
-            named = env.get(f"{layer}_MCA_mca_base_{name}", "")
-            yield from (Path(one) for one in re.split("[:,]", named) if one.startswith("/"))
+            paths = env.get(f"{layer}_MCA_mca_base_{name}", "")
+            yield from (Path(path) for path in re.split("[:,]", paths) if path.startswith("/"))
 
 
-def environment_of(installation: Installation) -> dict[str, str]:
-    """Variables of this process that MPI and the libraries below it read, see ``Facts.environment``."""
-    return {PREFIX: str(installation.mpirun.resolve().parent.parent)} | {
+def variables_read() -> dict[str, str]:
+    """Return the variables of this process that MPI and the libraries below it read, with their values."""
+    return {
         name: value
-        if name in FOLDERS
-        else hashlib.sha256(value.encode(errors="replace")).hexdigest()[:_SHORT]
         for name, value in sorted(os.environ.items())
-        if name in FOLDERS or (_READ.fullmatch(name) and not _MEANS_NOTHING.fullmatch(name))
+        if name in FOLDERS or (_RELEVANT.fullmatch(name) and not _IRRELEVANT.fullmatch(name))
     }
 
 
+def environment_of(installation: Installation) -> dict[str, str]:
+    """Return the same variables as everybody may read them, see ``Facts.environment``."""
+    return {PREFIX: str(installation.mpirun.resolve().parent.parent)} | {
+        name: value
+        if name in FOLDERS
+        else hashlib.sha256(value.encode(errors="replace")).hexdigest()[:_CHECKSUM_DIGITS]
+        for name, value in variables_read().items()
+    }
+
+
+def replaced(reference: Facts) -> list[str]:
+    """Return the names of libraries whose content changed at its path."""
+    libraries = {path: value for path, value in reference.files.items() if ".so" in path and value}
+    return sorted(Path(path).name for path, value in libraries.items() if _hash(Path(path)) != value)
+
+
 def _offers(installation: Installation) -> Iterator[tuple[str, str]]:
-    """Components and transports that can be chosen, as far as the libraries name them."""
+    """Yield the components and transports that can be chosen, as far as the libraries name them."""
     if installation.flavour == "openmpi":
         frameworks = components(installation.mpirun).items()
-        yield "components", " ".join(f"{name}/{c}" for name, its in frameworks for c in its)
+        yield "components", " ".join(f"{name}/{c}" for name, names in frameworks for c in names)
     with suppress(StackError):
-        if ucx := detect(installation.library):
+        # All are listed: the environment's choice of them is a separate fact, and settings may choose others.
+        if ucx := detect(installation.library, all_transports=True):
             yield "transports of UCX", " ".join(ucx.transports)
 
 
-def _built(installation: Installation) -> str:
-    """How the MPI was configured, on one line; empty: it does not say."""
-    name, *options = _ASKED.get(installation.flavour, ("",))
+def _build_options(installation: Installation) -> str:
+    """Return how the MPI was configured, on one line; empty where it does not print it."""
+    name, *options = _BUILD_COMMANDS.get(installation.flavour, ("",))
     program = installation.mpirun.resolve().with_name(name) if name else None
     if program is None or not program.exists():
         return ""
     with suppress(StackError):
         lines = output([str(program), *options]).splitlines()
         return "; ".join(
-            " ".join(line.partition(":")[2].split()) for line in lines if line.startswith(_BUILT)
+            " ".join(line.partition(":")[2].split()) for line in lines if line.startswith(_BUILD_LINES)
         )
     return ""
 
 
 def _machine() -> Iterator[tuple[str, str]]:
-    """Kernel, processor, firmware and drivers of this node."""
+    """Yield the kernel, processor, firmware and drivers of this node."""
     yield "kernel", platform.release()
     with suppress(OSError), _PROCESSOR.open(encoding="utf-8", errors="replace") as lines:
         fields = {}
@@ -219,24 +252,24 @@ def _machine() -> Iterator[tuple[str, str]]:
                 break  # the next core
             fields[key.strip()] = value.strip()
         yield from ((name, fields[name]) for name in ("model name", "microcode") if name in fields)
-    yield from _read("firmware of the board", _SYSTEM / "class/dmi/id/bios_version")
-    yield from _read("clock governor", _SYSTEM / "devices/system/cpu/cpu0/cpufreq/scaling_governor")
-    yield from _read("transparent huge pages", _SYSTEM / "kernel/mm/transparent_hugepage/enabled")
+    yield from _kernel_line("firmware of the board", _SYSTEM / "class/dmi/id/bios_version")
+    yield from _kernel_line("clock governor", _SYSTEM / "devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    yield from _kernel_line("transparent huge pages", _SYSTEM / "kernel/mm/transparent_hugepage/enabled")
     for device in sorted((_SYSTEM / "class/infiniband").glob("*")):
-        yield from _read(f"firmware of {device.name}", device / "fw_ver")
+        yield from _kernel_line(f"firmware of {device.name}", device / "fw_ver")
         with suppress(OSError):
             driver = (device / "device/driver/module").resolve(strict=True)
-            yield from _read(f"driver {driver.name}", driver / "version")
+            yield from _kernel_line(f"driver {driver.name}", driver / "version")
 
 
-def _read(name: str, path: Path) -> Iterator[tuple[str, str]]:
-    """A line of the kernel's, where it may be read."""
+def _kernel_line(name: str, path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the line in a file of the kernel, where it may be read."""
     with suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
-        yield name, file.read(_MOST).strip()
+        yield name, file.read(_MOST_BYTES).strip()
 
 
 def _hash(path: Path) -> str:
-    """SHA-256 of a file; empty: there is none, it cannot be read, or it is larger than any library."""
+    """Return the SHA-256 of a file; empty where it is missing, unreadable or larger than any library."""
     with suppress(OSError):
         if path.is_file() and path.stat().st_size <= _LARGEST:
             with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""A check in the words of whoever reads it: people, JUnit, Prometheus, a message of the day, ReFrame."""
+"""A check as texts for people, JUnit, Prometheus, a message of the day, and ReFrame."""
 
 import math
 import shlex
@@ -8,11 +8,12 @@ from typing import Any
 from xml.etree import ElementTree
 
 from autotune.errors import ExitCode
+from autotune.guard.beside import Beside
 from autotune.guard.changes import Change
-from autotune.guard.verdict import LOSS, Found, NightVerdict, Seen
-from autotune.history.objectives import Slot
-from autotune.verification.comparison import WHOLE
-from autotune.views.text import calls_text, figure_text, size_text
+from autotune.guard.kept import slot_words
+from autotune.guard.verdict import LOSS, Kind, Loss, NightVerdict, SlotEstimate
+from autotune.history.objectives import Slot, ratio_of
+from autotune.views.text import figure_text
 
 _METRIC = "autotune_guard"
 _PERCENT = 100
@@ -20,108 +21,148 @@ _PERCENT = 100
 
 @dataclass(frozen=True)
 class CheckReport:
-    """One check."""
+    """The result of one check."""
 
     kept: str
-    """When what it is compared with was kept."""
+    """Date when the state was kept that the check compares with."""
     changes: tuple[Change, ...]
-    """Differences from then."""
+    """Differences from that state."""
     not_in_effect: tuple[str, ...] = ()
     """Why settings are not in effect, or not all of them."""
     proof: str = ""
-    """Result of launches under the files; empty: nothing could be launched under them."""
+    """Result of launches under the files; empty where nothing could be launched under them."""
     verdict: NightVerdict | None = None
-    """Result of the launches; None: a quick check."""
-    other: tuple[str, ...] = ()
-    """Comparison with another installation, a line each."""
-    lost: tuple[Slot, ...] = ()
-    """Where that shows a loss."""
-    open: bool = False
-    """Whether that does not exclude one."""
+    """Result of the launches; None for a quick check."""
+    beside: Beside | None = None
+    """Comparison of the current state with the one that was kept, launched at the same moments; None where
+    there is none."""
+    how_beside: str = ""
+    """Sides of that comparison, in words."""
+    lacking: tuple[str, ...] = ()
+    """Parts of the kept state that could not be launched together with the current one."""
+    other: str = ""
+    """Why nothing was compared, or no rank started; empty where something was compared."""
     how: tuple[str, ...] = ()
-    """KEY=VALUE of a campaign that launches as the check does."""
-    where: str = ""
-    """Folder below which the check is written."""
+    """Settings KEY=VALUE of a campaign that launches as the check does."""
+    folder: str = ""
+    """Folder to which the check is written."""
 
     @property
     def code(self) -> ExitCode:
-        """0 same, 1 slower or not in effect, 3 inconclusive."""
-        verdict = self.verdict
-        if self.not_in_effect or self.lost or (verdict and verdict.found):
+        """Return the exit code: 0 same, 1 slower or not in effect, 3 inconclusive."""
+        verdict, beside = self.verdict, self.beside
+        if self.not_in_effect or (beside and beside.worse) or (verdict and verdict.found):
             return ExitCode.FINDING
-        if self.open or (verdict and (verdict.inconclusive or verdict.suspected or not verdict.seen)):
+        if self.other or (beside and beside.open) or (verdict and verdict.suspected):
             return ExitCode.STUCK
-        return ExitCode.WELL
+        by_nights = verdict and (verdict.inconclusive or not verdict.seen)
+        return ExitCode.STUCK if by_nights and (self.lacking or not beside) else ExitCode.WELL
 
     @property
     def headline(self) -> str:
-        """One line."""
+        """Return the result on one line."""
         if self.not_in_effect:
             return f"not in effect: {self.not_in_effect[0]}"
-        verdict = self.verdict
-        if verdict and verdict.found:
-            worst = max(verdict.found, key=lambda one: one.ratio)
-            more = f", and {len(verdict.found) - 1} more" if len(verdict.found) > 1 else ""
-            return f"{_found(worst)}{more}"
-        if self.lost:
-            return self.other[0]
+        verdict, beside = self.verdict, self.beside
+        if losses := self.found:
+            worst = max(losses, key=lambda loss: loss.ratio)
+            further = f", and {len(losses) - 1} more" if len(losses) > 1 else ""
+            return f"{_loss_text(worst)}{further}"
+        if beside and beside.failures:
+            return f"fails more often than as kept: {beside.failures}"
         if self.code is ExitCode.STUCK:
             return f"inconclusive: {self._missing}"
-        said = "same" if verdict or self.other else "in effect"
-        return (
-            f"{said}: {len(self.changes)} changes since {self.kept[:10]}"
-            if self.changes
-            else f"{said} as on {self.kept[:10]}"
-        )
+        state = "same" if verdict or beside else "in effect"
+        bound = f", {beside.bound}" if beside and not self.lacking else ""
+        since = f"{len(self.changes)} changes since {self.kept[:10]}"
+        return f"{state}: {since}{bound}" if self.changes else f"{state} as on {self.kept[:10]}{bound}"
+
+    @property
+    def found(self) -> tuple[Loss, ...]:
+        """Return the losses: against the state that was kept, earlier nights, and the default."""
+        by_slot = {c.slot: c for c in self.beside.comparisons} if self.beside else {}
+        times = {slot: (-c.gain, -c.high, -c.low) for slot, c in by_slot.items()}
+        losses = [
+            Loss(slot, Kind.KEPT, self.kept[:10], ratio_of(y), (ratio_of(low), ratio_of(high)), 1.0)
+            for slot, (y, low, high) in times.items()
+            if self.beside and slot in self.beside.slower
+        ]
+        return (*losses, *(self.verdict.found if self.verdict else ()))
 
     @property
     def _missing(self) -> str:
-        """Measurements that would resolve it."""
-        verdict = self.verdict
-        if self.open or verdict is None:
-            return self.other[0] if self.other else "nothing was compared"
+        """Return in words which measurements would make the result conclusive."""
+        verdict, beside = self.verdict, self.beside
+        if self.other:
+            return self.other
+        if beside and beside.open:
+            return f"{beside.bound}: more launches would resolve it (--minutes)"
+        if verdict is None:
+            return "nothing was compared"
+        cannot = f"{self.lacking[0]} is not here to be launched beside it; " if self.lacking else ""
+        return f"{cannot}{self._missing_nights(verdict)}"
+
+    def _missing_nights(self, verdict: NightVerdict) -> str:
         if not verdict.seen:
             return "no launch of each side worked"
         if verdict.suspected:
-            return f"{', '.join(map(slot_words, verdict.suspected))} may be slower: another night resolves it"
-        worst = max(verdict.inconclusive, key=lambda seen: seen.wanted)
-        if worst.wanted <= verdict.nights:
-            most = f"{_PERCENT * (worst.most - 1):.0f} %"
-            return f"{slot_words(worst.slot)} may be {most} slower: another night resolves it"
-        if math.isfinite(worst.wanted):
-            known = f"{verdict.nights} earlier nights are known"
-            return f"{known}, and about {worst.wanted:.0f} would resolve a loss of {_PERCENT * LOSS:.0f} %"
-        return (
-            f"{slot_words(worst.slot)} differs by {_between(worst)} between launches: "
-            f"{'further nights' if math.isnan(worst.day) else 'more launches a night'} would resolve it"
+            slots = ", ".join(map(slot_words, verdict.suspected))
+            return f"{slots} may be slower: another night may resolve it"
+        worst = max(verdict.inconclusive, key=lambda estimate: estimate.nights_needed)
+        if worst.nights_needed <= verdict.nights:
+            loss_text = (
+                f"{_PERCENT * (worst.ratio_bound - 1):.0f} % slower"
+                if math.isfinite(worst.ratio_bound)
+                else "slower"
+            )
+            return f"{slot_words(worst.slot)} may be {loss_text}: another night may resolve it"
+        if math.isfinite(worst.nights_needed):
+            nights_text = (
+                f"{verdict.nights} earlier nights are" if verdict.nights != 1 else "1 earlier night is"
+            )
+            return (
+                f"{nights_text} known, and about {worst.nights_needed:.0f} "
+                f"would resolve a loss of {_PERCENT * LOSS:.0f} %"
+            )
+        remedy = (
+            "more launches a night" if worst.by_launches else "nothing but both sides at the same moments"
         )
+        slots = f"{slot_words(worst.slot)} differs by {_spread_text(worst)} between launches"
+        return f"{slots}: {remedy} would resolve it"
 
     def text(self) -> str:
-        """For people."""
+        """Return the report for people."""
         lines = [self.headline]
         lines += [f"  not in effect: {why}" for why in self.not_in_effect[1:]]
-        lines += [f"  {'BREAKS  ' if one.breaks else 'changed '} {one.text}" for one in self.changes]
+        lines += [f"  {'BREAKS  ' if entry.breaks else 'changed '} {entry.text}" for entry in self.changes]
         lines += [f"  {self.proof}"] if self.proof else []
-        lines += [f"  {line}" for line in self.other]
-        if self.verdict:
-            lines += [f"  {_found(one)}" for one in self.verdict.found]
-            lines += [f"  {_seen(one)}" for one in self.verdict.seen]
+        lines += [f"  {self.other}"] if self.other else []
+        lines += [f"  {line}" for line in self._comparison_lines]
+        lines += [f"  {_loss_text(entry)}" for entry in self.found]
+        lines += [f"  {_estimate_text(entry)}" for entry in (self.verdict.seen if self.verdict else ())]
         lines += [f"  tune these again: {self.again}"] if self.worse else []
         return "\n".join(lines) + "\n"
 
     @property
+    def _comparison_lines(self) -> list[str]:
+        """Return the comparison with the state that was kept, a line each."""
+        lines = [self.how_beside, *(f"  {line}" for line in self.beside.lines)] if self.beside else []
+        return lines + [f"not here to be launched beside it: {what}" for what in self.lacking]
+
+    @property
     def worse(self) -> tuple[Slot, ...]:
-        """Slots to be tuned again."""
-        return self.verdict.worse if self.verdict else self.lost
+        """Return the slots to be tuned again."""
+        by_nights = self.verdict.worse if self.verdict else ()
+        return tuple(dict.fromkeys((*(self.beside.slower if self.beside else ()), *by_nights)))
 
     @property
     def again(self) -> str:
-        """A command of the shell that tunes what was lost and nothing else; empty: nothing was."""
-        words = ["python", "-m", "autotune", *self.how, f"retune={self.where}"]
+        """Return a shell command that tunes the lost slots and nothing else; empty where nothing was lost."""
+        words = ["python", "-m", "autotune", *self.how, f"retune={self.folder}"]
         return shlex.join(words) if self.worse else ""
 
     def document(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the report for programs, as JSON values."""
         verdict = self.verdict
         return {
             "code": int(self.code),
@@ -132,37 +173,46 @@ class CheckReport:
                 {"text": c.text, "breaks": c.breaks, "names": list(c.names)} for c in self.changes
             ],
             "proof": self.proof,
-            "other": list(self.other),
-            "found": [{**_place(one.slot), "kind": str(one.kind), "since": one.since, "ratio": one.ratio,
-                       "low": one.interval[0], "high": one.interval[1], "default_ratio": one.default}
-                      for one in (verdict.found if verdict else ())],
-            "slots": [{**_place(one.slot), "settings_us": one.settings_s * 1e6,
-                       "default_us": one.default_s * 1e6, "not_excluded": one.most,
-                       "sd_between_days": one.day, "sd_of_a_launch": one.launch}
-                      for one in (verdict.seen if verdict else ())],
+            "other": self.other,
+            "beside": {"how": self.how_beside, "slower": [_slot_fields(slot) for slot in self.beside.slower],
+                       "open": self.beside.open, "failures": self.beside.failures,
+                       "most_lost": self.beside.most_lost, "launches": self.beside.launches,
+                       "slots": [{**_slot_fields(c.slot), "speed": ratio_of(c.gain), "low": ratio_of(c.low),
+                                  "high": ratio_of(c.high)} for c in self.beside.comparisons],
+                       } if self.beside else None,
+            "lacking": list(self.lacking),
+            "found": [{**_slot_fields(entry.slot), "kind": str(entry.kind), "since": entry.since,
+                       "ratio": entry.ratio, "low": entry.interval[0],
+                       "high": entry.interval[1], "default_ratio": entry.default}
+                      for entry in self.found],
+            "slots": [{**_slot_fields(entry.slot), "settings_us": entry.settings_s * 1e6,
+                       "default_us": entry.default_s * 1e6, "not_excluded": entry.ratio_bound,
+                       "sd_between_days": entry.day, "sd_of_a_launch": entry.launch}
+                      for entry in (verdict.seen if verdict else ())],
             "tune_again": self.again,
         }  # fmt: skip
 
     def junit(self, date: str, host: str) -> str:
-        """For CI, by Ant's schema: a case for what is in effect and for each slot; the inconclusive skip."""
+        """Return the report for CI, in the schema of Ant.
+
+        There is a test case for whether the settings are in effect, and one for each slot; inconclusive ones
+        are skipped.
+        """
         cases: list[tuple[str, str, str]] = [
             ("in effect", "failure" if self.not_in_effect else "", "\n".join(self.not_in_effect))
         ]
-        if self.other:
-            kind = "failure" if self.lost else "skipped" if self.open else ""
-            cases.append(("other installation", kind, "\n".join(self.other)))
-        if self.verdict:
-            found = {one.slot: one for one in self.verdict.found}
-            open_ = {one.slot for one in self.verdict.inconclusive} | set(self.verdict.suspected)
-            for slot in dict.fromkeys((*found, *(one.slot for one in self.verdict.seen))):
-                said = _found(found[slot]) if slot in found else self._missing if slot in open_ else ""
-                cases.append(
-                    (
-                        slot_words(slot),
-                        "failure" if slot in found else "skipped" if slot in open_ else "",
-                        said,
-                    )
-                )
+        if self.beside or self.other:
+            kind = "skipped" if self.other else ""
+            if self.beside and not self.other:
+                kind = "failure" if self.beside.worse else "skipped" if self.beside.open else ""
+            cases.append(("as kept", kind, "\n".join([self.other or self.headline, *self._comparison_lines])))
+        losses = {entry.slot: _loss_text(entry) for entry in reversed(self.found)}
+        verdict = self.verdict or NightVerdict()
+        open_ = {*(entry.slot for entry in verdict.inconclusive), *verdict.suspected} - losses.keys()
+        for slot in dict.fromkeys((*losses, *(entry.slot for entry in verdict.seen))):
+            kind = "failure" if slot in losses else "skipped" if slot in open_ else ""
+            detail = losses.get(slot) or (self._missing_nights(verdict) if kind else "")
+            cases.append((slot_words(slot), kind, detail))
         kinds = [kind for _, kind, _ in cases]
         suite = ElementTree.Element(
             "testsuite", name="autotune guard", tests=str(len(cases)), errors="0",
@@ -170,21 +220,21 @@ class CheckReport:
             hostname=host, timestamp=date.removesuffix("Z"),
         )  # fmt: skip
         ElementTree.SubElement(suite, "properties")
-        for name, kind, said in cases:
+        for name, kind, detail in cases:
             case = ElementTree.SubElement(suite, "testcase", classname="autotune.guard", name=name, time="0")
             if kind:
-                about = {
-                    "message": said.partition("\n")[0],
+                attributes = {
+                    "message": detail.partition("\n")[0],
                     **({"type": "guard"} if kind == "failure" else {}),
                 }
-                ElementTree.SubElement(case, kind, about).text = said
+                ElementTree.SubElement(case, kind, attributes).text = detail
         for name in ("system-out", "system-err"):
             ElementTree.SubElement(suite, name)
         ElementTree.indent(suite)
         return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
     def metrics(self, at_s: float) -> str:
-        """For the text-file collector of Prometheus' node exporter."""
+        """Return the report for the text-file collector of Prometheus' node exporter."""
         lines = [
             f"# HELP {_METRIC}_code 0 same, 1 slower or not in effect, 3 inconclusive",
             f"# TYPE {_METRIC}_code gauge",
@@ -207,7 +257,7 @@ class CheckReport:
             (
                 "slower_ratio",
                 "time over earlier nights, of what is slower",
-                [(f.slot, f.ratio) for f in self._lost],
+                [(f.slot, f.ratio) for f in self._loss_by_slot],
             ),
         ):
             lines += [f"# HELP {_METRIC}_{name} {about}", f"# TYPE {_METRIC}_{name} gauge"] if values else []
@@ -215,29 +265,25 @@ class CheckReport:
         return "\n".join(lines) + "\n"
 
     @property
-    def _slots(self) -> tuple[Seen, ...]:
+    def _slots(self) -> tuple[SlotEstimate, ...]:
         return self.verdict.seen if self.verdict else ()
 
     @property
-    def _lost(self) -> tuple[Found, ...]:
-        """One of each slot."""
-        return tuple({one.slot: one for one in (self.verdict.found if self.verdict else ())}.values())
+    def _loss_by_slot(self) -> tuple[Loss, ...]:
+        """Return one loss for each slot."""
+        return tuple({loss.slot: loss for loss in reversed(self.found)}.values())
 
     def day_message(self) -> str:
-        """One line for a message of the day."""
+        """Return one line for a message of the day."""
         return f"MPI settings: {self.headline}\n"
 
 
-def slot_words(slot: Slot) -> str:
-    """Where."""
-    return "all sizes together" if slot == WHOLE else f"{calls_text(*slot[:2])}, {size_text(slot[2])}"
-
-
-def reframe_test(directory: str, seen: Sequence[Seen], program: str) -> str:
-    """A test of ReFrame's that makes the check, with references from what was kept."""
+def reframe_test(directory: str, estimates: Sequence[SlotEstimate], program: str) -> str:
+    """Return a ReFrame test that makes the check, with references from the state that was kept."""
     references = "".join(
-        f"            {_figure(one.slot)!r}: ({one.settings_s * 1e6:.4g}, None, {_margin(one):.2f}, 'us'),\n"
-        for one in seen
+        f"            {_figure(estimate.slot)!r}: "
+        f"({estimate.settings_s * 1e6:.4g}, None, {_margin(estimate):.2f}, 'us'),\n"
+        for estimate in estimates
     )
     return _REFRAME.format(
         directory=directory,
@@ -247,10 +293,13 @@ def reframe_test(directory: str, seen: Sequence[Seen], program: str) -> str:
     )
 
 
-def _margin(one: Seen) -> float:
-    """How much slower than kept a single night may be: what is not excluded, with the spread between days."""
-    spread = math.hypot(0.0 if math.isnan(one.day) else one.day, one.launch)
-    return max(LOSS, 4 * spread)  # of normal nights one in 30,000 lies beyond 4 standard deviations
+def _margin(estimate: SlotEstimate) -> float:
+    """Return the share by which a single night may be slower than the reference.
+
+    It covers the loss that is not excluded, and the spread between days.
+    """
+    spread = math.hypot(0.0 if math.isnan(estimate.day) else estimate.day, estimate.launch)
+    return max(LOSS, 4 * spread)  # one of 30,000 normal nights is beyond 4 standard deviations
 
 
 def _figure(slot: Slot) -> str:
@@ -300,35 +349,36 @@ class AutotuneGuard(rfm.RunOnlyRegressionTest):
 """
 
 
-def _found(one: Found) -> str:
-    low, high = (f"{end:.2f}" if math.isfinite(end) else "?" for end in one.interval)
-    also = f"; the untouched stack {one.default:.2f}×" if abs(one.default - 1) > 1e-9 else ""
-    times = f"{one.ratio:.2f}× the time ({low} … {high})"
-    return f"{slot_words(one.slot)}: {one.kind}, {times} since {one.since}{also}"
+def _loss_text(loss: Loss) -> str:
+    low, high = (f"{end:.2f}" if math.isfinite(end) else "?" for end in loss.interval)
+    default_text = f"; the untouched stack {loss.default:.2f}×" if abs(loss.default - 1) > 1e-9 else ""
+    times = f"{loss.ratio:.2f}× the time ({low} … {high})"
+    return f"{slot_words(loss.slot)}: {loss.kind}, {times} since {loss.since}{default_text}"
 
 
-def _seen(one: Seen) -> str:
-    times = figure_text(one.settings_s * 1e6, unit="µs")
-    most = (
-        f"at most {_PERCENT * (one.most - 1):.0f} % slower than before"
-        if math.isfinite(one.most)
-        else "before: not known"
-    )
+def _estimate_text(estimate: SlotEstimate) -> str:
+    times = figure_text(estimate.settings_s * 1e6, unit="µs")
+    bound = "before: not known"
+    if math.isfinite(estimate.ratio_bound):
+        change = f"{_PERCENT * abs(estimate.ratio_bound - 1):.0f} %"
+        bound = f"at most {change} slower" if estimate.ratio_bound >= 1 else f"at least {change} faster"
+        bound += " than before (95 %)"
     return (
-        f"{slot_words(one.slot)}: {times}, {one.default_s / one.settings_s:.2f}× the default's speed, {most} "
-        f"({_between(one)} between launches)"
+        f"{slot_words(estimate.slot)}: {times}, "
+        f"{estimate.default_s / estimate.settings_s:.2f}× the default's speed, {bound} "
+        f"({_spread_text(estimate)} between launches)"
     )
 
 
-def _between(one: Seen) -> str:
-    """Spread of days, where several are known, and of launches."""
-    day = "" if math.isnan(one.day) else f"{_PERCENT * one.day:.1f} % between days and "
-    return f"{day}{_PERCENT * one.launch:.1f} %"
+def _spread_text(estimate: SlotEstimate) -> str:
+    """Return the spread of checks, where several are known, and that of launches."""
+    day = "" if math.isnan(estimate.day) else f"{_PERCENT * estimate.day:.1f} % between checks and "
+    return f"{day}{_PERCENT * estimate.launch:.1f} %"
 
 
-def _place(slot: Slot) -> dict[str, Any]:
+def _slot_fields(slot: Slot) -> dict[str, Any]:
     return dict(zip(("collective", "ranks", "bytes"), slot, strict=True))
 
 
 def _labels(slot: Slot) -> str:
-    return ",".join(f'{name}="{value}"' for name, value in _place(slot).items())
+    return ",".join(f'{name}="{value}"' for name, value in _slot_fields(slot).items())

@@ -1,4 +1,4 @@
-"""Tonight's launches against those of earlier nights: slower, behind the default, or neither."""
+"""Compare tonight's launches with those of earlier nights: slower, behind the default, or neither."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from autotune.guard.evidence import bound, estimate
 from autotune.guard.kept import Night, slot_text, slots_of
 from autotune.guard.nights import (
     FRESH,
@@ -30,14 +31,13 @@ from autotune.guard.nights import (
 )
 from autotune.history.objectives import Slot
 from autotune.verification.comparison import WHOLE
-from autotune.verification.evidence import bound, estimate
 
 LOSS = 0.1
-"""Loss that "same" excludes at every size: as a verification does, by ``verify.margin``."""
-_LEAST = math.log1p(-0.01)
-"""Ln of the speed-up from which on settings lose against the default: ``verify.max_loss``."""
+"""Loss that "same" excludes at every size, as a verification does by ``verify.margin``."""
+_LOG_MAX_LOSS = math.log1p(-0.01)
+"""ln of the speed-up below which settings lose against the default: ``verify.max_loss``."""
 _DAY_H = 24
-"""Hours: as long conditions are shared."""
+"""Hours during which conditions are shared."""
 _ALPHA = 0.05
 """Error rate of an interval."""
 
@@ -46,83 +46,91 @@ class Kind(StrEnum):
     """Kind of loss."""
 
     SLOWER = "slower than before"
-    """Than in the nights before."""
+    """Slower than in earlier nights."""
     BEHIND = "slower than the default"
-    """In launches in turn."""
+    """Slower than the default, in launches in turn."""
+    KEPT = "slower than as kept"
+    """Slower than the state that was kept, launched at the same moments."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """One slot in which something was lost."""
+class Loss:
+    """A loss in one slot."""
 
     slot: Slot
-    """Where."""
+    """Slot of the loss."""
     kind: Kind
-    """Against what."""
+    """Reference that the loss is against."""
     since: str
-    """The first night of it."""
+    """First night of the loss."""
     ratio: float
-    """Time over what it is compared with."""
+    """Time over that of the reference."""
     interval: tuple[float, float]
-    """95 %, valid at whatever night one looks."""
+    """Interval (95 %) of the ratio, valid at any night."""
     default: float
     """The same ratio of the untouched stack: where it rose as much, the stack is slower, not the settings."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SlotEstimate:
     """Estimates for one slot."""
 
     slot: Slot
-    """Where."""
+    """Slot of the estimates."""
     settings_s: float
-    """Tonight's time under the settings."""
+    """Tonight's time under the settings, in seconds."""
     default_s: float
-    """Tonight's time of the untouched stack."""
-    most: float
-    """Ratio to earlier nights that is not excluded, at most; infinite: nothing is."""
+    """Tonight's time of the untouched stack, in seconds."""
+    ratio_bound: float
+    """Largest ratio to earlier nights that is not excluded; infinite where nothing is excluded."""
     day: float
-    """Standard deviation of ln t between days; NaN: of one night that is not known."""
+    """Standard deviation of ln t between days; NaN where there is one night alone."""
     launch: float
-    """Standard deviation of a launch within its night."""
-    wanted: float
-    """Nights needed to detect a loss of ``LOSS`` in one; infinite: more than are compared."""
+    """Standard deviation of ln t of a launch within its night."""
+    nights_needed: float
+    """Nights needed to detect a loss of ``LOSS`` in one; infinite where they are more than are compared."""
+    by_launches: bool = True
+    """Whether more launches a night would reduce that number, which they do not where days differ by too
+    much."""
 
 
 @dataclass(frozen=True, slots=True)
 class NightVerdict:
     """Result of tonight's launches."""
 
-    found: tuple[Found, ...] = ()
+    found: tuple[Loss, ...] = ()
     """Losses."""
-    seen: tuple[Seen, ...] = ()
-    """Every slot."""
+    seen: tuple[SlotEstimate, ...] = ()
+    """Estimates of every slot."""
     suspected: tuple[Slot, ...] = ()
-    """Where one more night may show a loss."""
+    """Slots in which one more night may show a loss."""
     nights: int = 0
-    """Before tonight that were compared with."""
+    """Number of earlier nights that tonight was compared with."""
 
     @property
-    def inconclusive(self) -> tuple[Seen, ...]:
-        """Slots in which a loss of ``LOSS`` is not excluded."""
-        lost = {one.slot for one in self.found}
-        return tuple(s for s in self.seen if s.slot not in lost and s.most > 1 + LOSS)
+    def inconclusive(self) -> tuple[SlotEstimate, ...]:
+        """Return the slots in which a loss of ``LOSS`` is not excluded."""
+        lost = {loss.slot for loss in self.found}
+        return tuple(s for s in self.seen if s.slot not in lost and s.ratio_bound > 1 + LOSS)
 
     @property
     def worse(self) -> tuple[Slot, ...]:
-        """Slots to be tuned again: the settings lost there what the default did not lose, or more than it."""
+        """Return the slots to be tuned again.
+
+        In these the settings lost more than the default did.
+        """
         return tuple(
             dict.fromkeys(
                 f.slot
                 for f in self.found
-                if f.slot != WHOLE and (f.kind is Kind.BEHIND or f.ratio > f.default * (1 - _LEAST))
+                if f.slot != WHOLE and (f.kind is Kind.BEHIND or f.ratio > f.default * (1 - _LOG_MAX_LOSS))
             )
         )
 
 
 @dataclass(frozen=True)
 class _Series:
-    """Nights as numbers, the last one tonight."""
+    """Nights as numbers; the last one is tonight."""
 
     slots: tuple[Slot, ...]
     settings: Floats
@@ -131,28 +139,32 @@ class _Series:
     launches: Floats
     """Number of launches of the settings in each night."""
     within: Floats
-    """Variance between them."""
+    """Variance of ln t between the launches of the settings in each night."""
 
 
-def judge(nights: Sequence[Night], rates: float = Rates().a_year, bounds: bool = True) -> NightVerdict:
+def judge(
+    nights: Sequence[Night], rates: float = Rates().a_year, bounds: bool = True, at_once: bool = True
+) -> NightVerdict:
     """Compare the last of some nights with the others; see ``guard.nights`` for the claims.
 
     Args:
-        nights: The oldest first, as ``kept.comparable`` makes them.
+        nights: The oldest first, as ``kept.comparable`` returns them.
         rates: False claims that are expected in a year without a change.
-        bounds: Say of every slot what is not excluded; else its claims alone.
+        bounds: Whether to return estimates of every slot with the losses that are not excluded.
+        at_once: Whether to compare the launches of two checks of one day where a known change was made. This
+            is needless where the state that was kept was launched at the same moments as the current one.
     """
     slots = _common(nights)
     if not slots:
         return NightVerdict()
-    nights = [night for night in nights if _known(night, slots)]
+    nights = [night for night in nights if _is_complete(night, slots)]
     series, budget = _series(nights, slots), Rates(rates, 2 * len(slots) + 1)
     states = [night.state for night in nights]
     upgrades = np.cumsum([False, *(a != b for a, b in pairwise(states))])
     last = len(nights) - 1
     earlier = {(key, day) for night in nights[:-1] for key, day in night.found}
     days = _names(nights)
-    found: dict[tuple[Slot, Kind], Found] = {}
+    losses: dict[tuple[Slot, Kind], Loss] = {}
     suspected: dict[Slot, None] = {}
     for since in sorted(
         {
@@ -163,37 +175,37 @@ def judge(nights: Sequence[Night], rates: float = Rates().a_year, bounds: bool =
         new = bool(since and upgrades[since] != upgrades[since - 1])
         limit = budget.limit(int(upgrades[since]) if new else 0)
         for slot, kind, evidence, claim in _evidence(nights, series, since, limit):
-            still = any(
+            found_earlier = any(
                 (slot_text(slot), name) in earlier for name in (nights[since].date, nights[since].day)
             )
-            if claim >= limit or (kind is Kind.SLOWER and still):
-                if (one := _found(nights, series, slot, kind, since, days[since])) is not None:
-                    found.setdefault((slot, kind), one)
+            if claim >= limit or (kind is Kind.SLOWER and found_earlier):
+                if (loss := _loss(nights, series, slot, kind, since, days[since])) is not None:
+                    losses.setdefault((slot, kind), loss)
             elif evidence >= limit / 2:
                 suspected[slot] = None
     changed = bool(last and upgrades[last] != upgrades[last - 1])
     limit = budget.limit(int(upgrades[last]) if changed else 0)
-    for one in _at_once(nights, slots, limit, days[last]) if last else ():
+    for loss in _at_once(nights, slots, limit, days[last]) if last and at_once else ():
         if changed:
-            found.setdefault((one.slot, one.kind), one)
+            losses.setdefault((loss.slot, loss.kind), loss)
         else:
-            suspected[one.slot] = None
-    left = tuple(slot for slot in suspected if slot not in {one.slot for one in found.values()})
+            suspected[loss.slot] = None
+    remaining = tuple(slot for slot in suspected if slot not in {loss.slot for loss in losses.values()})
     recent = [i for i in range(1, last + 1) if upgrades[i] != upgrades[i - 1] and i > last - FRESH]
-    seen = tuple(_seen(series, recent[-1] if recent else last)) if bounds else ()
-    return NightVerdict(tuple(found.values()), seen, left, last)
+    estimates = tuple(_estimates(series, recent[-1] if recent else last)) if bounds else ()
+    return NightVerdict(tuple(losses.values()), estimates, remaining, last)
 
 
 def _common(nights: Sequence[Night]) -> tuple[Slot, ...]:
-    """Slots that tonight has on both sides, and so has most of the nights before."""
+    """Return the slots that tonight has on both sides, and that most of the earlier nights have too."""
     if not nights:
         return ()
-    have = [{slot for slot in slots_of([night]) if _known(night, (slot,))} for night in nights]
-    counts = {slot: sum(slot in one for one in have) for slot in have[-1]}
+    complete = [{slot for slot in slots_of([night]) if _is_complete(night, (slot,))} for night in nights]
+    counts = {slot: sum(slot in slots_of_night for slots_of_night in complete) for slot in complete[-1]}
     return tuple(sorted(slot for slot, n in counts.items() if 2 * n > len(nights)))
 
 
-def _known(night: Night, slots: Sequence[Slot]) -> bool:
+def _is_complete(night: Night, slots: Sequence[Slot]) -> bool:
     return all(bool(np.isfinite(of_launches(night.side(slots, tuned))[0]).all()) for tuned in (True, False))
 
 
@@ -211,7 +223,7 @@ def _series(nights: Sequence[Night], slots: tuple[Slot, ...]) -> _Series:
 
 
 def _window(series: _Series, since: int) -> NDArray[np.intp]:
-    """Nights before one that it is compared with, and the last ones from it on."""
+    """Return the nights before one that it is compared with, and the last ones from it on."""
     last = len(series.settings)
     return np.array([*range(max(0, since - PAST), since), *range(max(since, last - FRESH), last)], dtype=int)
 
@@ -219,75 +231,89 @@ def _window(series: _Series, since: int) -> NDArray[np.intp]:
 def _evidence(
     nights: Sequence[Night], series: _Series, since: int, limit: float
 ) -> Iterator[tuple[Slot, Kind, float, float]]:
-    """Each claim that could be made of nights from one on, with the evidence of all and of any half."""
+    """Yield each claim that could be made of nights from one on.
+
+    Yields:
+        Slot, kind of loss, ln of the evidence of all these nights, and the least of any larger half of them.
+    """
     part = _window(series, since)
     first, sides = int((part < since).sum()), (series.settings[part], series.default[part])
     for slots, views, walks in (
         (series.slots, of_sizes(*sides), STEADY),
         ((WHOLE,), of_all_sizes(*sides), WANDERING),
     ):
-        known: tuple[Sequence[float], Floats] = (walks, series.launches[part])
-        pair = log_evidence_of_rise(views, first, *known), log_claim_of_rise(views, first, limit, *known)
+        noise: tuple[Sequence[float], Floats] = (walks, series.launches[part])
+        pair = log_evidence_of_rise(views, first, *noise), log_claim_of_rise(views, first, limit, *noise)
         yield from (
-            (slot, Kind.SLOWER, float(e), float(least)) for slot, e, least in zip(slots, *pair, strict=True)
+            (slot, Kind.SLOWER, float(e), float(claim)) for slot, e, claim in zip(slots, *pair, strict=True)
         )
-    within = log_evidence_within([night.blocks(series.slots) for night in nights[since:]], _LEAST)
+    within = log_evidence_within([night.blocks(series.slots) for night in nights[since:]], _LOG_MAX_LOSS)
     yield from ((slot, Kind.BEHIND, float(e), float(e)) for slot, e in zip(series.slots, within, strict=True))
 
 
 def _names(nights: Sequence[Night]) -> list[str]:
-    """Each night by its day, or by its time too where a day has several."""
+    """Return each night's day, or its date with the time where a day has several nights."""
     days = [night.day for night in nights]
     return [night.day if days.count(night.day) == 1 else night.date for night in nights]
 
 
 def _since(nights: Sequence[Night], name: str) -> int | None:
-    """The night that goes by a name; None: it is not among these."""
+    """Return the index of the night with a name of ``_names``; None where it is not among these."""
     return next((i for i, night in enumerate(nights) if name in (night.date, night.day)), None)
 
 
-def _at_once(nights: Sequence[Night], slots: tuple[Slot, ...], limit: float, name: str) -> Iterator[Found]:
-    """Losses against the night before, within a day, that the launches of one check show.
+def _at_once(nights: Sequence[Night], slots: tuple[Slot, ...], limit: float, name: str) -> Iterator[Loss]:
+    """Yield losses against the previous night, within a day, that the launches of one check show.
 
-    A claim of them takes something known that changed in between: one night alone may be a bad one.
+    They are claimed only with a known change in between: one night alone may be a bad one.
 
-    Nights say nothing of their scale before there are three. But what a day does to launches is in both, so
-    that each launch beside the untouched one that was made with it counts, in order, as a night does; any
-    walk of the machine from launch to launch is allowed for.
+    Nights give no information on their scale before there are three. But the conditions of a day are in the
+    launches of both sides, so each launch, with the untouched one that was made with it, counts in order as a
+    night does; any walk of the machine from launch to launch is allowed for.
     """
-    before, tonight = nights[-2:]
-    if tonight.hours_from(before) >= _DAY_H:
+    previous, tonight = nights[-2:]
+    if tonight.hours_from(previous) >= _DAY_H:
         return
-    pairs = [_in_pairs(night, slots) for night in (before, tonight)]
+    pairs = [_in_pairs(night, slots) for night in (previous, tonight)]
     first = pairs[0].shape[1]
     settings, default = np.concatenate(pairs, axis=1)
-    for where, views in ((slots, of_sizes(settings, default)), ((WHOLE,), of_all_sizes(settings, default))):
+    for view_slots, views in (
+        (slots, of_sizes(settings, default)),
+        ((WHOLE,), of_all_sizes(settings, default)),
+    ):
         evidence = log_evidence_of_rise(views, first, WANDERING)
         for i in np.flatnonzero(evidence >= limit):
-            lost, beyond = rise(views[..., i].T, first)
-            if max(lost, beyond) < -_LEAST:
+            log_ratio, log_excess = rise(views[..., i].T, first)
+            if max(log_ratio, log_excess) < -_LOG_MAX_LOSS:
                 continue
             ends = bounds_of_rise(views[0][:, [i]], first, _ALPHA, WANDERING)
             low, high = (math.exp(float(end[0])) for end in ends)
-            yield Found(where[i], Kind.SLOWER, name, math.exp(lost), (low, high), math.exp(lost - beyond))
+            yield Loss(
+                view_slots[i],
+                Kind.SLOWER,
+                name,
+                math.exp(log_ratio),
+                (low, high),
+                math.exp(log_ratio - log_excess),
+            )
 
 
 def _in_pairs(night: Night, slots: tuple[Slot, ...]) -> Floats:
-    """Ln of the seconds of both sides, ``(2, n_pairs, n_slots)``: launches in order, those that are whole."""
+    """Return ln of the seconds of both sides, ``(2, n_pairs, n_slots)``: complete launches, in order."""
     sides = [night.side(slots, tuned) for tuned in (True, False)]
     pairs = min(map(len, sides))
-    both = np.stack([side[:pairs] for side in sides])
-    return np.asarray(both[:, np.isfinite(both).all(axis=(0, 2))])
+    both_sides = np.stack([side[:pairs] for side in sides])
+    return np.asarray(both_sides[:, np.isfinite(both_sides).all(axis=(0, 2))])
 
 
-def _found(
+def _loss(
     nights: Sequence[Night], series: _Series, slot: Slot, kind: Kind, since: int, day: str
-) -> Found | None:
-    """Size of a loss, beside what the nights did to the other slots; None where it is gone."""
+) -> Loss | None:
+    """Return a loss with its size, in relation to the other slots; None where it no longer exists."""
     if kind is Kind.BEHIND:
         blocks = [block for night in nights[since:] for block in night.blocks((slot,))]
         low, high = (math.exp(-float(bound(blocks, _ALPHA / 2, sign)[0])) for sign in (-1.0, 1.0))
-        return Found(slot, kind, day, math.exp(-float(estimate(blocks)[0])), (low, high), 1.0)
+        return Loss(slot, kind, day, math.exp(-float(estimate(blocks)[0])), (low, high), 1.0)
     part = _window(series, since)
     first = int((part < since).sum())
     if first < 1:
@@ -296,27 +322,36 @@ def _found(
     walks: Sequence[float] = WANDERING if slot == WHOLE else STEADY
     column = 0 if slot == WHOLE else series.slots.index(slot)
     views = (of_all_sizes if slot == WHOLE else of_sizes)(*sides)[..., column]
-    lost, beyond = rise(views.T, first)
-    if max(lost, beyond) < -_LEAST:
+    log_ratio, log_excess = rise(views.T, first)
+    if max(log_ratio, log_excess) < -_LOG_MAX_LOSS:
         return None
     ends = bounds_of_rise(views[0][:, None], first, _ALPHA, walks, series.launches[part])
     low, high = (float(end[0]) for end in ends)
-    return Found(slot, kind, day, math.exp(lost), (math.exp(low), math.exp(high)), math.exp(lost - beyond))
+    return Loss(
+        slot,
+        kind,
+        day,
+        math.exp(log_ratio),
+        (math.exp(low), math.exp(high)),
+        math.exp(log_ratio - log_excess),
+    )
 
 
-def _seen(series: _Series, since: int) -> Iterator[Seen]:
-    """Every slot, with the loss that is not excluded since a night."""
+def _estimates(series: _Series, since: int) -> Iterator[SlotEstimate]:
+    """Yield the estimates of every slot, with the loss since a night that is not excluded."""
     part = _window(series, since)
     y, first = series.settings[part], int((part < since).sum())
-    most = np.full(len(series.slots), math.inf)
-    if first:  # the times themselves: what all sizes and both sides lost is to be excluded as well
-        most = np.exp(bounds_of_rise(y, first, _ALPHA, WANDERING, series.launches[part])[1])
-    before = slice(max(0, since - PAST), since) if since else slice(0, 1)
-    day, launch = components(series.settings[before], series.within[before], series.launches[before])
+    ratio_bounds = np.full(len(series.slots), math.inf)
+    if first:  # the times themselves, because a loss of all sizes and both sides is to be excluded as well
+        ratio_bounds = np.exp(bounds_of_rise(y, first, _ALPHA, WANDERING, series.launches[part])[1])
+    earlier = slice(max(0, since - PAST), since) if since else slice(0, 1)
+    day, launch = components(series.settings[earlier], series.within[earlier], series.launches[earlier])
     for i, slot in enumerate(series.slots):
-        per_night = float(series.launches[-1])
-        wanted = nights_wanted(
-            math.log1p(LOSS), float(np.nan_to_num(day[i])), launch[i], per_night, -math.log(_ALPHA / 2)
+        loss, days, per_night = math.log1p(LOSS), float(np.nan_to_num(day[i])), float(series.launches[-1])
+        nights_needed = nights_wanted(loss, days, launch[i], per_night, -math.log(_ALPHA / 2))
+        by_launches = math.isfinite(nights_wanted(loss, days, 0.0, per_night, -math.log(_ALPHA / 2)))
+        settings_s, default_s = (float(np.exp(y[-1, i])) for y in (series.settings, series.default))
+        spreads = float(day[i]), float(launch[i])
+        yield SlotEstimate(
+            slot, settings_s, default_s, float(ratio_bounds[i]), *spreads, nights_needed, by_launches
         )
-        ours, default = (float(np.exp(y[-1, i])) for y in (series.settings, series.default))
-        yield Seen(slot, ours, default, float(most[i]), float(day[i]), float(launch[i]), wanted)

@@ -26,16 +26,16 @@ from autotune.errors import JournalError
 from autotune.history.trial import Cell, Estimate, History, Observation, Status, Trial
 from autotune.structure import Document, plain
 
-_REPAIR = "autotune repair DIR   keeps everything that can be read"
+_REPAIR = "autotune status DIR --repair   keeps everything that can be read"
 _FIGURES = itemgetter("median_s", "sem_s", "n", "low_s", "high_s", "outliers")
 _KINDS = (float, float, int, float, float, int)
 _KEYS = {"cell", "median_s", "sem_s", "n", "status", "low_s", "high_s", "outliers", "extra"}
-"""Keys of an estimate that may be used."""
+"""Keys of the document of an estimate that may be used, in its usual form."""
 _EVENT = Document("an event of the journal", JournalError, own=True, newer=True)
 
 
 class State(StrEnum):
-    """How a campaign stands, or how its last run ended."""
+    """Says how a campaign stands, or how its last run ended."""
 
     RUNNING = "running"
     COMPLETE = "complete"
@@ -44,31 +44,43 @@ class State(StrEnum):
 
 
 def changed_event(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """That the scenario is another one from here on, in sections that may change."""
+    """Return the event that says that, from here on, these sections of the scenario have other values."""
     return {"event": "changed", "scenario": dict(sections)}
 
 
 def started_event(pid: int, host: str, seal: str = "") -> dict[str, Any]:
-    """That a process begins to write; its user's seal of what the campaign is, where there is one."""
+    """Return the event that says that a process begins to write the journal.
+
+    Args:
+        pid: Process id of the writer.
+        host: Name of its machine.
+        seal: The user's seal of the campaign's description; empty where there is none.
+    """
     return {"event": "started", "pid": pid, "host": host, **({"seal": seal} if seal else {})}
 
 
-def ended_event(state: State, **more: object) -> dict[str, Any]:
-    """That it ends: well, with the ``launches`` of its budget, or not, with the ``reason``."""
-    return {"event": "ended", "state": state.value, **more}
+def ended_event(state: State, **details: object) -> dict[str, Any]:
+    """Return the event that says how a run of the campaign ended.
+
+    Args:
+        state: How it ended.
+        details: ``launches``, the number that its budget paid for, where it ended well; ``reason`` where it
+            did not.
+    """
+    return {"event": "ended", "state": state.value, **details}
 
 
 def trial_event(trial: Trial) -> dict[str, Any]:
-    """A trial as an event; what few trials have is written of these alone."""
+    """Return a trial as an event; keys that few trials use are left out where they have no value."""
     event = {"event": "trial", **plain(trial)}
-    for key in ("timeout_s", "repeats", "each", "heat"):
+    for key in ("timeout_s", "repeats", "each", "heat", "measured_s"):
         if not event[key]:
             del event[key]
     return event
 
 
 def trial_of(event: Mapping[str, Any]) -> Trial:
-    """The trial in an event.
+    """Return the trial in an event.
 
     Raises:
         JournalError: a key is missing, or its value is of the wrong type.
@@ -77,16 +89,16 @@ def trial_of(event: Mapping[str, Any]) -> Trial:
 
 
 def observation_event(observation: Observation) -> dict[str, Any]:
-    """An observation as an event; the trial is named by its number."""
+    """Return an observation as an event, which names its trial by number."""
     event = {"event": "observation", **plain(observation), "trial": observation.trial.number}
     for estimate in event["estimates"]:
-        if not estimate["reason"]:  # of every usable cell
+        if not estimate["reason"]:  # every usable cell has an empty reason
             del estimate["reason"]
     return event
 
 
 def observation_of(event: Mapping[str, Any], trial: Trial) -> Observation:
-    """The plausible part of the observation in an event.
+    """Return the observation in an event, without the figures that no measurement can have given.
 
     Raises:
         JournalError: a key is missing, or its value is of the wrong type.
@@ -98,7 +110,7 @@ def observation_of(event: Mapping[str, Any], trial: Trial) -> Observation:
 
 
 def _estimate_of(document: Any) -> Any:
-    """The estimate in a document of the usual form; any other form is returned for the full check."""
+    """Return the estimate in a document of the usual form; another form is returned for the full check."""
     if not isinstance(document, dict):
         return document
     cell, extra = _cell_of(document.get("cell")), document.get("extra")
@@ -111,10 +123,10 @@ def _estimate_of(document: Any) -> Any:
 
 
 def _cell_of(document: Any) -> Any:
-    """The cell in a document, the same one for all launches; the document itself where it has flaws."""
+    """Return the cell in a document, one object for all equal cells; a flawed document is returned as is."""
     try:
-        where = (document["collective"], document["comm_size"], document["message_bytes"])
-        return _cell(*where, *chain.from_iterable(document["choice"].items()))
+        place = (document["collective"], document["comm_size"], document["message_bytes"])
+        return _cell(*place, *chain.from_iterable(document["choice"].items()))
     except (KeyError, TypeError, AttributeError, JournalError):
         return document
 
@@ -127,21 +139,21 @@ def _cell(collective: Any, comm_size: Any, message_bytes: Any, *choice: Any) -> 
 
 
 def replayed(events: Sequence[Mapping[str, Any]]) -> tuple[History, tuple[Trial, ...]]:
-    """All observations of a journal, and the trials that were never observed, being interrupted.
+    """Return all observations of a journal, and the trials that were interrupted before they were observed.
 
-    Those are one at most, unless observations were lost in a damaged journal.
+    There is at most one such trial, unless observations were lost in a damaged journal.
 
     Raises:
-        JournalError: an event that cannot be read, a trial or observation that is there twice, or an
-            observation of no trial.
+        JournalError: an event cannot be read, a trial or an observation is there twice, or an observation
+            belongs to no trial.
     """
     trials, observations = _read(events)
-    done = {observation.trial.number for observation in observations}
-    return History(observations), tuple(trial for trial in trials if trial.number not in done)
+    observed = {observation.trial.number for observation in observations}
+    return History(observations), tuple(trial for trial in trials if trial.number not in observed)
 
 
 def history_of(events: Sequence[Mapping[str, Any]]) -> History:
-    """All observations of a journal; raises as ``replayed``."""
+    """Return all observations of a journal; it raises what ``replayed`` raises."""
     return replayed(events)[0]
 
 

@@ -1,7 +1,8 @@
-"""A campaign's directory, which can be anybody's work: no link in it is followed, nobody else writes there.
+"""Safe access to a campaign's directory: no link inside it is followed, and nobody else may write to it.
 
-Directories are unpacked, copied and shared. The name that the user gave may lead over links as they like;
-from the directory with the journal on, a link would have a file of the user's replaced in their own name.
+Directories are unpacked, copied and shared, so their content can be anybody's work. The path that the user
+gave may contain links. From the directory with the journal on, a link is refused, because it could make us
+replace one of the user's own files.
 """
 
 import errno
@@ -13,21 +14,24 @@ from pathlib import Path
 from autotune.errors import JournalError
 
 FILE = "journal.jsonl"  # Name of the journal in a campaign's directory.
-WISHES = "site.json"  # Of a whole site: what it wants, beside the campaigns of its jobs.
+WISHES = "site.json"  # Name of the file with the wishes of a whole site, next to the campaigns of its jobs.
 
 
 def campaign_of(path: Path) -> Path | None:
-    """The outermost campaign or site whose directory a path is in; None: it is in none."""
+    """Return the directory of the outermost campaign or site that a path is in; None if it is in none."""
     above = reversed(path.absolute().parents)
     return next((p for p in above if any(os.path.lexists(p / name) for name in (FILE, WISHES))), None)
 
 
 def top_of(path: Path, below: Path | None = None) -> Path | None:
-    """The outermost directory of ours that a path is in: a campaign's, a site's, or one that a command fills.
+    """Return the outermost directory written by this program that a path is in; None if it is in none.
+
+    Such a directory is that of a campaign, that of a site, or one that a command fills.
 
     Args:
         path: A file or directory.
-        below: Directory that the command fills: its name is the user's, and what is in it is not.
+        below: The directory that the command fills: the user chose its name, but not its content. None: the
+            command fills none.
     """
     path, top = path.absolute(), campaign_of(path)
     inside = below is not None and below.absolute() in path.parents
@@ -37,29 +41,34 @@ def top_of(path: Path, below: Path | None = None) -> Path | None:
 
 
 def link_below(path: Path, top: Path | None) -> Path | None:
-    """The first link on the way from a directory to a path in it; what is not there yet is none."""
+    """Return the first link on the way from ``top`` to a path in it; None if there is none.
+
+    A name that does not exist yet is not a link.
+    """
     places = [path.absolute(), *path.absolute().parents]
     inside = places[: places.index(top)] if top in places else []
     return next((place for place in reversed(inside) if place.is_symlink()), None)
 
 
 def refuse_links(path: Path, below: Path | None = None) -> None:
-    """Refuse a path that leads over a link inside of a directory of ours; what is not there yet is none.
+    """Refuse a path that leads over a link inside a directory that ``top_of`` finds.
 
     Raises:
-        JournalError: with the link.
+        JournalError: there is such a link; the message names it.
     """
     if link := link_below(path, top_of(path, below)):
         raise JournalError(f"{link} is a link", "inside of a campaign's directory no link is followed")
 
 
 def opened_folder(folder: Path, top: Path | None = None) -> int:
-    """A descriptor of a directory; below ``top`` none of its names was a link when it was opened.
+    """Return a descriptor of a directory that is reached from ``top`` without following a link.
 
-    ``top``: a directory above it, or itself; None: that of the campaign or site that it is in.
+    Args:
+        folder: The directory to open.
+        top: A directory above it, or the directory itself; None: that of the campaign or site that it is in.
 
     Raises:
-        OSError: it is not there, or one is.
+        OSError: the directory does not exist, or one of the names below ``top`` is a link.
     """
     folder = folder.absolute()
     top = top or campaign_of(folder / FILE)
@@ -79,10 +88,10 @@ def opened_folder(folder: Path, top: Path | None = None) -> int:
 
 
 def opened_file(path: Path) -> int:
-    """A descriptor of a new or emptied file to write to, for the user alone; over no link in its place.
+    """Return a descriptor of a new or emptied file to write to, which only the user may read.
 
     Raises:
-        OSError: it cannot be written, or it or a name above it in a directory of ours is a link.
+        OSError: it cannot be written, or it, or a directory above it inside a campaign or site, is a link.
     """
     folder = opened_folder(path.parent)
     try:
@@ -93,20 +102,22 @@ def opened_file(path: Path) -> int:
 
 
 def remove_folder(folder: Path, below: Path) -> None:
-    """Remove a directory with all that is in it, if it is there; what cannot be removed stays.
+    """Remove a directory with its content, if it exists; what cannot be removed stays.
 
     Raises:
-        JournalError: a link below ``below`` leads there.
+        JournalError: a link inside ``below`` leads to the directory.
     """
     refuse_links(folder, below)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def make_empty(folder: Path) -> Path:
-    """Make a directory for the user alone, in place of what stood there; and those above it.
+    """Make an empty directory for the user alone, and the directories above it; return its path.
+
+    A directory that is already there is removed with its content.
 
     Raises:
-        JournalError: a link inside of a campaign leads there.
+        JournalError: a link inside a campaign leads to it.
         OSError: it cannot be made.
     """
     refuse_links(folder, folder.parent)
@@ -118,22 +129,22 @@ def make_empty(folder: Path) -> Path:
 
 
 def check_ours(directory: Path) -> None:
-    """Refuse a directory in which somebody else could have written.
+    """Refuse a campaign's directory that somebody else could have written to.
 
     Raises:
-        JournalError: it or its journal belongs to another user, or others can write there.
+        JournalError: it or its journal belongs to another user, or other users can write to it.
     """
     for path in (directory, directory / FILE):
         try:
-            found = path.stat()
+            status = path.stat()
         except FileNotFoundError:
             continue
-        if found.st_uid != os.geteuid():
+        if status.st_uid != os.geteuid():
             raise JournalError(
                 f"{path} belongs to another user", "its commands would run in your name: copy what you trust"
             )
-        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            whom = "everybody" if found.st_mode & stat.S_IWOTH else "its group"
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            whom = "everybody" if status.st_mode & stat.S_IWOTH else "its group"
             raise JournalError(
                 f"{path} can be written by {whom}", f"check its content; then: chmod go-w {path}"
             )

@@ -1,12 +1,13 @@
 """The campaign's memory: ``journal.jsonl``, one event a line, appended and synced (step 8 of the flow).
 
-One process writes, under a lock; anybody reads. Each line ends with its own number and a CRC-32 of all before
-that: ``…,"line":7,"crc":"89abcdef"}``, so that a line which was altered, doubled or left out is an error that
-names it. Lines of version 1 have neither and are taken as they are; once a line was sealed, all must be. What
-follows the last line break was cut off by a crash: readers leave it out, and the next writer cuts it away.
+One process writes, under a lock; anybody reads. Each line ends with its own number and a CRC-32 of everything
+in front of the checksum: ``…,"line":7,"crc":"89abcdef"}``. A line that was altered, doubled or left out is
+therefore an error that names it. Lines of version 1 have neither number nor checksum and are taken as they
+are; once one line was sealed, all later ones must be. What follows the last line break was cut off by a
+crash: readers leave it out, and the next writer cuts it away.
 
 Nobody else may be able to write here: the directory and the journal are the user's own, no link leads away,
-and what is new is for the user alone.
+and new files are readable by the user alone.
 """
 
 import fcntl
@@ -28,33 +29,33 @@ from autotune.errors import JournalError, LockedError, StorageError
 from autotune.history.folder import FILE, check_ours, refuse_links
 from autotune.structure import plain
 
-VERSION = 2  # Of the format. 1: lines are not sealed.
+VERSION = 2  # Version of the journal's format; in version 1 lines were not sealed.
 
-_MOST_BYTES = 1 << 30  # Of a journal that is read: a launch takes some 5 kB of it.
+_MOST_BYTES = 1 << 30  # Largest journal that is read, in bytes; a launch takes some 5 kB of it.
 
 _SEAL = re.compile(rb',"line":([0-9]{1,15}),"crc":"([0-9a-f]{8})"\}$')
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a journal."""
+    """Holds one line of a journal, decoded."""
 
-    event: Mapping[str, Any]  # What it says.
-    number: int | None  # What it says of its own number, its checksum being right; None: it is not sealed.
+    event: Mapping[str, Any]  # The event, without line number and checksum.
+    number: int | None  # The line's own number, where the checksum is right; None: the line is not sealed.
 
 
 def sealed(event: Mapping[str, Any], number: int) -> bytes:
-    """The line of an event."""
+    """Return the line of an event: compact JSON with its line number and checksum, and a line break."""
     text = json.dumps(plain(event), separators=(",", ":"), allow_nan=False).encode()
     body = text[:-1] + b',"line":%d' % number
     return body + b',"crc":"%08x"}\n' % crc32(body)
 
 
 def opened(line: bytes) -> Line:
-    """The event in a line without its line break.
+    """Return the event in a line, which is given without its line break.
 
     Raises:
-        ValueError: it is damaged; in words.
+        ValueError: the line is damaged; the message says how.
     """
     number, text = None, line
     if seal := _SEAL.search(line):
@@ -62,7 +63,7 @@ def opened(line: bytes) -> Line:
             raise ValueError("its checksum is another one")
         number, text = int(seal[1]), line[: seal.start()] + b"}"
     try:
-        event = json.loads(text, parse_int=None if seal else _whole)
+        event = json.loads(text, parse_int=None if seal else _integer)
     except RecursionError as exc:
         raise ValueError("it is nested too deeply") from exc
     if not isinstance(event, dict) or not isinstance(event.get("event"), str):
@@ -71,12 +72,12 @@ def opened(line: bytes) -> Line:
 
 
 def as_read(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An event as it is read once it was appended."""
+    """Return an event in the form in which it is read back once it was appended."""
     return opened(sealed(event, 1)[:-1]).event
 
 
 class Journal(AbstractContextManager["Journal"]):
-    """The journal of one campaign, opened by its only writer."""
+    """Keeps the journal of one campaign open for its only writer."""
 
     def __init__(self, directory: Path) -> None:
         """Lock and open the journal, creating both if they do not exist.
@@ -99,39 +100,41 @@ class Journal(AbstractContextManager["Journal"]):
             self.close()
             raise
 
-    torn_bytes: int  # Of a last line that a crash cut off: it was dropped; 0: there was none.
+    torn_bytes: int  # Bytes of a last line that a crash had cut off and that was dropped; 0: there was none.
 
-    def append(self, event: Mapping[str, Any]) -> None:
-        """Add one event; when this returns it survives a crash.
+    def append(self, *events: Mapping[str, Any]) -> None:
+        """Append events, all or none of them; once this returns they survive a crash.
 
         Raises:
-            JournalError: somebody has removed, replaced or changed the journal meanwhile.
+            JournalError: somebody has removed, replaced or changed the journal since it was opened.
             StorageError: the disk is full or read-only; the journal is as it was.
         """
-        line, self._fresh = memoryview(sealed(event, self._lines + 1)), None
+        lines = b"".join(sealed(event, self._lines + i) for i, event in enumerate(events, start=1))
+        self._fresh = None
         self._check()
         try:
-            while line:
-                line = line[os.write(self._file, line) :]
+            remaining = memoryview(lines)
+            while remaining:
+                remaining = remaining[os.write(self._file, remaining) :]
             os.fsync(self._file)
         except OSError as exc:
             os.ftruncate(self._file, self._bytes)
             raise not_stored(self._directory, exc) from exc
-        self._lines += 1
+        self._lines += len(events)
         self._bytes = os.fstat(self._file).st_size
 
     @property
     def lines(self) -> int:
-        """So many it has."""
+        """The number of lines that the journal has."""
         return self._lines
 
     def read(self) -> Sequence[Mapping[str, Any]]:
-        """All events so far, oldest first."""
-        events, self._fresh = self._fresh, None  # what was read to open it is nobody's yet
+        """Return all events so far, oldest first."""
+        events, self._fresh = self._fresh, None  # the events that were read to open it are handed out once
         return read_events(self._directory) if events is None else events
 
     def close(self) -> None:
-        """Release the lock."""
+        """Close the file, which releases the lock."""
         os.close(self._file)
 
     def __exit__(
@@ -140,37 +143,42 @@ class Journal(AbstractContextManager["Journal"]):
         self.close()
 
     def _check(self) -> None:
-        """Refuse to go on where what was written is no longer there: what follows would stand for nothing."""
-        path, held = self._directory / FILE, os.fstat(self._file)
+        """Refuse to append where earlier lines were lost or changed: later ones would mean nothing."""
+        path, opened_status = self._directory / FILE, os.fstat(self._file)
         try:
-            there = path.lstat()
-            what = "replaced" if (there.st_dev, there.st_ino) != (held.st_dev, held.st_ino) else ""
+            path_status = path.lstat()
+            change = (
+                "replaced"
+                if (path_status.st_dev, path_status.st_ino) != (opened_status.st_dev, opened_status.st_ino)
+                else ""
+            )
         except OSError:
-            what = "removed"
-        if not what and held.st_size != self._bytes:
-            what = "cut short" if held.st_size < self._bytes else "written by somebody else"
-        if what:
+            change = "removed"
+        if not change and opened_status.st_size != self._bytes:
+            change = "cut short" if opened_status.st_size < self._bytes else "written by somebody else"
+        if change:
             raise JournalError(
-                f"{path} was {what} while the campaign ran: {self._lines} events had been written",
+                f"{path} was {change} while the campaign ran: {self._lines} events had been written",
                 "nothing is launched any more; with the journal back in its place the same command continues",
             )
 
     def _drop_torn_line(self) -> int:
         text = content(self._directory)
-        whole = text.rfind(b"\n") + 1
-        if whole < len(text):
+        complete_bytes = text.rfind(b"\n") + 1
+        if complete_bytes < len(text):
             try:
-                os.ftruncate(self._file, whole)
+                os.ftruncate(self._file, complete_bytes)
             except OSError as exc:
                 raise not_stored(self._directory, exc) from exc
-        return len(text) - whole
+        return len(text) - complete_bytes
 
 
 def read_events(directory: Path) -> Sequence[Mapping[str, Any]]:
-    """All events of a campaign, oldest first, without locking; empty where there is none yet.
+    """Return all events of a campaign, oldest first, without locking; empty where there is no journal yet.
 
     Raises:
-        JournalError: a line that is damaged, doubled or missing, a newer format, or no file of its own.
+        JournalError: a line is damaged, doubled or missing, the format is a newer one, or the journal is not
+            a regular file.
     """
     path = directory / FILE
     events: list[Mapping[str, Any]] = []
@@ -196,18 +204,20 @@ def read_events(directory: Path) -> Sequence[Mapping[str, Any]]:
         if line.number is None and must_be_sealed:
             raise _damaged(path, number, "is damaged: it has no checksum")
         if line.number not in (None, number):
-            gone = line.number is None or line.number > number
-            raise _damaged(path, number, f"is not there: {line.number} follows" if gone else "is there twice")
+            is_missing = line.number is None or line.number > number
+            raise _damaged(
+                path, number, f"is not there: {line.number} follows" if is_missing else "is there twice"
+            )
         must_be_sealed |= line.number is not None
         events.append(line.event)
     return tuple(events)
 
 
 def content(directory: Path, name: str = FILE) -> bytes:
-    """The journal, or another file of a campaign, as it is there; nothing where there is none.
+    """Return the bytes of the journal, or of another file of a campaign; none where the file does not exist.
 
     Raises:
-        JournalError: a link or a device is in its place, or it cannot be read, or is larger than any.
+        JournalError: a link or a device is in its place, or it cannot be read, or is larger than 1 GiB.
     """
     path = directory / name
     try:
@@ -230,11 +240,11 @@ def content(directory: Path, name: str = FILE) -> bytes:
 
 
 def locked(directory: Path, name: str = FILE) -> int:
-    """A descriptor of the journal, or of another file, to append to, locked; made if it does not exist.
+    """Return a locked descriptor that appends to the journal, or to another file, which is made if need be.
 
     Raises:
-        LockedError: another process holds it.
-        JournalError: somebody else could have written it, or a link is in its place.
+        LockedError: another process holds the lock.
+        JournalError: somebody else could have written the file, or a link is in its place.
         StorageError: nothing can be written there.
     """
     try:
@@ -262,7 +272,7 @@ def locked(directory: Path, name: str = FILE) -> int:
 
 
 def is_locked(directory: Path, name: str = FILE) -> bool:
-    """Whether a process is writing the campaign: the kernel drops its lock however it ends."""
+    """Whether a process is writing the campaign; the kernel drops its lock in whatever way it ends."""
     try:
         descriptor = os.open(directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -277,7 +287,7 @@ def is_locked(directory: Path, name: str = FILE) -> bool:
 
 
 def _lock(descriptor: int) -> None:
-    """Lock a journal; ``is_locked`` of another process may be looking at this very moment."""
+    """Lock a journal, with a second try: ``is_locked`` of another process may hold the lock for a moment."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -285,16 +295,19 @@ def _lock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _whole(text: str) -> float:
-    """A number without a point: beyond 64 bits no event of ours has one, so it stands for a wild figure."""
+def _integer(text: str) -> float:
+    """Return the value of a number without a point: an int of at most 64 bits, a float where it needs more.
+
+    No event that this program writes has a larger integer, so it can only be a wild figure.
+    """
     number = int(text) if len(text) < 20 else 1 << 63
     return number if -(1 << 63) <= number < 1 << 63 else float(text)
 
 
-def _damaged(path: Path, number: int, what: str) -> JournalError:
+def _damaged(path: Path, number: int, fault: str) -> JournalError:
     return JournalError(
-        f"{path}, line {number} {what}",
-        f"autotune repair {path.parent}   keeps everything that can be read",
+        f"{path}, line {number} {fault}",
+        f"autotune status {path.parent} --repair   keeps everything that can be read",
     )
 
 
@@ -305,7 +318,7 @@ def _no_file(path: Path, exc: OSError) -> JournalError:
 
 
 def not_stored(directory: Path, exc: OSError) -> StorageError:
-    """The error for a disk that is full or read-only."""
+    """Return the error for a disk that is full or read-only."""
     return StorageError(
         f"{directory} cannot be written: {exc.strerror}",
         "nothing that was measured is lost; make room, and the same command continues",

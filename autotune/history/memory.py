@@ -1,15 +1,16 @@
-"""Memory of what was computed from launches, so that each further one does not repeat it (between steps).
+"""Caches for results computed from launches, so that no launch makes them be computed again (between steps).
 
-Observations, histories, objectives and spaces are values with a hash: what was computed of them is found
-again by what it was computed of, and stays a function of it alone.
+Observations, histories, objectives and spaces are values with a hash. A result is found again by the values
+it was computed from, so it stays a function of them alone.
 """
 
 from functools import lru_cache
 
 remembered = lru_cache(maxsize=16_384)
-"""Keeps the last results of a function of values; callers do not change these.
+"""Keeps the last 16,384 results of a function of values; callers must not change these results.
 
-So many, since a campaign of a thousand launches asks about each launch and each setting in several ways.
+It keeps so many because a campaign of a thousand launches asks about each launch and each setting in several
+ways.
 """
 latest = lru_cache(maxsize=4)
-"""Keeps only the last few, of functions of a whole history whose results are large."""
+"""Keeps only the last four results, for functions of a whole history whose results are large."""

@@ -1,8 +1,8 @@
 """From estimates to curves, envelopes and scores (between steps 7 and 9 of the flow).
 
-Notation: a *slot* is one (collective, communicator size, message size); ``t`` is a time in seconds. What is
-judged is the *envelope* of a job-wide setting: in each slot the best of its per-size choices, whether they
-were swept inside one launch or tried in several.
+Notation: a *slot* is one (collective, communicator size, message size); ``t`` is a time in seconds.
+Objectives judge the *envelope* of a job-wide setting: in each slot the best of its per-size choices, whether
+these were swept inside one launch or tried in several launches.
 """
 
 import math
@@ -20,30 +20,30 @@ from autotune.space import Point, Space
 
 Slot = tuple[str, int, int]  # (collective, communicator size, message size in bytes).
 
-_REACH = 700.0  # Close to the logarithm of the largest number there is.
+_REACH = 700.0  # Close to the logarithm of the largest double, which is 709.8.
 
 Z95 = 1.96  # Standard errors to either side of a normal estimate that make an interval of 95 %.
 
 UNITS = {"latency": "µs", "bandwidth": "GB/s", "memory": "MiB", "message_rate": "million/s", "overlap": "µs"}
 """Every objective there is, with its unit."""
 _COUNTED = {
-    "message_rate": {name for name, its in COLLECTIVES.items() if its.pattern is Pattern.PAIRS},
-    # What is not hidden, as a time: its share also falls where the call becomes slower that nothing hides.
-    "overlap": {name for name, its in COLLECTIVES.items() if its.overlaps},
+    "message_rate": {name for name, collective in COLLECTIVES.items() if collective.pattern is Pattern.PAIRS},
+    # The time that is not hidden, not its share: the share also falls where the call alone becomes slower.
+    "overlap": {name for name, collective in COLLECTIVES.items() if collective.overlaps},
 }
-"""Objectives that are judged on some patterns alone."""
+"""Objective that only some patterns count for → names of these patterns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """One thing that is judged."""
+    """Describes a quantity that settings are compared by, and the slots that count for it."""
 
     name: str  # One of ``UNITS``, or a program's response.
     min_bytes: int = 0  # Smallest message size that counts.
     max_bytes: int | None = None  # Largest message size that counts; None: no limit.
     weights: Mapping[Slot, float] = field(default_factory=dict)
-    """Weight of each slot; empty: all alike. Slots that are not named weigh nothing."""
-    goal: str = ""  # Of a program's response: ``min`` or ``max``; empty for the objectives of MPI.
+    """Weight of each slot; empty: all slots weigh the same. Otherwise missing slots weigh nothing."""
+    goal: str = ""  # What a program wants of its response: ``min`` or ``max``; empty for objectives of MPI.
 
     def __post_init__(self) -> None:
         if self.goal:
@@ -61,16 +61,16 @@ class Objective:
 
     @property
     def maximise(self) -> bool:
-        """Whether more is better."""
+        """Whether a larger value is better."""
         return self.goal == "max" if self.goal else self.name in ("bandwidth", "message_rate")
 
     @property
     def unit(self) -> str:
-        """Unit of the score."""
+        """The unit of the score; empty for a program's response."""
         return "" if self.goal else UNITS[self.name]
 
     def covers(self, slot: Slot) -> bool:
-        """Whether a slot counts."""
+        """Whether a slot counts for this objective."""
         if self.goal:
             return slot == response_slot(self.name)
         if self.weights and self.weights.get(slot, 0.0) <= 0:
@@ -81,35 +81,35 @@ class Objective:
 
 
 def response_slot(name: str) -> Slot:
-    """The slot of an external program's response.
+    """Return the slot of an external program's response.
 
-    A response is carried like the time of one byte, so that whatever models curves models it too: as it is
-    where less is better, as its inverse where more is.
+    A response is carried like the time of a message of one byte, so that whatever models curves models it
+    too: as it is where less is better, as its inverse where more is.
     """
     return (name, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The value of one objective."""
+    """Holds the value of one objective with its standard error."""
 
-    value: float  # In the unit of the objective.
-    sem: float  # Its standard error, in the same unit.
+    value: float  # The value, in the unit of the objective.
+    sem: float  # Standard error of the value, in the same unit.
 
     @property
     def relative_sem(self) -> float:
-        """Standard error of the logarithm."""
+        """The standard error of the logarithm of the value."""
         return self.sem / self.value
 
 
 @dataclass(frozen=True, slots=True)
 class Winner:
-    """The best per-size choice in one slot."""
+    """Holds the best per-size choice in one slot, with its time."""
 
-    median_s: float  # Its time.
-    sem_s: float  # Standard error of the time.
+    median_s: float  # Its time in seconds, pooled over launches.
+    sem_s: float  # Standard error of the time, in seconds.
     choice: Point  # Per-size values: call-level ones and launch-level ones that can be deployed per size.
-    n: int = 0  # Samples behind it.
+    n: int = 0  # Number of samples that the time comes from.
 
 
 Envelope = Mapping[Slot, Winner]  # The best of one job-wide setting in each slot.
@@ -119,39 +119,40 @@ Alternatives = Mapping[Slot, Mapping[Point, Winner]]
 
 
 def job_setting(space: Space, point: Point) -> Point:
-    """The part of a point that a whole job must share (without what a file can choose per size)."""
+    """Return the part of a point that a whole job must share, without what a file can choose per size."""
     return point if space.job_wide.issuperset(point) else point.restricted(space.job_wide)
 
 
 def slots(observations: Iterable[Observation]) -> tuple[Slot, ...]:
-    """All slots that any of the observations measured, sorted."""
+    """Return all slots that any of the observations measured, sorted."""
     cells = {slot_of(e.cell) for o in observations for e in o.usable}
     return tuple(sorted(cells))
 
 
 def slot_of(cell: Cell) -> Slot:
-    """The slot that a cell competes in."""
+    """Return the slot that a cell competes in."""
     return (cell.collective, cell.comm_size, cell.message_bytes)
 
 
 def place_text(slot: Slot) -> str:
-    """A slot in words: ``8 B of allreduce``; the name alone of a program's response, which has no size."""
+    """Return a slot in words, ``8 B of allreduce``; of a program's response, which has no size, its name."""
     name, _, size = slot
     return f"{size} B of {name}" if name in COLLECTIVES else name
 
 
 def ratio_of(logarithm: float) -> float:
-    """The ratio with this logarithm; 10³⁰⁴ where a wild measurement has made it larger, never an error."""
+    """Return the ratio with this logarithm, limited to 10^±304 so that wild measurements do not overflow."""
     return math.exp(min(max(logarithm, -_REACH), _REACH))
 
 
 def pooled(estimates: Sequence[Estimate]) -> tuple[float, float, int]:
-    """One location, standard error and sample count out of repeated launches of the same cell.
+    """Return one location, standard error and sample count out of repeated launches of the same cell.
 
-    The location is the median of the launches' logarithms, so that one disturbed launch among three or more
-    does not move it. Its standard error is the larger of what the launches' own errors say and what their
-    spread says, since launches differ more than their samples do; the spread is taken from the median
-    absolute deviation for the same reason.
+    The location, in seconds, is the median of the launches' logarithms, so that one disturbed launch among
+    three or more does not move it. Its standard error is the larger of two: the one that follows from the
+    launches' own errors, and the one that follows from the spread between launches, since launches differ
+    more than their samples do. The spread is taken from the median absolute deviation, so that one disturbed
+    launch does not move it either.
     """
     if len(estimates) == 1:
         return estimates[0].median_s, estimates[0].sem_s, estimates[0].n
@@ -170,7 +171,7 @@ def pooled(estimates: Sequence[Estimate]) -> tuple[float, float, int]:
 
 
 def alternatives(space: Space, observations: Iterable[Observation]) -> Alternatives:
-    """In each slot every choice of these observations, which should share their job-wide setting."""
+    """Return every choice in each slot of observations, which should share their job-wide setting."""
     cells: dict[Slot, dict[Point, list[Estimate]]] = defaultdict(lambda: defaultdict(list))
     per_size = {p.name for p in space.job if p.per_size}
     for observation in observations:
@@ -192,7 +193,7 @@ def _winner(choice: Point, estimates: Sequence[Estimate]) -> Winner:
 
 
 def envelope(space: Space, observations: Iterable[Observation]) -> Envelope:
-    """In each slot the best choice over all these observations, which should share their job-wide setting."""
+    """Return the best choice in each slot over observations, which should share their job-wide setting."""
     return {
         slot: min(choices.values(), key=lambda winner: winner.median_s)
         for slot, choices in alternatives(space, observations).items()
@@ -200,7 +201,7 @@ def envelope(space: Space, observations: Iterable[Observation]) -> Envelope:
 
 
 def by_setting(space: Space, observations: Iterable[Observation]) -> dict[Point, list[Observation]]:
-    """Usable observations grouped by the job-wide setting that they share, in order of appearance."""
+    """Return usable observations grouped by the job-wide setting that they share, in order of appearance."""
     groups: dict[Point, list[Observation]] = defaultdict(list)
     for observation in observations:
         if observation.ok:
@@ -211,31 +212,34 @@ def by_setting(space: Space, observations: Iterable[Observation]) -> dict[Point,
 def score(
     objective: Objective,
     curve: Envelope,
-    wanted: Sequence[Slot] | None = None,
+    expected: Sequence[Slot] | None = None,
     memory_bytes: float = math.nan,
 ) -> Score | None:
-    """The objective's value on an envelope; None where a slot that counts is missing or nothing counts.
+    """Return the objective's value on an envelope; None where a slot that counts is missing or none counts.
 
     latency: exp(Σ w·ln t) in µs, over the slots that count; bandwidth: exp(Σ w·ln(size/t)) in GB/s, with
     weights that sum to one; message_rate: exp(Σ w·ln(1/t)) in millions a second, over what sends many
     messages in a row; overlap: as latency, over what computes meanwhile; a response: as the program gave it.
-    Standard errors are carried to first order: sem = value · sqrt(Σ (w·sem_t/t)²).
+    Standard errors are propagated to first order: sem = value · sqrt(Σ (w·sem_t/t)²).
 
-    ``wanted`` are all slots that a complete curve has; None: those of ``curve``. ``memory_bytes`` is the peak
-    resident set, for objective ``memory``.
+    Args:
+        objective: What is computed.
+        curve: The best time in each slot.
+        expected: All slots that a complete curve has; None: those of ``curve``.
+        memory_bytes: Peak resident set in bytes, for the objective ``memory``; NaN: not known.
     """
     if objective.name == "memory":
         return None if math.isnan(memory_bytes) else Score(memory_bytes / 2**20, 0.0)
-    chosen = [slot for slot in (wanted if wanted is not None else curve) if objective.covers(slot)]
+    counting = [slot for slot in (expected if expected is not None else curve) if objective.covers(slot)]
     if objective.maximise:
-        chosen = [slot for slot in chosen if slot[2] > 0]
-    if not chosen or any(slot not in curve for slot in chosen):
+        counting = [slot for slot in counting if slot[2] > 0]
+    if not counting or any(slot not in curve for slot in counting):
         return None
-    weights = np.array([objective.weights.get(slot, 1.0) if objective.weights else 1.0 for slot in chosen])
+    weights = np.array([objective.weights.get(slot, 1.0) if objective.weights else 1.0 for slot in counting])
     weights = weights / weights.sum()
-    times = np.array([curve[slot].median_s for slot in chosen])
-    relative = np.array([curve[slot].sem_s for slot in chosen]) / times
-    sizes = np.array([max(slot[2], 1) for slot in chosen], dtype=float)
+    times = np.array([curve[slot].median_s for slot in counting])
+    relative = np.array([curve[slot].sem_s for slot in counting]) / times
+    sizes = np.array([max(slot[2], 1) for slot in counting], dtype=float)
     if objective.name == "message_rate":
         sizes, unit = np.ones_like(times), 1e6
     else:
@@ -249,21 +253,27 @@ def scores(
     objectives: Sequence[Objective],
     space: Space,
     observations: Sequence[Observation],
-    wanted: Sequence[Slot] | None = None,
+    expected: Sequence[Slot] | None = None,
 ) -> tuple[Score, ...] | None:
-    """The values of all objectives on the envelope of these observations; None where one is missing."""
-    return scores_of(objectives, envelope(space, observations), observations, wanted)
+    """Return the values of all objectives on the envelope of observations; None where one is missing.
+
+    ``expected`` are the slots that a complete envelope has, as for ``score``.
+    """
+    return scores_of(objectives, envelope(space, observations), observations, expected)
 
 
 def scores_of(
     objectives: Sequence[Objective],
     curve: Envelope,
     observations: Sequence[Observation],
-    wanted: Sequence[Slot] | None = None,
+    expected: Sequence[Slot] | None = None,
 ) -> tuple[Score, ...] | None:
-    """The values of all objectives on an envelope, that of these observations; None where one is missing."""
+    """Return the values of all objectives on the envelope of observations; None where one is missing.
+
+    ``curve`` is that envelope; ``expected`` are the slots that a complete one has, as for ``score``.
+    """
     memory = [o.extra["memory_bytes"] for o in observations if o.ok and o.extra.get("memory_bytes")]
     peak = max(memory) if memory else math.nan
-    judged = [score(objective, curve, wanted, peak) for objective in objectives]
-    complete = tuple(s for s in judged if s is not None)
+    values = [score(objective, curve, expected, peak) for objective in objectives]
+    complete = tuple(s for s in values if s is not None)
     return complete if len(complete) == len(objectives) else None

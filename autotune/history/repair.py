@@ -1,7 +1,7 @@
-"""Reading a damaged journal (step 8 of the flow): pure, nothing is read or written here.
+"""Recovery of what a damaged journal still says (step 8 of the flow): pure, nothing is read or written here.
 
-A trial whose observation was lost is made again by whoever continues the campaign; an observation whose trial
-was lost says nothing and goes with it.
+A trial whose observation was lost is launched again when the campaign continues. An observation whose trial
+was lost says nothing and is dropped.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,17 +18,17 @@ Event = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Salvage:
-    """The readable part of a journal."""
+    """Holds the readable part of a journal, and a list of what was lost."""
 
-    events: tuple[Event, ...]  # In order, without the first one, which says the format's version.
-    lost: tuple[str, ...]  # What is not, in words.
+    events: tuple[Event, ...]  # Events in order, without the first one, which says the format's version.
+    lost: tuple[str, ...]  # What cannot be read, in words.
 
 
 def salvaged(text: bytes) -> Salvage:
-    """Read all that is intact in a journal.
+    """Return all that is intact in the bytes of a journal.
 
     Raises:
-        JournalError: what the campaign is cannot be read, so that nothing else means anything.
+        JournalError: the event that describes the campaign is lost, without which the rest means nothing.
     """
     lost: list[str] = []
     events = tuple(_consistent(_readable(text, lost), lost))
@@ -40,37 +40,40 @@ def salvaged(text: bytes) -> Salvage:
 
 
 def _readable(text: bytes, lost: list[str]) -> list[Event]:
-    """The events of the lines that are whole, each once, in the order of their numbers."""
+    """Return the events of the intact lines, each once, in the order of the lines' numbers.
+
+    What is damaged or missing is added to ``lost`` in words.
+    """
     *lines, torn = text.split(b"\n")
-    found: dict[int, Event] = {}
+    events_by_number: dict[int, Event] = {}
     damaged = 0
     must_be_sealed = False
     for place, line in enumerate(lines, start=1):
         try:
-            whole = opened(line)
+            journal_line = opened(line)
         except ValueError as exc:
             damaged += 1
             lost.append(f"line {place}: {exc}")
             continue
-        must_be_sealed |= whole.number is not None
-        number = whole.number or place
-        if must_be_sealed and whole.number is None:
+        must_be_sealed |= journal_line.number is not None
+        number = journal_line.number or place
+        if must_be_sealed and journal_line.number is None:
             damaged += 1
             lost.append(f"line {place}: it has no checksum")
-        elif number in found:
+        elif number in events_by_number:
             lost.append(f"line {place}: line {number} again")
         else:
-            found[number] = whole.event
-    missing = max(found, default=0) - len(found) - damaged
+            events_by_number[number] = journal_line.event
+    missing = max(events_by_number, default=0) - len(events_by_number) - damaged
     if missing > 0:
         lost.append(f"{missing} line(s) that are not there")
     if torn:
         lost.append(f"{len(torn)} bytes of a last line that was cut off")
-    return [event for _, event in sorted(found.items()) if event["event"] != "journal"]
+    return [event for _, event in sorted(events_by_number.items()) if event["event"] != "journal"]
 
 
 def _consistent(events: list[Event], lost: list[str]) -> Iterator[Event]:
-    """The events without those that say something twice, or about a trial that is not there."""
+    """Yield the events without those that repeat something, or that are about a trial that is not there."""
     trials: dict[int, Trial] = {}
     observed: set[int] = set()
     described = False

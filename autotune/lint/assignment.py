@@ -1,4 +1,4 @@
-"""One parameter or variable that a file sets, how the stack gets to see it, and what comes together."""
+"""One parameter or variable that a file sets, how it reaches the stack, and what reaches one launch."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from autotune.lint.finding import Finding
 
 
 class Source(StrEnum):
-    """How an assignment reaches the stack: parts of it read only some."""
+    """Says how an assignment reaches the stack, since parts of the stack read only some of these sources."""
 
     FILE = "a parameter file"
     ENVIRONMENT = "the environment"
@@ -22,74 +22,74 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One parameter or variable that a file sets."""
+    """Describes one parameter or variable that a file sets."""
 
     file: PurePath
-    """Where."""
+    """The file that sets it."""
     line: int
-    """Counted from 1."""
+    """Number of the line, counted from 1."""
     name: str
-    """Without ``OMPI_MCA_``."""
+    """Its name, without ``OMPI_MCA_``."""
     value: str
-    """As the stack sees it."""
+    """Its value as the stack sees it."""
     variable: bool = False
     """Whether it is an environment variable rather than an MCA parameter."""
     source: Source = Source.FILE
-    """How the stack gets to see it."""
+    """How it reaches the stack."""
     literal: bool = True
-    """Whether ``value`` is what the stack sees; False where a shell puts something in its place first."""
+    """Whether ``value`` is what the stack sees; False where a shell replaces a part of it first."""
 
     def finding(self, effect: str, remedy: str, *, sure: bool = True) -> Finding:
-        """A finding at this line."""
+        """Return a finding at this line."""
         return Finding(self.file, self.line, effect, remedy, sure)
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Everything set for one launch on one path through a script, or for whoever sources it."""
+    """Holds everything that is set for one launch on one path through a script, or for whoever sources it."""
 
     assigned: tuple[Assignment, ...] = ()
-    """In order: what comes later wins."""
+    """The assignments in order: later ones win."""
     perhaps: frozenset[str] = frozenset()
-    """Names that another path to the same launch sets, and ``USES_UCX``."""
+    """Names that another path to the same launch sets, and ``USES_UCX`` where that is so."""
     closed: bool = True
-    """Whether all is known that it is given."""
+    """Whether all settings of the launch are known."""
     alone: bool = True
-    """Whether no other script has set variables before, or launches what this one prepares."""
+    """Whether no other script can have set variables before, or can launch what this one prepares."""
 
-    def beside(self, other: "Reach") -> "Reach":
-        """Both, where what is another file's comes with it."""
-        names = self.perhaps | other.perhaps
-        closed, alone = self.closed and other.closed, self.alone and other.alone
-        return Reach(self.assigned + other.assigned, names, closed, alone)
+    def beside(self, reach: "Reach") -> "Reach":
+        """Return both combined, for settings of another file that apply to the same launch."""
+        names = self.perhaps | reach.perhaps
+        closed, alone = self.closed and reach.closed, self.alone and reach.alone
+        return Reach(self.assigned + reach.assigned, names, closed, alone)
 
 
 class Read(NamedTuple):
-    """The findings in a file and the launches it makes."""
+    """Holds what was read in a file: its assignments, its mistakes and its launches."""
 
     assigned: Sequence[Assignment]
-    """All that it sets, each once."""
+    """All assignments of the file, each once."""
     findings: Sequence[Finding]
-    """Mistakes in how it is written."""
+    """Mistakes in how the file is written."""
     launches: Sequence[Reach] = ()
-    """One for each launch on each path of a script."""
-    left: Sequence[Reach] = ()
-    """Variables left set for others, on each path; empty: all that it sets."""
+    """Settings that reach each launch, on each path of a script."""
+    prepared: Sequence[Reach] = ()
+    """Settings that each path leaves for launches of other files; empty: everything that the file sets."""
     branches: Mapping[int, Branch] = {}
-    """Line → the branch on a version of Open MPI that it is in."""
+    """Line → the branch on a version of Open MPI that the line is in."""
 
 
 ENV_LIST = "mca_base_env_list"
 """The parameter that holds environment variables, separated by semicolons."""
 
 USES_UCX = "a program with UCX"
-"""Stands among the names of a launch whose program uses UCX itself: tests of UCX, UCC or NCCL, SHMEM."""
+"""Word in ``Reach.perhaps`` if the program uses UCX by itself: tests of UCX, UCC or NCCL, SHMEM."""
 
 MCA = "OMPI_MCA_"
-"""How the names of variables begin that set parameters."""
+"""Prefix of environment variables that set MCA parameters."""
 
 _CONTAINED = re.compile(r"(?:SINGULARITYENV|APPTAINERENV)_")
-"""Before names of variables that a container gets to see without it."""
+"""Prefix of variables that programs in a container see without it."""
 
 
 def of_environment(
@@ -100,7 +100,10 @@ def of_environment(
     literal: bool = True,
     source: Source = Source.ENVIRONMENT,
 ) -> list[Assignment]:
-    """The assignments made by a variable: itself, or a parameter, and the variables in its value."""
+    """Return the assignments that an environment variable makes.
+
+    These are the variable itself or the MCA parameter that it sets, and any variables listed in its value.
+    """
     plain = _CONTAINED.sub("", name)
     parameter = plain.removeprefix(MCA)
     first = Assignment(path, line, parameter, value, parameter == plain, source, literal)
@@ -108,10 +111,10 @@ def of_environment(
 
 
 def listed(of: Assignment) -> list[Assignment]:
-    """The variables in a value of ``mca_base_env_list``; none in that of any other parameter."""
+    """Return the variables in a value of ``mca_base_env_list``; none in that of any other parameter."""
     if of.name != ENV_LIST or of.variable:
         return []
-    items = re.split(r"\\?;", of.value.strip("'\""))  # Tcl and csh want a backslash there
+    items = re.split(r"\\?;", of.value.strip("'\""))  # Tcl and csh need a backslash before ";"
     pairs = (item.strip().partition("=") for item in items if item.strip())
     return [
         Assignment(of.file, of.line, name, value, variable=True, source=of.source, literal=of.literal)

@@ -1,7 +1,8 @@
 """Versions of Open MPI for which a branch is taken, read from its condition in Lua, Tcl or a shell.
 
-Comparisons of a version with a number, a pattern or by order, joined by ``and`` and ``or``; whatever else a
-condition says may hold or not. ``not`` and what is not understood leave the version open.
+It understands comparisons of a version with a number, with a pattern or by order, joined by ``and`` and
+``or``; whatever else a condition says may hold or not. ``not`` and what is not understood leave the version
+open.
 """
 
 import re
@@ -31,9 +32,9 @@ _FORMS = tuple(
         rf"(?:convertToCanonical\()?[\"'{{]?\^?(?P<number>{_NUMBER})[.%*\"'}})]*",
     )
 )
-"""Comparisons; without a sign one of equality."""
+"""Forms of a comparison; one without a sign tests for equality."""
 _WORDS = re.compile(r"open|mpi|ompi|version|ver|v|my|module|full|major|main|eb|[\W_\d]", re.IGNORECASE)
-"""Parts of the names of variables that hold a version of Open MPI: another product's have more."""
+"""Words in names of variables with a version of Open MPI; those of other products have further words."""
 _MENTIONED = re.compile(r"\$?\{?(\w*(?:ver|ompi\w*v|version)\w*)", re.IGNORECASE)
 _OR = re.compile(r"\bor\b|\|\||\s-o\s")
 _AND = re.compile(r"\band\b|&&|\s-a\s")
@@ -42,28 +43,28 @@ _NOT = re.compile(r"\bnot\b|(?:^|[\s(])!(?!=)")
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Versions for which a branch may be taken."""
+    """Says for which versions of Open MPI a branch may be taken."""
 
     versions: frozenset[Version] = ALL
-    """Those that are possible."""
+    """The possible versions."""
     says: bool = False
-    """Whether some condition on the way asks for the version."""
+    """Whether some condition on the way to the branch tests the version."""
     named: bool = True
-    """Whether all of these do it by equality, so that each of the versions is meant."""
+    """Whether all these conditions test for equality, so that each of the versions is meant."""
 
-    def within(self, other: "Branch") -> "Branch":
-        """Inside of another branch; two that exclude each other leave the version open."""
-        both = self.versions & other.versions
-        return Branch(both or ALL, self.says or other.says, self.named and other.named and bool(both))
+    def within(self, outer: "Branch") -> "Branch":
+        """Return this branch inside another one; two that exclude each other leave the version open."""
+        shared = self.versions & outer.versions
+        return Branch(shared or ALL, self.says or outer.says, self.named and outer.named and bool(shared))
 
-    def beside(self, other: "Branch") -> "Branch":
-        """One of two ways to the same place."""
-        says = self.says and other.says
-        return Branch(self.versions | other.versions, says, self.named and other.named)
+    def beside(self, alternative: "Branch") -> "Branch":
+        """Return the branch of a place that this branch and another one lead to."""
+        says = self.says and alternative.says
+        return Branch(self.versions | alternative.versions, says, self.named and alternative.named)
 
     @property
     def open(self) -> bool:
-        """Whether it makes no difference between versions."""
+        """Whether the branch does not depend on the version."""
         return not self.says
 
 
@@ -72,7 +73,7 @@ _UNCLEAR = Branch(says=True, named=False)
 
 
 def taken(condition: str) -> tuple[Branch, Branch]:
-    """The branch where a condition holds, and the one where it does not."""
+    """Return the branch where a condition holds, and the branch where it does not."""
     if not _is_asked(condition):
         return NO_BRANCH, NO_BRANCH
     if _NOT.search(condition):
@@ -80,31 +81,31 @@ def taken(condition: str) -> tuple[Branch, Branch]:
     holds: frozenset[Version] = frozenset()
     alone = not _AND.search(condition)
     for part in _OR.split(condition):
-        sets, rest = _compared(part)
+        sets, remainder = _compared(part)
         if not sets:
             return _UNCLEAR, _UNCLEAR
         holds |= frozenset.intersection(*sets)
-        alone &= not re.search(r"\w", re.sub(r"\b(?:if|then|test)\b", "", rest))
+        alone &= not re.search(r"\w", re.sub(r"\b(?:if|then|test)\b", "", remainder))
     fails = ALL - _surely(condition) if alone else ALL
-    named = not any(sign in condition for sign in ("<", ">", "-ge", "-gt", "-le", "-lt", "~=", "!="))
-    return Branch(holds or ALL, says=True, named=named), Branch(fails or ALL, says=True, named=False)
+    by_equality = not any(sign in condition for sign in ("<", ">", "-ge", "-gt", "-le", "-lt", "~=", "!="))
+    return Branch(holds or ALL, says=True, named=by_equality), Branch(fails or ALL, says=True, named=False)
 
 
 def on_path(facts: Mapping[tuple[str, str], bool]) -> Branch:
-    """The branch that a path through a script is in, from the conditions that it took for granted."""
+    """Return the branch that a path through a script is in, from the conditions that the path assumes."""
     branch = NO_BRANCH
     for (subject, value), so in facts.items():
-        said = f"{subject} == {value.removeprefix('=')}" if value else subject
-        said = re.sub(r"^(\S+) in (.*)$", lambda m: _cases(m[1], m[2]), said)
-        branch = branch.within(taken(said)[0 if so else 1])
+        condition = f"{subject} == {value.removeprefix('=')}" if value else subject
+        condition = re.sub(r"^(\S+) in (.*)$", lambda m: _cases(m[1], m[2]), condition)
+        branch = branch.within(taken(condition)[0 if so else 1])
     return branch
 
 
 def either(branches: Iterable[Branch]) -> Branch:
-    """One of several ways to a place."""
-    first, *others = branches
-    for other in others:
-        first = first.beside(other)
+    """Return the branch of a place that several branches lead to."""
+    first, *further = branches
+    for alternative in further:
+        first = first.beside(alternative)
     return NO_BRANCH if first.versions == ALL and first.named else first
 
 
@@ -121,29 +122,29 @@ def _is_asked(condition: str) -> bool:
 
 
 def _compared(part: str) -> tuple[list[frozenset[Version]], str]:
-    """The versions of each comparison in a part without ``or``, and what else is in it."""
+    """Return the versions of each comparison in a part without ``or``, and the text around them."""
     sets: list[frozenset[Version]] = []
     for form in _FORMS:
         for match in form.finditer(part):
             if _is_ours(match["subject"]):
                 sign = match.groupdict().get("sign") or "=="
-                sets.append(frozenset(one for one in ALL if _may(one, sign, match["number"])))
+                sets.append(frozenset(version for version in ALL if _may(version, sign, match["number"])))
                 part = part.replace(match[0], " ", 1)
     return sets, part
 
 
 def _surely(condition: str) -> frozenset[Version]:
-    """The versions for which a condition of comparisons holds whatever the patch level is."""
+    """Return the versions for which a condition of comparisons holds whatever the patch level is."""
     patched = re.search(r"[1-9]\d*\.\d+\.\d", condition)
-    sets = [one for part in _OR.split(condition) for one in _compared(part)[0]]
+    sets = [versions for part in _OR.split(condition) for versions in _compared(part)[0]]
     return frozenset() if patched else frozenset().union(*sets)
 
 
 def _may(version: Version, sign: str, number: str) -> bool:
-    asked = tuple(int(part) for part in re.findall(r"\d+", number))
+    stated = tuple(int(part) for part in re.findall(r"\d+", number))
     if order := _ORDER.get(sign):
-        shorter = asked[:2]
-        mine = version[: len(shorter)]
-        return bool(order(mine, shorter)) or (len(asked) > 2 and mine == shorter)
-    same = (version[0] == 3 and asked[0] < 4) or version[: len(asked)] == asked[:2]
-    return same != (sign in _UNEQUAL) or (len(asked) > 2 and same)
+        shorter = stated[:2]
+        compared = version[: len(shorter)]
+        return bool(order(compared, shorter)) or (len(stated) > 2 and compared == shorter)
+    equal = (version[0] == 3 and stated[0] < 4) or version[: len(stated)] == stated[:2]
+    return equal != (sign in _UNEQUAL) or (len(stated) > 2 and equal)

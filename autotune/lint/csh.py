@@ -1,6 +1,7 @@
-"""Scripts for csh, line by line in the words of a Bourne shell, so that one parser reads both.
+"""Translation of csh scripts, line by line, into the words of a Bourne shell, so that one parser reads both.
 
-Only the constructs that decide which commands are run: what they test stands as a text, for nothing is run.
+Only constructs that decide which commands are run are translated. Their conditions become quoted texts, since
+nothing is run.
 """
 
 import re
@@ -31,19 +32,19 @@ _LINES: Mapping[str, str] = {
     r"(\s*)set\s+(\w+)\s*=\s*(\(.*\)|\S.*)": r"\1\2=\3",
     r"(\s*)@\s+(\w+)\s*=.*": r"\1\2=$\2",
 }
-"""A line of csh → what a Bourne shell calls it."""
+"""Pattern of a line of csh → its replacement for a Bourne shell."""
 _PATTERNS = tuple((re.compile(pattern), new) for pattern, new in _LINES.items())
 
 
 def is_csh(path: PurePath, text: str) -> bool:
-    """Whether a script is one for csh: by its first line, its name, or what no other shell has."""
+    """Whether a script is for csh, by its first line, its name, or commands that no other shell has."""
     if _SHEBANG.match(text) or path.suffix in (".csh", ".tcsh"):
         return True
     return not _OTHER.match(text) and bool(_SETENV.search(text)) and not _BOURNE.search(text)
 
 
 def translated(text: str) -> str:
-    """The same script, with as many lines."""
+    """Return a csh script in the words of a Bourne shell, with the same number of lines."""
     return "\n".join(map(_line, text.split("\n")))
 
 

@@ -1,9 +1,9 @@
 """Which line of a tuning file decides a call, which algorithm of which component that is, and why.
 
-Read as the libraries read them: rules of ``coll_tuned`` (classic and JSON), MPICH's selection trees, Intel's
-and MPICH's variables, and what plugins know (UCC's scores). Parameter files and scripts are followed to the
-files that they point to. Classic rules are checked against a real Open MPI
-(``test_explain_confirmed.py``), the others were read in sources and documents.
+Files are read as the libraries read them: rules of ``coll_tuned`` (classic and JSON), MPICH's selection
+trees, Intel's and MPICH's variables, and what plugins know (UCC's scores). Parameter files and scripts are
+followed to the files that they point to. The reading of classic rules is checked against a real Open MPI
+(``test_explain_confirmed.py``); that of other files follows sources and documents.
 """
 
 import re
@@ -23,22 +23,30 @@ from autotune.stacks.json_lines import lines_in
 
 _MCA = "OMPI_MCA_"
 _NEWEST = (99,)
-"""A release that reads whatever its version reads."""
+"""Stands for a release with everything that any release of its version can read."""
 _HAN, _TUNED = 35, 30
-"""Priorities of coll_han and coll_tuned in Open MPI 5 (``ompi_info``); on 4.1 that of coll_han is 0."""
+"""Default priorities of coll_han and coll_tuned in Open MPI 5 (``ompi_info``); coll_han has 0 in 4.1."""
 _JSON_NAMES = {name.replace("_", ""): name for name in COLLECTIVES if "_" in name}
 
 Read = Callable[[str], str | None]
-"""The text of a file that another one points to; None where it cannot be read."""
+"""Function that returns the text of a file that another one points to; None where it cannot be read."""
 Fixed = Callable[[str, int, int], str]
-"""coll_tuned's own choice for (collective, ranks, bytes); empty where it is not known."""
+"""Function that returns coll_tuned's own choice for (collective, ranks, bytes); empty where unknown."""
 
 
 def explained(path: PurePath, text: str, call: Asked, mpi: str, read: Read, fixed: Fixed) -> Answer | None:
-    """The decision on a call by a file of any kind that a library reads; None for an unknown kind.
+    """Return the decision on a call by a file of any kind that a library reads; None for an unknown kind.
+
+    Args:
+        path: Path of the file.
+        text: Its content.
+        call: The call.
+        mpi: One of ``STACKS``.
+        read: Reads files that this one points to.
+        fixed: Gives coll_tuned's own choice where no rule decides.
 
     Raises:
-        TableError: a file that is none of its kind after all.
+        TableError: the file cannot be read as its kind.
     """
     kind, version = kind_of(path, text), version_of(mpi)
     try:
@@ -58,31 +66,41 @@ def explained(path: PurePath, text: str, call: Asked, mpi: str, read: Read, fixe
 
 
 def _rules(path: PurePath, text: str, call: Asked, version: tuple[int, int]) -> Answer:
-    """The decision of a rules file on a call, once it is in effect."""
+    """Return the decision of a rules file on a call, assuming that the file is in effect."""
     answer = Answer(call.collective)
     if call.collective not in coll_tuned.ALGORITHMS:
         answer.why.append(f"coll_tuned has no algorithms for {call.collective}")
         return answer
     wrong = rules_file(path, text, version, _NEWEST)
     if void := next(
-        (one for one in wrong if classic_rules.IGNORED in one.effect or "shifted" in one.effect), None
+        (
+            finding
+            for finding in wrong
+            if classic_rules.IGNORED in finding.effect or "shifted" in finding.effect
+        ),
+        None,
     ):
         answer.why.append(f"{path}:{void.line}: {void.effect}")
         return answer
     if text.lstrip().startswith("{"):
         return _json(path, text, call)
     answer = classic_rules.looked_up(str(path), text, call, version)
-    answer.why += [f"lint, line {one.line}: {one.effect}" for one in wrong if one.line == answer.line]
+    answer.why += [
+        f"lint, line {finding.line}: {finding.effect}" for finding in wrong if finding.line == answer.line
+    ]
     return answer
 
 
 def _json(path: PurePath, text: str, call: Asked) -> Answer:
-    """Open MPI 6: the first entry that the ranks fit into, and in it the first rule that the size does."""
+    """Return the decision of JSON rules on a call, as Open MPI 6 takes it.
+
+    It takes the first entry that the ranks fit into, and in it the first rule that the size fits into.
+    """
     document, lines = lines_in(text)
     answer = Answer(call.collective)
     threshold = coll_tuned.threshold_bytes(call.collective, call.nbytes, call.ranks)
-    named = {_JSON_NAMES.get(name, name): name for name in document.get("collectives", {})}
-    name = named.get(call.collective)
+    spellings = {_JSON_NAMES.get(name, name): name for name in document.get("collectives", {})}
+    name = spellings.get(call.collective)
     places = {"any", "single-node" if call.nodes == 1 else "one-per-node" if call.nodes == call.ranks else ""}
     for i, entry in enumerate(document["collectives"][name] if name else ()):
         fits = (
@@ -105,15 +123,15 @@ def _json(path: PurePath, text: str, call: Asked) -> Answer:
     return answer
 
 
-def _within(its: Mapping[str, object], what: str, value: int) -> bool:
-    low, high = its.get(f"{what}_min", 0), its.get(f"{what}_max", "inf")
+def _within(entry: Mapping[str, object], quantity: str, value: int) -> bool:
+    low, high = entry.get(f"{quantity}_min", 0), entry.get(f"{quantity}_max", "inf")
     return int(str(low)) <= value and (str(high).lower().startswith("inf") or value <= int(str(high)))
 
 
 def _placed(
     answer: Answer, call: Asked, version: tuple[int, int], env: Mapping[str, str], fixed: Fixed
 ) -> Answer:
-    """With the component of Open MPI that is asked first, and what it takes where no rule says anything."""
+    """Return an answer with the component that Open MPI asks first, and its own choice if no rule decides."""
     answer.component = "coll_tuned"
     han = float(env.get(f"{_MCA}coll_han_priority", _HAN if version >= (5, 0) else 0))
     tuned = float(env.get(f"{_MCA}coll_tuned_priority", _TUNED))
@@ -129,24 +147,24 @@ def _placed(
         )
     elif not answer.algorithm and version < (6, 0):
         nbytes = call.total_bytes if call.collective == "reduce_scatter" else call.nbytes
-        if own := fixed(call.collective, call.ranks, nbytes):
-            answer.why.append(f"coll_tuned's fixed rules of 5.0 take {own}")
+        if algorithm := fixed(call.collective, call.ranks, nbytes):
+            answer.why.append(f"coll_tuned's fixed rules of 5.0 take {algorithm}")
     return answer
 
 
 def _variables(
     path: PurePath, text: str, call: Asked, version: tuple[int, int], read: Read, fixed: Fixed
 ) -> Answer:
-    """The settings of a parameter file or a script that concern a call."""
+    """Return the decision on a call by the settings of a parameter file or a script."""
     env = environment_of(path, text)
-    found = [*_mpich(path, text, call, env, read), *_others(path, text, call, env)]
-    if found:
-        return found[0]
+    answers = [*_mpich(path, text, call, env, read), *_others(path, text, call, env)]
+    if answers:
+        return answers[0]
     return _placed(_open_mpi(path, text, call, version, env, read), call, version, env, fixed)
 
 
 def _mpich(path: PurePath, text: str, call: Asked, env: Mapping[str, str], read: Read) -> Iterator[Answer]:
-    """Intel MPI and MPICH."""
+    """Yield the decisions on a call by variables of Intel MPI and MPICH."""
     intel, forced = adjusted(call.collective), f"MPIR_CVAR_{call.collective.upper()}_INTRA_ALGORITHM"
     if value := env.get(intel):
         line = _line(text, intel)
@@ -157,60 +175,65 @@ def _mpich(path: PurePath, text: str, call: Asked, env: Mapping[str, str], read:
         line = _line(text, forced)
         why = [f"{path}:{line}: {forced} forces it for all sizes and communicators"]
         yield Answer(call.collective, value, line, "MPICH, unless the device composes the call", why)
-    if named := env.get(mpich_tree.FILE_VARIABLE):
-        line, tree = _line(text, mpich_tree.FILE_VARIABLE), read(named)
-        answer = mpich_tree.reached(named, tree, call) if tree else Answer(call.collective)
-        answer.why.insert(0, f"{path}:{line}: the tree is {named}{'' if tree else ', which cannot be read'}")
+    if tree_path := env.get(mpich_tree.FILE_VARIABLE):
+        line, tree = _line(text, mpich_tree.FILE_VARIABLE), read(tree_path)
+        answer = mpich_tree.reached(tree_path, tree, call) if tree else Answer(call.collective)
+        answer.why.insert(
+            0, f"{path}:{line}: the tree is {tree_path}{'' if tree else ', which cannot be read'}"
+        )
         answer.line, answer.component = answer.line and line, "MPICH"
         yield answer
 
 
 def _others(path: PurePath, text: str, call: Asked, env: Mapping[str, str]) -> Iterator[Answer]:
-    """Variables of plugins' libraries, as a file of their own would have them."""
-    for one in traps().values():
-        own = {name: value for name, value in env.items() if name.startswith(one.prefixes or ("\0",))}
+    """Yield the decisions by variables of plugins' libraries, read like a file of such variables."""
+    for trap in traps().values():
+        variables = {name: value for name, value in env.items() if name.startswith(trap.prefixes or ("\0",))}
         if (
-            own
-            and (answer := one.explained(path, "".join(f"{n}={v}\n" for n, v in own.items()), call))
+            variables
+            and (answer := trap.explained(path, "".join(f"{n}={v}\n" for n, v in variables.items()), call))
             and answer.line
         ):
-            answer.line = _line(text, list(own)[answer.line - 1])
+            answer.line = _line(text, list(variables)[answer.line - 1])
             yield answer
 
 
 def _open_mpi(
     path: PurePath, text: str, call: Asked, version: tuple[int, int], env: Mapping[str, str], read: Read
 ) -> Answer:
-    """Rules that are pointed to come before an algorithm that is forced, both only with dynamic rules."""
+    """Return the decision by Open MPI's parameters.
+
+    A rules file takes precedence over a forced algorithm; both need ``coll_tuned_use_dynamic_rules``.
+    """
     answer = Answer(call.collective)
     switch, forced = "coll_tuned_use_dynamic_rules", f"coll_tuned_{call.collective}_algorithm"
     pointer = "coll_tuned_dynamic_rules_filename"
     on = env.get(_MCA + switch, "0").lower() in ("1", "true", "t", "yes", "enabled")
-    named, algorithm = env.get(_MCA + pointer, ""), env.get(_MCA + forced, "")
-    if not (named or algorithm):
+    rules_path, algorithm = env.get(_MCA + pointer, ""), env.get(_MCA + forced, "")
+    if not (rules_path or algorithm):
         answer.why.append(f"{path} sets nothing for {call.collective}")
         return answer
     if not on:
-        what = forced if algorithm else pointer
-        answer.why.append(f"{path}:{_line(text, what)}: {what} is ignored without {switch} = 1")
+        setting = forced if algorithm else pointer
+        answer.why.append(f"{path}:{_line(text, setting)}: {setting} is ignored without {switch} = 1")
         return answer
-    if named:
-        rules = read(named)
+    if rules_path:
+        rules = read(rules_path)
         if rules is None:
-            answer.why.append(f"{path}:{_line(text, pointer)}: {named} cannot be read here")
+            answer.why.append(f"{path}:{_line(text, pointer)}: {rules_path} cannot be read here")
         else:
-            answer = _rules(PurePath(named), rules, call, version)
-            answer.why.insert(0, f"{path}:{_line(text, pointer)}: the rules are {named}")
+            answer = _rules(PurePath(rules_path), rules, call, version)
+            answer.why.insert(0, f"{path}:{_line(text, pointer)}: the rules are {rules_path}")
     if not answer.algorithm and algorithm not in ("", "0", "ignore"):
-        known = coll_tuned.algorithms(call.collective, version)
+        names = coll_tuned.algorithms(call.collective, version)
         number = coll_tuned.algorithm_id(call.collective, algorithm)
-        answer.algorithm, answer.line = f"{known[number]} ({number})", _line(text, forced)
+        answer.algorithm, answer.line = f"{names[number]} ({number})", _line(text, forced)
         answer.why.append(f"{path}:{answer.line}: {forced} forces it for all sizes and communicators")
     return answer
 
 
 def _line(text: str, name: str) -> int:
-    """The last line that names a variable and is no comment; 0 without one."""
+    """Return the number of the last line that names a variable and is no comment; 0 if there is none."""
     lines = enumerate(text.splitlines(), 1)
     return max(
         (n for n, line in lines if re.search(rf"\b(?:{_MCA})?{name}\b", line.partition("#")[0])), default=0
@@ -220,6 +243,9 @@ def _line(text: str, name: str) -> int:
 def concerned(
     path: PurePath, text: str, call: Callable[[str], Asked], mpi: str, read: Read, fixed: Fixed
 ) -> list[Answer]:
-    """The answers for all collectives of which the file says something."""
+    """Return the decisions of a file on the calls of all collectives that it says something about.
+
+    ``call`` makes the call of a collective; the other arguments are those of ``explained``.
+    """
     answers = (explained(path, text, call(name), mpi, read, fixed) for name in CHOSEN)
     return [answer for answer in answers if answer is not None and answer.line]

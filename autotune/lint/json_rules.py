@@ -1,9 +1,9 @@
 """Rules of ``coll_tuned`` in JSON, read as Open MPI 6 reads them.
 
-Its reader takes the first entry that a communicator fits into and in it the first rule that a message fits
-into, and leaves it to the stack where there is none. What it does not know it skips; a number that is none
-makes it forget the whole file. All of it without a word. (``coll_tuned_dynamic_file.c`` of v6.0.x, August
-2026; the schema that is published beside it calls two collectives by names that the reader refuses.)
+Open MPI's reader takes the first entry that a communicator fits into, and in it the first rule that a message
+fits into; where there is none, the stack decides. It skips keys that it does not know, and ignores the whole
+file if a number is not one, all without a message. (``coll_tuned_dynamic_file.c`` of v6.0.x, August 2026; the
+schema that is published with it has names of two collectives that the reader refuses.)
 """
 
 import json
@@ -19,8 +19,8 @@ from autotune.stacks.classic_rules import IGNORED
 Problem = tuple[str, str]
 """(effect on the stack, remedy)."""
 
-_LAST_INT = 2**31 - 1
-_INF = 2**63 - 1
+_LAST_INT = 2**31 - 1  # Largest number of ranks that the reader can hold.
+_INF = 2**63 - 1  # The number that the reader takes "inf" for.
 _SIZE = ("msg_size_min", "msg_size_max")
 _RANKS = ("comm_size_min", "comm_size_max")
 _RULE = {*_SIZE, "alg", "faninout", "seg_size", "reqs"}
@@ -30,11 +30,11 @@ _NEIGHBORS = tuple(f"neighbor_all{name}" for name in ("gather", "gatherv", "toal
 
 
 class _Ignored(Exception):  # noqa: N818 - ends the reading as the stack ends it
-    """The reader gives the file up."""
+    """Raised where Open MPI's reader gives the file up; its arguments are an effect and a remedy."""
 
 
 def rules_file(path: PurePath, text: str, version: tuple[int, int]) -> list[Finding]:
-    """Findings in a rules file in JSON."""
+    """Return the findings in a rules file in JSON."""
     if version < (6, 0):
         effect = f"Open MPI {version[0]}.{version[1]} reads no JSON: {IGNORED}"
         return [Finding(path, 1, effect, "write the classic format: export --format coll_tuned")]
@@ -57,10 +57,12 @@ def rules_file(path: PurePath, text: str, version: tuple[int, int]) -> list[Find
 
 
 def _parsed(text: str) -> Any:
-    """The document; Open MPI's reader lets a comma stand before a closing bracket, as in its own example.
+    """Return the document in a text, in which a comma may stand before a closing bracket.
+
+    Open MPI's reader allows that, and its own example has such commas.
 
     Raises:
-        ValueError: no JSON all the same.
+        ValueError: the text is no JSON even so.
     """
     try:
         return json.loads(text)
@@ -79,8 +81,8 @@ def _until_ignored(problems: Iterator[Problem]) -> Iterator[Problem]:
 
 def _collective(name: str, entries: Any, version: tuple[int, int]) -> Iterator[Problem]:
     if name not in coll_tuned.COLLECTIVE_IDS and name not in _NEIGHBORS:
-        known = [one for one in coll_tuned.ALGORITHMS if one.replace("_", "") == name]
-        raise _Ignored(f"no collective {name!r}", f"write {known[0]}" if known else "e.g. allreduce")
+        spellings = [candidate for candidate in coll_tuned.ALGORITHMS if candidate.replace("_", "") == name]
+        raise _Ignored(f"no collective {name!r}", f"write {spellings[0]}" if spellings else "e.g. allreduce")
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise _Ignored(f"{name} is no list of entries", "[{'comm_size_min': …, 'rules': […]}, …]")
     if entries and name not in coll_tuned.ALGORITHMS:
@@ -89,60 +91,74 @@ def _collective(name: str, entries: Any, version: tuple[int, int]) -> Iterator[P
             "leave it out",
         )
         return
-    before: list[Mapping[str, Any]] = []
+    earlier: list[Mapping[str, Any]] = []
     for number, entry in enumerate(entries, start=1):
-        where = f"entry {number} of {name}"
-        ranks = _range(entry, _RANKS, where, _LAST_INT)
+        place_text = f"entry {number} of {name}"
+        ranks = _range(entry, _RANKS, place_text, _LAST_INT)
         place = entry.get("comm_rank_distribution", "any")
         rules = entry.get("rules")
         if not isinstance(place, str):
-            raise _Ignored(f"{where}: comm_rank_distribution is no word", f"write {', '.join(_PLACES)}")
+            raise _Ignored(f"{place_text}: comm_rank_distribution is no word", f"write {', '.join(_PLACES)}")
         if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
-            raise _Ignored(f"{where} has no list of rules", "'rules': [{'alg': …}, …]")
+            raise _Ignored(f"{place_text} has no list of rules", "'rules': [{'alg': …}, …]")
         if place not in _PLACES:
-            yield f"{where}: {place!r} is taken for 'any'", f"write {', '.join(_PLACES)}"
+            yield f"{place_text}: {place!r} is taken for 'any'", f"write {', '.join(_PLACES)}"
             place = "any"
-        yield from _unknown(entry, _ENTRY, where)
-        if not _reached(ranks, [seen["ranks"] for seen in before if seen["place"] in ("any", place)]):
+        yield from _unknown(entry, _ENTRY, place_text)
+        if not _reached(
+            ranks, [other_entry["ranks"] for other_entry in earlier if other_entry["place"] in ("any", place)]
+        ):
             wraps = ranks[1] < 0
             yield (
-                f"{where} is never used: no size of a communicator is left for it",
+                f"{place_text} is never used: no size of a communicator is left for it",
                 "its upper end wraps round: leave comm_size_max out" if wraps else _first(_RANKS),
             )
-        before.append({"ranks": ranks, "place": place})
-        yield from _rules(name, where, rules, ranks, version)
+        earlier.append({"ranks": ranks, "place": place})
+        yield from _rules(name, place_text, rules, ranks, version)
 
 
 def _rules(
-    name: str, where: str, rules: Sequence[dict[str, Any]], ranks: tuple[int, int], version: tuple[int, int]
+    name: str,
+    entry_text: str,
+    rules: Sequence[dict[str, Any]],
+    ranks: tuple[int, int],
+    version: tuple[int, int],
 ) -> Iterator[Problem]:
-    """Judge the rules of one entry."""
-    known = [
+    """Yield the problems with the rules of one entry.
+
+    Args:
+        name: The collective.
+        entry_text: What messages call the entry.
+        rules: The rules.
+        ranks: Bounds of the entry on the number of ranks, both inclusive.
+        version: Open MPI's (major, minor).
+    """
+    names = [
         coll_tuned.enumerator(name, i, version) for i, _ in enumerate(coll_tuned.algorithms(name, version))
     ]
-    remedy = "known: " + ", ".join(known)
-    before: list[tuple[int, int]] = []
-    chosen: set[str] = set()
+    remedy = "known: " + ", ".join(names)
+    earlier: list[tuple[int, int]] = []
+    algorithms: set[str] = set()
     for number, rule in enumerate(rules, start=1):
-        at = f"rule {number} of {where}"
+        at = f"rule {number} of {entry_text}"
         sizes = _range(rule, _SIZE, at, _INF)
-        segment, fanout = (_whole(rule, key, at, 0) for key in ("seg_size", "faninout"))
-        _whole(rule, "reqs", at, 0)
+        segment, fanout = (_integer(rule, key, at, 0) for key in ("seg_size", "faninout"))
+        _integer(rule, "reqs", at, 0)
         yield from _unknown(rule, _RULE, at)
         algorithm = rule.get("alg")
         if isinstance(algorithm, bool) or not isinstance(algorithm, int | str):
             yield f"{at} names no 'alg': the stack decides there", remedy
             algorithm = 0
-        if isinstance(algorithm, int) and 0 <= algorithm < len(known):
-            algorithm = known[algorithm]
-        if algorithm not in known:
+        if isinstance(algorithm, int) and 0 <= algorithm < len(names):
+            algorithm = names[algorithm]
+        if algorithm not in names:
             yield f"{name} has no algorithm {algorithm!r}: {at} is silently disabled", remedy
             continue
-        if not _reached(sizes, before):
+        if not _reached(sizes, earlier):
             yield f"{at} is never used: no message size is left for it", _first(_SIZE)
-        before.append(sizes)
-        chosen.add(str(algorithm))
-        plain = coll_tuned.algorithms(name, version)[known.index(str(algorithm))]
+        earlier.append(sizes)
+        algorithms.add(str(algorithm))
+        plain = coll_tuned.algorithms(name, version)[names.index(str(algorithm))]
         if plain == "chain" and not fanout:
             yield (
                 f"{at}: a chain with fan-out 0 is a pipeline, not the chain that is forced (fan-out 4)",
@@ -156,45 +172,53 @@ def _rules(
             )
         if segment and plain not in coll_tuned.SEGMENTED.get(name, ()):
             yield f"{at}: {algorithm} of {name} has no segments: {segment} is ignored", "leave seg_size out"
-    if len(chosen) > 1 and name in coll_tuned.ONE_ROW:
+    if len(algorithms) > 1 and name in coll_tuned.ONE_ROW:
         yield coll_tuned.one_row(name), "write a single rule without sizes"
 
 
-def _range(document: Mapping[str, Any], keys: Sequence[str], where: str, most: int) -> tuple[int, int]:
-    """The bounds of an entry or a rule, both inclusive.
+def _range(document: Mapping[str, Any], keys: Sequence[str], place: str, largest: int) -> tuple[int, int]:
+    """Return the bounds of an entry or a rule, both inclusive.
+
+    Args:
+        document: The entry or the rule.
+        keys: Keys of the lower and the upper bound.
+        place: What messages call it.
+        largest: The upper bound where none is given.
 
     Raises:
         _Ignored: one of them is no number.
     """
-    low, high = (_whole(document, key, where, default) for key, default in zip(keys, (0, most), strict=True))
-    # Sizes of communicators are kept in 32 bits, so that "inf" wraps round to -1.
-    return (low, high) if most == _INF else (low, high if high <= most else -1)
+    low, high = (
+        _integer(document, key, place, default) for key, default in zip(keys, (0, largest), strict=True)
+    )
+    # The reader keeps sizes of communicators in 32 bits, so that "inf" wraps round to -1.
+    return (low, high) if largest == _INF else (low, high if high <= largest else -1)
 
 
-def _whole(document: Mapping[str, Any], key: str, where: str, default: int) -> int:
+def _integer(document: Mapping[str, Any], key: str, place: str, default: int) -> int:
     value = document.get(key, default)
     if isinstance(value, str) and value.startswith(("inf", "Inf", "INF")):
         return _INF
     if isinstance(value, bool) or not isinstance(value, int):
-        raise _Ignored(f"{where}: {key} is {value!r}, no whole number", 'write bytes or ranks, or "inf"')
+        raise _Ignored(f"{place}: {key} is {value!r}, no whole number", 'write bytes or ranks, or "inf"')
     return value
 
 
-def _reached(bounds: tuple[int, int], before: Sequence[tuple[int, int]]) -> bool:
-    """Whether something is left for bounds after all that come before them."""
+def _reached(bounds: tuple[int, int], earlier: Sequence[tuple[int, int]]) -> bool:
+    """Whether some value within bounds is not already covered by earlier bounds."""
     low, high = bounds
-    for first, last in sorted(before):
+    for first, last in sorted(earlier):
         if first <= low <= last:
             low = last + 1
     return low <= high
 
 
-def _unknown(document: Mapping[str, Any], known: set[str], where: str) -> Iterator[Problem]:
+def _unknown(document: Mapping[str, Any], keys: set[str], place: str) -> Iterator[Problem]:
     for key in document:
-        if key not in known:
-            meant = "seg_size" if key == "segsize" else ""
-            said = f"write {meant}" if meant else f"known: {', '.join(sorted(known))}"
-            yield f"{where}: {key!r} is skipped", said
+        if key not in keys:
+            correct_key = "seg_size" if key == "segsize" else ""
+            remedy = f"write {correct_key}" if correct_key else f"known: {', '.join(sorted(keys))}"
+            yield f"{place}: {key!r} is skipped", remedy
 
 
 def _first(keys: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The kind of a file that a stack, a tool or a shell reads, by its content and then by its name."""
+"""Recognises the kind of a file that a stack, a tool or a shell reads, by its content and by its name."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _LAUNCH = re.compile(
 )
 _SHELL = re.compile(r"(export|setenv|module|source|\.|srun|mpirun|mpiexec|alias|if|unset) ")
 _INTERPRETED = re.compile(r"#!(?!.*(?:\b(?:ba|da|z|a|m?k|t?c)?sh\d*\b|[$@{<%])).*\w")
-"""No shell, nor a word that something else puts in."""
+"""A first line that names an interpreter which is no shell; one with a placeholder does not count."""
 _MODULE = re.compile(
     r"^\s*(?:(?:pushenv|setenv|prepend_path|whatis|help|load|depends_on)\s*\(|module-whatis\s)", re.M
 )
@@ -32,54 +32,57 @@ _BEGINNINGS = "|".join([*FRAMEWORKS, *KNOWN["common"]["beginnings"].split()])
 _PARAMETER = re.compile(rf"(?:[OMPI]{{3,5}}_MCA_|PRTE_MCA_|PMIX_MCA_|UCX_|(?:{_BEGINNINGS})(?:_\w+)?\s*$)")
 
 _VARIABLE = re.compile(r"((?:OMPI|PRTE|PMIX)_MCA_\w+|[A-Z_][A-Z0-9_]*|[a-z]+_proxy)=")
-"""A line of an environment file: names are those of variables, not of parameters."""
+"""A line of an environment file; the name is that of an environment variable, not of an MCA parameter."""
 _READ_BY_A_LIBRARY = re.compile(
     r"(?:OMPI|PRTE|PMIX)_MCA_|UCX_|NCCL_|UCC_|FI_|I_MPI_|MPICH_|MPIR_CVAR_|MV[2P]_"
 )
 _OWN_NAMES = ("ucx.conf", "ucc.conf", "nccl.conf", ".nccl.conf")
-"""Names under which a library looks for its own file: whatever is not its own in it is ignored."""
+"""Names under which a library looks for its own file, in which it ignores the variables of others."""
 _NAMED_ENVIRONMENT = re.compile(r"environment|env(?:\.\w+)?|.*\.env|\.env\.\w+")
-"""How environment files are called."""
+"""Usual names of environment files."""
 
 _OF_PRRTE = re.compile(r"prte_\w+\s*=")
-"""A line that Open MPI's own parameter files have no use for."""
+"""A line with a parameter of PRRTE, which has no effect in a parameter file of Open MPI."""
 
 _COLLECTIVES = 22  # COLLCOUNT of Open MPI's coll_base_functions.h: neither their number nor an id is larger.
-_RULES_NAMES = ("", ".conf", ".rules", ".dat")
+_RULES_NAMES = ("", ".conf", ".rules", ".dat")  # Ends of names that rules files may have.
 _DOCUMENTS = (".md", ".html", ".rst", ".csv", ".json", ".jsonl", ".py", ".c", ".log", ".out", ".yaml", ".yml")
-"""Ends of names of files in which commands only stand as a text, or in another reader's words."""
+"""Ends of names of files in which commands are only quoted, or are in the syntax of another reader."""
 _OTHERS = (".fish", ".nu", ".ps1", ".bat", ".cmd", ".service", ".timer", ".socket", ".mount", ".target")
-"""Ends of names of files for shells that are not followed, and for systemd, which has words of its own."""
+"""Ends of names of files for shells that are not followed, and for systemd, which has a syntax of its own."""
 _TEXTS = re.compile(
     r"(?i:readme|install|changes|changelog|news|todo|copying|license|(?:gnu)?makefile|cmakelists)(?:\.\w+)?$|"
     r".*\.(?:readme|mk)$"
 )
-"""How texts for people, and files of ``make``, are called."""
+"""Usual names of texts for people, and of files of ``make``."""
 _PROSE = re.compile(r"(?:[*+-] |\d{4}-\d\d-\d\d\b|[A-Z][a-z]+ [a-z].*[.,:;]$|.*[a-z]\.$)")
-"""How lines of a text for people begin or end: of a log of changes, of a description."""
+"""A line of a text for people, such as a log of changes or a description."""
 _TOLD = re.compile(
     r"rule-file-version|num\S* of (?:coll|com)|#\s*(?:coll\w* )?ID\b|comm?(?:unicator)? size", re.I
 )
 
 
 def kind_of(path: PurePath, text: str) -> str:
-    """The kind of a file, by its content and then its name: one that has a reader, or ``other``."""
+    """Return the kind of a file: one that has a reader, or ``other``.
+
+    Lines that are neither empty nor comments decide first, then the name.
+    """
     lines = [line.strip() for line in text.splitlines()]
-    said = [line for line in lines if line and not line.startswith("#")]
-    first = said[0] if said else ""
-    if _is_rules(said):
+    code_lines = [line for line in lines if line and not line.startswith("#")]
+    first = code_lines[0] if code_lines else ""
+    if _is_rules(code_lines):
         return "rules"
     if _TEXTS.match(path.name) or path.suffix in _OTHERS or path.parent.name == "environment.d":
         return "other"
     if path.suffix in _SCRIPTS:
         return "other" if _INTERPRETED.match(text) else "shell"
-    own = path.name in _OWN_NAMES or "mca-params" in path.name
-    if not own and _is_environment(path, said):
+    is_library_file = path.name in _OWN_NAMES or "mca-params" in path.name
+    if not is_library_file and _is_environment(path, code_lines):
         return "environment"
     begins = re.match(r"UCX_\w+=", first) and "mca" not in path.name
-    if path.name == "ucx.conf" or (begins and _is_ucx(path, said)):
+    if path.name == "ucx.conf" or (begins and _is_ucx(path, code_lines)):
         return "ucx"
-    if kind := next((name for name, one in traps().items() if one.reads(path, first)), ""):
+    if kind := next((name for name, trap in traps().items() if trap.reads(path, first)), ""):
         return kind
     if first.startswith("{"):
         return "rules" if _RULES_KEY.search(text) else "other"
@@ -96,84 +99,97 @@ def kind_of(path: PurePath, text: str) -> str:
     if path.parent.name == ".prte" or re.match(r"prte-mca-params|prte\.conf", path.name):
         return "prte" if path.name != "prte.conf" else "other"
     conf = path.suffix == ".conf"
-    if "mca-params" not in path.name and _assigns(said, "=") and any(map(_OF_PRRTE.match, said)):
+    if "mca-params" not in path.name and _assigns(code_lines, "=") and any(map(_OF_PRRTE.match, code_lines)):
         return "prte"
-    if not conf and "mca-params" not in path.name and _is_mostly_of(said, "_MCA_"):
+    if not conf and "mca-params" not in path.name and _is_mostly_of(code_lines, "_MCA_"):
         return "other"
-    if "mca-params" in path.name or (conf and not said) or _assigns(said, r"[=\s]" if conf else "="):
+    if (
+        "mca-params" in path.name
+        or (conf and not code_lines)
+        or _assigns(code_lines, r"[=\s]" if conf else "=")
+    ):
         return "mca"
-    if path.suffix in _RULES_NAMES and first[:1].isdigit() and _has_numbers(said):
+    if path.suffix in _RULES_NAMES and first[:1].isdigit() and _has_numbers(code_lines):
         return "rules"
-    prose = sum(bool(_PROSE.match(line)) for line in said)
-    told = path.suffix != ".txt" and 4 * prose < len(said)
-    return "shell" if told and _LAUNCH.search(text) else "other"
+    prose = sum(bool(_PROSE.match(line)) for line in code_lines)
+    is_likely_script = path.suffix != ".txt" and 4 * prose < len(code_lines)
+    return "shell" if is_likely_script and _LAUNCH.search(text) else "other"
 
 
-def _is_ucx(path: PurePath, said: Sequence[str]) -> bool:
-    """Whether lines of a file that begins as UCX's are all its own, where its name does not say so."""
-    return path.suffix == ".conf" or all(re.match(r"UCX_\w+\s*=|\[|[A-Z][\w ]+=", line) for line in said)
+def _is_ucx(path: PurePath, code_lines: Sequence[str]) -> bool:
+    """Whether a file that begins like a file of UCX is one: by its name, or since all lines are UCX's."""
+    return path.suffix == ".conf" or all(
+        re.match(r"UCX_\w+\s*=|\[|[A-Z][\w ]+=", line) for line in code_lines
+    )
 
 
-def _is_mostly_of(said: Sequence[str], part: str) -> bool:
-    """Whether most lines set variables whose names have a part: of Open MPI's own files none has."""
-    matches = [_VARIABLE.match(line) for line in said]
-    return 2 * sum(part in match[1] for match in matches if match) > len(said)
+def _is_mostly_of(code_lines: Sequence[str], part: str) -> bool:
+    """Whether most lines set variables whose names contain a text; in Open MPI's own files none does."""
+    matches = [_VARIABLE.match(line) for line in code_lines]
+    return 2 * sum(part in match[1] for match in matches if match) > len(code_lines)
 
 
-def _is_environment(path: PurePath, said: Sequence[str]) -> bool:
-    """Whether all lines set variables, some of them a library's, and of more than one program.
+def _is_environment(path: PurePath, code_lines: Sequence[str]) -> bool:
+    """Whether all lines set environment variables, some of them a library's, and of more than one program.
 
-    A list of one library's alone is that library's own file, unless it is called otherwise.
+    A list with the variables of a single library is that library's own file, unless its name says otherwise.
     """
-    matches = [_VARIABLE.match(line) for line in said]
+    matches = [_VARIABLE.match(line) for line in code_lines]
     names = [match[1] for match in matches if match]
-    if not names or len(names) < len(said) or not any(map(_READ_BY_A_LIBRARY.match, names)):
+    if not names or len(names) < len(code_lines) or not any(map(_READ_BY_A_LIBRARY.match, names)):
         return False
     several = len({name.partition("_")[0] for name in names}) > 1
     return several or bool(_NAMED_ENVIRONMENT.fullmatch(path.name)) or path.suffix not in ("", ".conf")
 
 
 def _recipe(path: PurePath, text: str, first: str) -> str:
-    """The kind of a file of another tool's that sets variables; empty: it is none."""
+    """Return the kind of a file of another tool that sets variables; empty if it is none."""
     if first.startswith("#%Module") or path.suffix == ".lua" or (not path.suffix and _MODULE.search(text)):
         return "module"
     if path.suffix == ".eb" or len(_EASYBUILD.findall(text)) > 1:
         return "easybuild"
     if path.suffix in (".yaml", ".yml") or (path.suffix not in _DOCUMENTS and _YAML.match(text)):
         return "yaml"
-    named = re.match(r"(?:Docker|Container)file", path.name) or path.suffix in (".dockerfile", ".Dockerfile")
-    return "docker" if named and _DOCKER.search(text) else ""
+    is_container_file = re.match(r"(?:Docker|Container)file", path.name) or path.suffix in (
+        ".dockerfile",
+        ".Dockerfile",
+    )
+    return "docker" if is_container_file and _DOCKER.search(text) else ""
 
 
-def _has_numbers(said: Sequence[str]) -> bool:
-    """Whether most lines are numbers, but for a comment or one word: rules that somebody got wrong."""
-    if not _counts(said):
+def _has_numbers(code_lines: Sequence[str]) -> bool:
+    """Whether most lines are numbers, with a comment or one word at most, as in rules with mistakes."""
+    if not _counts(code_lines):
         return False
-    numbers = [re.fullmatch(r"(?:\w+\s+)?[-+\dxa-fA-F,\s]+\w?", line.partition("#")[0]) for line in said]
-    return 2 * sum(map(bool, numbers)) > len(said)
+    numbers = [
+        re.fullmatch(r"(?:\w+\s+)?[-+\dxa-fA-F,\s]+\w?", line.partition("#")[0]) for line in code_lines
+    ]
+    return 2 * sum(map(bool, numbers)) > len(code_lines)
 
 
-def _counts(said: Sequence[str]) -> bool:
-    """Whether the first two numbers can be how many collectives there are, and the id of one."""
-    return all(int(n) <= _COLLECTIVES for n in re.findall(r"\d+", " ".join(said[:2]))[:2])
+def _counts(code_lines: Sequence[str]) -> bool:
+    """Whether the first two numbers can be a number of collectives and the id of one."""
+    return all(int(n) <= _COLLECTIVES for n in re.findall(r"\d+", " ".join(code_lines[:2]))[:2])
 
 
-def _is_rules(said: Sequence[str]) -> bool:
-    """Whether lines are rules: counts on lines of their own and rows of four or five, or words say so."""
-    first = said[0] if said else ""
-    if first.startswith("rule-file-version") or (first[:1].isdigit() and _TOLD.search("\n".join(said[:4]))):
+def _is_rules(code_lines: Sequence[str]) -> bool:
+    """Whether lines are rules: a header or comments say so, or they are counts and rows of four or five."""
+    first = code_lines[0] if code_lines else ""
+    if first.startswith("rule-file-version") or (
+        first[:1].isdigit() and _TOLD.search("\n".join(code_lines[:4]))
+    ):
         return True
-    rows = [line.partition("#")[0].split() for line in said]
+    rows = [line.partition("#")[0].split() for line in code_lines]
     numbers = [token for row in rows for token in row]
-    whole = len(numbers) > 7 and all(re.fullmatch(r"\d+|0x[0-9a-f]+", token) for token in numbers)
+    all_numbers = len(numbers) > 7 and all(re.fullmatch(r"\d+|0x[0-9a-f]+", token) for token in numbers)
     return (
-        whole
-        and _counts(said)
+        all_numbers
+        and _counts(code_lines)
         and (len(rows) == 1 or (len(rows[0]) == 1 and {len(row) for row in rows} <= {1, 4, 5}))
     )
 
 
-def _assigns(said: Sequence[str], sign: str) -> bool:
-    """Whether most lines set MCA parameters: names of a framework of Open MPI or the like before a sign."""
-    names = [bool(_PARAMETER.match(re.split(sign, line)[0])) for line in said if re.search(sign, line)]
-    return 2 * sum(names) > len(said)
+def _assigns(code_lines: Sequence[str], sign: str) -> bool:
+    """Whether most lines that have a sign set MCA parameters, by the names in front of the sign."""
+    names = [bool(_PARAMETER.match(re.split(sign, line)[0])) for line in code_lines if re.search(sign, line)]
+    return 2 * sum(names) > len(code_lines)

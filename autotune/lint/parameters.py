@@ -1,4 +1,4 @@
-"""Files that assign parameters line by line: MCA parameter files, files for ``mpirun --tune``."""
+"""Readers of files that assign parameters line by line: MCA parameter files, files for ``mpirun --tune``."""
 
 import re
 from pathlib import PurePath
@@ -7,26 +7,33 @@ from autotune.lint.assignment import MCA, Assignment, Read, Source, listed
 from autotune.lint.finding import Notes
 
 
-def mca_file(path: PurePath, text: str, version: tuple[int, int], own: str = MCA) -> Read:
-    """An MCA parameter file: ``key = value`` lines, of whose names variables have ``own`` in front."""
+def mca_file(path: PurePath, text: str, version: tuple[int, int], prefix_here: str = MCA) -> Read:
+    """Read an MCA parameter file, which has lines ``key = value``.
+
+    Args:
+        path: Path of the file.
+        text: Its content.
+        version: Open MPI's (major, minor).
+        prefix_here: Prefix of the environment variables that set the same parameters.
+    """
     assigned: list[Assignment] = []
     notes = Notes(path)
-    seen: dict[str, int] = {}
+    first_lines: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), start=1):
-        said = line.strip()
-        if not said or said.startswith(("#", "//")):
+        stripped = line.strip()
+        if not stripped or stripped.startswith(("#", "//")):
             continue
-        name, equals, value = (part.strip() for part in said.partition("="))
+        name, equals, value = (part.strip() for part in stripped.partition("="))
         if not equals or not re.fullmatch(r"[\w.:-]+", name):
-            notes.note(number, f"{said!r} is not key = value: it is skipped", "one assignment a line")
+            notes.note(number, f"{stripped!r} is not key = value: it is skipped", "one assignment a line")
             continue
-        if name in seen:
-            effect = f"{name} was already set in line {seen[name]}: one of them is ignored"
+        if name in first_lines:
+            effect = f"{name} was already set in line {first_lines[name]}: one of them is ignored"
             notes.note(number, effect, "keep one")
-        seen[name] = number
+        first_lines[name] = number
         if prefix := re.match(r"(?:OMPI|PRTE|PMIX)_MCA_", name):
             plain = name.removeprefix(prefix[0])
-            remedy = f"write {plain} = {value}" if prefix[0] == own else f"export {name}={value}"
+            remedy = f"write {plain} = {value}" if prefix[0] == prefix_here else f"export {name}={value}"
             notes.note(number, f"{name} names no parameter here: it is ignored", remedy)
             continue
         if re.fullmatch(r"UCX_\w+", name):
@@ -41,31 +48,31 @@ def mca_file(path: PurePath, text: str, version: tuple[int, int], own: str = MCA
 
 
 def tune_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
-    """A file for ``mpirun --tune``: options as on a command line."""
+    """Read a file for ``mpirun --tune``, which has options as on a command line."""
     assigned: list[Assignment] = []
     notes = Notes(path)
-    seen: dict[str, int] = {}
+    first_lines: dict[str, int] = {}
     five = version >= (5, 0)
     if text and not text.endswith("\n"):
         effect = "without a newline at the end the last character is lost"
         notes.note(text.count("\n") + 1, effect, "end with a newline")
     for number, line in enumerate(text.splitlines(), start=1):
-        said = line.strip()
-        if not said or said.startswith("#"):
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#"):
             continue
         if line[0].isspace() and five:
             notes.note(number, "an indented line is silently dropped", "begin in column one")
             continue
-        one = re.match(r"(--?)(mca|x)\s+(.*)", said)
-        if one is None:
+        match = re.match(r"(--?)(mca|x)\s+(.*)", stripped)
+        if match is None:
             aborts = "mpirun aborts: only --mca and -x are known here"
             remedy = "write --mca KEY VALUE or -x NAME=VALUE"
             notes.note(number, aborts if five else "the line is not understood", remedy)
             continue
-        dashes, option, rest = one.groups()
+        dashes, option, assignment = match.groups()
         if option == "mca" and dashes == "-" and five:
             notes.note(number, "mpirun aborts at -mca", "write --mca")
-        name, _, value = rest.partition("=" if option == "x" else " ")
+        name, _, value = assignment.partition("=" if option == "x" else " ")
         name, value = name.strip(), value.strip()
         if "#" in value:
             effect = f"a comment behind a value: {value!r} as a whole is taken for more options"
@@ -74,10 +81,12 @@ def tune_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
         if re.search(r"\s", value) or value.startswith(("'", '"')):
             effect = f"the value {value!r} is cut at its first space, or keeps its quotes"
             notes.note(number, effect, "use the parameter file for such values")
-        if name in seen:
+        if name in first_lines:
             lost = "mpirun aborts" if five else "one is lost"
-            notes.note(number, f"{name} was already set in line {seen[name]}: {lost}", "keep one of them")
-        seen[name] = number
+            notes.note(
+                number, f"{name} was already set in line {first_lines[name]}: {lost}", "keep one of them"
+            )
+        first_lines[name] = number
         assigned.append(Assignment(path, number, name, value, variable=option == "x", source=Source.TUNE))
         assigned += listed(assigned[-1])
     return Read(assigned, notes.findings)

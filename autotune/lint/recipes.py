@@ -1,7 +1,7 @@
-"""Files of other tools that set variables for a job: modules, YAML, Dockerfiles, lists of variables.
+"""Readers of other tools' files that set variables for a job: modules, YAML, Dockerfiles, lists of variables.
 
-YAML is Spack's environments and configurations, manifests of Kubernetes, files of Compose: every pair of a
-library's variable and a value in it is read as set.
+YAML files are Spack's environments and configurations, manifests of Kubernetes, files of Compose. Every pair
+of a library's variable and a value in them is read as set.
 """
 
 import ast
@@ -34,24 +34,24 @@ _CASE = re.compile(r"^\s*[\"{]?([1-9][\w.*-]*|default)[\"}]?\s*\{")
 _OPENS = re.compile(r"^\s*(?:local\s+)?(?:(?:for|while)\b.*\bdo\b|(?:\w+\s*=\s*)?function\b)|\{\s*$")
 _CLOSES = re.compile(r"^\s*end\b|^\s*\}")
 _WHOLE = re.compile(r"\bend\s*$|\}\s*$")
-"""The end of a construct that stands on one line."""
+"""End of a line that has a whole construct on it."""
 _INSTRUCTION = re.compile(r"^\s*([A-Za-z]+)\s+((?:.*\\\n)*.*)$", re.MULTILINE)
 _EXPORTS_LAST = re.compile(r"(?:^|[;&]\s*|\\\n\s*)export\s+[^;&|]*$")
 _LAUNCHED = re.compile(
     r"(?:[^;&\n]*(?:&&|;)\s*)*(?:\w+=\S+\s+|(?:time|exec|nohup|timeout \S+)\s+)*"
     r"(?:\S*/)?(?:mpirun|mpiexec|srun)\s+-"
 )
-"""The beginning of a launch, where a text stands on one line."""
+"""Beginning of a text on one line that launches something."""
 _TARGETS, _TEXTS = ("dest", "path"), ("content", "line", "block")
-"""Ansible's words for a file (``copy``, ``lineinfile``, ``blockinfile``), and for what is written to it."""
+"""Ansible's keys for a file (``copy``, ``lineinfile``, ``blockinfile``), and for the text written to it."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULL = "tag:yaml.org,2002:null"
 MOST_NODES = 50_000
-"""Limit for one YAML file; the longest of 1,678 public files has 3,000."""
+"""Most nodes that are read of one YAML file; the longest of 1,678 public files has 3,000."""
 
 
 def module_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
-    """A module in Lua or Tcl; settings inside a branch count as possible."""
+    """Read a module in Lua or Tcl; settings inside a branch count as possible only."""
     sure: list[Assignment] = []
     perhaps: list[Assignment] = []
     branches: dict[int, Branch] = {}
@@ -63,23 +63,24 @@ def module_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
             name, *values = match.groups()
             value = next((v for v in values if v is not None), "")
             unknown = ("(" in line and values[-1]) or re.search(r"[$\[]", value if "(" not in line else "")
-            found = of_a_library(path, number, name, Word(value, not unknown))
-            (perhaps if arms.inside else sure).extend(found)
+            assignments = of_a_library(path, number, name, Word(value, not unknown))
+            (perhaps if arms.inside else sure).extend(assignments)
             if arms.branch.says:
                 branches[number] = arms.branch
-    left = Reach(tuple(sure), frozenset(a.name for a in perhaps))
-    return Read((*sure, *perhaps), (), (), (left,), branches)
+    prepared = Reach(tuple(sure), frozenset(a.name for a in perhaps))
+    return Read((*sure, *perhaps), (), (), (prepared,), branches)
 
 
 class _Arms:
-    """The constructs around a line of a module: each with the branch that is taken, and what is left."""
+    """Tracks the constructs around a line of a module, and the branches on a version in them."""
 
     def __init__(self) -> None:
-        self._around: list[tuple[Branch, Branch, str]] = []  # Taken, left, and a switch's subject.
+        self._around: list[tuple[Branch, Branch, str]] = []
+        """For each construct: the branch of the present arm, that of the arms to come, a switch's subject."""
 
     @property
     def inside(self) -> bool:
-        """Whether the line is inside of any construct."""
+        """Whether the line is inside any construct."""
         return bool(self._around)
 
     @property
@@ -91,13 +92,13 @@ class _Arms:
         return inside
 
     def follow(self, line: str) -> None:
-        """Go on by one line."""
+        """Advance by one line of the module."""
         arm = _ARM.match(line)
         word, condition = (arm[1], arm[2]) if arm else ("", "")
         if word in ("elseif", "else") and self._around:
-            _, left, subject = self._around.pop()
-            holds, fails = taken(condition) if word == "elseif" else (left, left)
-            self._around.append((left.within(holds), left.within(fails), subject))
+            _, remaining, subject = self._around.pop()
+            holds, fails = taken(condition) if word == "elseif" else (remaining, remaining)
+            self._around.append((remaining.within(holds), remaining.within(fails), subject))
         elif _WHOLE.search(line) and not _CLOSES.match(line):
             return
         elif word == "if":
@@ -115,7 +116,7 @@ class _Arms:
 
 
 def yaml_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
-    """Variables beside their values in YAML, and launches in it."""
+    """Read the variables with values in a YAML file, and the launches in it."""
     assigned: list[Assignment] = []
     findings: list[Finding] = []
     launches: list[Reach] = []
@@ -136,22 +137,22 @@ def yaml_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
 
 
 def _yaml(text: str) -> Iterator[tuple[str, str, int]]:
-    """Names with values and their line; without a name what is a command, or a script.
+    """Yield (name, value, line) of each scalar with a key, and of each command or script with an empty name.
 
-    In the place of a name there may be the file that a text is written to.
+    In place of the name there can be the path of a file that the value is written to.
     """
     if len(text) > MOST_YAML:
         return
     try:
-        waiting = [node for node in yaml.compose_all(text, Loader=_LOADER) if node is not None]
+        pending = [node for node in yaml.compose_all(text, Loader=_LOADER) if node is not None]
     except (yaml.YAMLError, RecursionError):
         return
-    seen: set[int] = set()
-    while waiting and len(seen) < MOST_NODES:
-        node = waiting.pop()
-        if id(node) in seen:
+    visited: set[int] = set()
+    while pending and len(visited) < MOST_NODES:
+        node = pending.pop()
+        if id(node) in visited:
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         line = node.start_mark.line + 1
         if isinstance(node, yaml.MappingNode):
             pairs = {key.value: value for key, value in node.value if isinstance(key, yaml.ScalarNode)}
@@ -163,17 +164,17 @@ def _yaml(text: str) -> Iterator[tuple[str, str, int]]:
             target = next((scalars[key].value for key in _TARGETS if key in scalars), "")
             for text_node in (scalars[key] for key in _TEXTS if key in scalars and target):
                 yield target, text_node.value, text_node.start_mark.line + 1 + (text_node.style in ("|", ">"))
-            waiting += [value for _, value in node.value]
+            pending += [value for _, value in node.value]
         elif isinstance(node, yaml.SequenceNode):
-            items = [one for one in node.value if isinstance(one, yaml.ScalarNode)]
+            items = [item for item in node.value if isinstance(item, yaml.ScalarNode)]
             if items and re.fullmatch(r"(?:\S*/)?(?:mpirun|mpiexec)", items[0].value):
-                yield "", shlex.join(one.value for one in items), line
-                items = []  # it says itself which of them are variables
-            for one in items:
-                name, equals, value = one.value.removeprefix("export ").partition("=")
+                yield "", shlex.join(item.value for item in items), line
+                items = []  # the launcher's own options say which of them are variables
+            for item in items:
+                name, equals, value = item.value.removeprefix("export ").partition("=")
                 if equals and re.fullmatch(r"\w+", name):
-                    yield name, value, one.start_mark.line + 1
-            waiting += node.value
+                    yield name, value, item.start_mark.line + 1
+            pending += node.value
         elif isinstance(node, yaml.ScalarNode):
             block = node.style in ("|", ">") and re.search(r"\b(?:mpirun|mpiexec|srun)\s", node.value)
             if block or _LAUNCHED.match(node.value):
@@ -181,7 +182,7 @@ def _yaml(text: str) -> Iterator[tuple[str, str, int]]:
 
 
 def docker_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
-    """``ENV`` of a Dockerfile, and what its commands launch."""
+    """Read the ``ENV`` lines of a Dockerfile, and what its commands launch."""
     assigned: list[Assignment] = []
     findings: list[Finding] = []
     launches: list[Reach] = []
@@ -200,22 +201,22 @@ def docker_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
                 findings.append(Finding(path, line, effect, "write ENV in its place"))
             ran += read.assigned
             around = Reach(tuple(assigned))
-            launches += [around.beside(one) for one in read.launches]
+            launches += [around.beside(reach) for reach in read.launches]
     return Read((*assigned, *ran), tuple(findings), tuple(launches), (Reach(tuple(assigned)),))
 
 
-def _command(said: str) -> str:
-    """A command in the words of a shell, also where it stands as a list in JSON."""
+def _command(text: str) -> str:
+    """Return a command of a Dockerfile in the words of a shell, also where it is a list in JSON."""
     try:
-        its = json.loads(said.replace("\\\n", " ")) if said.startswith("[") else None
+        arguments = json.loads(text.replace("\\\n", " ")) if text.startswith("[") else None
     except ValueError:
-        return said
-    return shlex.join(map(str, its)) if isinstance(its, list) else said
+        return text
+    return shlex.join(map(str, arguments)) if isinstance(arguments, list) else text
 
 
-def _env(said: str) -> Iterator[tuple[str, str]]:
+def _env(text: str) -> Iterator[tuple[str, str]]:
     try:
-        words = shlex.split(said)
+        words = shlex.split(text)
     except ValueError:
         return
     if words and "=" not in words[0]:
@@ -227,9 +228,9 @@ def _env(said: str) -> Iterator[tuple[str, str]]:
 
 
 def environment_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
-    """A list of variables, as PAM (``/etc/environment``), containers (``--env-file``) and systemd take them.
+    """Read a list of variables for PAM (``/etc/environment``), containers (``--env-file``) or systemd.
 
-    They differ in whether quotes are taken off, so a value in quotes is not judged.
+    These readers differ in whether they take quotes off, so a value in quotes is not judged.
     """
     assigned: list[Assignment] = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -241,7 +242,7 @@ def environment_file(path: PurePath, text: str, version: tuple[int, int]) -> Rea
 
 
 def easybuild_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
-    """Variables that a recipe of EasyBuild's sets in its module."""
+    """Read the variables that a recipe of EasyBuild sets in its module."""
     try:
         tree = ast.parse(text) if len(text) <= MOST_YAML else ast.Module([], [])
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -251,6 +252,8 @@ def easybuild_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
         if isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
                 if isinstance(key, ast.Constant) and isinstance(value, ast.Constant):
-                    said = str(value.value)
-                    assigned += of_a_library(path, key.lineno, str(key.value), Word(said, "%" not in said))
+                    text_value = str(value.value)
+                    assigned += of_a_library(
+                        path, key.lineno, str(key.value), Word(text_value, "%" not in text_value)
+                    )
     return Read(tuple(assigned), ())

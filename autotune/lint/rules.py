@@ -1,4 +1,4 @@
-"""Rules files of ``coll_tuned``, judged from what the reader of Open MPI takes of them."""
+"""Findings in rules files of ``coll_tuned``, from what the reader of Open MPI takes of them."""
 
 import re
 from collections.abc import Sequence
@@ -23,7 +23,14 @@ from autotune.stacks.classic_rules import (
 def rules_file(
     path: PurePath, text: str, version: tuple[int, int], release: tuple[int, ...] = ()
 ) -> list[Finding]:
-    """Findings in a rules file, classic or JSON; ``release`` is that of the Open MPI it is for, if known."""
+    """Return the findings in a rules file, classic or JSON.
+
+    Args:
+        path: Path of the file.
+        text: Its content.
+        version: Open MPI's (major, minor).
+        release: Full release of the Open MPI that the file is for; empty: not known.
+    """
     if text.lstrip().startswith("{"):
         return json_rules.rules_file(path, text, version)
     lines = text.splitlines()
@@ -31,24 +38,24 @@ def rules_file(
     _header(notes, lines, version, release)
     _notation(notes, lines)
     file = read(text)
-    seen: set[str] = set()
-    for its in file.collectives:
-        if its.name not in coll_tuned.ALGORITHMS:
+    names_so_far: set[str] = set()
+    for collective in file.collectives:
+        if collective.name not in coll_tuned.ALGORITHMS:
             notes.note(
-                its.line,
-                f"coll_tuned has no algorithms for {its.name}: its rules are ignored",
+                collective.line,
+                f"coll_tuned has no algorithms for {collective.name}: its rules are ignored",
                 "leave it out",
             )
-        if its.name in seen:
-            effect = f"{its.name} comes twice: its later rules replace the earlier ones"
-            notes.note(its.line, effect, "join them")
-        seen.add(its.name)
-        _collective(notes, its, version)
+        if collective.name in names_so_far:
+            effect = f"{collective.name} comes twice: its later rules replace the earlier ones"
+            notes.note(collective.line, effect, "join them")
+        names_so_far.add(collective.name)
+        _collective(notes, collective, version)
     if file.cut:
         notes.note(*file.cut)
-    elif file.rest:
+    elif file.unread_line:
         effect = "what follows the last row that was counted is ignored"
-        notes.note(file.rest, effect, "the counts above do not fit the rows")
+        notes.note(file.unread_line, effect, "the counts above do not fit the rows")
     if version >= (6, 0) and not notes.findings:
         effect = "Open MPI 6 reads classic files with communicator sizes shifted by one entry"
         notes.note(1, effect, "write JSON: export --format coll_tuned_json")
@@ -56,7 +63,7 @@ def rules_file(
 
 
 def _header(notes: Notes, lines: Sequence[str], version: tuple[int, int], release: tuple[int, ...]) -> None:
-    """The second format is newer than the first releases of the versions that read it."""
+    """Note a header of the second format where the first releases of a version do not know it yet."""
     first = SECOND.get(version, ())
     if heading(lines) and (release or (version if version < (5, 0) else first)) < first:
         since = ".".join(map(str, first))
@@ -67,33 +74,36 @@ def _header(notes: Notes, lines: Sequence[str], version: tuple[int, int], releas
 def _notation(notes: Notes, lines: Sequence[str]) -> None:
     headed = bool(heading(lines))
     for number, line in enumerate(lines[headed:], start=1 + headed):
-        said = line.partition("#")[0]
-        if HEADER in said:
+        content = line.partition("#")[0]
+        if HEADER in content:
             effect = f"only in the first line is this a header; here its number is read as a count: {IGNORED}"
             notes.note(number, effect, "move it to the first line, before all comments")
-        elif words := re.findall(r"[A-Za-z_]\w*", re.sub(NUMBER, " ", said)):
+        elif words := re.findall(r"[A-Za-z_]\w*", re.sub(NUMBER, " ", content)):
             effect = f"letters are skipped, so {' '.join(words)!r} says nothing and what follows is misread"
             remedy = "write ids (bcast is 7) and bytes without units; names belong into comments"
             notes.note(number, effect, remedy)
-        for octal in re.findall(r"(?<![\w.])0[0-9]+\b", said):
+        for octal in re.findall(r"(?<![\w.])0[0-9]+\b", content):
             effect = f"{octal} is read as C reads it, in base 8"
             notes.note(number, effect, f"write {octal.lstrip('0') or '0'}")
 
 
-def _collective(notes: Notes, its: RulesOf, version: tuple[int, int]) -> None:
-    before: RulesEntry | None = None
-    sizes = [entry.comm_size for entry in its.entries]
-    for entry in its.entries:
-        if before and entry.comm_size <= before.comm_size:
+def _collective(notes: Notes, collective: RulesOf, version: tuple[int, int]) -> None:
+    prior: RulesEntry | None = None
+    sizes = [entry.comm_size for entry in collective.entries]
+    for entry in collective.entries:
+        if prior and entry.comm_size <= prior.comm_size:
             notes.note(
                 entry.line,
-                f"communicator size {entry.comm_size} after {before.comm_size}: the search ends at the first "
+                f"communicator size {entry.comm_size} after {prior.comm_size}: the search ends at the first "
                 "larger one, so some of these are never used",
                 "sort them in ascending order",
             )
-        before = entry
-        value, after = entry.comm_size, min((size for size in sizes if size > entry.comm_size), default=None)
-        if (line := _rows(notes, its.name, entry, version)) and (value != 2 or after != 3):
+        prior = entry
+        value, above = (
+            entry.comm_size,
+            min((size for size in sizes if size > entry.comm_size), default=None),
+        )
+        if (line := _rows(notes, collective.name, entry, version)) and (value != 2 or above != 3):
             notes.note(
                 line,
                 f"two_proc is also used by communicators of {value + (value == 2)} and more ranks, where it "
@@ -102,7 +112,7 @@ def _collective(notes: Notes, its: RulesOf, version: tuple[int, int]) -> None:
             )
     if sizes and sizes[0] > 2:
         notes.note(
-            its.entries[0].line,
+            collective.entries[0].line,
             f"the first entry, for {sizes[0]} ranks, is also used by 2 to {sizes[0] - 1} ranks, "
             "and the last one by all larger communicators",
             "write an entry for 0 with algorithm 0 first, where the library shall decide",
@@ -110,7 +120,7 @@ def _collective(notes: Notes, its: RulesOf, version: tuple[int, int]) -> None:
 
 
 def _rows(notes: Notes, name: str, entry: RulesEntry, version: tuple[int, int]) -> int:
-    """Judge the rows of one communicator size; the line of one with an algorithm for pairs, else 0."""
+    """Judge the rows of one communicator size; return the line of one with an algorithm for pairs, else 0."""
     pairs, bound = 0, -1
     for line, row in entry.rows:
         if row.threshold_bytes <= bound:
@@ -126,21 +136,21 @@ def _rows(notes: Notes, name: str, entry: RulesEntry, version: tuple[int, int]) 
             effect = f"algorithm {row.algorithm} of {name} has no segments: {row.segment_bytes} is ignored"
             notes.note(line, effect, "write 0 as the segment size")
     if len({row.algorithm for _, row in entry.rows}) > 1 and name in coll_tuned.ONE_ROW:
-        notes.note(entry.counted, coll_tuned.one_row(name), "write a single row for 0 bytes")
+        notes.note(entry.count_line, coll_tuned.one_row(name), "write a single row for 0 bytes")
     return pairs
 
 
-def _algorithm(notes: Notes, name: str, its: RulesRow, version: tuple[int, int]) -> int:
-    """Judge an id; the line where it is an algorithm for pairs, else 0."""
-    number = its.row.algorithm
+def _algorithm(notes: Notes, name: str, rules_row: RulesRow, version: tuple[int, int]) -> int:
+    """Judge the id of an algorithm; return its line if it is an algorithm for pairs, else 0."""
+    number = rules_row.row.algorithm
     if name not in coll_tuned.ALGORITHMS or number == 0:
         return 0
-    known = coll_tuned.algorithms(name, version)
-    if number >= len(known):
+    names = coll_tuned.algorithms(name, version)
+    if number >= len(names):
         effect = f"{name} has no algorithm {number}: the first call that gets here ends with MPI_ERR_ARG"
-        notes.note(its.line, effect, "known: " + ", ".join(f"{i} {n}" for i, n in enumerate(known)))
+        notes.note(rules_row.line, effect, "known: " + ", ".join(f"{i} {n}" for i, n in enumerate(names)))
         return 0
-    if known[number] == "chain" and its.row.fanout == 0:
+    if names[number] == "chain" and rules_row.row.fanout == 0:
         effect = "a chain with fan-out 0 is a pipeline, not what forcing the algorithm runs (fan-out 4)"
-        notes.note(its.line, effect, f"write {coll_tuned.CHAIN_FANOUT} as the fan-out")
-    return its.line if known[number] == coll_tuned.PAIRS_ONLY else 0
+        notes.note(rules_row.line, effect, f"write {coll_tuned.CHAIN_FANOUT} as the fan-out")
+    return rules_row.line if names[number] == coll_tuned.PAIRS_ONLY else 0

@@ -1,7 +1,7 @@
 """Parameters of the launcher: 4.x has a runtime of its own, 5.0 has PRRTE, with other names and sources.
 
-Read in ``ompi_info --all`` of 4.1.8 and ``prte_info -a`` of 5.0.11, and tried on both: 5.0 takes parameters
-of its launcher from the command line, from ``PRTE_MCA_*`` and from PRRTE's own files
+The names are those of ``ompi_info --all`` of 4.1.8 and ``prte_info -a`` of 5.0.11, and were tried on both.
+5.0 takes parameters of its launcher from the command line, from ``PRTE_MCA_*`` and from PRRTE's own files
 (``~/.prte/mca-params.conf``, ``etc/prte-mca-params.conf``), never from ``OMPI_MCA_*``, from Open MPI's
 parameter files or from files for ``--tune``.
 """
@@ -14,49 +14,49 @@ from pathlib import PurePath
 
 from autotune.errors import allowed
 from autotune.lint.assignment import Assignment, Read, Source
-from autotune.lint.finding import Finding, meant
+from autotune.lint.finding import Finding, likely_name
 from autotune.lint.parameters import mca_file
 from autotune.stacks.known import KNOWN, NEW, OLD
 
 _TABLE = KNOWN["runtime"]
 
 OPTIONS: Mapping[str, str] = _TABLE["options"]
-"""Parameter of 4.x → the option of ``mpirun`` that says the same to 5.0."""
+"""Parameter of 4.x → option of ``mpirun`` that has the same effect in 5.0."""
 
 NAMES: Mapping[str, str] = _TABLE["names"] | {
     f"orte_{name}": f"prte_{name}" for name in _TABLE["orte"].split()
 }
-"""Parameter of 4.x → its name in PRRTE; ``plm_rsh_*`` is ``plm_ssh_*``, ``oob_tcp_*`` kept its names."""
+"""Parameter of 4.x → its name in PRRTE; ``plm_rsh_*`` became ``plm_ssh_*``, ``oob_tcp_*`` kept its names."""
 
 PRRTE = frozenset(_TABLE["prte"].split())
-"""Every parameter that PRRTE has."""
+"""All parameters of PRRTE."""
 
 COMPONENTS: Mapping[str, str] = _TABLE["components"]
-"""Framework of PRRTE → its components, of all builds."""
+"""Framework of PRRTE → the components that it has in any build."""
 
 PRTE_MCA = "PRTE_MCA_"
-"""How the names of variables begin that set PRRTE's parameters."""
+"""Prefix of environment variables that set PRRTE's parameters."""
 
 _POLICIES = {
-    f"{framework}_default_{what}_policy": option
-    for framework, what, option in (
+    f"{framework}_default_{setting}_policy": option
+    for framework, setting, option in (
         ("rmaps", "mapping", "map-by"),
         ("rmaps", "ranking", "rank-by"),
         ("hwloc", "binding", "bind-to"),
     )
 }
-"""Parameter → the option of ``mpirun`` that takes the same words."""
+"""Parameter of PRRTE → option of ``mpirun`` that takes the same words."""
 
 
 def runtime(a: Assignment, version: tuple[int, int]) -> Iterator[Finding]:
-    """Effects of the launcher's own parameters."""
+    """Yield findings on a parameter of the launcher that a version of Open MPI ignores."""
     old, new = OLD.fullmatch(a.name), NEW.fullmatch(a.name)
     if version < (5, 0):
         if new:
             yield a.finding(f"{a.name} is of Open MPI 5: 4.1 silently ignores it", _before(a.name))
         return
     if a.source is Source.COMMAND and (not old or a.name.startswith("plm_rsh_")):
-        return  # mpirun of 5.0 translates plm_rsh_* there
+        return  # on the command line mpirun of 5.0 translates plm_rsh_*
     effect = f"in Open MPI 5 {a.name} in {a.source} is silently ignored: its launcher is PRRTE"
     if old and a.source is Source.COMMAND:
         effect = f"in Open MPI 5 {a.name} is silently ignored: it is of Open MPI 4"
@@ -68,10 +68,10 @@ def _after(a: Assignment) -> str:
     if a.name == "oob_tcp_disable_family":  # one parameter for both families in 4.1: a word or its number
         family = "ipv6" if a.value.lower() in ("ipv6", "6") else "ipv4"
         return f"export PRTE_MCA_oob_tcp_disable_{family}_family=1"
-    if name not in PRRTE and "_" in name:  # a framework's own name chooses its components
+    if name not in PRRTE and "_" in name:  # a name without "_" is a framework's, and chooses its components
         name = ""
     if a.name in COMPONENTS and not {*a.value.lstrip("^").split(",")} <= {*COMPONENTS[a.name].split()}:
-        name = ""  # of 4.x (``plm = isolated``): PRRTE would abort
+        name = ""  # a component of 4.x only (``plm = isolated``), at which PRRTE would abort
     option = OPTIONS.get(a.name, "")
     off = a.value == "" or ("{}" not in option and a.value.lower() in ("0", "false", "no", "f", "n"))
     if option and ("\n" in a.value or off):
@@ -90,24 +90,32 @@ def _before(name: str) -> str:
 
 
 def prte_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
-    """One of PRRTE's own files: each line as the variable that sets the same."""
-    read = mca_file(path, text, version, own=PRTE_MCA)
+    """Read one of PRRTE's own files, and take each line as the environment variable that sets the same."""
+    read = mca_file(path, text, version, prefix_here=PRTE_MCA)
     return Read([replace(a, name=PRTE_MCA + a.name, variable=True) for a in read.assigned], read.findings)
 
 
 def launcher(a: Assignment) -> Iterator[Finding]:
-    """PRRTE's reaction to a parameter that reaches it."""
+    """Yield findings on a variable that sets a parameter of PRRTE."""
     name = a.name.removeprefix(PRTE_MCA)
     ignored = f"PRRTE has no parameter {name}: it is silently ignored"
     if policy := _POLICIES.get(name):
         word = a.value.lower().partition(":")[0]
-        known = [one for one in KNOWN["places"][f"{policy}"]["5"].split() if a.literal]
+        words = [candidate for candidate in KNOWN["places"][f"{policy}"]["5"].split() if a.literal]
         stem = word.partition("=")[0]
-        if word and known and not any(one.startswith(stem) or stem.startswith(one) for one in known):
+        if (
+            word
+            and words
+            and not any(candidate.startswith(stem) or stem.startswith(candidate) for candidate in words)
+        ):
             effect = f"{name} = {a.value}: PRRTE does not know {word!r}, and mpirun aborts"
-            yield a.finding(effect, allowed(word, known))
+            yield a.finding(effect, allowed(word, words))
     elif name in COMPONENTS:
-        wrong = [one for one in a.value.split(",") if one and one not in COMPONENTS[name].split()]
+        wrong = [
+            component
+            for component in a.value.split(",")
+            if component and component not in COMPONENTS[name].split()
+        ]
         if wrong and a.literal and not a.value.startswith("^"):
             effect = f"PRRTE has no {name} {wrong[0]!r}: mpirun aborts"
             yield a.finding(effect, allowed(wrong[0], COMPONENTS[name].split()))
@@ -119,5 +127,5 @@ def launcher(a: Assignment) -> Iterator[Finding]:
         yield a.finding(ignored, _after(replace(a, name=name, variable=False)))
     elif re.match(r"(?:btl|coll|pml|mtl|osc|opal|ompi|mpi)(?:_|$)", name):
         yield a.finding(f"{ignored}, for it is Open MPI's", f"export OMPI_MCA_{name}={a.value}")
-    elif close := meant(name, PRRTE):
+    elif close := likely_name(name, PRRTE):
         yield a.finding(ignored, f"did you mean {close}?")

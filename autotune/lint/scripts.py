@@ -1,4 +1,4 @@
-"""Scripts for a shell: what they export, and each launch with what reaches it."""
+"""Reader of shell scripts: what they export, and each launch with what reaches it."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,18 +22,18 @@ from autotune.lint.written import UNKNOWN, files_in
 from autotune.stacks.knobs.recorded import recorded
 
 _OPTIONS = re.compile(r"(?:^|\s)-|mpirun|mpiexec|srun")
-"""Recognises a variable that holds options of a launch."""
+"""Pattern in values of variables that hold options of a launch."""
 _SLIP = re.compile(r"(?!(?:OMPI|PRTE|PMIX)_MCA_)(?:[OMPI]{3,5}|PR?TR?E)_+MCA_*(\w+)")
 """Misspellings of ``OMPI_MCA_`` and ``PRTE_MCA_``."""
 _BARE = re.compile(r"(?:btl|coll|mtl|osc|pml)_\w+")
-"""Recognises a variable that is called as a parameter, of frameworks whose names nothing else has."""
+"""A variable with the name of a parameter, of frameworks whose names mean nothing else."""
 _USES_UCX = re.compile(r"(?:^|[/_$.{])(?:ucx|ucp|uct|ucc|n?v?shmem|oshmem)|gtest|[nr]ccl|_perf\b", re.I)
-"""A word of a launch whose program uses UCX, whatever ``pml`` is."""
+"""A word on the line of a launch whose program uses UCX whatever ``pml`` is."""
 _OWN = re.compile(
     r"\w+_(?:FLAGS|OPTS?|OPTIONS|ARGS|CMD|PREFIX|PATH|HOME|ROOT|DIR|INSTALL|VERSION|SRC|BUILD|BIN|LIB|INC|EXE|"
     r"BRANCH|TAG|COMMIT|REPO|URL|NAME|MODULE|DEVICE|LIST)"
 )
-"""How scripts call words of their own: no variable of a library, but for those that are known."""
+"""Usual names of a script's own variables; they are a library's only if the library is known to have them."""
 _LIST_BEGINS = re.compile(rf"{ENV_LIST}[= ]?[^\s=]+=\S*$")
 _FOREIGN = re.compile(
     r"^\s*(?:export|setenv) +(?:I_MPI_|MPICH_|MV2_|MPIR_CVAR_)"
@@ -42,31 +42,31 @@ _FOREIGN = re.compile(
     r"\binstall\b.*\bmpich|\bBUILD_MPICH=",
     re.MULTILINE | re.IGNORECASE,
 )
-"""Evidence of another MPI."""
+"""Evidence that a script is for another MPI than Open MPI."""
 _SPECTRUM = re.compile(r"spectrum-?mpi|^\s*jsrun\s|\bcoll_ibm_", re.MULTILINE)
 _SOURCES = re.compile(r"^\s*(?:source|\.)\s", re.MULTILINE)
 """A line that takes variables from another script."""
 _SPREAD = 4
-"""Lines after the first one of a command among which the launcher is looked for, behind its wrappers."""
+"""Number of lines after the first line of a command in which its launcher is looked for, behind wrappers."""
 _TYPESET = re.compile(r"[\u2010-\u2015](?=[A-Za-z-])|[\u201c-\u201f\u2018-\u201b\u00a0]")
-"""Dashes, quotes and blanks of a typesetter, which a shell takes for letters."""
+"""Typographic dashes, quotes and blanks, which a shell takes for letters."""
 _ASSIGNS = re.compile(r"\s*export\s+(\w+)(?:\s+=|=\s+(?!\w+=)[^\s#;&|\\-])")
-"""An assignment with a blank beside its sign, which no Bourne shell takes."""
+"""An assignment with a blank next to its sign, which no Bourne shell accepts."""
 _NOT_OF_CSH = re.compile(r"\s*(?:export\s+|setenv\s+)(\w+)=")
-"""An assignment in the words of another shell."""
+"""An assignment in the syntax of another shell than csh."""
 _DIRECTIVE = re.compile(r"#(?:PBS|SBATCH|BSUB|\$)\s.*?(?:-v\s*|--export[= ]|-env\s+).*")
-"""A line that gives variables to a batch system."""
+"""A directive that gives variables to a batch system."""
 _EXPORT = re.compile(r"#SBATCH\s.*?--export[= ](?:\"(?=[^\"]*\"\s*$))?([^\s\"]+)")
-"""A line that gives variables to Slurm."""
+"""A directive that gives a list of variables to Slurm."""
 _SUBMITS = ("sbatch", "salloc")
-"""Slurm's commands beside ``srun`` that take such a list."""
+"""Slurm's commands other than ``srun`` that take such a list."""
 _PAIRS = re.compile(r"[\s,=\"'](\w+)=([^\s,;\"']*)")
 _STACK = re.compile(
     r"(?<![a-wyz])(?:open-?mpi|ompi|hpc-?x)(?:[-_a-z]*)"
     r"(?:/(?:gcc|intel|icc|oneapi|nvhpc|pgi|aocc|clang|llvm)[-\d.]*(?:/64)?)?[-/@=:_]+[\"']?v?([1-6])\.[\dx]",
     re.IGNORECASE,
 )
-"""Open MPI with its version, as modules, folders and packages are called."""
+"""Open MPI with its version, as in the names of modules, folders and packages."""
 _IMAGE = re.compile(
     r"nvcr\.io/nvidia/|^FROM \S*(?:ubuntu[:-]?(?:1\d|2[0-4])\.|debian:1[0-2]|buster|bullseye|bookworm|"
     r"fedora:(?:[23]\d|40))|"
@@ -74,11 +74,11 @@ _IMAGE = re.compile(
     r"^\s*dist: (?:trusty|xenial|bionic|focal|jammy|noble)",
     re.M,
 )
-"""Images whose Open MPI is 4.1 or older: NVIDIA's have HPC-X, the others what their distribution has."""
+"""Images whose Open MPI is 4.1 or older: NVIDIA's have HPC-X, the others that of their distribution."""
 _FUJITSU = re.compile(r"^#PJM |\bmpif(?:cc|rt)(?:px)?\b|\bfugaku\b", re.M | re.I)
-"""Fujitsu's MPI: made from Open MPI 4, with parameters of its own."""
+"""Fujitsu's MPI, which is derived from Open MPI 4 and has parameters of its own."""
 _NAMED = re.compile(r"(?<![a-z])(?:openmpi|ompi)[-/@=]*([1-6])(?![\w.])", re.IGNORECASE)
-"""Open MPI with its main version alone, as environments and modules are called."""
+"""Open MPI with its major version only, as in the names of environments and modules."""
 _BROUGHT = re.compile(
     r"(?<![a-z])(?:foss|gompi|gompic|gomkl)[-/]20(?:1\d|2[0-3])[ab]|/amazon/openmpi(?![\w])|"
     r"\bnvhpc[-_/](?:\w+[-_/])?2[0-5]\.|\b(?:nvmpi|hpcx-ompi)\b|\bmpi/openmpi-x86_64\b",
@@ -87,47 +87,49 @@ _BROUGHT = re.compile(
 """Signs of an Open MPI 4.1 or older: EasyBuild's toolchains before 2024, EFA, NVIDIA's compilers."""
 
 _TESTED = re.compile(r"(?:ompi|openmpi)\w*\s*==\s*[\"'](\d)\.\d", re.IGNORECASE)
-"""A version of Open MPI that a module asks for."""
+"""A version of Open MPI that a module tests for."""
 _ANY = re.compile(r"(\d)")
 _TOLD = re.compile(r"\bopen[- ]?mpi[ -]+v?([1-6])\b(?!\.\d+\.\d+\.)", re.IGNORECASE)
-"""A version of Open MPI as people write it."""
+"""A version of Open MPI as people write it in comments."""
 _OF_OLD = re.compile(rf"{MCA}(?:orte_|plm_rsh_|rmaps_base_|hwloc_base_)")
-"""A variable of the launcher of 4.x: beside one of PRRTE's the file is for both."""
+"""A variable of the launcher of 4.x; a file that also has one of PRRTE's is for both versions."""
 
 
 def stated_versions(text: str) -> tuple[tuple[int, int], ...]:
-    """The versions of Open MPI that a file is for, the newest first; none: it does not say.
+    """Return the versions of Open MPI that a file is for, the newest first; none if it does not say.
 
-    Comments count where no command says it.
+    Comments count only if no command says it.
     """
     if _SPECTRUM.search(text) or _FUJITSU.search(text):
-        return ((3, 1),)  # made from Open MPI, with parameters of their own
+        return ((3, 1),)  # both are derived from Open MPI and have parameters of their own
     lines = text.splitlines()
-    said = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
-    found = _versions(said, _STACK, _NAMED) or _versions(max(_TESTED.findall(said), default=""), _ANY)
-    if not found and (_IMAGE.search(said) or _BROUGHT.search(said)):
-        found = {(4, 1)}
-    found = found or _versions("\n".join(lines), _STACK, _TOLD)
-    if (_OF_OLD.search(said) and "PRTE_MCA_" in said) or (not found and _FOREIGN.search(said)):
-        found |= {(4, 1), (5, 0)}  # for another MPI: what no Open MPI takes
-    return tuple(sorted(found, reverse=True))
+    commands = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
+    versions = _versions(commands, _STACK, _NAMED) or _versions(
+        max(_TESTED.findall(commands), default=""), _ANY
+    )
+    if not versions and (_IMAGE.search(commands) or _BROUGHT.search(commands)):
+        versions = {(4, 1)}
+    versions = versions or _versions("\n".join(lines), _STACK, _TOLD)
+    if (_OF_OLD.search(commands) and "PRTE_MCA_" in commands) or (not versions and _FOREIGN.search(commands)):
+        versions |= {(4, 1), (5, 0)}  # a file for another MPI is judged by what no Open MPI accepts
+    return tuple(sorted(versions, reverse=True))
 
 
 def stated_releases(text: str) -> tuple[tuple[int, ...], ...]:
-    """The releases of Open MPI that a text names in full, such as 5.0.3; comments count as anything else."""
-    told = (re.match(r"\d+\.\d+\.\d+", text[match.start(1) :]) for match in _STACK.finditer(text))
-    return tuple({tuple(map(int, release[0].split("."))): None for release in told if release})
+    """Return the releases of Open MPI that a text names in full, such as 5.0.3, also in comments."""
+    releases = (re.match(r"\d+\.\d+\.\d+", text[match.start(1) :]) for match in _STACK.finditer(text))
+    return tuple({tuple(map(int, release[0].split("."))): None for release in releases if release})
 
 
 def _versions(text: str, *forms: re.Pattern[str]) -> set[tuple[int, int]]:
-    """Versions in a text by what stands for them there; HPC-X has a number of its own, and Open MPI 4."""
-    found = [match for form in forms for match in form.finditer(text)]
-    majors = {4 if "hpc" in match[0].lower() else int(match[1]) for match in found}
+    """Return the versions that patterns find in a text; HPC-X has its own numbers and contains Open MPI 4."""
+    matches = [match for form in forms for match in form.finditer(text)]
+    majors = {4 if "hpc" in match[0].lower() else int(match[1]) for match in matches}
     return {{4: (4, 1), 5: (5, 0), 6: (6, 0)}.get(major, (3, 1)) for major in majors}
 
 
 def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
-    """A script: what a stack could see of it, and each launch."""
+    """Read a script: the settings that a stack could see of it, and what reaches each launch."""
     source = translated(text) if is_csh(path, text) else text
     script = _followed(source)
     foreign = bool(_FOREIGN.search(text)) and len(stated_versions(text)) != 1
@@ -143,42 +145,43 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
             lists = [w.text.removeprefix("--export=") for w in call.words if w.text.startswith("--export=")]
             notes.findings.extend(f for items in lists for f in cut_at_commas(path, call.line, items))
         if call.words and place_of(call.words) is not None:
-            one = LaunchLine(path, call.line, version, ours=not foreign, mpi_type=_mpi_type(call))
-            one.read(call.words)
-            own = [a for name, value in call.sets for a in of_a_library(path, call.line, name, value)]
-            others = frozenset([USES_UCX] if any(_USES_UCX.search(word.text) for word in call.words) else ())
-            seen = (*_environment(path, call.world), *own, *one.assigned)
-            reach = Reach(seen, others, one.closed, alone)
+            launch = LaunchLine(path, call.line, version, is_openmpi=not foreign, mpi_type=_mpi_type(call))
+            launch.read(call.words)
+            assignments = [a for name, value in call.sets for a in of_a_library(path, call.line, name, value)]
+            perhaps = frozenset([USES_UCX] if any(_USES_UCX.search(word.text) for word in call.words) else ())
+            reaching = (*_environment(path, call.world), *assignments, *launch.assigned)
+            reach = Reach(reaching, perhaps, launch.closed, alone)
             launches.setdefault(call.at, []).append(reach)
             names = {name: value.line for name, value in call.world.variables.items() if value.exported}
             names |= {name: call.line for name, _ in call.sets}
-            _bare(names | {a.name: a.line for a in one.assigned if a.variable}, source, notes)
+            _bare(names | {a.name: a.line for a in launch.assigned if a.variable}, source, notes)
             near = "\n".join(lines[call.line - 1 : call.line + _SPREAD])
             written = call.words[place_of(call.words) or 0].text in near
-            notes.findings.extend(replace(found, sure=found.sure and written) for found in one.findings)
+            notes.findings.extend(
+                replace(finding, sure=finding.sure and written) for finding in launch.findings
+            )
             assigned |= dict.fromkeys(a for a in reach.assigned if _isof_a_library(a))
-    left = dict.fromkeys(Reach(tuple(_environment(path, world)), alone=False) for world in script.ends)
-    assigned |= dict.fromkeys(a for reach in left for a in reach.assigned)
+    prepared = dict.fromkeys(Reach(tuple(_environment(path, world)), alone=False) for world in script.ends)
+    assigned |= dict.fromkeys(a for reach in prepared for a in reach.assigned)
     for number, line in enumerate(lines, start=1):
-        if given := _EXPORT.match(line):
-            notes.findings.extend(cut_at_commas(path, number, given[1]))
+        if export := _EXPORT.match(line):
+            notes.findings.extend(cut_at_commas(path, number, export[1]))
         for name, value in _PAIRS.findall(line) if _DIRECTIVE.match(line) else ():
-            found = of_a_library(path, number, name, Word(value, not UNKNOWN.search(line)))
-            assigned |= dict.fromkeys(found)
-    for its in files_in(path, text, version, shell_file):
-        assigned |= dict.fromkeys(its.assigned)
-        notes.findings.extend(its.findings)
+            assigned |= dict.fromkeys(of_a_library(path, number, name, Word(value, not UNKNOWN.search(line))))
+    for written_file in files_in(path, text, version, shell_file):
+        assigned |= dict.fromkeys(written_file.assigned)
+        notes.findings.extend(written_file.findings)
     _slips(script, notes)
     _typed(script, notes)
     _parted(text, _NOT_OF_CSH if is_csh(path, text) else _ASSIGNS, notes)
     _unseen(script, source, notes)
-    reached = tuple(one for paths in launches.values() for one in _known_of_each_other(paths))
+    reached = tuple(reach for paths in launches.values() for reach in _known_of_each_other(paths))
     branches = _branches(script)
-    return Read(tuple(assigned), tuple(dict.fromkeys(notes.findings)), reached, tuple(left), branches)
+    return Read(tuple(assigned), tuple(dict.fromkeys(notes.findings)), reached, tuple(prepared), branches)
 
 
 def _branches(script: Followed) -> dict[int, Branch]:
-    """Lines of a script that only some paths come to, by what these took for granted of a version."""
+    """Return line → branch of the lines that are only reached if conditions on the version hold."""
     paths: dict[int, list[Branch]] = {}
     for call in script.calls:
         paths.setdefault(call.line, []).append(on_path(call.world.facts))
@@ -187,28 +190,28 @@ def _branches(script: Followed) -> dict[int, Branch]:
 
 
 def set_in(path: PurePath, text: str) -> frozenset[str]:
-    """Names of all variables that a script's own commands set, exported or not."""
+    """Return the names of all variables that a script's own commands set, exported or not."""
     script = _followed(translated(text) if is_csh(path, text) else text)
     return frozenset(name for call in script.calls for name, _ in call.sets)
 
 
 def _mpi_type(call: Call) -> str:
-    """Slurm's plugin that a launch's environment names; empty where nothing is known of it."""
+    """Return Slurm's plugin that a launch's environment names; empty where it is not known."""
     value = call.world.variables.get("SLURM_MPI_TYPE")
-    own = [word for name, word in call.sets if name == "SLURM_MPI_TYPE"]
-    words = own or (value.words if value and value.exported else ())
+    assigned = [word for name, word in call.sets if name == "SLURM_MPI_TYPE"]
+    words = assigned or (value.words if value and value.exported else ())
     return words[-1].text if words and words[-1].literal else ""
 
 
 @lru_cache(maxsize=1)
 def _followed(source: str) -> Followed:
-    """A script as its commands; it is kept, for a file may be judged for two versions."""
+    """Return a script as its commands; the last one is cached, as a file may be judged for two versions."""
     return follow(source, _matters(), lambda words: place_of(words) is not None)
 
 
 def _prefixes() -> tuple[str, ...]:
-    """How variables of the libraries begin."""
-    return ("UCX_", *PREFIXES, *(prefix for one in traps().values() for prefix in one.prefixes))
+    """Return the prefixes of libraries' variables, with NCCL's, which can say that UCX is used."""
+    return ("UCX_", "NCCL_", *PREFIXES, *(prefix for trap in traps().values() for prefix in trap.prefixes))
 
 
 def _isof_a_library(a: Assignment) -> bool:
@@ -216,7 +219,7 @@ def _isof_a_library(a: Assignment) -> bool:
 
 
 def of_a_library(path: PurePath, line: int, name: str, value: Word) -> Iterator[Assignment]:
-    """Assignments by a variable that a library reads."""
+    """Yield the assignments that an environment variable makes, if a library reads it."""
     for a in of_environment(path, line, name, value.text, value.literal):
         if _isof_a_library(a):
             yield a
@@ -230,46 +233,50 @@ def _environment(path: PurePath, world: World) -> Iterator[Assignment]:
 
 
 def _matters() -> Callable[[str, str], bool]:
-    """A test of (name, value): whether paths that differ in that variable must be kept apart."""
+    """Return a test of (name, value) that says whether paths which differ in it must be kept apart."""
     begins = (MCA, "PRTE_MCA_", *_prefixes())
     return cache(lambda name, text: name.startswith(begins) or _OPTIONS.search(text) is not None)
 
 
 def _known_of_each_other(paths: Sequence[Reach]) -> Iterator[Reach]:
-    """The paths to one launch, each with the names that others set."""
+    """Yield the paths to one launch, each with the names that only other paths set in ``perhaps``."""
     names = [frozenset(a.name for a in reach.assigned) for reach in paths]
     every = frozenset[str]().union(*names)
-    for reach, own in zip(paths, names, strict=True):
-        yield replace(reach, perhaps=reach.perhaps | every - own)
+    for reach, own_names in zip(paths, names, strict=True):
+        yield replace(reach, perhaps=reach.perhaps | every - own_names)
 
 
 def _bare(lines: Mapping[str, int], source: str, notes: Notes) -> None:
-    """Variables of a launch that are called as a parameter, without what Open MPI's variables begin with."""
+    """Note variables of a launch that have the name of a parameter, without the prefix that they need."""
     for name, line in lines.items():
-        its = component_of(name) if _BARE.fullmatch(name) else None
-        if its and name.startswith(f"{its[0]}_{its[1]}_") and not re.search(rf"\$\{{?{name}\b", source):
+        component = component_of(name) if _BARE.fullmatch(name) else None
+        if (
+            component
+            and name.startswith(f"{component[0]}_{component[1]}_")
+            and not re.search(rf"\$\{{?{name}\b", source)
+        ):
             notes.note(line, f"nothing reads {name}", f"did you mean {MCA}{name}?")
 
 
 def _slips(script: Followed, notes: Notes) -> None:
-    """Names that nothing reads, lists that the shell ends, quotes that are not closed."""
-    before: Call | None = None
+    """Note names that nothing reads, lists that end at a semicolon, and quotes that are not closed."""
+    previous: Call | None = None
     for call in script.calls:
         for name, _ in call.sets:
             if slip := _SLIP.fullmatch(name):
                 notes.note(call.line, f"nothing reads {name}", f"did you mean {MCA}{slip[1]}?")
-            if before and before.line == call.line and before.at != call.at and _ends_in_list(before):
+            if previous and previous.line == call.line and previous.at != call.at and _ends_in_list(previous):
                 effect = f"the shell ends the list at ';': {name} is not in it"
                 notes.note(call.line, effect, "put the value in quotes")
-        before = call
-    for line, said in script.broken:
-        if re.search(rf"(?:{'|'.join((MCA, *_prefixes()))})\w+=([\"'])(?!.*\1)", said, re.DOTALL):
+        previous = call
+    for line, source in script.broken:
+        if re.search(rf"(?:{'|'.join((MCA, *_prefixes()))})\w+=([\"'])(?!.*\1)", source, re.DOTALL):
             notes.note(line, "a quote is not closed", "close it")
 
 
 def _typed(script: Followed, notes: Notes) -> None:
-    """Signs that are not those of a shell, and lines that go on with nothing."""
-    before: Call | None = None
+    """Note typographic signs that a shell does not know, and options on a line after a launch has ended."""
+    previous: Call | None = None
     for call in script.calls:
         launch = place_of(call.words) is not None
         for name, word in call.sets:
@@ -279,15 +286,15 @@ def _typed(script: Followed, notes: Notes) -> None:
             if _TYPESET.match(word.text) or "\u00a0" in word.text:
                 effect = f"{word.text!r} is no option: its dash or blank is that of a typesetter"
                 notes.note(call.line, effect, "write - and a plain blank")
-        apart = before and call.words and call.at != before.at
-        if before and apart and re.fullmatch(r"--?[a-z][\w-]*", call.words[0].text):
-            effect = f"{call.words[0].text} is no part of the launch in line {before.line}, which has ended"
+        follows = previous and call.words and call.at != previous.at
+        if previous and follows and re.fullmatch(r"--?[a-z][\w-]*", call.words[0].text):
+            effect = f"{call.words[0].text} is no part of the launch in line {previous.line}, which has ended"
             notes.note(call.line, effect, "end each line but the last in a backslash, and nothing behind it")
-        before = call if launch else before if before and before.at == call.at else None
+        previous = call if launch else previous if previous and previous.at == call.at else None
 
 
 def _parted(text: str, form: re.Pattern[str], notes: Notes) -> None:
-    """Assignments in a form that the shell does not know."""
+    """Note assignments of libraries' variables in a form that the shell does not know."""
     for number, line in enumerate(text.splitlines(), start=1):
         match = form.match(line)
         if match and match[1].startswith((MCA, "PRTE_MCA_", *_prefixes())):
@@ -303,15 +310,17 @@ def _ends_in_list(call: Call) -> bool:
 
 
 def _unseen(script: Followed, source: str, notes: Notes) -> None:
-    """Variables of a library that a script sets for its launches and does not export."""
+    """Note variables of a library that a script sets before its launches but does not export."""
     if re.search(r"\bexport\s+(?:-\w\s+)?[\"']?\$", source):
-        return  # a name that is put in there
+        return  # the script exports a variable whose name is computed
     worlds = {id(call.world): call.world for call in script.calls}
     exported = {n for world in worlds.values() for n, v in world.variables.items() if v.exported}
     passed = set(re.findall(r"(?:-e|--env|-genvlist|-envlist|export)[ =,]([A-Z]\w+)", source))
     passed |= set(re.findall(r"-x[ =,]([A-Z]\w+)=", source))
-    shown = "\n".join(line for line in source.splitlines() if not re.match(r"\s*(?:echo|printf)\b", line))
-    used = set(re.findall(r"\$\{?(\w+)", shown))
+    without_prints = "\n".join(
+        line for line in source.splitlines() if not re.match(r"\s*(?:echo|printf)\b", line)
+    )
+    used = set(re.findall(r"\$\{?(\w+)", without_prints))
     names: Iterable[tuple[str, int]] = dict.fromkeys(
         (name, value.line)
         for call in script.calls
@@ -326,8 +335,8 @@ def _unseen(script: Followed, source: str, notes: Notes) -> None:
 
 
 def is_own(name: str) -> bool:
-    """Whether a name is a script's own word and none of a library's variables."""
-    if name in COMMON or name.startswith(MCA) or any(name in one.known for one in traps().values()):
+    """Whether a name is that of a script's own variable, and not of a library's."""
+    if name in COMMON or name.startswith(MCA) or any(name in trap.known for trap in traps().values()):
         return False
     if name.startswith("FI_"):
         return name not in recorded()

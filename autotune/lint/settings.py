@@ -1,4 +1,4 @@
-"""Combinations of MCA parameters: switches that are missing, choices that contradict."""
+"""Findings on MCA parameters, each by itself and combined: missing switches, choices that contradict."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -6,7 +6,7 @@ from itertools import chain
 
 from autotune.errors import UserError
 from autotune.lint.assignment import ENV_LIST, USES_UCX, Assignment, Reach, Source
-from autotune.lint.finding import Finding, meant
+from autotune.lint.finding import Finding, likely_name
 from autotune.lint.runtime import PRTE_MCA, launcher, runtime
 from autotune.lint.selection import FRAMEWORKS, component_of, is_list, lacks, listed, selection
 from autotune.lint.values import values
@@ -23,58 +23,66 @@ _NOT_OF_ALL = {
     "chain_fanout": set(coll_tuned.ALGORITHMS) - _UNSEGMENTED - {"reduce_scatter_block"},
     "count": set(coll_tuned.ALGORITHMS),
 }
-"""End of a parameter's name → collectives that have it (the sources of 4.1, 5.0, and 6.0 agree)."""
+"""End of a parameter's name → collectives with such a parameter (same in the sources of 4.1, 5.0, 6.0)."""
 _FILE, _DYNAMIC = "coll_tuned_dynamic_rules_filename", "coll_tuned_use_dynamic_rules"
 _TUNED = frozenset(
     {_FILE, _DYNAMIC}
     | {f"coll_tuned_{name}" for name in KNOWN["tuned"]["once"].split()}
     | {f"coll_tuned_{c}_algorithm" for c in coll_tuned.ALGORITHMS}
-    | {f"coll_tuned_{c}_algorithm_{suffix}" for suffix, its in _NOT_OF_ALL.items() for c in its}
+    | {
+        f"coll_tuned_{c}_algorithm_{suffix}"
+        for suffix, collectives in _NOT_OF_ALL.items()
+        for c in collectives
+    }
 )
-"""Every parameter of ``coll_tuned``."""
+"""All parameters of ``coll_tuned``."""
 
 _COMMON = frozenset(KNOWN["common"]["openmpi"].split())
-"""Parameters that are often set: what resembles one is a slip, where the stack itself lists no names."""
+"""Parameters that are often set; where the stack itself lists no names, a similar name is a misspelling."""
 
 _REPLACED: Mapping[str, str] = KNOWN["replaced"]
-"""Parameter of 4.x that 5.0 has no more → what to write there."""
+"""Parameter of 4.x that 5.0 does not have any more → what to write for 5.0."""
 
 _TOLD = re.compile(r"UCX_(?:LOG|HANDLE|WARN|STATS|ERROR|PROFILE|MEMTYPE)")
-"""Variables of UCX that tune nothing."""
+"""Variables of UCX that do not affect performance."""
 
 _USERS_OF_UCX = re.compile(
     r"(?:osc|spml|coll|btl)=(?!\^).*(?:ucx|uct|ucc|hcoll)|coll_(?:hcoll|ucc)_enable=[1tyTY$]|UCC_|HCOLL_|"
     r"NCCL_(?:NET_)?PLUGIN|NCCL_NET=UCX"
 )
-"""Settings of what uses UCX beside ``pml``: its variables reach it there."""
+"""Settings, as ``name=value``, by which something other than ``pml`` uses UCX and its variables."""
 
 _NETWORKS = frozenset({"ofi", "openib", "sm", "tcp", "usnic", "vader"})
-"""Components of ``btl`` that are named to choose a network: ``self`` alone only keeps the others out."""
+"""Components of ``btl`` that people name to choose a network; ``self`` alone only excludes the others."""
 _OF_ALL = re.compile(rf"(?:{'|'.join([*KNOWN['common']['beginnings'].split(), *FRAMEWORKS])})_base_verbose")
 """Parameters that every framework has (``mca_base_framework.c``), listed or not."""
 
 _ON = frozenset({"1", "true", "yes", "enabled", "t", "y"})
-"""As Open MPI knows them, in lower case alone."""
+"""Words for true as Open MPI knows them, in lower case only."""
 
 
 def settings(
     assigned: Sequence[Assignment],
     version: tuple[int, int],
-    known: Collection[str] | None = None,
+    parameter_names: Collection[str] | None = None,
     exists: Callable[[str], bool] | None = None,
     knobs: Mapping[str, Knob] | None = None,
     components: Mapping[str, Collection[str]] | None = None,
 ) -> list[Finding]:
-    """Findings in what is assigned, each by itself.
+    """Return the findings on assignments, each by itself.
 
-    ``known`` has the names of all parameters of this version of Open MPI; None: only those of ``coll_tuned``
-    are judged. ``knobs`` are the parameters and variables by name, ``components`` those of each framework, as
-    far as they are installed here.
+    Args:
+        assigned: The assignments.
+        version: Open MPI's (major, minor).
+        parameter_names: Names of all parameters of this version; None: only ``coll_tuned``'s are judged.
+        exists: Says whether a file that a parameter names exists; None: this is not checked.
+        knobs: Parameters and variables that are declared here, by name.
+        components: Framework → components that are built here.
     """
     findings: list[Finding] = []
     for a in assigned:
         if not a.variable:
-            findings += _one(a, version, known, exists)
+            findings += _one(a, version, parameter_names, exists)
         elif a.name.startswith(PRTE_MCA) and version >= (5, 0):
             findings += launcher(a)
         if a.literal and not a.variable and is_list(a.name):
@@ -85,52 +93,54 @@ def settings(
 
 
 def together(reach: Reach, version: tuple[int, int], one_node: bool = False) -> list[Finding]:
-    """Findings on parameters combined in one launch; on one node ``coll_han`` steps aside."""
+    """Return the findings on parameters combined in one launch; on one node ``coll_han`` is not used."""
     parameters = [a for a in reach.assigned if not a.variable]
     last = {a.name: a for a in parameters}
     findings: list[Finding] = []
     forced = [a for n, a in last.items() if _forced(n) and a.value not in ("0", "ignore", "")]
     for name in sorted(last):
-        other = last.get(f"{name.removesuffix('include')}exclude") if name.endswith("_include") else None
-        if other is not None and other.value:
-            effect = f"{name} and {other.name} exclude each other: Open MPI refuses them with a message"
-            findings.append(other.finding(effect, "keep one of them"))
+        excluding = last.get(f"{name.removesuffix('include')}exclude") if name.endswith("_include") else None
+        if excluding is not None and excluding.value:
+            effect = f"{name} and {excluding.name} exclude each other: Open MPI refuses them with a message"
+            findings.append(excluding.finding(effect, "keep one of them"))
     file = last.get(_FILE)
-    chosen = ([file] if file else []) + forced
+    choices = ([file] if file else []) + forced
     unsaid = reach.closed and not reach.perhaps & {_DYNAMIC, "coll", "coll_han_priority"}
-    if chosen and (switch := last.get(_DYNAMIC)) is None and unsaid:
+    if choices and (switch := last.get(_DYNAMIC)) is None and unsaid:
         effect = f"without {_DYNAMIC} = 1 rules and forced algorithms are silently ignored"
-        findings.append(chosen[0].finding(effect, f"add {_DYNAMIC} = 1", sure=reach.alone))
-    elif chosen and switch is not None and switch.literal and switch.value not in _ON:
+        findings.append(choices[0].finding(effect, f"add {_DYNAMIC} = 1", sure=reach.alone))
+    elif choices and switch is not None and switch.literal and switch.value not in _ON:
         effect = f"{_DYNAMIC} = {switch.value}: rules and forced algorithms are silently ignored"
         findings.append(switch.finding(effect, f"write {_DYNAMIC} = 1"))
     if file and forced:
         winner = "the forced algorithm" if version >= (5, 0) else "the file"
         effect = f"beside a rules file: {winner} wins on this version, the other one on another"
-        findings += [one.finding(f"{one.name} {effect}", "keep one of them") for one in forced]
-    if chosen and version >= (5, 0) and not one_node and unsaid and not _han_is_below(last):
+        findings += [
+            parameter.finding(f"{parameter.name} {effect}", "keep one of them") for parameter in forced
+        ]
+    if choices and version >= (5, 0) and not one_node and unsaid and not _han_is_below(last):
         effect = (
             "coll_han (priority 35) outranks coll_tuned (30) in Open MPI 5: on several nodes it decides first"
         )
         remedy = "coll_han_priority = 0, or coll = ^han, if these choices shall hold"
-        findings.append(chosen[0].finding(effect, remedy))
+        findings.append(choices[0].finding(effect, remedy))
     findings += [finding for a in forced for finding in _segments(a, last)]
     out = last.get("coll")
-    if chosen and out and out.literal and out.value[:1] == "^" and "tuned" in out.value[1:].split(","):
+    if choices and out and out.literal and out.value[:1] == "^" and "tuned" in out.value[1:].split(","):
         effect = f"coll = {out.value}: rules and algorithms of coll_tuned mean nothing without it"
-        findings.append(chosen[0].finding(effect, "leave one of them out"))
-    for one in forced:
-        if _algorithm_name(one) == coll_tuned.PAIRS_ONLY:
-            effect = f"{one.name}: {coll_tuned.PAIRS_ONLY} fails on any other number of ranks than two"
-            findings.append(one.finding(effect, "put it into a rules file, under communicator size 2"))
+        findings.append(choices[0].finding(effect, "leave one of them out"))
+    for parameter in forced:
+        if _algorithm_name(parameter) == coll_tuned.PAIRS_ONLY:
+            effect = f"{parameter.name}: {coll_tuned.PAIRS_ONLY} fails on any other number of ranks than two"
+            findings.append(parameter.finding(effect, "put it into a rules file, under communicator size 2"))
     findings += _alone(last.get("btl"), last.get("pml"), reach)
     return findings + list(_unused(reach, last.get("pml")))
 
 
 def _alone(btl: Assignment | None, pml: Assignment | None, reach: Reach) -> Iterator[Finding]:
-    """A list of BTLs by which a rank cannot send to itself, where ``ob1`` uses them.
+    """Yield a finding on a list of BTLs by which a rank cannot send to itself, if ``ob1`` uses them.
 
-    Tried on 5.0.11: with ``sm``, ``tcp`` or both ``MPI_Init`` aborts, with ``pml = ob1`` and without it.
+    On 5.0.11, with ``sm``, ``tcp`` or both, ``MPI_Init`` aborts with ``pml = ob1`` and without it.
     """
     if btl is None or not btl.literal or (pml and (not pml.literal or "ob1" not in pml.value.split(","))):
         return
@@ -144,14 +154,14 @@ def _alone(btl: Assignment | None, pml: Assignment | None, reach: Reach) -> Iter
 
 
 def _unused(reach: Reach, pml: Assignment | None) -> Iterator[Finding]:
-    """Settings that the chosen ``pml`` does not use: BTLs, or variables of UCX where nothing else does."""
+    """Yield settings that the chosen ``pml`` does not use: BTLs, or UCX's variables if nothing uses UCX."""
     if pml is None or not pml.literal or pml.value.startswith("^"):
         return
     btl = next((a for a in reversed(reach.assigned) if a.name == "btl" and a.literal), None)
     if pml.value == "ucx" and btl and btl.value[:1] != "^" and _NETWORKS & set(btl.value.split(",")):
         effect = f"pml = ucx sends no message over a BTL: btl = {btl.value} changes nothing"
         remedy = "leave btl out (UCX_TLS chooses the transports), or pml = ob1"
-        yield btl.finding(effect, remedy, sure=False)  # osc may
+        yield btl.finding(effect, remedy, sure=False)  # osc may use it
     if "ucx" in pml.value.split(",") or USES_UCX in reach.perhaps:
         return
     if any(_USERS_OF_UCX.match(f"{a.name}={a.value}") for a in reach.assigned):
@@ -159,12 +169,14 @@ def _unused(reach: Reach, pml: Assignment | None) -> Iterator[Finding]:
     for ucx in reach.assigned:
         if ucx.variable and ucx.name.startswith("UCX_") and not _TOLD.match(ucx.name):
             effect = f"pml = {pml.value} does not use UCX: UCX_* variables change nothing"
-            yield ucx.finding(effect, "pml = ucx, or leave the variables out", sure=False)  # a program may
+            yield ucx.finding(
+                effect, "pml = ucx, or leave the variables out", sure=False
+            )  # a program may use UCX by itself
             return
 
 
 def released(assigned: Sequence[Assignment], releases: Collection[tuple[int, ...]]) -> Iterator[Finding]:
-    """Parameters that the releases of Open MPI which a file names do not obey, where all of these do not."""
+    """Yield parameters that Open MPI does not obey in any of the releases that a file names, due to a bug."""
     for bug in KNOWN["released"]:
         since, mended = (tuple(map(int, bug[key].split("."))) for key in ("since", "mended"))
         if not releases or not all(since <= release < mended for release in releases):
@@ -178,17 +190,17 @@ def released(assigned: Sequence[Assignment], releases: Collection[tuple[int, ...
 def _one(
     a: Assignment,
     version: tuple[int, int],
-    known: Collection[str] | None,
+    parameter_names: Collection[str] | None,
     exists: Callable[[str], bool] | None,
 ) -> Iterator[Finding]:
-    if a.name != a.name.lower() and _is_parameter(a.name.lower(), known):
+    if a.name != a.name.lower() and _is_parameter(a.name.lower(), parameter_names):
         yield a.finding(f"nothing reads {a.name}: names are in small letters", f"write {a.name.lower()}")
         return
     if of_the_runtime(a.name):
         yield from runtime(a, version)
         return
-    if a.literal and re.fullmatch(r"(?:opal_common|pml|osc)_ucx_tls", a.name) and (said := _transports(a)):
-        yield a.finding(*said, sure=False)  # osc = ucx may want them
+    if a.literal and re.fullmatch(r"(?:opal_common|pml|osc)_ucx_tls", a.name) and (problem := _transports(a)):
+        yield a.finding(*problem, sure=False)  # osc = ucx may need them
         return
     if which := lacks(a.name, version):
         yield a.finding(f"{which}: it is silently ignored", "leave it out")
@@ -197,28 +209,28 @@ def _one(
         effect = f"Open MPI {version[0]} has no {a.name}: it is silently ignored"
         yield a.finding(effect, _REPLACED[a.name])
         return
-    if _OF_ALL.fullmatch(a.name) or (known and _of_another_build(a.name, known)):
+    if _OF_ALL.fullmatch(a.name) or (parameter_names and _of_another_build(a.name, parameter_names)):
         return
     if re.match(r"(?:spml|scoll|atomic|memheap|sshmem|oshmem)(?:_|$)", a.name):
         return  # OpenSHMEM's frameworks, which builds without it do not list
-    names = known or _TUNED | _COMMON
-    # Without the stack's own list only what resembles a name, or begins as those of coll_tuned do, is judged.
-    listed = {name.split("_")[0] for name in known} if known else set()
-    judged = a.name.split("_")[0] in listed or a.name.startswith("coll_tuned_")
-    # Open MPI takes a name behind that of its project too (``mca_base_var.c``); builds differ in the others.
+    names = parameter_names or _TUNED | _COMMON
+    # Without the stack's own list, only names like a known one and names of coll_tuned are judged.
+    listed = {name.split("_")[0] for name in parameter_names} if parameter_names else set()
+    is_checked = a.name.split("_")[0] in listed or a.name.startswith("coll_tuned_")
+    # Open MPI also accepts a name with its project in front (``mca_base_var.c``); builds differ in others.
     project = re.match(r"(?:opal|ompi|oshmem)_", a.name)
-    if project and (a.name.removeprefix(project[0]) in names or not meant(a.name, names)):
+    if project and (a.name.removeprefix(project[0]) in names or not likely_name(a.name, names)):
         return
-    if whole := _whole(a.name, names, _COMMON, KNOWN["runtime"]["prte"].split()):
+    if full_name := _full_name(a.name, names, _COMMON, KNOWN["runtime"]["prte"].split()):
         effect = f"nothing reads {a.name}: a parameter's name begins with its framework"
-        yield a.finding(effect, f"did you mean {whole}?")
+        yield a.finding(effect, f"did you mean {full_name}?")
         return
-    slip = meant(a.name, names)
-    if a.name not in names and (slip or judged):
-        close = slip and not (slip in FRAMEWORKS and a.value.isdigit())  # which takes names of components
+    slip = likely_name(a.name, names)
+    if a.name not in names and (slip or is_checked):
+        close = slip and not (slip in FRAMEWORKS and a.value.isdigit())  # frameworks take names, no numbers
         remedy = f"did you mean {slip}?" if close else "ompi_info --all lists the names"
         release = f"Open MPI {version[0]}.{version[1]}"
-        sure = bool(slip) or a.name.startswith("coll_tuned_")  # builds have further components
+        sure = bool(slip) or a.name.startswith("coll_tuned_")  # other builds have further components
         yield a.finding(f"{release} has no parameter {a.name}: it is silently ignored", remedy, sure=sure)
         return
     if a.name == ENV_LIST:
@@ -232,23 +244,26 @@ def _one(
         yield from _algorithm(a, collective, version)
 
 
-def _is_parameter(name: str, known: Collection[str] | None) -> bool:
-    """Whether a name in small letters is a parameter's, of this build or of a component of a release."""
-    own = component_of(name) is not None or name in FRAMEWORKS or of_the_runtime(name)
-    return own or name in (known or ()) or name in _TUNED | _COMMON
+def _is_parameter(name: str, parameter_names: Collection[str] | None) -> bool:
+    """Whether a name in small letters is a parameter, of this build or of a component of some release."""
+    of_release = component_of(name) is not None or name in FRAMEWORKS or of_the_runtime(name)
+    return of_release or name in (parameter_names or ()) or name in _TUNED | _COMMON
 
 
-def _whole(name: str, *known: Collection[str]) -> str:
-    """The one known name that another is the end of, without its framework; empty: none, or several."""
+def _full_name(name: str, *name_lists: Collection[str]) -> str:
+    """Return the parameter that a name is the end of, without its framework; empty for none or several."""
     begins = name.partition("_")[0]
     if begins == name or begins in FRAMEWORKS or begins in KNOWN["common"]["beginnings"].split():
         return ""
-    whole = {one for one in chain(*known) if one.endswith(f"_{name}")}
-    return whole.pop() if len(whole) == 1 else ""
+    full_names = {candidate for candidate in chain(*name_lists) if candidate.endswith(f"_{name}")}
+    return full_names.pop() if len(full_names) == 1 else ""
 
 
 def _transports(a: Assignment) -> tuple[str, str] | None:
-    """(effect, remedy) where transports that UCX needs to be chosen are missing (tried on 5.0.11)."""
+    """Return (effect, remedy) if a list of transports keeps UCX from being chosen; else None.
+
+    This was tried on 5.0.11.
+    """
     names = a.value.removeprefix("^").split(",")
     if "all" in names:
         return f"{a.name} = {a.value}: 'all' is taken for the name of a transport", "any"
@@ -258,14 +273,17 @@ def _transports(a: Assignment) -> tuple[str, str] | None:
     return None
 
 
-def _of_another_build(name: str, known: Collection[str]) -> bool:
-    """Whether it is of a component that releases have and the installation at hand was built without."""
-    own = "_".join(component_of(name) or ("",))
-    return bool(own) and not any(k.startswith(f"{own}_") for k in known)
+def _of_another_build(name: str, parameter_names: Collection[str]) -> bool:
+    """Whether a parameter belongs to a component that releases have but that is not built here."""
+    component = "_".join(component_of(name) or ("",))
+    return bool(component) and not any(k.startswith(f"{component}_") for k in parameter_names)
 
 
 def _env_list(a: Assignment, version: tuple[int, int]) -> Iterator[Finding]:
-    """A command line or a file for --tune is chosen for a job; files and the environment act unseen."""
+    """Yield findings on a list of environment variables in a parameter.
+
+    A command line, or a file for --tune, is chosen for one job; other sources affect jobs without being seen.
+    """
     effects = ["every mpirun -x aborts beside it"] if version < (5, 0) and a.source != Source.COMMAND else []
     if a.source in (Source.FILE, Source.ENVIRONMENT):
         effects.append("it overrides what users export themselves")
@@ -275,25 +293,27 @@ def _env_list(a: Assignment, version: tuple[int, int]) -> Iterator[Finding]:
 
 
 def _rules_path(a: Assignment, exists: Callable[[str], bool] | None) -> Iterator[Finding]:
-    # A job runs where its script says, and what it names there is there; others run anywhere.
+    # A script says where its job runs, so a relative path works; files and --tune apply to jobs anywhere.
     anywhere = a.source in (Source.FILE, Source.TUNE) or a.value.startswith(("~", "$"))
     if not a.value.startswith("/") and anywhere:
         effect = "is looked up in the working directory of each rank, and ignored if it is not there"
         yield a.finding(f"{a.value!r} {effect}", "write an absolute path; ~ and $HOME are not expanded")
     elif a.value.startswith("/") and exists is not None and not exists(a.value):
-        here = a.source in (Source.FILE, Source.TUNE)
-        yield a.finding(f"{a.value} is missing: silently ignored", "correct the path", sure=here)
+        is_certain = a.source in (Source.FILE, Source.TUNE)
+        yield a.finding(f"{a.value} is missing: silently ignored", "correct the path", sure=is_certain)
 
 
 def _algorithm(a: Assignment, collective: str, version: tuple[int, int]) -> Iterator[Finding]:
-    known = coll_tuned.algorithms(collective, version)
+    algorithms = coll_tuned.algorithms(collective, version)
     try:
         number = coll_tuned.algorithm_id(collective, a.value)
         spelt = a.value.isdecimal() or a.value == coll_tuned.enumerator(collective, number, version)
     except UserError:
-        number, spelt = len(known), False
-    if number >= len(known) or not spelt:
-        names = ", ".join(f"{i} {coll_tuned.enumerator(collective, i, version)}" for i, _ in enumerate(known))
+        number, spelt = len(algorithms), False
+    if number >= len(algorithms) or not spelt:
+        names = ", ".join(
+            f"{i} {coll_tuned.enumerator(collective, i, version)}" for i, _ in enumerate(algorithms)
+        )
         effect = f"{a.name} = {a.value} is refused with a message, and the default runs"
         yield a.finding(effect, f"known: {names}")
 
@@ -320,7 +340,7 @@ def _segments(forced: Assignment, last: dict[str, Assignment]) -> Iterator[Findi
 
 
 def _forced(name: str) -> str:
-    """The collective whose algorithm a parameter forces; empty for any other parameter."""
+    """Return the collective whose algorithm a parameter forces; empty for any other parameter."""
     match = _FORCED.fullmatch(name)
     return match[1] if match and not match[2] and match[1] in coll_tuned.ALGORITHMS else ""
 

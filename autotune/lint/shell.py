@@ -1,9 +1,10 @@
 """A shell script as the commands that it would run, each with the variables that reach it, path by path.
 
-Nothing is run. Where a script branches every arm is followed with what it sets, so that two arms of an ``if``
-never meet, and arms of a later ``if`` on the same condition go together. A loop's body is followed once, a
-function where it is called, and at the end of the script where nobody calls it. With ``words`` this is the
-one place that parses: tree-sitter's grammar of bash, which goes on after what it does not understand.
+Nothing is run. Where a script branches, every arm is followed with what it sets. Two arms of one ``if`` never
+mix, and a later ``if`` on the same condition takes the same arm. The body of a loop is followed once; a
+function is followed where it is called, or at the end of the script if it is never called. Only this module
+and ``words`` parse scripts: with tree-sitter's grammar of bash, which goes on after what it does not
+understand.
 """
 
 import re
@@ -18,12 +19,12 @@ from autotune.lint.words import MOST_DEPTH, Word, arm_of, command_name, is_test,
 from autotune.lint.worlds import World, assumed, joined
 
 MOST_CALLS = 5_000
-"""Commands that are looked at in one script, those of each path counted: a bound on time."""
+"""Most commands that are looked at in one script, counted on each path: a bound on time."""
 MOST_COPIED = 1_000_000
-"""Variables that are copied on the way, a path's at each assignment: another one, a second or less."""
+"""Most variables that are copied, all those of a path at each assignment: a second bound on time, of 1 s."""
 
 _SHELLS = frozenset({"bash", "sh", "ksh", "zsh", "sbatch", "qsub", "bsub", "batch", "su", "script"})
-"""Commands that run the text that is given to them."""
+"""Commands that run the text which they are given."""
 _SCRIPT = re.compile(r"\.(?:sh|bash|slurm|sbatch|job|pbs|lsf|sub)[\"']?$")
 DECLARES = frozenset({"export", "declare", "typeset", "local", "readonly"})
 """Commands that declare variables."""
@@ -33,43 +34,43 @@ _OF_HEREDOC = frozenset({"heredoc_start", "heredoc_end", "file_redirect"})
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A simple command on one path."""
+    """Describes a simple command on one path."""
 
     line: int
-    """Where it begins, counted from 1."""
+    """Number of the line where it begins, counted from 1."""
     at: tuple[int, int]
-    """The place of the command: the same on all paths."""
+    """Position of the command in the script, which is the same on all paths."""
     words: tuple[Word, ...]
     """The command and its arguments; none where it only assigns."""
     sets: tuple[tuple[str, Word], ...]
-    """Assignments before the command, or those of a declaration."""
+    """Assignments in front of the command, or those of a declaration, as (name, value)."""
     world: World
-    """Variables that reach it."""
+    """The variables that reach it."""
     exports: bool = False
-    """Whether what it sets is seen by programs from then on."""
+    """Whether programs see what it sets from then on."""
 
 
 @dataclass(slots=True)
 class Followed:
-    """Result of following a script."""
+    """Holds the result of following a script."""
 
     calls: list[Call] = field(default_factory=list)
-    """In order, those of each path."""
+    """The commands in order, once for each path."""
     ends: list[World] = field(default_factory=list)
-    """Variables of each path at the end or exit of the script."""
+    """The variables of each path at the end or exit of the script."""
     broken: list[tuple[int, str]] = field(default_factory=list)
-    """Lines that a shell cannot parse, with their text."""
+    """(line, text) of what a shell cannot parse."""
 
 
 def follow(
     text: str, matters: Callable[[str, str], bool], launches: Callable[[Sequence[Word]], bool]
 ) -> Followed:
-    """All of a script.
+    """Follow a script on all its paths, and return its commands.
 
     Args:
         text: Source of the script.
-        matters: Whether paths that differ in a variable (name, value) are kept apart.
-        launches: Whether the words of a command matter on every path.
+        matters: Says of a variable (name, value) whether paths that differ in it are kept apart.
+        launches: Says of the words of a command whether they matter on every path.
     """
     walk = _Walk(matters, launches)
     walk.whole(text)
@@ -82,7 +83,10 @@ def _parser() -> Parser:
 
 
 class _Walk:
-    """One pass over a script; ``worlds`` are the paths that have come to a node."""
+    """Makes one pass over a script; ``worlds`` are the paths that reach a node.
+
+    A method with the name of a type of node in the grammar, after an underscore, follows such nodes.
+    """
 
     def __init__(
         self, matters: Callable[[str, str], bool], launches: Callable[[Sequence[Word]], bool]
@@ -106,7 +110,7 @@ class _Walk:
         }
 
     def whole(self, text: str) -> None:
-        """Follow a script from its beginning, and in the end what nobody called."""
+        """Follow a script from its beginning, and at last the functions that were never called."""
         worlds = self._text(text, [World()], 0)
         self.script.ends += worlds
         for name, (body, line) in list(self._functions.items()):
@@ -115,13 +119,13 @@ class _Walk:
                 self._node(body, worlds or [World()])
 
     def _text(self, text: str, worlds: list[World], first: int) -> list[World]:
-        """Follow a text whose first line is the line ``first`` of the file, counted from 0."""
+        """Follow a text that begins at the line ``first`` of the file, counted from 0."""
         if self._depth > MOST_DEPTH:
             return worlds
-        before, self._first = self._first, first
+        outer_first, self._first = self._first, first
         root = _parser().parse(text.encode()).root_node
         worlds = self._all(root.named_children, worlds)
-        self._first = before
+        self._first = outer_first
         return worlds
 
     def _all(self, nodes: Iterable[Node], worlds: list[World]) -> list[World]:
@@ -149,14 +153,14 @@ class _Walk:
 
     _file_redirect = _heredoc_body = _string_content = _comment
 
-    def _apart(self, node: Node, worlds: list[World]) -> list[World]:
+    def _isolated(self, node: Node, worlds: list[World]) -> list[World]:
         """Follow a subshell or pipeline, whose changes stay inside it."""
         for child in node.named_children if node.type == "pipeline" else [node]:
-            own = [child] if child is not node else node.named_children
-            self._all(own, worlds)
+            nodes = [child] if child is not node else node.named_children
+            self._all(nodes, worlds)
         return worlds
 
-    _pipeline = _subshell = _command_substitution = _process_substitution = _apart
+    _pipeline = _subshell = _command_substitution = _process_substitution = _isolated
 
     def _ERROR(self, node: Node, worlds: list[World]) -> list[World]:  # noqa: N802 - the grammar's name
         self.script.broken.append((self._line(node), text_of(node)))
@@ -169,49 +173,49 @@ class _Walk:
         return worlds
 
     def _if_statement(self, node: Node, worlds: list[World]) -> list[World]:
-        done: list[World] = []
+        after_arms: list[World] = []
         for arm in [node, *(n for n in node.children if n.type in ("elif_clause", "else_clause"))]:
             condition, body = arm_of(arm)
             worlds = self._all(condition, worlds)
-            said = "; ".join(map(text_of, condition))
-            taken = worlds if arm.type == "else_clause" else assumed(worlds, said, holds=True)
-            worlds = [] if arm.type == "else_clause" else assumed(worlds, said, holds=False)
-            done += self._all(body, taken)
-        return self._joined(done + worlds)
+            condition_text = "; ".join(map(text_of, condition))
+            inside = worlds if arm.type == "else_clause" else assumed(worlds, condition_text, holds=True)
+            worlds = [] if arm.type == "else_clause" else assumed(worlds, condition_text, holds=False)
+            after_arms += self._all(body, inside)
+        return self._joined(after_arms + worlds)
 
     def _case_statement(self, node: Node, worlds: list[World]) -> list[World]:
         subject = text_of(node.named_children[0]).strip('"')
-        done: list[World] = []
+        after_arms: list[World] = []
         for item in (n for n in node.named_children if n.type == "case_item"):
             ends = next((i for i, n in enumerate(item.children) if n.type == ")"), 0)
             pattern = "".join(map(text_of, item.children[:ends])).strip("(")
             every = pattern == "*"
             plain = re.fullmatch(r"[\w.-]+", pattern)
-            said = f'[ "{subject}" = {pattern} ]' if plain else f"{subject} in {pattern}"
+            condition_text = f'[ "{subject}" = {pattern} ]' if plain else f"{subject} in {pattern}"
             body = [n for n in item.children[ends + 1 :] if n.is_named]
-            done += self._all(body, worlds if every else assumed(worlds, said, holds=True))
-            worlds = [] if every else assumed(worlds, said, holds=False)
-        return self._joined(done + worlds)
+            after_arms += self._all(body, worlds if every else assumed(worlds, condition_text, holds=True))
+            worlds = [] if every else assumed(worlds, condition_text, holds=False)
+        return self._joined(after_arms + worlds)
 
     def _list(self, node: Node, worlds: list[World]) -> list[World]:
-        left, right = node.named_children[0], node.named_children[-1]
+        left_operand, right_operand = node.named_children[0], node.named_children[-1]
         either = any(n.type == "||" for n in node.children)
-        if either and left.type == "list" and any(n.type == "&&" for n in left.children):
-            test, then = left.named_children[0], left.named_children[-1]
+        if either and left_operand.type == "list" and any(n.type == "&&" for n in left_operand.children):
+            test, on_success = left_operand.named_children[0], left_operand.named_children[-1]
         else:
-            test, then = left, None
+            test, on_success = left_operand, None
         worlds = self._node(test, worlds)
-        if not is_test(test):  # taken to succeed: it is there to be run
+        if not is_test(test):  # a command that is no test is assumed to succeed
             if either:
-                self._node(right, worlds)
-                return self._node(then, worlds) if then is not None else worlds
-            return self._node(right, worlds)
+                self._node(right_operand, worlds)
+                return self._node(on_success, worlds) if on_success is not None else worlds
+            return self._node(right_operand, worlds)
         yes, no = (assumed(worlds, text_of(test), holds=holds) for holds in (True, False))
         if not either:
-            yes = self._node(right, yes)
+            yes = self._node(right_operand, yes)
         else:
-            yes = self._node(then, yes) if then is not None else yes
-            no = self._node(right, no)
+            yes = self._node(on_success, yes) if on_success is not None else yes
+            no = self._node(right_operand, no)
         return self._joined(yes + no)
 
     def _for_statement(self, node: Node, worlds: list[World]) -> list[World]:
@@ -251,10 +255,16 @@ class _Walk:
         exports = (how == "export" and "n" not in flags) or "x" in flags
         pairs = [n for n in node.named_children if n.type == "variable_assignment"]
         worlds = self._assign(node, pairs, worlds, exports=exports, how=how)
-        for one in (n for n in node.named_children if n.type in ("string", "raw_string", "concatenation")):
-            said = words(one, worlds[0].variables, quoted=True)
-            if exports and len(said) == 1 and (match := re.fullmatch(r"(\w+)=(.*)", said[0].text, re.DOTALL)):
-                set_ = match[1], Word(match[2], said[0].literal)
+        for text_node in (
+            n for n in node.named_children if n.type in ("string", "raw_string", "concatenation")
+        ):
+            expanded = words(text_node, worlds[0].variables, quoted=True)
+            if (
+                exports
+                and len(expanded) == 1
+                and (match := re.fullmatch(r"(\w+)=(.*)", expanded[0].text, re.DOTALL))
+            ):
+                set_ = match[1], Word(match[2], expanded[0].literal)
                 self.script.calls.append(
                     Call(self._line(node), self._at(node), (Word(how),), (set_,), worlds[0], exports)
                 )
@@ -264,8 +274,8 @@ class _Walk:
         return worlds
 
     def _unset_command(self, node: Node, worlds: list[World]) -> list[World]:
-        gone = {text_of(child) for child in node.named_children}
-        return [world.without(gone) for world in worlds]
+        names = {text_of(child) for child in node.named_children}
+        return [world.without(names) for world in worlds]
 
     def _command(self, node: Node, worlds: list[World]) -> list[World]:
         self._substitutions(node, worlds)
@@ -282,27 +292,31 @@ class _Walk:
         self.script.calls += calls
         if (special := self._special.get(name)) is None:
             return worlds
-        return [after for one, world in zip(calls, worlds, strict=True) for after in special(one, [world])]
+        return [
+            following
+            for each_call, world in zip(calls, worlds, strict=True)
+            for following in special(each_call, [world])
+        ]
 
     # Commands that change what comes after them, or run a text.
 
     def _function(self, call: Call, name: str, worlds: list[World]) -> list[World]:
         body, first = self._functions[name]
-        before, outer = (self._first, self._inside), worlds[0].variables.get("@")
+        outer_state, outer = (self._first, self._inside), worlds[0].variables.get("@")
         self._first, self._inside = first, self._inside | {name}
         worlds = [world.with_value("@", call.words[1:], call.line) for world in worlds]
         worlds = self._node(body, worlds)
-        self._first, self._inside = before
+        self._first, self._inside = outer_state
         self._called.add(name)
-        given = [] if outer is None else [(outer.words, outer.line)]
+        outer_arguments = [] if outer is None else [(outer.words, outer.line)]
         worlds = [world.without({"@"}) for world in worlds]
-        return [world.with_value("@", *given[0]) if given else world for world in worlds]
+        return [world.with_value("@", *outer_arguments[0]) if outer_arguments else world for world in worlds]
 
     def _shift(self, call: Call, worlds: list[World]) -> list[World]:
-        gone = next((int(word.text) for word in call.words[1:] if word.text.isdecimal()), 1)
+        count = next((int(word.text) for word in call.words[1:] if word.text.isdecimal()), 1)
         old = [world.variables.get("@") for world in worlds]
         return [
-            world.with_value("@", value.words[gone:], value.line) if value else world
+            world.with_value("@", value.words[count:], value.line) if value else world
             for world, value in zip(worlds, old, strict=True)
         ]
 
@@ -311,15 +325,15 @@ class _Walk:
         return []
 
     def _set(self, call: Call, worlds: list[World]) -> list[World]:
-        said = [word.text for word in call.words[1:]]
+        options = [word.text for word in call.words[1:]]
         on, off = {"-a", "-o allexport"}, {"+a", "+o allexport"}
-        both = {*said, " ".join(said[:2])}
-        if both & (on | off):
-            worlds = [replace(world, exports_all=bool(both & on)) for world in worlds]
+        flags = {*options, " ".join(options[:2])}
+        if flags & (on | off):
+            worlds = [replace(world, exports_all=bool(flags & on)) for world in worlds]
         return worlds
 
     def _setenv(self, call: Call, worlds: list[World]) -> list[World]:
-        """``setenv`` and the like of csh and Tcl."""
+        """Follow ``setenv`` of csh and Tcl."""
         if len(call.words) < 2:
             return worlds
         name, value = call.words[1].text, call.words[2] if len(call.words) > 2 else Word("")
@@ -327,20 +341,20 @@ class _Walk:
         return [world.with_value(name, [value], call.line, exported=True) for world in worlds]
 
     def _shell(self, call: Call, worlds: list[World]) -> list[World]:
-        said = [word.text for word in call.words]
-        at = next((i for i, word in enumerate(said) if re.fullmatch(r"-\w*c|--wrap", word)), len(said))
+        texts = [word.text for word in call.words]
+        at = next((i for i, word in enumerate(texts) if re.fullmatch(r"-\w*c|--wrap", word)), len(texts))
         wrapped = [replace(w, text=w.text[7:]) for w in call.words if w.text.startswith("--wrap=")]
         return self._aside(call.words[at + 1 : at + 2] or wrapped, call.line, worlds)
 
-    def _aside(self, given: Sequence[Word], line: int, worlds: list[World]) -> list[World]:
-        self._run(given, line, worlds)
+    def _aside(self, arguments: Sequence[Word], line: int, worlds: list[World]) -> list[World]:
+        self._run(arguments, line, worlds)
         return worlds
 
-    def _run(self, given: Sequence[Word], line: int, worlds: list[World]) -> list[World]:
-        text = " ".join(word.text for word in given)
+    def _run(self, arguments: Sequence[Word], line: int, worlds: list[World]) -> list[World]:
+        text = " ".join(word.text for word in arguments)
         return self._text(text, worlds, line - 1) if text.strip() else worlds
 
-    # Pieces of the above.
+    # Helpers of the methods above.
 
     def _line(self, node: Node) -> int:
         return self._first + node.start_point.row + 1
@@ -350,8 +364,8 @@ class _Walk:
         return joined(worlds, self._matters)
 
     def _substitutions(self, node: Node, worlds: list[World]) -> None:
-        """Commands in the place of a word are commands too."""
-        if b"$(" in (said := node.text or b"") or b"`" in said:
+        """Follow the commands whose output replaces a word."""
+        if b"$(" in (source := node.text or b"") or b"`" in source:
             for child in node.named_children:
                 if child.type in ("command_substitution", "process_substitution"):
                     self._node(child, worlds)
@@ -362,32 +376,32 @@ class _Walk:
         self, node: Node, pairs: Sequence[Node], worlds: list[World], *, exports: bool = False, how: str = ""
     ) -> list[World]:
         self._substitutions(node, worlds)
-        after = []
+        assigned_worlds = []
         self._copied += sum(len(world.variables) * len(pairs) for world in worlds)
         for world in worlds:
             sets: list[tuple[str, Word]] = []
-            for one in pairs:
-                if one.type != "variable_assignment":
+            for assignment in pairs:
+                if assignment.type != "variable_assignment":
                     continue
-                name, value = pair(one, world.variables)
+                name, value = pair(assignment, world.variables)
                 sets.append((name, value[0] if len(value) == 1 else Word("", literal=False)))
-                world = world.with_value(name, value, self._line(one), exported=exports)
-            said = (Word(how),) if how else ()
-            call = Call(self._line(node), self._at(node), said, tuple(sets), world, exports)
+                world = world.with_value(name, value, self._line(assignment), exported=exports)
+            declaring_word = (Word(how),) if how else ()
+            call = Call(self._line(node), self._at(node), declaring_word, tuple(sets), world, exports)
             self.script.calls.append(call)
-            after.append(world)
-        return after
+            assigned_worlds.append(world)
+        return assigned_worlds
 
     def _at(self, node: Node) -> tuple[int, int]:
         return self._first, node.start_byte
 
     def _call(self, node: Node, world: World) -> Call:
-        said: list[Word] = []
+        call_words: list[Word] = []
         sets = []
         for child in node.named_children:
             if child.type == "variable_assignment":
                 name, value = pair(child, world.variables)
                 sets.append((name, value[0] if len(value) == 1 else Word("", literal=False)))
             elif not child.type.endswith("_redirect"):
-                said += words(child, world.variables)
-        return Call(self._line(node), self._at(node), tuple(said), tuple(sets), world)
+                call_words += words(child, world.variables)
+        return Call(self._line(node), self._at(node), tuple(call_words), tuple(sets), world)

@@ -1,4 +1,4 @@
-"""Extension point of lint for libraries that are plugins: their files and their variables, wherever set."""
+"""Extension point of lint for libraries of plugins: their own files, and their variables in any file."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
@@ -11,41 +11,47 @@ from autotune.resources.plugins import offers, plugged
 from autotune.stacks.asked import Answer, Asked
 
 GROUP = "autotune.lint"
-"""Group of entry points: kind of a file → class that checks it."""
+"""Group of entry points, whose names are kinds of file and whose classes are subclasses of ``Traps``."""
 
 
 class Traps:
-    """Mistakes that one library ignores or misreads; each library overrides the differences."""
+    """Finds what one library would ignore or misread; a library's subclass overrides what it needs."""
 
     prefixes: tuple[str, ...] = ()
-    """How the names of its variables begin."""
+    """Prefixes of the names of the library's variables."""
     known: Collection[str] = ()
-    """Names that are its variables, however much they look like a script's own words."""
+    """Variables of the library whose names look like those of a script's own variables."""
 
     def reads(self, path: PurePath, first: str) -> bool:
-        """Whether a file is its own, by name or by the first line that is no comment."""
+        """Whether a file is one of the library, by its path or by the first line that is no comment."""
         return False
 
     def file(self, path: PurePath, text: str) -> Iterable[Finding]:
-        """Findings in a file of its own."""
+        """Return the findings in a file of the library."""
         return ()
 
     def environment(self, text: str) -> Mapping[str, str]:
-        """The variables that a file of its own sets for every job."""
+        """Return the variables that a file of the library sets for every job."""
         return {}
 
     def variable(self, a: Assignment) -> Iterable[Finding]:
-        """Findings in one variable of anybody's."""
+        """Return the findings on one variable, of whatever library."""
         return ()
 
     def explained(self, path: PurePath, text: str, call: Asked) -> Answer | None:
-        """The decision of the library's own file on a call; None where it decides nothing."""
+        """Return the decision of a file of the library on a call; None where it decides nothing."""
         return None
 
     def together(
-        self, last: Mapping[str, Assignment], texts: Collection[str], own: Sequence[str]
+        self, last: Mapping[str, Assignment], texts: Collection[str], own_texts: Sequence[str]
     ) -> Iterable[Finding]:
-        """Findings in all variables by name, all files, and those of its own among these."""
+        """Return the findings on what reaches one launch.
+
+        Args:
+            last: The variables by name.
+            texts: Contents of all files.
+            own_texts: Contents of the library's own files among them.
+        """
         return ()
 
 
@@ -53,26 +59,26 @@ KINDS = (
     *("rules", "mca", "prte", "tune", "shell", "ucx", "environment"),
     *("module", "yaml", "docker", "easybuild", "other"),
 )
-"""Kinds of file that are no plugin's."""
+"""Kinds of file that plugins cannot take."""
 
 
 def traps() -> Mapping[str, Traps]:
-    """Kind of file → what judges it; those that cannot be used are left out."""
-    return _asked()[0]
+    """Return kind of file → traps of its library; plugins that cannot be used are left out."""
+    return _loaded()[0]
 
 
 def unusable() -> tuple[str, ...]:
-    """Why some cannot be used, each with its distribution."""
-    return _asked()[1]
+    """Return why plugins cannot be used, each message with its distribution."""
+    return _loaded()[1]
 
 
 @cache
-def _asked() -> tuple[Mapping[str, Traps], tuple[str, ...]]:
-    others, made = offers(GROUP, KINDS), {}
-    wrong = list(others.refused.values())
-    for name, point in others.found.items():
+def _loaded() -> tuple[Mapping[str, Traps], tuple[str, ...]]:
+    offered, traps_by_kind = offers(GROUP, KINDS), {}
+    wrong = list(offered.refused.values())
+    for name, point in offered.found.items():
         try:
-            made[name] = plugged(point, [name for name in vars(Traps) if not name.startswith("_")])
+            traps_by_kind[name] = plugged(point, [name for name in vars(Traps) if not name.startswith("_")])
         except UserError as exc:
             wrong.append(exc.message)
-    return made, tuple(wrong)
+    return traps_by_kind, tuple(wrong)

@@ -1,18 +1,18 @@
-"""``ucx.conf``, and UCX variables wherever they are set."""
+"""Reader of ``ucx.conf``, and findings on UCX's variables wherever they are set."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import PurePath
 
 from autotune.lint.assignment import Assignment, Read
-from autotune.lint.finding import Finding, Notes, meant
+from autotune.lint.finding import Finding, Notes, likely_name
 from autotune.stacks.known import KNOWN
 
 COMMON: tuple[str, ...] = tuple(KNOWN["common"]["ucx"].split())
-"""Variables that are often set; one that resembles them closely without being one is taken for a slip."""
+"""Variables that are often set; a name that is close to one of them is taken for a misspelling."""
 
 _CONDITIONS = ("CPU vendor", "CPU model", "DMI board vendor", "Sys vendor", "Product name")
-"""Conditions on the machine in a section of ``ucx.conf`` (``ucs/config/parser.c``)."""
+"""Keys of conditions on the machine in a section of ``ucx.conf`` (``ucs/config/parser.c``)."""
 _TRANSPORTS = re.compile(
     r"all|sm|shm|mm|self|loopback|posix|sysv|cma|knem|xpmem|tcp|ib|ugni|cuda\w*|rocm\w*|gdr_copy|ze\w*|"
     r"rc(_v|_verbs|_x|_mlx5)?|ud(_v|_verbs|_x|_mlx5)?|dc(_x|_mlx5)?|srd|gga\w*|gpu\w*|rdmacm"
@@ -22,31 +22,31 @@ _ABOVE_ZERO = {
     "UCX_KEEPALIVE_INTERVAL": "inf turns the checks off",
     "UCX_KEEPALIVE_NUM_EPS": "1 or more; UCX_KEEPALIVE_INTERVAL = inf turns the checks off",
 }
-"""Variables that take no 0 (UCX 1.20.1 says so as it starts) → what to write."""
+"""Variable that takes no 0 (UCX 1.20.1 says so as it starts) → what to write."""
 
 _DEVICE_OF_IB = re.compile(r"(?:mlx[45]|hfi1|bnxt_re|irdma|efa|hns|rocep|rdmap)_?\w*")
-"""A device of verbs without its port; a network interface is never called so."""
+"""A device of verbs (RDMA) without its port; no network interface has such a name."""
 _DEVICE = re.compile(r"[^\s=;:/]+(?::\d+)?|")
-"""One of UCX's devices: an interface, or one of verbs with its port."""
+"""A device of UCX: a network interface, or a device of verbs (RDMA) with its port."""
 _NOT_JUDGED = re.compile(r"[*?\[\]{}'\"$]")
-"""Patterns, and what another finding is about."""
+"""Signs of patterns, and of mistakes that other findings are about."""
 _BEFORE_121 = re.compile(r"\bucx[-_/@=]+v?1\.(?:1?\d|20)(?!\d)", re.IGNORECASE)
-"""A UCX that wants a port behind each device of verbs (openucx/ucx#11142)."""
+"""A UCX that needs a port behind each device of verbs (openucx/ucx#11142)."""
 
 
 def ucx_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
-    """A ``ucx.conf``: ``NAME=value`` lines."""
+    """Read a ``ucx.conf``, which has lines ``NAME=value``."""
     notes = Notes(path)
     assigned: list[Assignment] = []
     section = False
     for number, line in enumerate(text.splitlines(), start=1):
-        said = line.strip()
-        section |= said.startswith("[")
-        if not said or said.startswith(("#", ";", "[")):
+        stripped = line.strip()
+        section |= stripped.startswith("[")
+        if not stripped or stripped.startswith(("#", ";", "[")):
             continue
-        name, equals, value = (part.strip() for part in said.partition("="))
+        name, equals, value = (part.strip() for part in stripped.partition("="))
         if not equals:
-            notes.note(number, f"{said!r} assigns nothing: it is skipped", "NAME=value")
+            notes.note(number, f"{stripped!r} assigns nothing: it is skipped", "NAME=value")
         elif name.startswith("export "):
             notes.note(number, "this is not a shell: the line sets nothing", "leave export out")
         elif section and name in _CONDITIONS:
@@ -60,17 +60,21 @@ def ucx_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
     return Read(assigned, notes.findings)
 
 
-def variables(assigned: Sequence[Assignment], known: Collection[str] = (), text: str = "") -> list[Finding]:
-    """Findings in UCX variables: names that look misspelt, values that abort or are ignored.
+def variables(
+    assigned: Sequence[Assignment], installed: Collection[str] = (), text: str = ""
+) -> list[Finding]:
+    """Return the findings on UCX's variables: names that look misspelt, values that abort or are ignored.
 
-    ``known`` has the names of all variables of the libraries that are installed here; ``text`` is what sets
-    them, and may say for which UCX.
+    Args:
+        assigned: The assignments.
+        installed: Names of all variables of the UCX that is installed here.
+        text: Content of the file that sets them, which may say which UCX it is for.
     """
     findings = []
     for a in assigned:
         if not a.name.startswith("UCX_"):
             continue
-        if a.name not in COMMON and (close := meant(a.name, known) or meant(a.name, COMMON)):
+        if a.name not in COMMON and (close := likely_name(a.name, installed) or likely_name(a.name, COMMON)):
             effect = f"UCX knows no {a.name}: it warns once and runs on without it"
             findings.append(a.finding(effect, f"did you mean {close}?"))
         if a.name == "UCX_LOG":
@@ -96,12 +100,15 @@ def variables(assigned: Sequence[Assignment], known: Collection[str] = (), text:
             unknown = [n for n in names if n and not _TRANSPORTS.fullmatch(n.partition(":")[0])]
             if unknown:
                 effect = f"UCX knows no transport {', '.join(unknown)}: it warns and leaves it out"
-                findings.append(a.finding(effect, "ucx_info -d lists them", sure=False))  # another build
+                findings.append(a.finding(effect, "ucx_info -d lists them", sure=False))  # another build may
     return findings
 
 
 def _devices(a: Assignment, *, wants_port: bool) -> Iterator[Finding]:
-    """Parts of a list of devices that name none; without a device UCX warns, and does not use the network."""
+    """Yield a finding on a list of devices with a part that is no device.
+
+    Without a device UCX warns and does not use the network.
+    """
     parts = [part.strip() for part in a.value.removeprefix("^").split(",")]
     wrong = next((part for part in parts if not _DEVICE.fullmatch(part)), "")
     bare = [part for part in parts if _DEVICE_OF_IB.fullmatch(part)]

@@ -1,10 +1,10 @@
-"""Values that a library refuses or cuts, judged by what it says of its own variables (``knobs``).
+"""Values that a library refuses or cuts, judged by what it declares of its variables (``doctor --knobs``).
 
-Tried on Open MPI 5.0.11 (``ompi_info``) and UCX 1.20.1 (``ucp_config_read``): a number is read up to its
-first other character in both, Open MPI takes a word for 0 and knows its words in lower case alone, UCX knows
-them in any case and wants a unit that it knows behind a size, a time or a bandwidth. MPICH 5.0.2 refuses to
-start over anything but a whole number or one of its words, libfabric 2.5 takes a number as C does, Intel MPI
-2021.18 says which numbers of algorithms it ignores.
+This was tried on Open MPI 5.0.11 (``ompi_info``) and UCX 1.20.1 (``ucp_config_read``). Both read a number up
+to the first character that does not belong to it. Open MPI takes a word for 0, and knows its own words in
+lower case only; UCX knows its words in any case, and wants a known unit behind a size, a time or a bandwidth.
+MPICH 5.0.2 does not start with anything but a whole number or one of its words, libfabric 2.5 reads a number
+as C does, and Intel MPI 2021.18 says which numbers of algorithms it ignores.
 """
 
 import re
@@ -13,13 +13,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from autotune.collectives import COLLECTIVES
 from autotune.errors import allowed
 from autotune.lint.assignment import Assignment
-from autotune.lint.finding import Finding, meant
+from autotune.lint.finding import Finding, likely_name
 from autotune.stacks.knobs import Knob, KnobKind
 
 _YES_NO = ("y", "yes", "on", "1", "n", "no", "off", "0")
-"""UCX's booleans."""
+"""Words for booleans in UCX."""
 _TRUE_FALSE = ("t", "true", "yes", "y", "enabled", "f", "false", "no", "n", "disabled")
-"""Open MPI's booleans."""
+"""Words for booleans in Open MPI, those for true first."""
 _WHOLE = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|\d+)")
 _REAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _UNITS = {
@@ -30,11 +30,11 @@ _UNITS = {
         "a number with MBs, MB/s, MBps, Gbps, …; or",
     ),
 }
-"""UCX's quantities, and how each is written."""
+"""Kind of a quantity in UCX → (its syntax, the beginning of a hint in words)."""
 _MEANS_0 = (*_TRUE_FALSE[5:], "off")
-"""Words that are meant as the 0 for which a number's parameter takes them."""
+"""Words that people write for 0, and that Open MPI also takes for 0 where it expects a number."""
 _SUFFIX = re.compile(rf"{_WHOLE.pattern}[kmg]?b?", re.IGNORECASE)
-"""Open MPI's numbers."""
+"""Syntax of numbers in Open MPI."""
 
 
 _BOOL_OF_MPICH = (
@@ -53,20 +53,23 @@ _BOOL_OF_MPICH = (
     "off",
     "OFF",
 )
-"""MPICH's booleans."""
+"""Words for booleans in MPICH."""
 _BOOL_OF_LIBFABRIC = ("1", "yes", "true", "on", "0", "no", "false", "off")
-"""libfabric's booleans, in any case."""
+"""Words for booleans in libfabric, which are allowed in upper case too."""
 
 
 def values(a: Assignment, knob: Knob) -> Iterator[Finding]:
-    """Findings where the library does anything but take the value as it is."""
+    """Yield findings on a value that its library does not take as it is written."""
     if judge := _JUDGES.get(knob.layer):
         yield from judge(a, knob)
 
 
 def _is_wrong(value: str, knob: Knob) -> bool:
-    """Whether no version takes a value: it is no word, or a slip in one. Others may have further words."""
-    return knob.kind is not KnobKind.ENUMERATOR or bool(meant(value.lower(), knob.allowed))
+    """Whether no version can accept a value that this one refuses.
+
+    Another version may have further words, but it has none that is a misspelling of a known one.
+    """
+    return knob.kind is not KnobKind.ENUMERATOR or bool(likely_name(value.lower(), knob.allowed))
 
 
 def _of_ucx(a: Assignment, knob: Knob) -> Iterator[Finding]:
@@ -77,7 +80,7 @@ def _of_ucx(a: Assignment, knob: Knob) -> Iterator[Finding]:
         words = {word.lower() for word in knob.allowed} | ({"inf", "auto"} if knob.kind in _UNITS else set())
         if knob.kind in (KnobKind.INTEGER, KnobKind.REAL):
             words |= {"inf", "auto"}
-        if words & {"yes", "on"}:  # one of these, or a third word
+        if words & {"yes", "on"}:  # the variable is a boolean with a third word, such as ``try``
             words |= {*_YES_NO, "maybe"}
         if part.lower() in words:
             continue
@@ -88,8 +91,8 @@ def _of_ucx(a: Assignment, knob: Knob) -> Iterator[Finding]:
             case KnobKind.ENUMERATOR:
                 hint = allowed(part, knob.allowed)
             case KnobKind.BYTES | KnobKind.DURATION | KnobKind.BANDWIDTH:
-                form, said = _UNITS[knob.kind]
-                hint = "" if form.fullmatch(part) else f"{said} {', '.join(knob.allowed) or 'inf'}"
+                form, units = _UNITS[knob.kind]
+                hint = "" if form.fullmatch(part) else f"{units} {', '.join(knob.allowed) or 'inf'}"
             case KnobKind.INTEGER | KnobKind.REAL:
                 form = _WHOLE if knob.kind is KnobKind.INTEGER else _REAL
                 begins = form.match(part)
@@ -106,8 +109,8 @@ def _of_openmpi(a: Assignment, knob: Knob) -> Iterator[Finding]:
     if knob.kind in (KnobKind.BOOLEAN, KnobKind.ENUMERATOR) and knob.allowed:
         words = {*knob.allowed, *(_TRUE_FALSE if "true" in knob.allowed else ())}
         if a.value not in words and not re.fullmatch(r"-?\d+", a.value):
-            what = "the framework does not open and MPI_Init aborts"
-            effect = what if knob.name.endswith("_base_verbose") else "the default holds"
+            abort = "the framework does not open and MPI_Init aborts"
+            effect = abort if knob.name.endswith("_base_verbose") else "the default holds"
             yield a.finding(
                 f"{a.name} = {a.value} is refused with a message: {effect}", allowed(a.value, knob.allowed)
             )
@@ -115,9 +118,9 @@ def _of_openmpi(a: Assignment, knob: Knob) -> Iterator[Finding]:
         form = _REAL if knob.kind is KnobKind.REAL else _SUFFIX
         if not form.fullmatch(a.value):
             begins = form.match(a.value)
-            taken = begins[0] if begins else "0"
+            number = begins[0] if begins else "0"
             if a.value.lower() not in _MEANS_0:
-                yield a.finding(f"{a.name} = {a.value} is silently taken for {taken}", "a whole number")
+                yield a.finding(f"{a.name} = {a.value} is silently taken for {number}", "a whole number")
 
 
 def _of_mpich(a: Assignment, knob: Knob) -> Iterator[Finding]:
@@ -134,30 +137,30 @@ def _of_mpich(a: Assignment, knob: Knob) -> Iterator[Finding]:
 
 
 def _of_libfabric(a: Assignment, knob: Knob) -> Iterator[Finding]:
-    where = f"libfabric {knob.version}"
+    library = f"libfabric {knob.version}"
     if knob.kind is KnobKind.BOOLEAN and a.value.lower() not in _BOOL_OF_LIBFABRIC:
-        yield a.finding(f"{a.name} = {a.value} is no boolean of {where}: the default holds", "0 or 1")
+        yield a.finding(f"{a.name} = {a.value} is no boolean of {library}: the default holds", "0 or 1")
     elif knob.kind is KnobKind.ENUMERATOR and a.value.lower() not in knob.allowed:
         hint = allowed(a.value, knob.allowed)
-        yield a.finding(f"{where} knows no {a.name} = {a.value}", hint, sure=_is_wrong(a.value, knob))
+        yield a.finding(f"{library} knows no {a.name} = {a.value}", hint, sure=_is_wrong(a.value, knob))
     elif knob.kind is KnobKind.LIST:
         sign = ";" if a.name == "FI_HMEM" else r"[,;]"
         parts = [part.partition(":")[0].lower() for part in re.split(sign, a.value.lstrip("^")) if part]
         for part in (part for part in parts if part not in knob.allowed):
-            close = "names stand between semicolons" if "," in part else meant(part, knob.allowed)
+            close = "names stand between semicolons" if "," in part else likely_name(part, knob.allowed)
             if close:
                 hint = close if " " in close else f"did you mean {close}?"
-                yield a.finding(f"{a.name}: {where} knows no {part!r}, and leaves it out", hint)
+                yield a.finding(f"{a.name}: {library} knows no {part!r}, and leaves it out", hint)
     elif knob.kind in (KnobKind.INTEGER, KnobKind.BYTES) and not _WHOLE.fullmatch(a.value.strip() or "0"):
         begins = _WHOLE.match(a.value)
-        taken = begins[0] if begins else "0"
+        number = begins[0] if begins else "0"
         yield a.finding(
-            f"{a.name} = {a.value} is silently taken for {taken}", "a whole number without a unit"
+            f"{a.name} = {a.value} is silently taken for {number}", "a whole number without a unit"
         )
 
 
 def _of_intel(a: Assignment, knob: Knob) -> Iterator[Finding]:
-    """Numbers of algorithms in ``ID:LOW-HIGH;…``."""
+    """Yield findings on numbers of algorithms in ``ID:LOW-HIGH;…``."""
     if not knob.allowed:
         return
     names = COLLECTIVES[c].intel if (c := a.name.removeprefix("I_MPI_ADJUST_").lower()) in COLLECTIVES else ()
@@ -183,4 +186,4 @@ _JUDGES: Mapping[str, Callable[[Assignment, Knob], Iterator[Finding]]] = {
     "libfabric": _of_libfabric,
     "intelmpi": _of_intel,
 }
-"""Layer → what judges a value of it."""
+"""Layer → function that judges a value of one of its variables."""

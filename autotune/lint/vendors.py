@@ -1,4 +1,4 @@
-"""Variables of MPICH and what is made from it, of libfabric and of plugins, wherever they are set."""
+"""Findings on variables of MPICH and MPIs derived from it, of libfabric and of plugins, wherever set."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -6,37 +6,37 @@ from functools import partial
 
 from autotune.errors import UserError
 from autotune.lint.assignment import Assignment
-from autotune.lint.finding import Finding, meant
+from autotune.lint.finding import Finding, likely_name
 from autotune.lint.traps import traps
 from autotune.stacks import mpich
 from autotune.stacks.knobs.recorded import recorded
 
 PREFIXES = ("FI_", "I_MPI_", "MPICH_", "MPIR_CVAR_", "MV2_", "MVP_")
-"""How their names begin; those of plugins are theirs."""
+"""Prefixes of the variables of these libraries; plugins declare their own prefixes."""
 
 _GONE: Mapping[str, tuple[str, str]] = {
     "I_MPI_INTRANODE_EAGER_THRESHOLD": ("Intel MPI 2021 does not know it", "I_MPI_SHM_EAGER_THRESHOLD"),
     "FI_SHM_SAR_THRESHOLD": ("libfabric 2.5 does not know it: it is silently ignored there", "leave it out"),
     "FI_EFA_SHM_MAX_MEDIUM_SIZE": ("libfabric has ignored it since 1.20", "leave it out"),
 }
-"""Variable → what becomes of it, and what to do."""
+"""Variable that current versions do not know → (what happens to it, what to write)."""
 
 _ALGORITHM = re.compile(r"MVP_(\w+)_INTRA_ALGORITHM")
 _BESIDE = ("nb", "ccl", "pairwise_sendrecv_replace")
-"""Algorithms of MPICH that no campaign tries: nonblocking ones, those of accelerators, those in place."""
+"""Algorithms of MPICH that exist but that no campaign tries: nonblocking, for accelerators, in place."""
 
 _OLD_INTEL = re.compile(
     r"(?:impi|intel-?mpi|parallel_studio_xe|compilers_and_libraries|\bintel)[-_/=]+(?:[45]\.|201[0-8])", re.I
 )
-"""An Intel MPI before 2019, whose variables were others."""
+"""Name of an Intel MPI before 2019, which had other variables."""
 
 _NEW_INTEL = re.compile(r"oneapi|(?:impi|intel-?mpi|\bintel)[-_/=@]+(?:2019|202\d)", re.I)
-"""An Intel MPI with the variables of today."""
+"""Name of an Intel MPI with the variables of today."""
 
-_LARGEST_INTEL = 2**31 - 1
+_LARGEST_INTEL = 2**31 - 1  # Largest number that Intel MPI can read.
 
 _NEW_MPICH = re.compile(r"\bmpich[-_/=@]+v?(?:4\.[3-9]|5\.)", re.I)
-"""An MPICH whose variables are recorded."""
+"""Name of an MPICH whose variables are recorded."""
 
 _REMOVED_INTEL = re.compile(
     r"I_MPI_(?:DAPL|TMI|OFA|RDMA|CKPOINT|MPD|DAT|STATS|TCP)_\w+|I_MPI_(?:FABRICS_LIST|FALLBACK(?:_DEVICE)?|DEVICE)"
@@ -45,21 +45,29 @@ _REMOVED_INTEL = re.compile(
 
 
 def vendors(assigned: Sequence[Assignment], text: str = "") -> list[Finding]:
-    """Findings in variables, each by itself; ``text`` is what sets them, and may say for which library."""
+    """Return the findings on variables, each by itself.
+
+    Args:
+        assigned: The assignments.
+        text: Content of the file that sets them, which may say which library it is for.
+    """
     if _OLD_INTEL.search(text):
         assigned = [a for a in assigned if not a.name.startswith("I_MPI_")]
     new, mpich = bool(_NEW_INTEL.search(text)), bool(_NEW_MPICH.search(text))
-    judges: list[Callable[[Assignment], Iterable[Finding]]] = [one.variable for one in traps().values()]
+    judges: list[Callable[[Assignment], Iterable[Finding]]] = [trap.variable for trap in traps().values()]
     judges = [partial(_one, new=new), partial(_name, new_intel=new, new_mpich=mpich), *judges]
     return [finding for a in assigned if a.variable and a.literal for judge in judges for finding in judge(a)]
 
 
 def beside(
-    assigned: Sequence[Assignment], texts: Collection[str], own: Mapping[str, Sequence[str]]
+    assigned: Sequence[Assignment], texts: Collection[str], plugin_texts: Mapping[str, Sequence[str]]
 ) -> list[Finding]:
-    """Findings in the variables that reach one launch together.
+    """Return the findings on the variables that reach one launch together.
 
-    ``texts`` are the files, among which a line of Slurm may stand; ``own`` are those of each plugin.
+    Args:
+        assigned: The assignments.
+        texts: Contents of all files, which may hold directives of Slurm.
+        plugin_texts: Kind of file of a plugin → contents of the files of this kind.
     """
     last = {a.name: a for a in assigned if a.variable}
     findings: list[Finding] = []
@@ -67,17 +75,17 @@ def beside(
     if old and any(name.startswith("MVP_") for name in last):
         effect = f"MVAPICH 3 and later ignore {old.name}, and MVAPICH2 ignores MVP_*"
         findings.append(old.finding(effect, "the names of the version that is installed"))
-    for kind, one in traps().items():
-        findings += one.together(last, texts, own.get(kind, ()))
+    for kind, trap in traps().items():
+        findings += trap.together(last, texts, plugin_texts.get(kind, ()))
     return findings
 
 
 def _one(a: Assignment, new: bool) -> Iterator[Finding]:
-    """Findings on one variable; ``new``: the file names an Intel MPI since 2019."""
+    """Yield the findings on one variable; ``new`` says that the file names an Intel MPI since 2019."""
     if a.name in _GONE:
         effect, remedy = _GONE[a.name]
         yield a.finding(f"{a.name}: {effect}", remedy, sure=new and a.name.startswith("I_MPI_"))
-    elif a.name.startswith("FI_") and (slip := meant(a.name, recorded())):
+    elif a.name.startswith("FI_") and (slip := likely_name(a.name, recorded())):
         yield a.finding(f"libfabric knows no {a.name}: it is silently ignored", f"did you mean {slip}?")
     if a.name == "I_MPI_FABRICS" and (old := {"dapl", "tcp", "tmi", "ofa"} & set(re.split("[:,]", a.value))):
         effect = f"I_MPI_FABRICS = {a.value}: Intel MPI has no {min(old)} since 2019"
@@ -91,7 +99,10 @@ def _one(a: Assignment, new: bool) -> Iterator[Finding]:
 
 
 def _name(a: Assignment, new_intel: bool, new_mpich: bool) -> Iterator[Finding]:
-    """Names that MPICH or Intel MPI does not know; the file may name a version whose names are recorded."""
+    """Yield findings on a name that MPICH or Intel MPI does not know.
+
+    They are sure if the file names a version whose variables are recorded.
+    """
     if a.name in recorded():
         return
     if _REMOVED_INTEL.fullmatch(a.name):
@@ -106,7 +117,7 @@ def _name(a: Assignment, new_intel: bool, new_mpich: bool) -> Iterator[Finding]:
             continue
         names = [name for name in recorded() if name.startswith(prefix)]
         ends = [name for name in names if name.endswith(f"_{a.name.removeprefix(prefix)}")]
-        if close := meant(a.name, names):
+        if close := likely_name(a.name, names):
             yield a.finding(f"{library} knows no {a.name}: it is ignored", f"did you mean {close}?")
         elif len(ends) == 1:
             effect = f"{library} knows no {a.name}: it is ignored"
@@ -114,26 +125,29 @@ def _name(a: Assignment, new_intel: bool, new_mpich: bool) -> Iterator[Finding]:
         elif names_version and prefix == "MPIR_CVAR_":
             effect = f"{library} 4.3 to 5.0 list no {a.name}: it is ignored"
             yield a.finding(
-                effect, "MPI_T lists the names (autotune knobs)", sure=False
-            )  # another device may
+                effect, "MPI_T lists the names (autotune doctor --knobs)", sure=False
+            )  # an MPICH with another device may have it
 
 
 def _forced(a: Assignment, collective: str) -> Iterator[Finding]:
-    """An algorithm of MVAPICH: those of MPICH, and some named ``osu_…``."""
+    """Yield a finding on an algorithm that MVAPICH does not have.
+
+    MVAPICH has the algorithms of MPICH, and some named ``osu_…``.
+    """
     if a.value.startswith("osu_"):
         return
     try:
-        known = mpich.algorithms(collective)
+        algorithms = mpich.algorithms(collective)
     except UserError:
-        return  # of collectives that are not tuned here
-    if a.value not in (*known, *_BESIDE):
+        return  # a collective that is not tuned here
+    if a.value not in (*algorithms, *_BESIDE):
         yield a.finding(
-            f"{collective} has no algorithm {a.value!r}: MPI_Init aborts", f"known: {', '.join(known)}"
+            f"{collective} has no algorithm {a.value!r}: MPI_Init aborts", f"known: {', '.join(algorithms)}"
         )
 
 
 def _adjusted(a: Assignment) -> Iterator[Finding]:
-    """A value of Intel MPI, as 2021.18 was seen to read it."""
+    """Yield findings on a value of ``I_MPI_ADJUST_*``, as Intel MPI 2021.18 was observed to read it."""
     if "@" in a.value and ":" in a.value:
         effect = "with @ in it the message sizes are forgotten: the first algorithm is taken for all"
         yield a.finding(effect, "sizes or communicator sizes, not both")

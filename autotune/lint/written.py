@@ -1,4 +1,4 @@
-"""Files for a library or a shell that scripts and recipes write: by here-documents, ``echo`` and the like."""
+"""Reader of files for a library or a shell that scripts write, by here-documents, ``echo`` and the like."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -13,23 +13,30 @@ _TARGET = re.compile(
     r"(?:>>?|\btee\b(?:\s+-a)?)\s*[\"']?([^\s\"';&|]*?(?:(?:mca-params|ucx)\.conf|profile(?:\.d/[\w.-]+)?|"
     r"(?:bash|zsh|csh|tcsh)rc|/environment|\.env))(?=[\s\"';&|]|$)"
 )
-"""A file that a library reads, or from which a shell has its variables."""
+"""A redirection to a file that a library reads, or from which a shell takes variables."""
 _HERE = re.compile(r"<<-?\s*\\?[\"']?(\w+)")
 _ECHO = re.compile(
     r"\b(?:echo|printf)\s+(?:-\w+\s+)*(?:([\"'])(.*?)\1|([^\"'|>;&]+))\s*(?:\|\s*(?:sudo\s+)?)?$"
 )
 UNKNOWN = re.compile(r"[$`]|\{\{")
-"""Recognises a line in which the shell puts something in."""
+"""Sign of a line in which the shell or a template fills something in."""
 
 
 _FOR_TASKS = re.compile(r"^\s*echo\s+([\"']?)((?:export|setenv)\s[^|>]+?)\1\s*$")
-"""A line that Slurm's ``TaskProlog`` prints, or a script for ``eval``: whoever reads it has the variable."""
+"""A line that prints an assignment, as Slurm's ``TaskProlog`` or a script for ``eval`` does, to set it."""
 
 Reader = Callable[[PurePath, str, tuple[int, int]], Read]
 
 
 def files_in(path: PurePath, text: str, version: tuple[int, int], shell: Reader) -> Iterator[Read]:
-    """Each file that a script writes for a library or a shell, as it is read; ``shell`` reads scripts."""
+    """Yield what is read in each file that a script writes for a library or a shell.
+
+    Args:
+        path: Path of the script.
+        text: Its content.
+        version: Open MPI's (major, minor).
+        shell: Reads a text as a script.
+    """
     lines = text.split("\n")
     for number, line in enumerate(lines):
         if line.lstrip().startswith("#"):
@@ -38,12 +45,12 @@ def files_in(path: PurePath, text: str, version: tuple[int, int], shell: Reader)
             yield shell(path, "\n" * number + printed[2], version)
         end = 0
         for target in _TARGET.finditer(line):
-            before, end = line[end : target.start()], target.end()
-            if here := _HERE.search(line):
-                ends = (i for i in range(number + 1, len(lines)) if lines[i].strip() == here[1])
+            preceding, end = line[end : target.start()], target.end()
+            if heredoc := _HERE.search(line):
+                ends = (i for i in range(number + 1, len(lines)) if lines[i].strip() == heredoc[1])
                 bodies = [(number + 1, "\n".join(lines[number + 1 : next(ends, len(lines))]))]
-            elif said := _ECHO.search(before):
-                bodies = [(number, one) for one in (said[2] or said[3] or "").split("\\n")]
+            elif echoed := _ECHO.search(preceding):
+                bodies = [(number, body_line) for body_line in (echoed[2] or echoed[3] or "").split("\\n")]
             else:
                 continue
             for first, body in bodies:
@@ -53,7 +60,16 @@ def files_in(path: PurePath, text: str, version: tuple[int, int], shell: Reader)
 def read_as(
     target: str, path: PurePath, first: int, text: str, version: tuple[int, int], shell: Reader
 ) -> Read:
-    """A text of a file at ``path``, after ``first`` lines of it, as it is read where it is written to."""
+    """Read a text as the file that it is written to.
+
+    Args:
+        target: Path that the text is written to, which says how to read it.
+        path: Path of the file that contains the text.
+        first: Number of lines of this file in front of the text.
+        text: The text.
+        version: Open MPI's (major, minor).
+        shell: Reads a text as a script.
+    """
     padded = "\n" * first + "\n".join("" if UNKNOWN.search(line) else line for line in text.split("\n"))
     if "ucx.conf" in target:
         return ucx_file(path, padded, version)
@@ -66,5 +82,5 @@ def read_as(
 
 
 def is_read(target: str) -> bool:
-    """Whether a file is one that a library or a shell reads."""
+    """Whether a file with this path is one that a library or a shell reads."""
     return bool(_TARGET.search(f"> {target}"))

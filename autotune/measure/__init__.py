@@ -1,8 +1,11 @@
 """Samples → medians, standard errors, validity: step 7 of the flow, and the probe's own statistics.
 
-Pure functions on numpy arrays: no input or output, no clock, no global random state.
+The modules hold pure functions on arrays: no input or output, no clock, no global random state.
 
-- `location`: one number with a standard error and an interval;
-- `stopping`: how many more samples each cell gets, within a budget;
-- `windows`: clocks of several ranks, start windows, validity codes.
+- `location`: the location of samples with a standard error and an interval;
+- `rows`: the same statistics for growing rows of samples, without numpy;
+- `stopping`: the number of further samples of each cell, within a budget;
+- `two_stage`: the length of a launch's measurement;
+- `windows`: clocks of several ranks, start windows, validity codes;
+- `machine`: interference from other work on a machine.
 """

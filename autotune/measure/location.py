@@ -1,20 +1,19 @@
 """Samples of one cell → its location with a standard error and an interval.
 
-Step 7 of the flow; ranks and design effect are used on every rank by the probe, so they need numpy and the
-standard library only. No clock, no random numbers.
+Step 7 of the flow. ``rows`` computes ranks and design effect as the probe uses them on every rank. No clock,
+no random numbers.
 
-Notation: n samples x₍₁₎ ≤ … ≤ x₍ₙ₎ (order statistics), confidence 1 − α. The interval of the median is
-[x₍ₖ₎, x₍ₙ₊₁₋ₖ₎] with the largest k for which P(Bin(n, ½) ≤ k − 1) ≤ α/2: it holds for every continuous
-distribution, however skewed, and times are skewed. It does not hold for samples that resemble their
-neighbours, and on a busy machine they do; so n enters as the *effective* number n / D, where the design
-effect D is the variance of batch means over what independence would give. The binomial tail is summed in
-integers, so that all ranks find the same k whatever their processors' mathematical libraries round.
+Notation: n samples x₍₁₎ ≤ … ≤ x₍ₙ₎ (order statistics), confidence 1 − α. The interval of the median is [x₍ₖ₎,
+x₍ₙ₊₁₋ₖ₎] with the largest k for which P(Bin(n, ½) ≤ k − 1) ≤ α/2. It holds for every continuous distribution,
+however skewed, and times are skewed. It does not hold for samples that resemble their neighbours, as they do
+on a busy machine. So n enters as the *effective* number n / D, where the design effect D is the variance of
+batch means over what independence would give. The binomial tail is summed in integers, so that all ranks find
+the same k however their processors' mathematical libraries round.
 """
 
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from statistics import NormalDist
 from typing import TypeAlias
 
@@ -22,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autotune.errors import UserError, allowed
+from autotune.measure.rows import BATCHES, LEAST_BATCH, median_ranks
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -30,46 +30,43 @@ NORMAL = NormalDist()  # The standard normal distribution.
 
 @dataclass(frozen=True, slots=True)
 class LocationRule:
-    """Requirements of an estimate."""
+    """Constants of an estimate."""
 
-    confidence: float = 0.95  # Of all intervals.
-    exact_up_to: int = 1000  # Samples above which the normal approximation gives the same rank within two.
+    confidence: float = 0.95  # Coverage of every interval.
     outlier_score: float = 3.5  # Modified z-score beyond which a sample is an outlier (Iglewicz and Hoaglin).
-    batches: int = 12  # Parts of a row of samples whose means show the correlation of neighbours.
-    least_batch: int = 4  # Samples in a batch; of fewer in all, independence is taken for granted.
 
 
 RULE = LocationRule()
 
 
 class Estimator(StrEnum):
-    """Ways to summarise samples by one number."""
+    """Statistics that summarise samples by one number."""
 
-    MEDIAN = "median"  # Median, interval by order statistics. The default.
-    MEAN = "mean"  # Arithmetic mean, as the OSU benchmarks report it; Student's interval.
-    MINIMUM = "minimum"  # Smallest sample: the time without disturbance.
+    MEDIAN = "median"  # The median with an interval by order statistics; the default.
+    MEAN = "mean"  # The arithmetic mean, as the OSU benchmarks report it, with Student's interval.
+    MINIMUM = "minimum"  # The smallest sample: the time of a call that nothing disturbed.
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Location of a cell's times."""
+    """Location of a cell's times, with its uncertainty."""
 
     value_s: float  # The estimate, in seconds.
-    sem_s: float  # Its standard error, in seconds; not a number when one sample says nothing about it.
-    low_s: float  # Lower end of the 95 % interval, seconds; of fewer than six samples the smallest.
-    high_s: float  # Upper end of it, in seconds.
-    n: int  # Samples that went in; none was left out as an outlier.
-    n_outliers: int  # How many of them `outliers` marks.
+    sem_s: float  # Its standard error, in seconds; not a number where a single sample cannot show it.
+    low_s: float  # Lower end of the 95 % interval, in seconds; with fewer than six samples the smallest one.
+    high_s: float  # Upper end of that interval, in seconds.
+    n: int  # Number of samples used; none is left out as an outlier.
+    n_outliers: int  # Number of samples that `outliers` marks.
 
 
 def estimate(samples_s: ArrayLike, estimator: Estimator | str = Estimator.MEDIAN) -> Location:
-    """The location of samples `(n,)` in seconds, in the order in which they were taken.
+    """Return the location of samples `(n,)` in seconds, given in the order in which they were taken.
 
-    It is equivariant: samples scaled or shifted give the same scaled or shifted.
+    The estimate is equivariant: scaling or shifting the samples scales or shifts it.
 
     Raises:
-        UserError: Unknown estimator.
-        ValueError: No samples, or samples that are not finite.
+        UserError: If the estimator is unknown.
+        ValueError: If there are no samples, or samples that are not finite.
     """
     if estimator not in list(Estimator):
         raise UserError(f"unknown estimator {estimator!r}", allowed(estimator, Estimator))
@@ -78,49 +75,40 @@ def estimate(samples_s: ArrayLike, estimator: Estimator | str = Estimator.MEDIAN
         raise ValueError(f"samples of shape {x.shape}: one row of at least one time is needed")
     if not np.isfinite(x).all():
         raise ValueError("samples must be finite; mark failed calls by a status, not by a value")
-    located = {Estimator.MEDIAN: _median, Estimator.MEAN: _mean, Estimator.MINIMUM: _minimum}
-    value_s, sem_s, low_s, high_s = map(float, located[Estimator(estimator)](x))
+    estimators = {Estimator.MEDIAN: _median, Estimator.MEAN: _mean, Estimator.MINIMUM: _minimum}
+    value_s, sem_s, low_s, high_s = map(float, estimators[Estimator(estimator)](x))
     return Location(value_s, sem_s, low_s, high_s, len(x), int(np.count_nonzero(outliers(x))))
 
 
-@lru_cache(maxsize=16384)
-def median_ranks(n: int, alpha: float) -> tuple[int, float]:
-    """Rank k of the median's interval [x₍ₖ₎, x₍ₙ₊₁₋ₖ₎] of n ≥ 1 samples, and the interval's coverage.
-
-    Alpha is the accepted probability that the interval misses the median, both sides together; k goes from 1
-    to ⌈n/2⌉. With too few samples for alpha, k = 1 and coverage < 1 − alpha.
-    """
-    if n > RULE.exact_up_to:
-        z = -NORMAL.inv_cdf(alpha / 2)
-        k = max(1, math.floor((n + 1 - z * math.sqrt(n)) / 2))
-        return k, 1 - 2 * NORMAL.cdf((2 * k - 1 - n) / math.sqrt(n))
-    # 2 · tail(k − 1) / 2ⁿ ≤ alpha in integers, alpha being the fraction numerator / denominator.
-    numerator, denominator = float(alpha).as_integer_ratio()
-    limit = (numerator << n) // (2 * denominator)
-    k, tail, term = 1, 1, 1  # tail = Σ_{i<k} C(n, i), term = C(n, k − 1)
-    while 2 * (k + 1) <= n + 1:
-        term = term * (n - k + 1) // k
-        if tail + term > limit:
-            break
-        tail += term
-        k += 1
-    return k, ((1 << n) - 2 * tail) / (1 << n)
-
-
 def normal_scale(deviations: ArrayLike) -> FloatArray:
-    """Standard deviations `(...)` of normal errors with absolute deviations `(n, ...)`: 1.4826 · median.
+    """Return standard deviations `(...)` from normal errors' absolute deviations `(n, ...)`: 1.4826 · median.
 
-    The one robust scale of the package; `scipy.stats.median_abs_deviation` is the same, but `status` would
-    have to pay for its import.
+    This is the one robust scale of the package. `scipy.stats.median_abs_deviation` computes the same, but its
+    import would slow down `status`.
     """
     return np.asarray(np.median(np.asarray(deviations, dtype=np.float64), axis=0) / NORMAL.inv_cdf(0.75))
 
 
-def outliers(samples_s: ArrayLike) -> NDArray[np.bool_]:
-    """Which samples `(n,)` of a run lie far from the bulk; they are for counting, never for deleting.
+SLICE_S = 0.5e-3
+"""Half a millisecond, shorter than any time slice of the scheduler: Linux gives 0.75 ms times 1 + log₂ of the
+cores, and more (``base_slice`` and ``min_granularity`` of kernel/sched/fair.c)."""
 
-    The modified z-score |x − median| / (1.4826 · MAD) above 3.5. Where more than half of the samples are
-    equal (a coarse clock) the MAD is 0 and 1.2533 · the mean absolute deviation takes its place.
+
+def interrupted(times_s: FloatArray) -> NDArray[np.bool_]:
+    """Return which calls `(n,)` took so much longer than the median that another process had their core.
+
+    A call counts as interrupted where it exceeds the median by more than ``SLICE_S``; where the median itself
+    is longer than that, from twice the median on, since times of such calls vary by a part of the median.
+    """
+    middle = float(np.median(times_s))
+    return np.asarray(times_s > middle + max(SLICE_S, middle))
+
+
+def outliers(samples_s: ArrayLike) -> NDArray[np.bool_]:
+    """Return which samples `(n,)` of a run are far from the bulk; outliers are counted, never deleted.
+
+    An outlier has a modified z-score |x − median| / (1.4826 · MAD) above 3.5. Where more than half of the
+    samples are equal (a coarse clock) the MAD is 0, and 1.2533 · the mean absolute deviation takes its place.
 
     References:
         B. Iglewicz, D. C. Hoaglin, *How to Detect and Handle Outliers*, ASQC Quality Press 1993, ch. 3.
@@ -136,46 +124,46 @@ def outliers(samples_s: ArrayLike) -> NDArray[np.bool_]:
 
 
 def design_effect(values: FloatArray, n: NDArray[np.int64]) -> FloatArray:
-    """How many times more samples are needed than if neighbours did not resemble each other.
+    """Return how many times more samples are needed than if neighbours did not resemble each other.
 
-    The samples of a row are cut into twelve batches in order of time; D is the variance of their means,
+    The samples of a row are cut into twelve batches in order of time. D is the variance of the batch means,
     weighted by length, over the variance that independent samples would give them.
 
     Args:
-        values: `(Σ n,)`, the samples of all rows one after the other, each in order of time; of a median,
-            whether they lie above it.
-        n: `(n_rows,)`, how many belong to each row.
+        values: `(Σ n,)`, the samples of all rows one after the other, each row in order of time; for the
+            design effect of a median, the indicators that samples are above it.
+        n: `(n_rows,)`, the length of each row.
 
     Returns:
         `(n_rows,)`, at least 1; 1 for rows with fewer than 48 samples or without variance.
     """
     effect = np.ones(n.size)
-    enough = np.flatnonzero(n >= RULE.batches * RULE.least_batch)
+    enough = np.flatnonzero(n >= BATCHES * LEAST_BATCH)
     if not enough.size:
         return effect
-    x = values[np.repeat(n >= RULE.batches * RULE.least_batch, n)]
+    x = values[np.repeat(n >= BATCHES * LEAST_BATCH, n)]
     n = n[enough]
     start = np.cumsum(n) - n
-    edges = start[:, None] + n[:, None] * np.arange(RULE.batches) // RULE.batches
+    edges = start[:, None] + n[:, None] * np.arange(BATCHES) // BATCHES
     length = np.diff(edges, axis=1, append=(start + n)[:, None])
     sums = np.add.reduceat(x, edges.ravel()).reshape(edges.shape)
     mean = sums.sum(axis=1) / n
     variance = np.maximum(np.add.reduceat(x * x, start) / n - mean**2, 0.0)
-    between = (length * (sums / length - mean[:, None]) ** 2).sum(axis=1) / (RULE.batches - 1)
+    between = (length * (sums / length - mean[:, None]) ** 2).sum(axis=1) / (BATCHES - 1)
     varies = variance > 1e-12 * mean**2
     effect[enough[varies]] = np.maximum(1.0, between[varies] / variance[varies])
     return effect
 
 
-_Figures: TypeAlias = tuple[float, float, float, float]  # value_s, sem_s, low_s, high_s.
+_Figures: TypeAlias = tuple[float, float, float, float]  # The tuple (value_s, sem_s, low_s, high_s).
 
 
 def _median(x: FloatArray) -> _Figures:
-    """Median; its standard error is half the interval over the normal quantile of the interval's coverage.
+    """Return the median; its standard error is half the interval over the normal quantile of its coverage.
 
     References:
-        J. W. McKean, R. M. Schrader, "A comparison of methods for studentizing the sample median",
-        Commun. Stat. Simul. 13 (1984) 751–773.
+        J. W. McKean, R. M. Schrader, "A comparison of methods for studentizing the sample median", Commun.
+            Stat. Simul. 13 (1984) 751–773.
     """
     n, median = len(x), float(np.median(x))
     effective = max(1, math.floor(_effective((x > median) + 0.5 * (x == median))))
@@ -189,10 +177,12 @@ def _median(x: FloatArray) -> _Figures:
 
 
 def _effective(x: FloatArray) -> float:
+    """Return the effective number of independent samples: their number over the design effect."""
     return len(x) / float(design_effect(x, np.array([len(x)]))[0])
 
 
 def _mean(x: FloatArray) -> _Figures:
+    """Return the mean with Student's interval, at the effective number of samples."""
     from scipy.special import stdtrit
 
     value = float(np.mean(x))
@@ -205,7 +195,7 @@ def _mean(x: FloatArray) -> _Figures:
 
 
 def _minimum(x: FloatArray) -> _Figures:
-    """Smallest sample; the end of the distribution is below it by a few gaps x₍₂₎ − x₍₁₎.
+    """Return the smallest sample; the end of the distribution is below it by a few gaps x₍₂₎ − x₍₁₎.
 
     References:
         D. S. Robson, J. H. Whitlock, "Estimation of a truncation point", Biometrika 51 (1964) 33–39, eq. 4.
@@ -215,3 +205,15 @@ def _minimum(x: FloatArray) -> _Figures:
         return smallest, math.nan, smallest, smallest
     gap = float(np.partition(x, 1)[1]) - smallest
     return smallest, gap, smallest - gap * RULE.confidence / (1 - RULE.confidence), smallest
+
+
+def weighted_median(values: FloatArray, weights: NDArray[np.float64 | np.int_]) -> float:
+    """Return the smallest value at which the weights of values up to it are half of all, at least.
+
+    Args:
+        values: The values, shape ``(n,)`` with n at least 1.
+        weights: Their weights, of the same shape and not negative.
+    """
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(below, below[-1] / 2)])

@@ -1,32 +1,31 @@
 """Clocks of several ranks → one time axis, and a validity code for each sample taken in start windows.
 
-Step 7 of the flow; the probe calls it on every rank. Pure arithmetic on time stamps: who sends which
-message when is the probe's business.
+Step 7 of the flow; the probe calls it on every rank. The module is pure arithmetic on time stamps: the probe
+decides who sends which message when.
 
-A barrier lets ranks go at different moments and warms up what is measured. A start window does not: all
-ranks agree on a moment in the future on one time axis, wait for it and call. That needs the offset of each
-clock to the reference rank's, and its drift, for two crystals differ by microseconds a second.
+A barrier lets ranks go at different moments and warms up what is measured. A start window does not: all ranks
+agree on a moment in the future on one time axis, wait for it and call. That needs the offset of each clock to
+the reference rank's, and its drift, for two crystals differ by microseconds a second.
 
 Notation: local clock x, reference clock y, offset y − x. An exchange is (t_send, t_remote, t_recv): local
-clock, the reference's clock while it held the message, local clock again. Whatever the two ways took, the
+clock, the reference's clock while it held the message, local clock again. However long the two ways took, the
 offset is within [t_remote − t_recv, t_remote − t_send].
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntFlag
+from typing import TypeAlias
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from autotune.measure.location import FloatArray
+Times: TypeAlias = Sequence[float]  # Times in seconds.
 
 
 class Validity(IntFlag):
-    """Why a sample cannot be believed; the flags add up. Values are written to files: only ever add."""
+    """Reasons why a sample is invalid; the flags add up. Values are written to files: only ever add."""
 
     STARTED_LATE = 1  # A rank came to the window after its start: ranks did not start together.
-    OVERRAN = 2  # A rank was still in the call when the window ended: the next sample's start was in danger.
-    CLOCK_UNSURE = 4  # Clocks are known less well than the tolerance asks, against the run time.
+    OVERRAN = 2  # A rank was still in the call when the window ended, so the next start may be late.
+    CLOCK_UNSURE = 4  # The clock bound exceeds the tolerated share of the run time.
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +33,11 @@ class ClockOffset:
     """Correction of the local clock to the reference's, at one moment."""
 
     offset_s: float  # Reference − local, in seconds: the middle of the interval.
-    bound_s: float  # The true offset lies within ± this, in seconds.
-    at_s: float  # Local time the offset belongs to, in seconds.
+    bound_s: float  # The true offset is within ± this of ``offset_s``, in seconds.
+    at_s: float  # Local time of the offset, in seconds.
     consistent: bool
-    """All exchanges agree on an interval. If not, the clock drifted or was stepped during them, and the
-    shortest exchange alone speaks."""
+    """Whether the intervals of all exchanges intersect. If not, the clock drifted or was stepped during them,
+    and the shortest exchange alone is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,116 +46,123 @@ class Clock:
 
     offset_s: float  # Reference − local at `at_s`, in seconds.
     drift: float  # Change of the offset per second of local time (1e-6 is one microsecond a second).
-    at_s: float  # Local time the offset belongs to, in seconds.
+    at_s: float  # Local time of ``offset_s``, in seconds.
     bound_s: float  # Largest distance of an offset from the line plus that offset's own bound, in seconds.
 
-    def to_reference(self, local_s: ArrayLike) -> FloatArray:
-        """Reference time of local times, same shape."""
-        x = np.asarray(local_s, dtype=np.float64)
-        return np.asarray(x + (self.offset_s + self.drift * (x - self.at_s)))
+    def to_reference(self, local_s: Times) -> list[float]:
+        """Convert local times to reference times, in seconds."""
+        return [x + (self.offset_s + self.drift * (x - self.at_s)) for x in local_s]
 
-    def to_local(self, reference_s: ArrayLike) -> FloatArray:
-        """Local time of reference times, same shape: when to start for an agreed start."""
-        y = np.asarray(reference_s, dtype=np.float64)
-        return np.asarray(self.at_s + (y - self.at_s - self.offset_s) / (1.0 + self.drift))
+    def to_local(self, reference_s: Times) -> list[float]:
+        """Convert reference times to local times, in seconds: when to start for an agreed start."""
+        return [self.at_s + (y - self.at_s - self.offset_s) / (1.0 + self.drift) for y in reference_s]
 
 
-def clock_offset(t_send_s: ArrayLike, t_remote_s: ArrayLike, t_recv_s: ArrayLike) -> ClockOffset:
-    """Offset of the reference's clock from a burst of ping-pong exchanges, with a bound that is certain.
+def clock_offset(send_s: Times, remote_s: Times, recv_s: Times) -> ClockOffset:
+    """Return the offset of the reference's clock from a burst of ping-pong exchanges, with a certain bound.
 
-    Every exchange confines the offset to an interval as wide as its round trip; their intersection is
+    Every exchange confines the offset to an interval as wide as its round trip. Their intersection is
     narrower than the shortest round trip whenever the two ways were delayed differently in different
     exchanges.
 
-    All three are `(n,)`: the local clock before sending, the reference clock between receiving and answering,
-    the local clock after the answer.
+    Args:
+        send_s: Local clock before sending, one value an exchange.
+        remote_s: Reference clock between receiving and answering.
+        recv_s: Local clock after the answer.
 
     Raises:
-        ValueError: No exchange, rows of different lengths, or an answer before its question.
+        ValueError: If there is no exchange, the lengths differ, or an answer is before its question.
     """
-    send, remote, recv = (np.atleast_1d(np.asarray(t, np.float64)) for t in (t_send_s, t_remote_s, t_recv_s))
-    if send.ndim != 1 or not send.size or not send.shape == remote.shape == recv.shape:
-        raise ValueError(
-            f"exchanges need three rows of one length, got {send.shape}, {remote.shape}, {recv.shape}"
-        )
-    round_trip = recv - send
-    if not (round_trip >= 0).all():
+    lengths = len(send_s), len(remote_s), len(recv_s)
+    if not lengths[0] or len(set(lengths)) > 1:
+        raise ValueError(f"exchanges need three rows of one length, got {lengths}")
+    round_trips = [recv - send for send, recv in zip(send_s, recv_s, strict=True)]
+    if min(round_trips) < 0:
         raise ValueError("an exchange whose answer came before its question: wrong order of columns?")
-    shortest = int(np.argmin(round_trip))
-    lowest, highest = remote - recv, remote - send
-    low, high = float(np.max(lowest)), float(np.min(highest))
+    lowest = [remote - recv for remote, recv in zip(remote_s, recv_s, strict=True)]
+    highest = [remote - send for remote, send in zip(remote_s, send_s, strict=True)]
+    shortest = round_trips.index(min(round_trips))
+    low, high = max(lowest), min(highest)
     consistent = low <= high
     if not consistent:
-        low, high = float(lowest[shortest]), float(highest[shortest])
+        low, high = lowest[shortest], highest[shortest]
     return ClockOffset(
         offset_s=(low + high) / 2,
         bound_s=(high - low) / 2,
-        at_s=float((send[shortest] + recv[shortest]) / 2),
+        at_s=(send_s[shortest] + recv_s[shortest]) / 2,
         consistent=consistent,
     )
 
 
-def clock_drift(offsets: list[ClockOffset]) -> Clock:
-    """Line through offsets taken at different times, each weighted by 1 / bound².
+def clock_drift(offsets: Sequence[ClockOffset]) -> Clock:
+    """Fit a line through offsets taken at different times, each weighted by 1 / bound².
 
-    One alone gives drift 0. Spread them over the launch: a drift of 1 µs/s shows against a bound of 0.2 µs
+    A single offset gives drift 0. Spread them over the launch: a drift of 1 µs/s exceeds a bound of 0.2 µs
     only after a good part of a second.
 
     Raises:
-        ValueError: No offsets.
+        ValueError: If there are no offsets.
     """
     if not offsets:
         raise ValueError("no clock offsets")
-    x = np.array([o.at_s for o in offsets])
-    y = np.array([o.offset_s for o in offsets])
-    bound = np.array([o.bound_s for o in offsets])
-    # An interval that shrank to nothing still cannot weigh infinitely.
-    weight = 1.0 / np.maximum(bound, max(float(np.max(bound)) * 1e-3, 1e-12)) ** 2
-    at = float(np.average(x, weights=weight))
-    offset = float(np.average(y, weights=weight))
-    spread = float(np.sum(weight * (x - at) ** 2))
-    drift = float(np.sum(weight * (x - at) * (y - offset))) / spread if spread > 0 else 0.0
-    residual = y - offset - drift * (x - at)
-    return Clock(offset, drift, at, float(np.max(np.abs(residual) + bound)))
+    # A bound of 0 would give an infinite weight.
+    smallest_bound_s = max(max(o.bound_s for o in offsets) * 1e-3, 1e-12)
+    weights = [1.0 / max(o.bound_s, smallest_bound_s) ** 2 for o in offsets]
+    at = _average([o.at_s for o in offsets], weights)
+    offset = _average([o.offset_s for o in offsets], weights)
+    spread = sum(w * (o.at_s - at) ** 2 for w, o in zip(weights, offsets, strict=True))
+    common = sum(w * (o.at_s - at) * (o.offset_s - offset) for w, o in zip(weights, offsets, strict=True))
+    drift = common / spread if spread > 0 else 0.0
+    distances_s = (abs(o.offset_s - offset - drift * (o.at_s - at)) + o.bound_s for o in offsets)
+    return Clock(offset, drift, at, max(distances_s))
 
 
-def run_time(start_s: ArrayLike, stop_s: ArrayLike) -> FloatArray:
-    """Run time `(n,)` of each call: last exit − first entry over ranks, each `(n_ranks, n)`."""
-    return np.asarray(np.max(np.asarray(stop_s, np.float64), 0) - np.min(np.asarray(start_s, np.float64), 0))
+def _average(values: Times, weights: Sequence[float]) -> float:
+    """Return the weighted mean of some values."""
+    return sum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights)
+
+
+def run_time(starts_s: Sequence[Times], stops_s: Sequence[Times]) -> list[float]:
+    """Return each call's run time in seconds, last exit − first entry; both arguments have a row a rank."""
+    return [
+        max(ends) - min(begins)
+        for begins, ends in zip(zip(*starts_s, strict=True), zip(*stops_s, strict=True), strict=True)
+    ]
 
 
 def validity(
-    window_s: ArrayLike,
-    length_s: ArrayLike,
-    start_s: ArrayLike,
-    stop_s: ArrayLike,
+    windows_s: Times,
+    length_s: float,
+    starts_s: Sequence[Times],
+    stops_s: Sequence[Times],
     *,
-    clock_bound_s: ArrayLike = 0.0,
+    clock_bound_s: float = 0.0,
     lateness_s: float = 0.0,
     clock_tolerance: float = 0.1,
-) -> NDArray[np.uint8]:
-    """Validity code of each sample; it concerns the sample as a whole, so one rank's failing marks it.
+) -> bytes:
+    """Return the validity code of each sample; a sample is invalid as a whole where one rank failed.
 
-    A window that overran leaves its own sample's start valid. In the round-time scheme, where the next
-    start is agreed only after all have finished, such a sample is sound: drop that flag there.
+    A window that overran leaves its own sample's start valid. In the round-time scheme, where the next start
+    is agreed only after all have finished, such a sample is sound: drop that flag there.
 
     Args:
-        window_s: `(n,)`, agreed starts on the reference clock.
-        length_s: `(n,)` or scalar, lengths of the windows; infinite for round-time.
-        start_s: `(n_ranks, n)`, when each rank left its wait loop and entered the call.
-        stop_s: `(n_ranks, n)`, when it came back.
-        clock_bound_s: `(n_ranks,)` or scalar, `Clock.bound_s` of each rank.
-        lateness_s: A rank entering up to this long after the agreed start is in time: at least the period
+        windows_s: Agreed starts on the reference clock, in seconds.
+        length_s: Length of each window in seconds; infinite for round-time.
+        starts_s: For each rank the times at which it left its wait loop and entered the call.
+        stops_s: For each rank the times at which it returned.
+        clock_bound_s: Largest ``Clock.bound_s`` of a rank.
+        lateness_s: A rank that enters up to this long after the agreed start is in time; at least the period
             of the wait loop.
-        clock_tolerance: Accepted ratio of the largest clock bound to the run time.
+        clock_tolerance: Accepted ratio of the clock bound to the run time.
 
     Returns:
-        `(n,)`, sums of `Validity` flags; 0 is valid.
+        Sums of ``Validity`` flags; 0 is valid.
     """
-    start, stop = np.asarray(start_s, np.float64), np.asarray(stop_s, np.float64)
-    window = np.asarray(window_s, np.float64)
-    late = (start - window > lateness_s).any(axis=0)
-    overran = (stop > window + np.asarray(length_s, np.float64)).any(axis=0)
-    unsure = np.max(np.asarray(clock_bound_s, np.float64)) > clock_tolerance * run_time(start, stop)
-    codes = late * int(Validity.STARTED_LATE) + overran * int(Validity.OVERRAN)
-    return (codes + unsure * int(Validity.CLOCK_UNSURE)).astype(np.uint8)
+    codes = bytearray()
+    by_call = zip(windows_s, zip(*starts_s, strict=True), zip(*stops_s, strict=True), strict=True)
+    for window, begins, ends in by_call:
+        code = Validity.STARTED_LATE * any(begin - window > lateness_s for begin in begins)
+        code |= Validity.OVERRAN * any(end > window + length_s for end in ends)
+        code |= Validity.CLOCK_UNSURE * (clock_bound_s > clock_tolerance * (max(ends) - min(begins)))
+        codes.append(code)
+    return bytes(codes)

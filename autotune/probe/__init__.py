@@ -1,12 +1,13 @@
-"""``python -m autotune.probe DIRECTORY``, on every rank of a launch (step 6 of the flow).
+"""Programs that every rank of a launch runs (step 6 of the flow): ``python -m autotune.probe DIRECTORY``.
 
-Reads ``request.json``, sweeps collectives × communicator sizes × message sizes × call-level choices inside
-of the running job, writes ``result.json`` and ``samples.npz`` (rank 0).
-It never sees a space, a trial or a launcher.
+The probe reads ``request.json``, sweeps collectives × communicator sizes × message sizes × call-level choices
+inside of the running job, and writes ``result.json`` and ``samples.npz`` on rank 0. It knows nothing of
+spaces, trials or launchers.
 
-``launch`` is the whole course. That a launch is what was asked for shows ``proof``, by ``mpit`` and ``ucx``;
-cells are timed by ``sweep`` or ``tight``, their calls declared in ``operations``, brought together by
-``synchronisation`` and made by ``loops`` or ``native`` (``kernel.c``), on cores that ``cores`` watches.
+``launch`` runs the whole course. ``proof`` checks by ``mpit`` and ``ucx`` that a launch has the settings of
+its request. Cells are timed by ``sweep`` or ``tight``; their calls are declared in ``operations``,
+synchronised by ``synchronisation`` and made by ``loops`` or ``native`` (``kernel.c``). ``machine`` watches
+the cores meanwhile.
 
-Importing the package imports no MPI. The ranks need the standard library, numpy and mpi4py, nothing else.
+Importing the package imports no MPI. The ranks import the standard library and mpi4py, nothing else.
 """

@@ -1,36 +1,38 @@
-"""C made into a shared library by the MPI's own compiler, once, where nobody else can have written it.
+"""Compilation of C into a shared library by the MPI's own compiler, once, where nobody else can write it.
 
-Standing below ``native`` and beside mpi4py's users: it needs no MPI in this process.
+The module is below ``native`` and used beside mpi4py's users: it needs no MPI in this process.
 """
 
-import hashlib
 import os
 import re
-import shutil
-import signal
-import subprocess
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from importlib.util import source_hash
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autotune.errors import StackError
 from autotune.probe.own_files import is_own, locked, make_own
 
+if TYPE_CHECKING:
+    import subprocess
+
 _STALLED_S = 60.0
-"""So long a compiler may do nothing at all until it is given up: file systems that are shared can be slow. It
-may take any time to finish, as long as it goes on: on a busy machine it has a small part of a core."""
-_LOOK_S = 1.0  # Between looks at what it does.
+"""Seconds without any activity after which a compiler is ended: shared file systems can be slow. It may take
+any time to finish as long as it is active, since on a busy machine it has a small part of a core."""
+_LOOK_S = 1.0  # Seconds between two checks of a compiler's activity.
 FLAGS = ("-O2", "-fPIC", "-shared", "-std=gnu11")
 
 
 def compilers(library: Path, search: str) -> Iterator[Path]:
-    """Compiler wrappers that may belong to an MPI library: beside it first, then the one in a search path."""
+    """Yield compiler wrappers that may belong to a library: those beside it, then one in the search path."""
     for parent in list(library.parents)[1:5]:
-        for name in ("mpicc", "mpicc.openmpi", "mpicc.mpich"):  # Debian has several under one roof
+        for name in ("mpicc", "mpicc.openmpi", "mpicc.mpich"):  # Debian installs several MPIs in one folder
             if (parent / "bin" / name).exists():
                 yield parent / "bin" / name
+    import shutil  # here and below: slow to load, and most launches find an earlier compilation
+
     wrapper = shutil.which("mpicc", path=search)
     if wrapper:
         yield Path(wrapper)
@@ -48,19 +50,33 @@ def compiled(
     include: Path | None = None,
     hint: str = "",
 ) -> Path:
-    """The first of some sources as a shared library for an MPI, by the first compiler that can; kept.
+    """Compile the first source that some compiler accepts, and return the path of the shared library.
 
-    Its place is named after all that it depends on: sources, MPI library and its version, compiler, flags.
-    Where headers are included from a folder, any library with the same binary interface will do; otherwise
-    what is made must be bound to this very one.
+    The library is kept, and its name is derived from all that it depends on: sources, MPI library and its
+    version, compiler, flags.
+
+    Args:
+        name: Prefix of the file's name.
+        sources: Texts in C, all of which enter the name; the first one is compiled.
+        library: Path of the MPI library.
+        search: Search paths in which a compiler may be.
+        fallback: Directory for the file where the user's cache cannot be written.
+        version: Version of the MPI library.
+        flags: Options of the compiler.
+        include: Folder of headers; then any library with the same binary interface will do. None: the result
+            must be bound to this very MPI library.
+        hint: Hint of the error.
 
     Raises:
-        StackError: no compiler does it; the message says what each of them said.
+        StackError: If no compiler succeeds; the message quotes the problem of each.
     """
-    problems = []
-    for compiler in dict.fromkeys(found for folder in search for found in compilers(library, folder)):
+    problems, attempted = [], set[Path]()
+    for compiler in (candidate for folder in search for candidate in compilers(library, folder)):
+        if compiler in attempted:
+            continue
+        attempted.add(compiler)
         key = "\0".join((*sources, str(library), str(compiler), version, *flags))
-        place = f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:20]}.so"
+        place = f"{name}-{source_hash(key.encode()).hex()}.so"
         try:
             if include is None:
                 return _stored(compiler, sources[0], place, fallback, library, flags)
@@ -73,7 +89,7 @@ def compiled(
 def _stored(
     compiler: Path, text: str, name: str, fallback: Path, library: Path | None, flags: Sequence[str]
 ) -> Path:
-    """The file that ``built`` makes, in the user's cache, else below the fallback."""
+    """Return the file that ``built`` makes in the user's cache, or below the fallback."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "autotune"
     try:
         return built(compiler, text, library, cache / name, flags)
@@ -86,27 +102,35 @@ def _stored(
 
 
 def built(compiler: Path, text: str, library: Path | None, path: Path, flags: Sequence[str] = FLAGS) -> Path:
-    """The shared library at a path, made there unless it exists and nobody else can have written it.
+    """Return the path of a shared library, compiled there unless it exists and is the user's own.
 
-    ``library`` is the one that it must bring into a process, None: any or none.
+    Args:
+        compiler: Path of the compiler.
+        text: The source in C.
+        library: The MPI library that the result must load; None: any or none.
+        path: Where the result is stored.
+        flags: Options of the compiler.
 
     Raises:
-        OSError: the directory cannot be written, or is not the user's own.
-        StackError: the compiler failed, or belongs to another library.
+        OSError: If the directory cannot be written, or is not the user's own.
+        StackError: If the compiler fails, or belongs to another library.
     """
     make_own(path.parent)
     with locked(path.with_suffix(".lock")):
         if is_own(path):
             return path
-        # The compiler's own files are in there as well. Who holds the lock is alone: what is there was left.
-        for left in path.parent.glob(f"{path.stem}.*/"):
-            shutil.rmtree(left, ignore_errors=True)
+        import shutil
+        import tempfile
+
+        # Folders of compilers that were killed: whoever holds the lock is the only one at work here.
+        for leftover in path.parent.glob(f"{path.stem}.*/"):
+            shutil.rmtree(leftover, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix=f"{path.stem}.", dir=path.parent) as folder:
             partial = Path(folder) / path.name
             argv = [str(compiler), *flags, "-x", "c", "-", "-o", str(partial)]
-            code, said = _compiled(argv, text, {**os.environ, "TMPDIR": folder}, Path(folder))
+            code, output = _compiled(argv, text, {**os.environ, "TMPDIR": folder}, Path(folder))
             if code:
-                words = said.strip().splitlines() or ["no message"]
+                words = output.strip().splitlines() or ["no message"]
                 raise StackError(f"{compiler} failed: {words[0]}")
             if library is not None and library not in _linked(partial, library):
                 raise StackError(f"{compiler} belongs to another MPI than {library}")
@@ -116,22 +140,27 @@ def built(compiler: Path, text: str, library: Path | None, path: Path, flags: Se
 
 
 def _compiled(argv: Sequence[str], text: str, env: Mapping[str, str], folder: Path) -> tuple[int, str]:
-    """Exit code and messages of a compiler with a text as its input; nothing that it has started is left.
+    """Run a compiler with a text as its input, and return its exit code and messages.
+
+    No process that it has started is left.
 
     Raises:
-        StackError: it does not start, or neither computes nor writes any more.
+        StackError: If it does not start, or stalls.
     """
+    import signal
+    import subprocess
+
     source, messages = folder / "source.c", folder / "messages"
     source.write_text(text, encoding="utf-8")
-    with source.open("rb") as given, messages.open("wb") as said:
+    with source.open("rb") as stdin, messages.open("wb") as output:
         try:
             process = subprocess.Popen(
-                argv, stdin=given, stdout=said, stderr=said, env=env, start_new_session=True
+                argv, stdin=stdin, stdout=output, stderr=output, env=env, start_new_session=True
             )
         except OSError as exc:
             raise StackError(f"{argv[0]} did not run: {exc}") from exc
     try:
-        code = _ended(process, folder)
+        code = _exit_code(process, folder)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -141,19 +170,21 @@ def _compiled(argv: Sequence[str], text: str, env: Mapping[str, str], folder: Pa
     return code, messages.read_text(encoding="utf-8", errors="replace")
 
 
-def _ended(process: "subprocess.Popen[bytes]", folder: Path) -> int | None:
-    """The exit code of a compiler, which is not waited for once it has stalled: None."""
-    before, since = None, time.monotonic()
+def _exit_code(process: "subprocess.Popen[bytes]", folder: Path) -> int | None:
+    """Return the exit code of a compiler; None once it has stalled."""
+    import subprocess
+
+    last_progress, since = None, time.monotonic()
     while time.monotonic() - since < _STALLED_S:
         with suppress(subprocess.TimeoutExpired):
             return process.wait(_LOOK_S)
-        if (now := _progress(process.pid, folder)) != before:
-            before, since = now, time.monotonic()
+        if (progress := _progress(process.pid, folder)) != last_progress:
+            last_progress, since = progress, time.monotonic()
     return None
 
 
 def _progress(session: int, folder: Path) -> tuple[int, ...]:
-    """Numbers that change while a compiler goes on: its processes, their ticks on a core, its files."""
+    """Return numbers that change while a compiler is active: its processes, their ticks, its files."""
     processes, ticks = 0, 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -169,9 +200,12 @@ def _progress(session: int, folder: Path) -> tuple[int, ...]:
 
 
 def _linked(shared: Path, unknown: Path) -> set[Path]:
-    """Libraries that a shared object would load into this process; ``unknown`` where there is no ldd."""
+    """Return the libraries that a shared object would load into this process; ``unknown`` without ldd."""
+    import shutil
+    import subprocess
+
     ldd = shutil.which("ldd")
     if ldd is None:
         return {unknown}
-    done = subprocess.run([ldd, str(shared)], capture_output=True, text=True, check=False)
-    return {Path(place).resolve() for place in re.findall(r"(?m)=> (/.+) \(0x[0-9a-f]+\)$", done.stdout)}
+    process = subprocess.run([ldd, str(shared)], capture_output=True, text=True, check=False)
+    return {Path(place).resolve() for place in re.findall(r"(?m)=> (/.+) \(0x[0-9a-f]+\)$", process.stdout)}

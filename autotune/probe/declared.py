@@ -5,10 +5,11 @@ destination)`` is what a block must hold. A declaration lists
 
 - ``sends(r, p)``: destinations of the blocks in the send buffer of rank r, in order;
 - ``receives(r, p)``: (sources, destination) of each block that rank r must find, in order;
-- ``before(r, p)``: the same for the receive buffer before the call, where that matters;
+- ``initial(r, p)``: the same for the receive buffer before the call, where that matters;
 - ``call(exchange)``: the call without arguments, everything bound beforehand;
-- ``share(r)``: what part of the time that rank r measures is the time of the operation.
+- ``share(r)``: the factor by which rank r's time is multiplied to give the time of the operation.
 
+The other properties of a collective are in ``collectives``, which ranks do not load.
 """
 
 from __future__ import annotations
@@ -17,57 +18,62 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from autotune.collectives import COLLECTIVES, Pattern
-
 if TYPE_CHECKING:
     from mpi4py.MPI import Intracomm
 
     from autotune.probe.exchange import Exchange
 
-Blocks: TypeAlias = Sequence[tuple[Iterable[int], int]]
+Blocks: TypeAlias = Sequence[tuple[Iterable[int], int]]  # (sources, destination) of each block.
 
 _COMPUTE_S, _COMPUTE_S_A_BYTE = 10e-6, 0.5e-9
-"""Computation meanwhile: about what the call itself takes in shared memory here. The same under every
-setting, so that settings compare; OSU computes for as long as each setting's own call takes."""
-
-_BETWEEN = (Pattern.PAIR, Pattern.PAIRS, Pattern.NEIGHBOURS, Pattern.ONE_SIDED)
+"""Computation inside of a call, in seconds and in seconds a byte: about as long as the call itself takes in
+shared memory. It is the same under every setting, so that settings can be compared; OSU computes for as long
+as each setting's own call takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One collective, or one pattern of messages."""
 
-    name: str  # Of ``collectives.MEASURED``.
+    name: str  # Its name in ``collectives.MEASURED``.
     sends: Callable[[int, int], Sequence[int]]  # Destinations of the blocks that a rank sends.
-    receives: Callable[[int, int], Blocks]  # What a rank must find.
-    call: Callable[[Exchange], Callable[[], object]]  # The call, bound.
-    before: Callable[[int, int], Blocks] = lambda _rank, _size: ()
-    """Required content of the receive buffer before the call; empty: any."""
-    share: Callable[[int], float] = lambda _rank: 1.0  # Part of a rank's time that is the operation's.
-    exposes: str = ""  # Buffer that a window shows to the other ranks: ``send``, ``recv``; empty: no window.
-    epoch: str = "flush"  # What opens a window: ``flush`` (one epoch for all calls), ``lock``, ``fence``.
+    receives: Callable[[int, int], Blocks]  # Blocks that a rank must find.
+    call: Callable[[Exchange], Callable[[], object]]  # The call, with everything bound to it.
+    initial: Callable[[int, int], Blocks] = lambda _rank, _size: ()
+    """Content that the receive buffer must have before the call; empty: any."""
+    share: Callable[[int], float] = lambda _rank: 1.0
+    """Factor from a rank's time to the operation's; 0: the rank's time does not count."""
+    exposes: str = ""
+    """Buffer that a window shows to the other ranks, ``send`` or ``recv``; empty: no window is used."""
+    epoch: str = "flush"
+    """Kind of the window's epochs: ``flush`` (one epoch for all calls), ``lock``, ``fence``."""
     peers: Callable[[int, int], Sequence[int]] = lambda _rank, _size: ()
-    """Ranks to which a rank sends its blocks; the j-th block it gets is of the peer with number j xor 1."""
-    graph: bool = False  # Whether the call needs a communicator that knows the peers.
+    """Ranks to which a rank sends its blocks; the j-th block comes from the peer with number j xor 1."""
+    between: bool = False  # Whether messages go between single ranks, so that two are needed.
+    overlaps: bool = False  # Whether the rank computes something until the call is complete.
+    sized: bool = True  # Whether the operation carries data.
+    graph: bool = False  # Whether the call needs a communicator with the peers as its graph.
 
     @property
     def least_ranks(self) -> int:
-        """Without which it cannot be measured."""
-        return 2 if COLLECTIVES[self.name].pattern in _BETWEEN else 1
+        """Return the number of ranks that it needs at least."""
+        return 2 if self.between else 1
 
     @property
     def in_a_row(self) -> bool:
-        """Whether a tight loop has no barrier between calls: messages between ranks wait for each other."""
-        its = COLLECTIVES[self.name]
-        return its.pattern in _BETWEEN and not its.overlaps
+        """Return whether a tight loop has no barrier between calls: messages wait for each other anyway."""
+        return self.between and not self.overlaps
+
+    def blocks(self, size: int) -> int:
+        """Return how many blocks the root sends or receives at once; 1 for messages between single ranks."""
+        return 1 if self.between else max(1, len(self.sends(0, size)), len(self.receives(0, size)))
 
     def compute_s(self, message_bytes: int) -> float:
-        """Seconds of computation inside of a call."""
-        its = COLLECTIVES[self.name].overlaps
-        return _COMPUTE_S + message_bytes * _COMPUTE_S_A_BYTE if its else 0.0
+        """Return the seconds of computation inside of a call."""
+        return _COMPUTE_S + message_bytes * _COMPUTE_S_A_BYTE if self.overlaps else 0.0
 
     def connect(self, sync: Intracomm) -> Intracomm:
-        """A new communicator of the same ranks for the call; collective."""
+        """Create a communicator of the same ranks for the call; collective."""
         if not self.graph:
             return sync.Dup()
         to = self.peers(sync.rank, sync.size)
@@ -75,12 +81,12 @@ class Operation:
 
 
 def opposite(peers: Sequence[int]) -> list[int]:
-    """From whom each block comes, of the peers to whom they go."""
+    """Return the peer from whom each block comes, given the peers to whom the blocks go."""
     return [peers[j ^ 1] for j in range(len(peers))]
 
 
 def vector(sources: Callable[[int, int], Iterable[int]]) -> Callable[[int, int], Blocks]:
-    """One block for everyone, summed over these sources; no block where there are none."""
+    """Return a rule: one block for everyone, summed over these sources; no block without sources."""
 
     def receives(rank: int, size: int) -> Blocks:
         summed = list(sources(rank, size))
@@ -90,45 +96,45 @@ def vector(sources: Callable[[int, int], Iterable[int]]) -> Callable[[int, int],
 
 
 def at(who: Callable[[int, int], bool], blocks: Callable[[int, int], Blocks]) -> Callable[[int, int], Blocks]:
-    """These blocks on the ranks for which it holds, none on the others."""
+    """Return a rule: these blocks on the ranks for which the condition holds, none on the others."""
     return lambda rank, size: blocks(rank, size) if who(rank, size) else []
 
 
 def root(rank: int, _size: int) -> bool:
-    """Whether it is the first rank."""
+    """Return whether this is the first rank."""
     return rank == 0
 
 
 def last(rank: int, size: int) -> bool:
-    """Whether it is the last rank."""
+    """Return whether this is the last rank."""
     return rank == size - 1
 
 
-def one(_rank: int, _size: int) -> Sequence[int]:
-    """One block, for nobody in particular."""
+def one_block(_rank: int, _size: int) -> Sequence[int]:
+    """Return one block, with no rank in particular as its destination."""
     return (0,)
 
 
 def each(_rank: int, size: int) -> Sequence[int]:
-    """A block for each rank."""
+    """Return a block for each rank."""
     return range(size)
 
 
 def gathered(_rank: int, size: int, to: int = 0) -> Blocks:
-    """A block of every rank, for one."""
+    """Return a block from every rank, for one destination."""
     return [((source,), to) for source in range(size)]
 
 
 def exchanged(rank: int, size: int) -> Blocks:
-    """A block of every rank, for this one."""
+    """Return a block from every rank, for this rank."""
     return gathered(rank, size, rank)
 
 
 def scattered(rank: int, size: int) -> Blocks:
-    """The sum of what all ranks have for this one."""
+    """Return the sum of what all ranks have for this rank."""
     return [(range(size), rank)]
 
 
 def first_only(rank: int) -> float:
-    """The first rank's time alone."""
+    """Return the share by which the first rank's time alone counts."""
     return 0.0 if rank else 1.0

@@ -1,51 +1,58 @@
 """Buffers, communicator and window of a call, all of them made before anything is timed."""
 
+from __future__ import annotations
+
+import ctypes
 import mmap
 import time
+from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
-import numpy as np
 from mpi4py import MPI
-from numpy.typing import NDArray
 
 from autotune.probe import patterns
 from autotune.probe.declared import Blocks, Operation
+
+View: TypeAlias = "memoryview[Any]"
+"""Memory that a call sends from or receives into; MPI takes the type of its elements from it."""
+
+
+_NOTHING = ctypes.c_char * 0  # A type of 0 bytes, which fits into every memory, also into an empty one.
 
 
 @dataclass(slots=True)
 class Exchange:
     """Everything one call works on, on this rank: allocated before it is timed."""
 
-    operation: Operation  # What is called.
-    comm: MPI.Intracomm  # On which.
-    send: NDArray[Any]  # Blocks one after the other, shape ``(n_sent · n_elements,)``.
-    recv: NDArray[Any]  # The same for what is received.
-    elements: int  # Of one block.
-    datatype: MPI.Datatype  # Of an element.
+    operation: Operation  # The operation that is called.
+    comm: MPI.Intracomm  # The communicator of the call.
+    send: View  # Blocks to send, one after the other: ``n_sent · n_elements`` elements.
+    recv: View  # The same for the blocks to receive.
+    elements: int  # Number of elements of one block.
+    datatype: MPI.Datatype  # MPI type of an element.
     sum: MPI.Op  # The reduction.
-    window: MPI.Win | None = (
-        None  # Of the one-sided operations; with ``flush`` in an epoch open to all ranks.
-    )
-    compute_s: float = 0.0  # What is computed inside of a call, which is none of its time.
-    away_s: float = 0.0  # How long the last call computed.
-    requests: list[Any] = field(default_factory=list)  # Persistent ones that the call made.
+    window: MPI.Win | None = None
+    """Window of a one-sided operation; with ``flush`` it is in an epoch open to all ranks."""
+    compute_s: float = 0.0  # Computation inside of a call, in seconds, which is no part of its time.
+    away_s: float = 0.0  # Seconds for which the last call computed.
+    requests: list[Any] = field(default_factory=list)  # Persistent requests that the call made.
 
     def prepare(self) -> None:
-        """Fill the send buffer, and the receive buffer with what must not be left there."""
+        """Fill the send buffer, and the receive buffer with data that the call must overwrite."""
         rank, size = self.comm.rank, self.comm.size
         self._lay(self.send, [((rank,), to) for to in self.operation.sends(rank, size)])
-        before = self.operation.before(rank, size)
-        if before:
-            self._lay(self.recv, before)
+        initial = self.operation.initial(rank, size)
+        if initial:
+            self._lay(self.recv, initial)
         else:
-            self.recv.view(np.uint8)[:] = 0xFF  # not a number in floating point
+            fill(self.recv, 0xFF)  # not a number in floating point
 
     def correct(self) -> bool:
-        """Whether the receive buffer holds what it must."""
-        wanted = self.operation.receives(self.comm.rank, self.comm.size)
-        return all(np.array_equal(held, block) for held, block in self._blocks(self.recv, wanted))
+        """Return whether the receive buffer holds what it must."""
+        expected = self.operation.receives(self.comm.rank, self.comm.size)
+        return all(content.tobytes() == block for content, block in self._blocks(self.recv, expected))
 
     def compute(self) -> None:
         """Keep the core busy outside of MPI, as an application's computation does."""
@@ -55,7 +62,7 @@ class Exchange:
         self.away_s = end - begin
 
     def synchronise(self) -> None:
-        """Make this rank's memory show what was written into its window; after a barrier."""
+        """Make this rank's memory show what was written into its window; called after a barrier."""
         if self.window is None or self.operation.epoch == "fence":
             return
         if self.operation.epoch == "lock":
@@ -65,29 +72,31 @@ class Exchange:
             self.window.Unlock(self.comm.rank)
 
     def close(self) -> None:
-        """Free what the call made."""
+        """Free the requests that the call made."""
         while self.requests:
             self.requests.pop().Free()
 
-    def _lay(self, buffer: NDArray[Any], blocks: Blocks) -> None:
+    def _lay(self, buffer: View, blocks: Blocks) -> None:
+        """Write blocks into a buffer."""
         for place, block in self._blocks(buffer, blocks):
             place[:] = block
 
-    def _blocks(self, buffer: NDArray[Any], blocks: Blocks) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """The place of each block in a buffer, and what it must hold."""
+    def _blocks(self, buffer: View, blocks: Blocks) -> Iterator[tuple[View, bytes]]:
+        """Yield the place of each block in a buffer, and what it must hold."""
+        memory, n_bytes = buffer.cast("B"), self.elements * buffer.itemsize
         for place, (sources, destination) in enumerate(blocks):
-            part = buffer[place * self.elements : (place + 1) * self.elements]
-            yield part, patterns.block(sources, destination, part.nbytes)
+            block = patterns.block(sources, destination, n_bytes)
+            yield memory[place * n_bytes : (place + 1) * n_bytes], block
 
 
 class Memory:
     """Buffers that the pools of several operations share: as large as the largest of them needs."""
 
     def __init__(self, pools: Iterable[tuple[Operation, int, int, int]]) -> None:
-        """Make them for pools of (operation, rank, communicator size, largest message in bytes).
+        """Allocate buffers for pools of (operation, rank, communicator size, largest message in bytes).
 
         Raises:
-            OSError, MemoryError: there is no room.
+            OSError, MemoryError: If there is not enough memory.
         """
         sent = received = 0
         for operation, rank, size, largest_bytes in pools:
@@ -96,7 +105,7 @@ class Memory:
         self.send, self.recv = buffer(sent), buffer(received)
 
     def holds(self, sent: int, received: int) -> bool:
-        """Whether it has room for so many bytes."""
+        """Return whether there is room for so many bytes to send and to receive."""
         return sent <= self.send.nbytes and received <= self.recv.nbytes
 
 
@@ -104,9 +113,9 @@ class Pool:
     """The buffers of one operation on one rank, large enough for all of its message sizes."""
 
     def __init__(
-        self, operation: Operation, rank: int, size: int, largest_bytes: int, memory: "Memory | None" = None
+        self, operation: Operation, rank: int, size: int, largest_bytes: int, memory: Memory | None = None
     ) -> None:
-        """Take the buffers out of a memory that several pools share; None: make them."""
+        """Take the buffers out of a memory that several pools share; None: allocate them."""
         self._operation = operation
         self._sent, self._received = _blocks_of(operation, rank, size)
         self._allocated: list[MPI.buffer] = []
@@ -118,25 +127,25 @@ class Pool:
         else:
             self._send, self._recv = buffer(sent), buffer(received)
 
-    def _window_memory(self, n_bytes: int) -> NDArray[np.uint8]:
-        """Memory of MPI's own, as the standard advises for windows: some libraries copy into it directly.
+    def _window_memory(self, n_bytes: int) -> View:
+        """Allocate memory of MPI's own, as the standard advises for windows; some libraries use it directly.
 
-        Page-aligned as that of ``buffer``: what the kernel copies costs by the page.
+        It is page-aligned as that of ``buffer``, since the kernel's copies cost by the page.
         """
         allocated: Any = MPI.Alloc_mem(n_bytes + mmap.PAGESIZE)
         self._allocated.append(allocated)
-        memory: NDArray[np.uint8] = np.frombuffer(allocated, np.uint8)
-        memory[:] = 0
-        begin = -memory.ctypes.data % mmap.PAGESIZE
+        memory = memoryview(allocated).cast("B")
+        fill(memory, 0)
+        begin = -address(memory) % mmap.PAGESIZE
         return memory[begin : begin + n_bytes]
 
     def free(self) -> None:
-        """Give memory of MPI's own back, when its windows are closed."""
+        """Give memory of MPI's own back, once its windows are closed."""
         while self._allocated:
             MPI.Free_mem(self._allocated.pop())
 
     def window(self, comm: MPI.Intracomm) -> MPI.Win | None:
-        """The window that the operation needs; None where it needs none."""
+        """Create the window that the operation needs; None where it needs none."""
         if not self._operation.exposes:
             return None
         window = MPI.Win.Create(self._send if self._operation.exposes == "send" else self._recv, comm=comm)
@@ -153,15 +162,15 @@ class Pool:
             window.Free()
 
     def exchange(self, comm: MPI.Intracomm, message_bytes: int, window: MPI.Win | None) -> Exchange:
-        """The call for one message size on one communicator."""
-        dtype = patterns.element_type(message_bytes)
+        """Return the call for one message size on one communicator."""
+        kind = patterns.element_type(message_bytes)
         return Exchange(
             operation=self._operation,
             comm=comm,
-            send=self._send[: self._sent * message_bytes].view(dtype),
-            recv=self._recv[: self._received * message_bytes].view(dtype),
-            elements=message_bytes // dtype.itemsize,
-            datatype=MPI.FLOAT if dtype == np.float32 else MPI.UINT8_T,
+            send=(send := self._send[: self._sent * message_bytes].cast(kind)),
+            recv=self._recv[: self._received * message_bytes].cast(kind),
+            elements=message_bytes // send.itemsize,
+            datatype=MPI.FLOAT if kind == "f" else MPI.UINT8_T,
             sum=MPI.SUM,
             window=window,
             compute_s=self._operation.compute_s(message_bytes),
@@ -169,15 +178,25 @@ class Pool:
 
 
 def _blocks_of(operation: Operation, rank: int, size: int) -> tuple[int, int]:
-    """Blocks that a rank sends and receives.
+    """Return the numbers of blocks that a rank sends and receives.
 
-    At least one is received: rank 0 of an exclusive scan gets nothing, yet has to give a buffer.
+    At least one is received: rank 0 of an exclusive scan gets nothing, yet has to pass a buffer.
     """
     return len(operation.sends(rank, size)), max(1, len(operation.receives(rank, size)))
 
 
-def buffer(n_bytes: int) -> NDArray[np.uint8]:
-    """Page-aligned memory with every page touched: no timed call pays for it. Shape ``(n_bytes,)``."""
-    pages = np.frombuffer(mmap.mmap(-1, max(n_bytes, 1)), np.uint8)
-    pages[:] = 0
-    return pages[:n_bytes]
+def buffer(n_bytes: int) -> View:
+    """Return page-aligned memory with every page touched, so that no timed call pays for page faults."""
+    memory = memoryview(mmap.mmap(-1, max(n_bytes, 1)))
+    fill(memory, 0)
+    return memory[:n_bytes]
+
+
+def address(memory: View | array[Any]) -> int:
+    """Return the address at which a memory begins."""
+    return ctypes.addressof(_NOTHING.from_buffer(memory))
+
+
+def fill(memory: View, byte: int) -> None:
+    """Set every byte of a memory to one value."""
+    ctypes.memset(address(memory), byte, memory.nbytes)

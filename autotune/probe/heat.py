@@ -1,116 +1,280 @@
 """The cells of one job of a heat, measured in its turns → raw samples with the round of each.
 
 A turn visits some cells, each for a slice of time: blocks of calls as in ``sweep``, or calls back to back as
-in ``tight``. All jobs visit the same message sizes in the same rounds, so that a ratio of two of them is one
-of times that were taken some milliseconds apart. The first turn checks results and warms up; it is not timed.
+in ``tight``. All jobs visit the same message sizes in the same rounds, so that a ratio of two jobs is one of
+times that were taken some milliseconds apart. The first turn checks results and warms up; it is not timed.
 
-The jobs agree on nothing while they measure but on when the heat's time is over, so that their numbers of
+While the jobs measure, they agree on nothing except on when the heat's time is over. So their numbers of
 rounds differ by one at most.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+import random
+import time
+from array import array
+from collections.abc import Callable, Sequence
 from ctypes import CDLL
 from dataclasses import dataclass, replace
-from itertools import chain
+from functools import partial
+from itertools import chain, pairwise, repeat
+from typing import Any
 
-import numpy as np
 from mpi4py import MPI
-from numpy.typing import NDArray
 
 from autotune.errors import StackError
-from autotune.measure.machine import UsualCore
+from autotune.measure.rows import mean, median
+from autotune.measure.stopping import shuffled
 from autotune.probe.exchange import Exchange
+from autotune.probe.first_blocks import next_first, pending_cells
+from autotune.probe.loops import took
 from autotune.probe.mpit import ControlVariables
-from autotune.probe.protocol import BESIDE_BYTES, CellSamples, Heat, ProbeRequest
-from autotune.probe.steadiness import Steadiness
-from autotune.probe.sweep import Sweep
-from autotune.probe.sweeps import loop_of, wait_idle
-from autotune.probe.swept import OK, SweptCell
+from autotune.probe.protocol import TIMED_S, CellSamples, Heat, ProbeRequest, TakenOut
+from autotune.probe.sweep import BLOCK, WARM_UP, Sweep
+from autotune.probe.sweeps import first_ranks, loop_of, wait_idle
+from autotune.probe.swept import OK, SweptCell, TimedPart
 from autotune.probe.synchronisation import BarrierSynchronisation, Timed
 from autotune.probe.turns import Turns
 
 _PERIOD = 24  # Visits of each cell after which the order repeats.
-_LEAST_VISITS = 3  # Of each cell, however long they take: two in its loop and one in the other.
-_MOST_CALLS = 5000  # In a slice: arrays of a fixed size, 40 kB, however short a call is.
+_LEAST_VISITS = 3  # Visits of each cell, however long they take: two in its loop and one in the other.
+_MOST_CALLS = 5000  # Calls in a slice at most: arrays of a fixed size, 40 kB, however short a call is.
+_WARM_SHARE = 2
+"""The share of a slice that warms up is one over this number. At 1 MiB calls are within 1 % of the later ones
+from the fifth on (9 calls a slice; the first takes 2.1 times as long). With UCX they are so from the 64th on,
+when its ring of messages has been used once (8 KiB: 1.3 times as long until then). The table shows the ratio
+of UCX to the default in the tight loop, for slices of three lengths and three warm-ups, compared with that of
+the later half of slices of 3 ms. It is computed from the times of single calls; two quiet cores of an AMD
+EPYC, Open MPI 5.0.11, 57 visits, November 2026, at 8, 32, 128 KiB and 1 MiB:
+
+    slice    0.3 ms                    1 ms                      3 ms
+    0 calls  −9.2  −10.1  −9.8  −12.5  −3.0  −3.5  −3.3  −4.4 %  −1.0  −1.2  −1.1  −1.7 %
+    3 calls  −10.1  −9.4  −8.5   −0.9  −3.2  −3.2  −2.6  +0.6    −1.1  −1.1  −0.9  +0.1
+    a half   +0.7   −3.0  −2.7   +0.5   0.0  −0.2   0.0  +0.5    (the reference)
+"""
+_PIECES = 8
+"""Samples of a visit in the tight loop at most, and calls of each sample at least: a rank that is preempted
+disturbs one of the samples. In three heats, each beside some twenty busy processes, the ratio at 8 B had a
+standard deviation of 11 %; with one sample a visit it was a factor of ten. At 8 KiB and more a piece takes
+too long."""
+_LEAST_CALLS = 8
+"""Calls in a slice at least, if four slices have room for so many: half of them warm up, as for 1 MiB."""
+_FALLING, _IN_A_ROW, _MOST_DOUBLINGS = 1.02, 4, 2
+"""The ratio of earlier to later calls above which calls are still becoming faster; the number of such visits
+in a row after which a slice is doubled; and the number of doublings at most. Four visits in a row happen in
+6 % of all cases by noise that is as often up as down, and cost time alone. Turns of 3 ms a size and more were
+preempted beside a busy process."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Visit:
-    """One block of calls."""
+    """One block of calls: the index of its cell, and its round."""
 
     cell: int
     round: int
 
 
-class TightBlocks(BarrierSynchronisation):
-    """Calls back to back: a sample is the mean of a block's calls on the slowest rank."""
+@dataclass(slots=True)
+class _Slice:
+    """The time of one cell in each turn of the tight loop, as rank 0 adapts it."""
 
-    def block(self, exchange: Exchange, count: int) -> None:
-        """As in ``Synchronisation``."""
-        first = max(1, count // 10)
-        begins, ends = self.loop.run(exchange, first + count, tight=True)
-        mean = np.mean((ends - begins)[first:], keepdims=True)
-        self._blocks.append(mean * exchange.operation.share(self._sync.rank))
+    doublings: int = 0  # Number of times that the slice was doubled.
+    falls: int = 0  # Visits in a row in which calls were still becoming faster.
+    first: int = 0  # Index of the first visit that counts: the slices of earlier ones were too short.
+
+    def learn(self, falling: float, visit: int) -> None:
+        """Double the slice where calls are still becoming faster when the timed part begins."""
+        self.falls = self.falls + 1 if falling > _FALLING else 0
+        if self.falls == _IN_A_ROW and self.doublings < _MOST_DOUBLINGS:
+            self.doublings, self.falls, self.first = self.doublings + 1, 0, visit + 1
+
+
+class TightBlocks(BarrierSynchronisation):
+    """Calls back to back: a sample is the mean of a piece of a block's later calls on the slowest rank.
+
+    ``falling`` is the ratio of the warm-up's later calls to the timed ones on this rank; 1: calls do not
+    become faster. ``call_s`` is the duration of a timed call with its barrier, in seconds.
+    """
+
+    falling, call_s = 1.0, 0.0
+
+    def block(self, exchange: Exchange, count: int, warm_up: bool = True) -> None:
+        """Time a block as ``Synchronisation.block`` says; with ``warm_up`` its first half is not timed."""
+        warm_calls, pieces, self.falling = max(1, count // _WARM_SHARE) if warm_up else 0, 1, 1.0
+        if exchange.operation.in_a_row:  # the clock is read around all calls
+            if warm_calls:
+                self.loop.run(exchange, warm_calls, tight=True)
+            begins, ends = self.loop.run(exchange, max(1, count - warm_calls), tight=True)
+            times = took(begins, ends)
+            self.call_s = (ends[-1] - begins[0]) / len(times)
+        else:
+            begins, ends = self.loop.run(exchange, max(warm_calls + 1, count), tight=True)
+            all_times = took(begins, ends)
+            times = all_times[warm_calls:]
+            pieces = max(1, min(_PIECES, len(times) // _PIECES))
+            self.call_s = (ends[-1] - begins[warm_calls]) / len(times)
+            if warm_calls >= 2 and (timed_mean_s := mean(times)) > 0:
+                self.falling = mean(all_times[warm_calls // 2 : warm_calls]) / timed_mean_s
+        share = exchange.operation.share(self._sync.rank)
+        edges = [len(times) * i // pieces for i in range(pieces + 1)]
+        means = (share * mean(times[begin:end]) for begin, end in pairwise(edges))
+        self._blocks.append(array("d", means))
 
 
 _LOOPS = {"interleaved": BarrierSynchronisation, "tight": TightBlocks}
 
 
 class HeatSweep(Sweep):
-    """One collective on one communicator size, in turns."""
+    """One collective on one communicator size, measured in turns.
+
+    A turn is a piece of the loop as a launch alone has it, whose first part is not timed: at its beginning
+    caches hold another job's data. In the tight loop this part is the first half of each cell's slice, in the
+    interleaved one the first half of the passes over the turn's cells.
+    """
 
     loops: list[BarrierSynchronisation]
-    """The way in which calls are timed, and the other way where cells are measured in it too."""
+    """The loop of the request, and the other one where cells are measured in it too."""
 
-    def prepare(self) -> None:
-        """Check results and warm up, before anything is timed."""
-        self._check(range(len(self._cells)))
-        for cell in self._cells:
-            self._warm_up(cell)
+    def prepare(self, heat: Heat) -> None:
+        """Check results, warm up, and measure how long calls take, before anything is timed.
+
+        As in a launch alone, choices that smaller messages show to be too slow are left out.
+        """
+        while pending_cells(self._cells):
+            index, hopeless = self._sync.bcast(None if self._sync.rank else next_first(self._cells))
+            cell = self._cells[index]
+            if hopeless:
+                cell.verdict = ("invalid", hopeless)
+                continue
+            if not cell.started:
+                self._check([index])
+            if cell.verdict == OK:
+                self._learn(index, heat.slice_s / 4)
+            cell.started = True
         self._visits: tuple[list[_Visit], list[_Visit]] = ([], [])
+        self._slices = [_Slice() for _ in self._cells]
+        self._slice_s, self._rng = heat.slice_s, random.Random(f"passes {heat.seed}")  # noqa: S311 - no secret
 
-    def turn(self, sizes: Sequence[int], round_: int, slice_s: float, other_loop: bool) -> None:
-        """One block of each choice at some message sizes, on every rank of the communicator."""
-        chosen = [
-            (index, cell)
+    def turn(self, sizes: Sequence[int], round_: int, other_loop: bool) -> None:
+        """Measure all choices at some message sizes; called on every rank of the communicator."""
+        indices = [
+            index
             for size in sizes
             for index, cell in enumerate(self._cells)
             if cell.message_bytes == size and cell.exchange is not None and cell.verdict == OK
         ]
-        counts = [_calls(cell, slice_s) for _, cell in chosen] if self._sync.rank == 0 else None
-        visits, self._synchronisation = self._visits[other_loop], self.loops[other_loop]
-        for (index, _), count in zip(chosen, self._sync.bcast(counts), strict=True):
-            self._time([(index, count)], len(visits))
-            visits.append(_Visit(index, round_))
+        synchronisation, visits = self.loops[other_loop], self._visits[other_loop]
+        long = {index for index in indices if self._is_long(index)}
+        if isinstance(synchronisation, TightBlocks):
+            longest_s = self._slice_s * 2**_MOST_DOUBLINGS
+            calls = [
+                max(
+                    _calls(self._cells[index], self._slice_s * 2 ** self._slices[index].doublings),
+                    min(_LEAST_CALLS, _calls(self._cells[index], longest_s)),
+                )
+                for index in indices
+            ]
+            calls, long = self._sync.bcast((calls, long))
+            for index, count in zip(indices, calls, strict=True):
+                self._timed_call(index, count, synchronisation, visits, warm_up=index not in long)
+                self._cells[index].latest_s = synchronisation.call_s
+                self._slices[index].learn(synchronisation.falling, len(visits))
+                visits.append(_Visit(index, round_))
+            return
+        calls = [min(BLOCK, _calls(self._cells[index], self._slice_s)) for index in indices]
+        short = [(i, count) for i, count in zip(indices, calls, strict=True) if i not in long]
+        pass_s = sum(count * self._cells[i].latest_s for i, count in short)
+        passes = max(2, int(len(short) * self._slice_s / max(pass_s, 1e-9)))
+        calls, passes, long = self._sync.bcast((calls, passes, long))
+        for number in range(passes):
+            for place in shuffled(range(len(indices)), self._rng):
+                index, count = indices[place], calls[place]
+                if index in long and number != passes - 1:
+                    continue
+                if number < passes // _WARM_SHARE:
+                    self._call(index, count, synchronisation.loop.run)
+                else:
+                    self._timed_call(index, count, synchronisation, visits, warm_up=index not in long)
+                    visits.append(_Visit(index, round_))
+
+    def _is_long(self, index: int) -> bool:
+        """Return whether this rank saw a cell's last calls take so long that they need no warm-up."""
+        return self._cells[index].latest_s > self._long_s
+
+    def _timed_call(
+        self,
+        index: int,
+        count: int,
+        synchronisation: BarrierSynchronisation,
+        visits: list[_Visit],
+        *,
+        warm_up: bool,
+    ) -> None:
+        """Time some calls of a cell; the time counts for its samples if it is in the request's loop."""
+        spent_s = self._call(index, count, partial(synchronisation.block, warm_up=warm_up))
+        self.timed.add(spent_s)
+        if visits is self._visits[0]:
+            extra = self._cells[index].extra
+            extra[TIMED_S] = extra.get(TIMED_S, 0.0) + spent_s
 
     def collected(self) -> tuple[CellSamples, ...]:
-        """Samples of all turns, complete on rank 0; results are checked again."""
-        others = self._of_loop(1) if len(self.loops) > 1 else []
-        for visit, samples in self._of_loop(0):
-            self._cells[visit.cell].blocks.append(samples)
-        self._check([i for i, cell in enumerate(self._cells) if cell.exchange is not None])
+        """Check results again, and return the samples of all turns, complete on rank 0."""
+        main_visits, other_visits = self._of_loop(0), self._of_loop(1) if len(self.loops) > 1 else {}
+        usable = [i for i, cell in enumerate(self._cells) if cell.exchange is not None]
+        self._check(self._sync.bcast([i for i in usable if not self._is_long(i)]))
+        samples = []
         for index, cell in enumerate(self._cells):
-            if medians := [float(np.median(times)) for visit, (times, _) in others if visit.cell == index]:
-                cell.extra["other_loop_s"] = float(np.median(medians))
-        return tuple(
-            replace(cell.samples(self._operation.name, self._sync.size), rounds=self._rounds(index, cell))
-            for index, cell in enumerate(self._cells)
-        )
+            for _, timed in main_visits.get(index, []):
+                cell.add(timed)
+            if visits := [times for _, (times, _) in other_visits.get(index, [])]:
+                cell.extra["other_loop_s"] = median(map(median, visits))
+                cell.extra["other_loop_mean_s"] = median(map(mean, visits))
+            rounds = [repeat(round_, len(times)) for round_, (times, _) in main_visits.get(index, [])]
+            # The reader of the result gets numpy arrays.
+            numbers: Any = array("i", chain.from_iterable(rounds))
+            samples_of_cell = cell.samples(self._operation.name, self._sync.size)
+            samples.append(replace(samples_of_cell, rounds=numbers))
+        return tuple(samples)
 
-    def _of_loop(self, loop: int) -> list[tuple[_Visit, Timed]]:
-        """On rank 0 the samples of each visit in one of the loops; nothing elsewhere."""
-        visits = self._visits[loop]
+    def _of_loop(self, loop: int) -> dict[int, list[tuple[int, Timed]]]:
+        """Return round and samples of each cell's visits in one of the loops, on rank 0; empty elsewhere."""
+        visits, by_cell = self._visits[loop], dict[int, list[tuple[int, Timed]]]()
         collected = self.loops[loop].collect() if visits else []
-        return list(zip(visits, collected, strict=True)) if self._sync.rank == 0 else []
+        if self._sync.rank == 0:
+            adapted = isinstance(self.loops[loop], TightBlocks)
+            last = {visit.cell: number for number, visit in enumerate(visits)}
+            for number, (visit, timed) in enumerate(zip(visits, collected, strict=True)):
+                first = self._slices[visit.cell].first if adapted else 0
+                if number >= min(first, last[visit.cell]):
+                    by_cell.setdefault(visit.cell, []).append((visit.round, timed))
+        return by_cell
 
-    def _rounds(self, index: int, cell: SweptCell) -> NDArray[np.int32]:
-        rounds = [visit.round for visit in self._visits[0] if visit.cell == index]
-        lengths = [len(times) for times, _ in cell.blocks]
-        return np.repeat(np.array(rounds[: len(lengths)], np.int32), lengths)
+    def _call(self, index: int, count: int, run: Callable[[Exchange, int], object]) -> float:
+        """Call a cell with its variables set, note the duration of a call, and return the seconds of all."""
+        cell = self._cells[index]
+        if cell.exchange is None:
+            raise StackError("a cell without a call cannot be timed")
+        self._variables.enforce(cell.choice.cvars)
+        begin_s = time.perf_counter()
+        run(cell.exchange, count)
+        spent_s = time.perf_counter() - begin_s
+        cell.latest_s = spent_s / count
+        return spent_s
+
+    def _learn(self, index: int, enough_s: float) -> None:
+        """Measure the duration of a warm call, with more and more calls until they take long enough."""
+        cell, count = self._cells[index], self._sync.bcast(1 if self._is_long(index) else WARM_UP)
+        self._call(index, count, self._synchronisation.loop.run)
+        cell.fastest_s = min(cell.fastest_s, cell.latest_s)
+        while count := self._sync.bcast(0 if count * cell.latest_s > enough_s else 4 * count):
+            if count > _MOST_CALLS:
+                break
+            self._call(index, count, self._synchronisation.loop.run)
+            cell.fastest_s = min(cell.fastest_s, cell.latest_s)
 
 
 def _calls(cell: SweptCell, slice_s: float) -> int:
-    """As many calls as fit into a slice, by what those of the last block took."""
+    """Return how many calls fit into a slice, by the duration of the last ones."""
     return int(min(max(1.0, slice_s / max(cell.latest_s, 1e-9)), _MOST_CALLS))
 
 
@@ -118,14 +282,17 @@ def _calls(cell: SweptCell, slice_s: float) -> int:
 class HeatResult:
     """The samples of one job's turns."""
 
-    cells: tuple[CellSamples, ...]  # Of the request, complete on rank 0.
-    beside: tuple[CellSamples, ...]  # Of the patterns beside it, likewise.
-    taken_out: dict[str, str]  # Jobs that did not end their turns, and why.
+    cells: tuple[CellSamples, ...]  # Cells of the request, complete on rank 0.
+    other_calls: tuple[
+        CellSamples, ...
+    ]  # Cells of the other calls (``ProbeRequest.beside``), complete on rank 0.
+    timed: TimedPart  # The timed part of the launch.
+    taken_out: dict[str, TakenOut]  # Number of each job that did not complete its turns → the reason.
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One round's measurements."""
+    """One round's measurements: the index of the sweep, its message sizes, and the loop."""
 
     sweep: int
     sizes: tuple[int, ...]
@@ -135,95 +302,109 @@ class _Part:
 def measure_heat(
     world: MPI.Intracomm, request: ProbeRequest, heat: Heat, kernel: CDLL | None, variables: ControlVariables
 ) -> HeatResult:
-    """Samples of all cells, and what became of jobs that were taken out.
+    """Measure this job's turns of a heat, and return its samples and the jobs that were taken out.
 
     Raises:
-        StackError: this job cannot take part, or was taken out.
+        StackError: If this job cannot take part, or was taken out.
     """
     if request.sync != "barrier":
         raise StackError("a heat needs probe.sync=barrier", "windows need clocks that a turn has no time for")
     turns = Turns(world, kernel, heat)
     turn = turns.wait()
-    asked = _sweeps(world, request, kernel, variables)
-    others: list[HeatSweep | None] = []
-    if request.beside and world.size > 1:
-        glance = replace(
-            request, collectives=request.beside, sizes_bytes=BESIDE_BYTES, choices={}, comm_sizes=()
-        )
-        others = _sweeps(world, glance, kernel, variables)
-    sweeps = [*asked, *others]
+    request_sweeps = _sweeps(world, request, kernel, variables)
+    other_requests = request.other_calls(world.size)
+    other_sweeps = [
+        sweep
+        for other_request in other_requests
+        for sweep in _sweeps(world, other_request, kernel, variables)
+    ]
+    sweeps = [*request_sweeps, *other_sweeps]
     for sweep in sweeps:
         if sweep is not None:
-            sweep.prepare()
+            sweep.prepare(heat)
         wait_idle(world)
-    visits = _plan(request, len(asked), len(others), heat)
-    plan, least = list(chain.from_iterable(visits)), sum(map(len, visits[:_LEAST_VISITS]))
+    visits = _plan(
+        request,
+        len(request_sweeps),
+        [other_request.sizes_of(other_request.collectives[0]) for other_request in other_requests],
+        heat,
+    )
+    plan, least_rounds = list(chain.from_iterable(visits)), sum(map(len, visits[:_LEAST_VISITS]))
     turns.leave(turn, last=False)
     round_, last = 0, False
     while not last:
         turn = turns.wait()
-        last = bool(world.bcast(turns.over and round_ + 1 >= least))
+        last = bool(world.bcast(turns.over and round_ + 1 >= least_rounds))
         part = plan[round_ % len(plan)]
         if (sweep := sweeps[part.sweep]) is not None:
-            sweep.turn(part.sizes, round_, heat.slice_s, part.other_loop)
+            sweep.turn(part.sizes, round_, part.other_loop)
         world.Barrier()
         turns.leave(turn, last)
         round_ += 1
     taken_out = turns.close()
     cells: list[list[CellSamples]] = [[], []]
     for number, sweep in enumerate(sweeps):
-        cells[number >= len(asked)] += sweep.collected() if sweep is not None else ()
+        cells[number >= len(request_sweeps)] += sweep.collected() if sweep is not None else ()
         wait_idle(world)
     for sweep in sweeps:
         if sweep is not None:
             sweep.close()
-    return HeatResult(tuple(cells[0]), tuple(cells[1]), taken_out)
+            sweep.sync.Free()
+    timed = TimedPart.together(sweep.timed for sweep in sweeps if sweep is not None)
+    return HeatResult(tuple(cells[0]), tuple(cells[1]), timed, taken_out)
 
 
 def _sweeps(
     world: MPI.Intracomm, request: ProbeRequest, kernel: CDLL | None, variables: ControlVariables
 ) -> list[HeatSweep | None]:
-    """A sweep for each collective and communicator size; None where this rank has no part in it."""
+    """Create a sweep for each collective and communicator size; None where this rank has no part in it."""
     sweeps: list[HeatSweep | None] = []
     for collective in dict.fromkeys(request.collectives):
         for size in request.comm_sizes or (world.size,):
-            comm = world.Split(0 if world.rank < size else MPI.UNDEFINED, world.rank)
-            if not isinstance(comm, MPI.Intracomm) or comm == MPI.COMM_NULL:
+            if (comm := first_ranks(world, size)) is None:
                 sweeps.append(None)
                 continue
             loops = [_LOOPS[loop](comm, loop_of(comm, kernel)) for loop in _loops(request)]
-            steady = Steadiness(UsualCore(), 0.0)
-            sweep = HeatSweep(request, collective, comm, loops[0], variables, steady, None)
+            sweep = HeatSweep(request, collective, comm, loops[0], variables)
             sweep.loops = loops
             sweeps.append(sweep)
     return sweeps
 
 
 def _loops(request: ProbeRequest) -> tuple[str, ...]:
-    """The request's loop, and the other one where it is measured too."""
+    """Return the request's loop, and the other one where it is measured too."""
     return tuple(filter(None, (request.loop, request.other_loop)))
 
 
-def _plan(request: ProbeRequest, n_asked: int, n_beside: int, heat: Heat) -> list[list[_Part]]:
-    """The rounds of each visit of all cells, in an order that is drawn.
+def _plan(
+    request: ProbeRequest, n_own: int, other_sizes: Sequence[tuple[int, ...]], heat: Heat
+) -> list[list[_Part]]:
+    """Return the rounds of each visit of all cells, in random order.
 
-    Of each three visits one is in the other loop, and patterns beside the request are measured in one of six:
-    they are shown, and decide nothing.
+    In one of three visits cells are measured in the other loop. Other calls are measured in one of six
+    visits, alternately in both loops: with five of them, at three sizes, beside nine message sizes they take
+    a fifth of a heat's time.
+
+    Args:
+        request: The request.
+        n_own: Number of the request's own sweeps.
+        other_sizes: Message sizes of each of the other calls.
+        heat: The heat.
     """
-    rng = np.random.default_rng([heat.seed, 1])
+    rng = random.Random(f"sizes {heat.seed}")  # noqa: S311 - the order of measurements is no secret
     collectives = tuple(dict.fromkeys(request.collectives))
-    each = n_asked // len(collectives)
+    n_comm_sizes = n_own // len(collectives)
     loops = (False, True)[: len(_loops(request))]
     visits: list[list[_Part]] = []
     for visit in range(_PERIOD):
         parts = []
-        for number in range(n_asked):
-            sizes = rng.permutation(request.sizes_of(collectives[number // each])).tolist()
+        for number in range(n_own):
+            sizes = shuffled(request.sizes_of(collectives[number // n_comm_sizes]), rng)
             pieces = -(-len(sizes) // heat.sizes_a_turn)
             loop = loops[-1] and visit % 3 == 2
             parts += [_Part(number, tuple(sizes[piece::pieces]), loop) for piece in range(pieces)]
         if visit % 6 == 1:
-            beside = range(n_asked, n_asked + n_beside)
-            parts += [_Part(number, BESIDE_BYTES, loop) for number in beside for loop in loops]
-        visits.append([parts[i] for i in rng.permutation(len(parts))])
+            tight = loops[-1] and visit % 12 > 6
+            parts += [_Part(number, sizes, tight) for number, sizes in enumerate(other_sizes, start=n_own)]
+        visits.append(shuffled(parts, rng))
     return visits

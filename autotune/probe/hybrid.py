@@ -2,8 +2,8 @@
 
     mpirun --map-by slot:PE=THREADS python -m autotune.probe.hybrid THREADS BYTES
 
-All ranks together have the same to compute, however many they are; more ranks are more partners of the sum,
-more threads a longer wait for the slowest of them. Rank 0 prints the median step as JSON.
+All ranks together have the same work, however many they are. With more ranks the sum has more partners; with
+more threads the ranks wait longer for the slowest thread. Rank 0 prints the median step as JSON.
 """
 
 import json
@@ -12,34 +12,34 @@ import sys
 import time
 
 _ROWS, _STEPS = 512, 30
-"""Rows of the whole product, a few milliseconds of a core's; steps of which the median is taken."""
+"""Rows of the whole product, which takes one core a few milliseconds; steps whose median is printed."""
 
 
 def main() -> int:
-    """Time the steps; 2 where the words are wrong, 1 where a sum is."""
+    """Time the steps; return 2 where the arguments are wrong, 1 where a sum is wrong."""
     try:
         threads, n_bytes = map(int, sys.argv[1:])
     except ValueError:
         sys.stderr.write("usage: python -m autotune.probe.hybrid THREADS BYTES\n")
         return 2
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
-    import numpy as np  # after that, since libraries of linear algebra read it as they are loaded
+    import numpy as np  # after the environment is set, which linear algebra reads as it is loaded
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD
     rows = max(1, _ROWS // world.size)
-    mine, square = np.ones((rows, _ROWS)), np.full((_ROWS, _ROWS), 1.0 / _ROWS)
+    own_rows, square = np.ones((rows, _ROWS)), np.full((_ROWS, _ROWS), 1.0 / _ROWS)
     vector, total = np.ones(max(1, n_bytes // 8)), np.empty(max(1, n_bytes // 8))
-    took = []
+    durations_s = []
     for _ in range(_STEPS):
         world.Barrier()
-        begun = time.perf_counter()
-        mine = mine @ square
+        begin = time.perf_counter()
+        own_rows = own_rows @ square
         world.Allreduce(vector, total)
-        took.append(world.allreduce(time.perf_counter() - begun, MPI.MAX))
-    right = bool((total == world.size).all() and np.allclose(mine, 1.0))
+        durations_s.append(world.allreduce(time.perf_counter() - begin, MPI.MAX))
+    right = bool((total == world.size).all() and np.allclose(own_rows, 1.0))
     if world.rank == 0 and right:
-        sys.stdout.write(json.dumps({"step_s": float(np.median(took)), "ranks": world.size}) + "\n")
+        sys.stdout.write(json.dumps({"step_s": float(np.median(durations_s)), "ranks": world.size}) + "\n")
     return 0 if right else 1
 
 

@@ -1,10 +1,9 @@
-/* The timed loop, compiled: what native.py builds and calls.
+/* The timed loop, which native.py compiles and calls.
  *
- * native.py puts `enum operation { OP_ALLREDUCE, ... };` in front, from collectives.MEASURED, and WINDOW, so that
- * numbers agree. Handles come as addresses of mpi4py's own: they are pointers in one MPI and integers in another.
- * Nothing but the call stands between two readings of the clock. After the library's own barrier the clock is the
- * library's own too, as in OSU's and IMB's loops: some libraries read theirs faster.
- */
+ * native.py puts `enum operation { OP_ALLREDUCE, ... };`, from OPERATIONS, and WINDOW in front, so that the numbers
+ * agree. Handles are addresses of mpi4py's own handles, which are pointers in one MPI and integers in another. There is
+ * nothing but the call between two readings of the clock. After the library's own barrier the library's clock is used,
+ * as in OSU's and IMB's loops: some libraries read theirs faster. */
 #include <mpi.h>
 #include <stddef.h>
 #include <time.h>
@@ -15,26 +14,26 @@ struct exchange {
     int operation;
     int rank;
     int size;
-    int count; /* elements of one block */
+    int count; /* number of elements in one block */
     void *send;
     void *recv;
-    const int *counts; /* count, for each rank */
-    const int *places; /* where each rank's block begins, in elements */
+    const int *counts; /* count, once for each rank */
+    const int *places; /* offset of each rank's block, in elements */
     MPI_Comm *comm;
     MPI_Datatype *datatype;
     MPI_Op *sum;
     MPI_Win *window;
-    const int *peers; /* rank of each block's receiver; block j comes from peers[j ^ 1] */
+    const int *peers; /* rank that receives each block; block j comes from peers[j ^ 1] */
     int n_peers;
-    size_t bytes; /* of one block */
-    double compute_s; /* of computation inside of a call */
+    size_t bytes; /* size of one block */
+    double compute_s; /* seconds of computation inside of a call */
 };
 
 struct barrier {
     MPI_Comm *comm;
-    int rounds; /* LIBRARYS_OWN: the library's own barrier; IN_A_ROW: that one before the first call alone */
-    const int *tell; /* whom to tell in each round */
-    const int *hear; /* whom to hear of */
+    int rounds; /* rounds, or LIBRARYS_OWN: MPI_Barrier, or IN_A_ROW: MPI_Barrier before the first call alone */
+    const int *tell; /* rank to notify in each round */
+    const int *hear; /* rank to wait for in each round */
 };
 
 static inline double now(void)
@@ -92,7 +91,7 @@ static inline int accumulate(const struct exchange *x)
                           *x->window);
 }
 
-/* WINDOW messages each way that is asked for, between the ranks of a pair. */
+/* Exchange WINDOW messages in each requested direction between the ranks of a pair. */
 static int window(const struct exchange *x, int peer, int sends, int receives)
 {
     MPI_Request requests[2 * WINDOW];
@@ -104,7 +103,7 @@ static int window(const struct exchange *x, int peer, int sends, int receives)
     return code ? code : MPI_Waitall(n, requests, MPI_STATUSES_IGNORE);
 }
 
-/* The same one way, and a byte back when all have arrived. */
+/* Send WINDOW messages in one direction, and return one byte when all have arrived. */
 static int acknowledged(const struct exchange *x, int peer)
 {
     char byte = 0;
@@ -115,9 +114,9 @@ static int acknowledged(const struct exchange *x, int peer)
                  : MPI_Send(&byte, 1, MPI_CHAR, peer, 0, *x->comm);
 }
 
-enum { MOST_REQUESTS = 12 }; /* both ways with two neighbours in each of three dimensions */
+enum { MOST_REQUESTS = 12 }; /* both directions, with two neighbours in each of three dimensions */
 
-/* How a halo is started: MPI_Irecv and MPI_Isend, or what makes their persistent requests. */
+/* Start a halo with MPI_Irecv and MPI_Isend, or create its persistent requests. */
 #define POST(takes, gives)                                                                                  \
     int n = x->n_peers, code = MPI_SUCCESS;                                                                  \
     for (int j = 0; j < n && !code; j++)                                                                     \
@@ -138,13 +137,13 @@ static int prepare(const struct exchange *x, MPI_Request *requests)
     POST(MPI_Recv_init, MPI_Send_init);
 }
 
-/* One request as programs wait for one: MPI_Waitall takes longer for it. */
+/* Wait for one request as programs do, since MPI_Waitall takes longer for it. */
 static inline int complete(int n, MPI_Request *requests)
 {
     return n == 1 ? MPI_Wait(requests, MPI_STATUS_IGNORE) : MPI_Waitall(n, requests, MPI_STATUSES_IGNORE);
 }
 
-static double away; /* seconds that the last call computed */
+static double away; /* seconds that the last call spent on computation */
 
 static int computed(const struct exchange *x, int n, MPI_Request *requests)
 {
@@ -157,7 +156,7 @@ static int computed(const struct exchange *x, int n, MPI_Request *requests)
     return complete(n, requests);
 }
 
-/* Each call between two readings of the clock; or all of them, each with the mean as its time. */
+/* Time each call by two readings of the clock; or all calls together, each with their mean as its time. */
 #define TIMED(call)                                                                                          \
     if (b->rounds == IN_A_ROW) {                                                                             \
         int code = MPI_Barrier(*b->comm);                                                                    \
@@ -190,7 +189,7 @@ static int time_persistent(int n, MPI_Request *requests, const struct barrier *b
     TIMED((n == 1 ? MPI_Start(requests) : MPI_Startall(n, requests)) ?: complete(n, requests));
 }
 
-/* Time calls of requests that are made before and freed after. */
+/* Time calls of persistent requests, which are created before and freed after them. */
 #define PERSISTENT(made, how_many)                                                                           \
     int code = (made), n_made = (how_many);                                                                  \
     code = code ?: time_persistent(n_made, requests, b, starts, calls, begins, ends);                        \
@@ -199,7 +198,7 @@ static int time_persistent(int n, MPI_Request *requests, const struct barrier *b
             MPI_Request_free(&requests[i]);                                                                  \
     return code
 
-/* The first rank's epochs; the others have no part in them. */
+/* Time the first rank's epochs; the other ranks make no calls. */
 #define ON_FIRST(call)                                                                                       \
     if (rank == 0) {                                                                                         \
         TIMED(call);                                                                                         \
@@ -211,11 +210,12 @@ static int time_persistent(int n, MPI_Request *requests, const struct barrier *b
 #define FENCED(call)                                                                                         \
     TIMED(MPI_Win_fence(0, *x->window) ?: (rank ? MPI_SUCCESS : (call)) ?: MPI_Win_fence(0, *x->window))
 
-/* Time `calls` calls; `starts` (seconds of CLOCK_MONOTONIC) replaces the barrier when given. An MPI code. */
+/* Time `calls` calls, and return an MPI error code. The times `starts` (seconds of CLOCK_MONOTONIC), if not NULL,
+ * replace the barrier. */
 int autotune_time(const struct exchange *x, const struct barrier *b, const double *starts, int calls,
                   double *begins, double *ends)
 {
-    /* Locals, so that handles are loaded before and not between the readings of the clock. */
+    /* Local copies, so that handles are loaded before and not between the readings of the clock. */
     MPI_Comm comm = *x->comm;
     MPI_Datatype type = *x->datatype;
     MPI_Op sum = *x->sum;
@@ -317,80 +317,14 @@ int autotune_time(const struct exchange *x, const struct barrier *b, const doubl
     return MPI_ERR_OTHER;
 }
 
-/* Time an empty loop body: what two readings of the clock cost. */
+/* Time an empty loop body: the cost of two readings of the clock. */
 int autotune_time_nothing(const struct barrier *b, int calls, double *begins, double *ends)
 {
     const double *starts = 0;
     TIMED(MPI_SUCCESS);
 }
 
-/* Seconds of a round trip of one cache line between the cores of two processes that share it: the fastest of some
- * blocks, `limit` where they share a core. One of the two echoes. Below 0: the other one has not come, or is not done,
- * within `limit`; call again. The line is 0 again when both are done. */
-double autotune_core_latency(int *line, int echoes, double limit)
-{
-    enum { BLOCKS = 5, ROUNDS = 200, SPINS = 4096 };
-    double end = now() + limit, best = limit;
-    if (echoes) {
-        for (int spins = 1;; spins++) {
-            int seen = __atomic_load_n(line, __ATOMIC_ACQUIRE);
-            if (seen < 0)
-                break;
-            if (seen & 1) /* not over an end that was told in between */
-                __atomic_compare_exchange_n(line, &seen, seen + 1, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
-            if (spins % SPINS == 0 && now() > end)
-                return -1;
-        }
-        __atomic_store_n(line, 0, __ATOMIC_RELEASE);
-        return 0;
-    }
-    int told = 1, come = 0;
-    for (int block = 0; block < BLOCKS; block++) {
-        double begin = now();
-        for (int i = 0; i < ROUNDS; i++, told += 2) {
-            __atomic_store_n(line, told, __ATOMIC_RELEASE);
-            for (int spins = 1; __atomic_load_n(line, __ATOMIC_ACQUIRE) != told + 1; spins++)
-                if (spins % SPINS == 0 && now() > end) {
-                    if (!come)
-                        return -1;
-                    goto over;
-                }
-            if (!come) {
-                come = 1;
-                end = (begin = now()) + limit;
-            }
-        }
-        double trip = (now() - begin) / ROUNDS;
-        best = trip < best ? trip : best;
-    }
-over:
-    __atomic_store_n(line, -1, __ATOMIC_RELEASE);
-    return best;
-}
-
-/* Median seconds of some runs of a fixed loop of arithmetic, in which four operations are under way at a time: longer
- * where another thread shares the core. The kernel's timer, which stretches single runs by a fifth, is no such thing. */
-double autotune_core_loop(void)
-{
-    enum { BLOCKS = 11, ROUNDS = 20000 };
-    double took[BLOCKS];
-    for (int block = 0; block < BLOCKS; block++) {
-        double begin = now();
-        unsigned long a = 1, b = 2, c = 3, d = 4;
-        for (int i = 0; i < ROUNDS; i++) {
-            a = a * 3 + i, b = b * 5 + i, c = c * 7 + i, d = d * 9 + i;
-            __asm__ volatile("" ::"r"(a), "r"(b), "r"(c), "r"(d));
-        }
-        double seconds = now() - begin;
-        int place = block;
-        for (; place > 0 && took[place - 1] > seconds; place--)
-            took[place] = took[place - 1];
-        took[place] = seconds;
-    }
-    return took[BLOCKS / 2];
-}
-
-/* An address inside of the library that this was linked against; no tool interposes that function. */
+/* Return an address inside of the library that this is linked to; no tool interposes that function. */
 void *autotune_library(void)
 {
     return (void *)&PMPI_Get_library_version;

@@ -1,93 +1,115 @@
 """A launch from inside: request → proofs → sweeps → result, on every rank.
 
-Whatever is wrong with the request ends all ranks alike, within seconds, with one line on rank 0.
+Whatever is wrong with the request ends all ranks alike, within seconds, with one line from rank 0.
 """
 
 import math
 import resource
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from ctypes import CDLL
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import repeat
 from pathlib import Path
 
-import numpy as np
 from mpi4py import MPI
 
 from autotune.errors import StackError, UserError
-from autotune.measure.machine import UsualCore
+from autotune.measure.rows import mean, median
 from autotune.probe.exchange import Pool
-from autotune.probe.heat import measure_heat
-from autotune.probe.loops import Loop
+from autotune.probe.loops import Loop, took
 from autotune.probe.machine import look, since
 from autotune.probe.mpit import ControlVariables, ToolInterface
 from autotune.probe.native import NativeLoop, load
 from autotune.probe.operations import OPERATIONS
 from autotune.probe.proof import missing_environment, ucx_contradiction, unset_variables, wrong_library
 from autotune.probe.protocol import (
-    BESIDE_BYTES,
     BESIDE_CALLS,
     REQUEST,
     CellSamples,
     Expectation,
-    Heat,
     ProbeRequest,
     ProbeResult,
+    TakenOut,
 )
-from autotune.probe.rule_check import reach
-from autotune.probe.steadiness import Steadiness
 from autotune.probe.sweeps import loop_of, sweeps
-from autotune.probe.ucx import unread
+from autotune.probe.swept import TimedPart
 
-_BESIDE_SHARE = 0.02  # Of a launch's time, for what is measured beside: less than launches differ by.
-_OVERHEAD_CALLS = 500  # Whose median is the cost of timing; all of them take about a millisecond.
+_BESIDE_SHARE = 0.02  # Share of a launch's time for other calls: shorter than launches differ by.
+_OVERHEAD_CALLS = 500  # Calls whose median is the cost of timing; all of them take about a millisecond.
 
 
-def run(world: MPI.Intracomm, directory: Path, environment: Mapping[str, str], ucx_log: Path | None) -> int:
-    """Measure the request in a directory and write the result there, if rank 0 sees it; the exit status.
+def run(
+    world: MPI.Intracomm,
+    directory: Path,
+    environment: Mapping[str, str],
+    ucx_log: Path | None,
+    moments: dict[str, float],
+) -> int:
+    """Measure the request in a directory, write the result there, and return the exit status.
 
-    The environment is as the launcher gave it to this rank; UCX writes to its log what it does in this
-    process, unless it was not asked to.
+    Only rank 0 needs to see the directory.
+
+    Args:
+        world: All ranks of the launch.
+        directory: Directory of the request and the result.
+        environment: Environment of this rank as the launcher set it.
+        ucx_log: Path to which UCX in this process writes its log; None: UCX was not asked to.
+        moments: Times as in ``ProbeResult.moments``; later ones are added.
     """
+    moments["proof"] = time.monotonic()
     tools = ToolInterface(MPI)
     try:
         request = _request(world, directory)
     except UserError as exc:
         return _end(world, directory, ProbeResult("invalid", exc.on_one_line))
-    if request.reach and request.expect == Expectation():  # rules may refuse what ranks would agree by
+    if (
+        request.reach and request.expect == Expectation()
+    ):  # the rules may refuse the collectives by which ranks would agree
+        from autotune.probe.rule_check import reach
+
         refusals = ProbeResult("ok", cells=reach(world, request), hosts=(MPI.Get_processor_name(),))
         return _written(world, directory, refusals)
     proof = _proof(world, request, tools, environment, ucx_log)
     if proof.problem:
         return _end(world, directory, ProbeResult(*proof.problem, notes=proof.notes, applied=proof.applied))
     if ucx_log and world.rank:
-        ucx_log.unlink(missing_ok=True)  # it has been read; rank 0's is kept
+        ucx_log.unlink(missing_ok=True)  # it has been read; rank 0 keeps its own
     if request.reach:
+        from autotune.probe.rule_check import reach
+
         parameters = _parameters(world, tools)
         cells = reach(world, request)
-        found = ProbeResult("ok", "", cells, notes=proof.notes, applied=proof.applied, parameters=parameters)
-        return _end(world, directory, found)
-    return _end(world, directory, _measure(world, request, directory, tools, proof))
+        reached = ProbeResult(
+            "ok", "", cells, notes=proof.notes, applied=proof.applied, parameters=parameters
+        )
+        return _end(world, directory, reached)
+    return _end(world, directory, _measure(world, request, directory, tools, proof, moments))
 
 
 @dataclass(frozen=True, slots=True)
 class _Proof:
-    """The check of the expectation; the same problem on all ranks, notes and values of this one."""
+    """Result of checking the expectation; all ranks have the same problem, each its own notes and values."""
 
-    problem: tuple[str, str] | None  # Status and reason.
+    problem: tuple[str, str] | None  # Status and reason; None: all ranks are as expected.
     notes: tuple[str, ...]
     applied: Mapping[str, str]
 
 
 def _request(world: MPI.Intracomm, directory: Path) -> ProbeRequest:
-    """The request, read by rank 0, checked by all alike."""
+    """Return the request, read by rank 0 and checked by all ranks alike.
+
+    Raises:
+        UserError: If it cannot be read, or does not fit to the number of ranks.
+    """
     text, problem = "", ""
     if world.rank == 0:
         try:
             text = (directory / REQUEST).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as exc:
             problem = f"cannot read {directory / REQUEST}: {exc}"
-    text, problem = _told(world, (text, problem))
+    text, problem = _from_rank_0(world, (text, problem))
     if problem:
         raise UserError(problem)
     request = ProbeRequest.from_json(text)
@@ -106,26 +128,35 @@ def _proof(
     environment: Mapping[str, str],
     ucx_log: Path | None,
 ) -> _Proof:
-    """Whether every rank is as asked; the first check and the lowest rank that differs are quoted."""
+    """Check that every rank is as expected; the first failing check is quoted, of its lowest rank."""
     expect = request.expect
     cvars_wrong, applied = unset_variables(expect, tools)
     ucx_wrong, report = ucx_contradiction(world, expect, ucx_log)
     notes: tuple[str, ...] = ()
     if report is not None:
         notes = tuple(f"UCX says: {warning}" for warning in report.warnings)
-        applied |= {f"ucx {where}": " ".join(lanes) for where, lanes in report.lanes.items()}
+        applied |= {f"ucx {configuration}": " ".join(lanes) for configuration, lanes in report.lanes.items()}
     checks = (
         ("invalid", wrong_library(expect, tools.library)),
         ("not_applied", missing_environment(expect, environment)),
         ("not_applied", cvars_wrong),
         ("not_applied", ucx_wrong),
-        ("not_applied", unread(expect.ucx_values) if expect.ucx_values else ""),
+        ("not_applied", _unread(expect.ucx_values)),
     )
     for status, problem in checks:
-        for rank, theirs in enumerate(world.allgather(problem)):
-            if theirs:
-                return _Proof((status, f"rank {rank}: {theirs}"), notes, applied)
+        for rank, reason in enumerate(world.allgather(problem)):
+            if reason:
+                return _Proof((status, f"rank {rank}: {reason}"), notes, applied)
     return _Proof(None, notes, applied)
+
+
+def _unread(values: Mapping[str, str]) -> str:
+    """Describe a variable that has another value in UCX; empty where all are right or none is expected."""
+    if not values:
+        return ""
+    from autotune.probe.ucx import unread  # here: not every launch uses UCX
+
+    return unread(values)
 
 
 def _measure(
@@ -134,8 +165,10 @@ def _measure(
     directory: Path,
     tools: ToolInterface,
     proof: _Proof,
+    moments: dict[str, float],
 ) -> ProbeResult:
-    """All sweeps, and what the machine was like meanwhile."""
+    """Measure the request, in turns with other jobs or alone."""
+    moments["kernel"] = time.monotonic()
     kernel, notes = None, list(proof.notes)
     if request.timing != "python":
         try:
@@ -145,108 +178,107 @@ def _measure(
                 return ProbeResult("invalid", f"timing=native is not possible here: {exc.message}")
             notes.append(f"calls are timed through mpi4py: {exc.message}")
     variables = ControlVariables(tools)
+    moments["checks"] = time.monotonic()
+    if request.heat is None:
+        measured = _measured_alone(world, request, kernel, variables)
+    else:
+        from autotune.probe.heat import measure_heat  # here, since other launches need none of it
 
-    if request.heat is not None:
-        return _measure_heat(world, request, request.heat, kernel, variables, notes, tools, proof)
-    patience_s = request.patience_s if kernel else 0.0  # without the kernel nobody sees the cores
-    steadiness, began = Steadiness(request.usual_core, patience_s), look()
-    cells, remarks = sweeps(world, request, kernel, variables, steadiness)
-    seen = since(world, began)
-    beside = _beside_s(world, request, kernel, variables)
-    used, library = _memory(world, tools) if request.memory else (np.nan, {})
+        try:
+            heat = measure_heat(world, request, request.heat, kernel, variables)
+        except StackError as exc:
+            return ProbeResult("invalid", exc.on_one_line)
+        measured = _Measured(heat.cells, _means(heat.other_calls), heat.timed, taken_out=heat.taken_out)
+    used, library = _memory(world, tools) if request.memory else (math.nan, {})
     if request.memory and not library:
         notes.append("this MPI library has no performance variable that counts its own bytes")
     loop = loop_of(MPI.COMM_SELF, kernel)
     return ProbeResult(
         status="ok",
-        cells=tuple(cells),
+        cells=measured.cells,
         hosts=tuple(world.allgather(MPI.Get_processor_name())),
         library=MPI.Get_library_version().strip("\0").splitlines()[0],
         timing=loop.name,
         overhead_s=float(world.allreduce(_overhead_s(loop, request.collectives[0]), MPI.MAX)),
         memory_bytes=used,
         library_bytes=library,
-        notes=(*notes, *remarks),
+        notes=(*notes, *measured.notes),
         applied={**proof.applied, **variables.read_back},
-        machine={**(seen.figures if seen else {}), **steadiness.figures},
-        beside=beside,
+        machine=measured.machine,
+        taken_out=measured.taken_out,
+        beside=measured.other_calls_s,
+        moments={**moments, "calls": measured.timed.begun_s},
+        timed_s=measured.timed.seconds,
     )
 
 
-def _measure_heat(
-    world: MPI.Intracomm,
-    request: ProbeRequest,
-    heat: Heat,
-    kernel: CDLL | None,
-    variables: ControlVariables,
-    notes: list[str],
-    tools: ToolInterface,
-    proof: _Proof,
-) -> ProbeResult:
-    """All sweeps, in turns with other jobs."""
-    try:
-        seen = measure_heat(world, request, heat, kernel, variables)
-    except StackError as exc:
-        return ProbeResult("invalid", exc.on_one_line)
-    loop = loop_of(MPI.COMM_SELF, kernel)
-    used, library = _memory(world, tools) if request.memory else (np.nan, {})
-    return ProbeResult(
-        status="ok",
-        cells=seen.cells,
-        hosts=tuple(world.allgather(MPI.Get_processor_name())),
-        library=MPI.Get_library_version().strip("\0").splitlines()[0],
-        timing=loop.name,
-        overhead_s=float(world.allreduce(_overhead_s(loop, request.collectives[0]), MPI.MAX)),
-        notes=tuple(notes),
-        applied={**proof.applied, **variables.read_back},
-        memory_bytes=used,
-        library_bytes=library,
-        taken_out=seen.taken_out,
-        beside=_medians(seen.beside),
-    )
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """The fields of a result that depend on whether the launch was alone or took turns."""
+
+    cells: tuple[CellSamples, ...]
+    other_calls_s: Mapping[str, float]
+    timed: TimedPart
+    notes: tuple[str, ...] = ()
+    machine: Mapping[str, float] = field(default_factory=dict)
+    taken_out: Mapping[str, TakenOut] = field(default_factory=dict)
 
 
-def _beside_s(
+def _measured_alone(
+    world: MPI.Intracomm, request: ProbeRequest, kernel: CDLL | None, variables: ControlVariables
+) -> _Measured:
+    """Run all sweeps, and observe the machine meanwhile."""
+    first_look = look()
+    cells, notes, timed = sweeps(world, request, kernel, variables)
+    interference = since(world, first_look)
+    machine = interference.figures if interference else {}
+    other_calls_s = _other_calls_s(world, request, kernel, variables)
+    return _Measured(tuple(cells), other_calls_s, timed, tuple(notes), machine)
+
+
+def _other_calls_s(
     world: MPI.Intracomm, request: ProbeRequest, kernel: CDLL | None, variables: ControlVariables
 ) -> dict[str, float]:
-    """A glance at the patterns beside what was asked for, on all ranks, as the stack is; known to rank 0."""
-    if not request.beside or world.size < 2:
-        return {}
-    glance = replace(
-        request,
-        collectives=request.beside,
-        sizes_bytes=BESIDE_BYTES,
-        choices={},
-        comm_sizes=(),
-        budget_s=request.budget_s * _BESIDE_SHARE,
-        min_samples=min(request.min_samples, BESIDE_CALLS),
-        loop="interleaved",
-        other_loop="tight",
-    )
-    cells, _ = sweeps(world, glance, kernel, variables, Steadiness(UsualCore(), 0.0), first_s=math.inf)
-    return _medians(cells)
+    """Measure the calls of ``beside`` briefly, with the stack's own choices; complete on rank 0."""
+    cells: list[CellSamples] = []
+    for other_request in request.other_calls(world.size):
+        min_samples = min(request.min_samples, BESIDE_CALLS)
+        share_s = request.budget_s * _BESIDE_SHARE / len(request.beside)
+        glance = replace(other_request, budget_s=share_s, min_samples=min_samples)
+        cells += sweeps(world, glance, kernel, variables, first_s=math.inf)[0]
+    return _means(cells)
 
 
-def _medians(cells: Iterable[CellSamples]) -> dict[str, float]:
-    """Name and size of a pattern beside the request → median seconds, in either loop."""
-    seen = {}
+def _means(cells: Iterable[CellSamples]) -> dict[str, float]:
+    """Return name and size of each call → seconds: the median over visits of the visits' means.
+
+    The tight loop's time has a name of its own. A visit is a block of calls in a turn. Samples during which
+    another process had a core are left out, since they are no property of the setting.
+    """
+    times_s = {}
     for cell in cells:
-        if cell.status == "ok" and len(cell.valid_s):
-            seen[f"{cell.collective} {cell.message_bytes}"] = float(np.median(cell.valid_s))
-            if "other_loop_s" in cell.extra:
-                seen[f"{cell.collective} {cell.message_bytes} tight"] = cell.extra["other_loop_s"]
-    return seen
+        visits: dict[int, list[float]] = {}
+        flags = cell.validity if cell.validity is not None else repeat(0)
+        rounds = cell.rounds if cell.rounds is not None else repeat(0)
+        for seconds, flag, visit in zip(cell.samples_s, flags, rounds, strict=False):
+            if not flag:
+                visits.setdefault(visit, []).append(seconds)
+        if cell.status == "ok" and visits:
+            times_s[f"{cell.collective} {cell.message_bytes}"] = median(map(mean, visits.values()))
+            if "other_loop_mean_s" in cell.extra:
+                times_s[f"{cell.collective} {cell.message_bytes} tight"] = cell.extra["other_loop_mean_s"]
+    return times_s
 
 
 def _overhead_s(loop: Loop, collective: str) -> float:
-    """Median seconds that the timing of a call costs itself, by a loop on a communicator of one rank.
+    """Return the median seconds that timing adds to a call, by a loop on a communicator of one rank.
 
-    In C: no call at all, which leaves two readings of the clock. Through mpi4py: the same call on a
-    communicator of one rank, which is mpi4py's own work and the library's way in and out.
+    In C no call is made at all, which leaves two readings of the clock. Through mpi4py the same call is made
+    on a communicator of one rank, which measures mpi4py's own work and the entry into the library.
     """
     if isinstance(loop, NativeLoop):
         begins, ends = loop.run_nothing(_OVERHEAD_CALLS)
-        return float(np.median(ends - begins))
+        return median(took(begins, ends))
     operation = OPERATIONS[collective]
     comm, pool = operation.connect(MPI.COMM_SELF), Pool(operation, 0, 1, 8)
     window = pool.window(comm)
@@ -255,29 +287,32 @@ def _overhead_s(loop: Loop, collective: str) -> float:
     exchange.close()
     pool.close(window)
     comm.Free()
-    return float(np.median(ends - begins))
+    return median(took(begins, ends))
 
 
 def _parameters(world: MPI.Intracomm, tools: ToolInterface) -> dict[str, str]:
-    """Every control variable with its value on all ranks, on rank 0; nothing on the others."""
-    everyone = world.gather(tools.values()) or []
-    names = sorted({name for values in everyone for name in values})
-    held = {name: [values.get(name, "") for values in everyone] for name in names}
-    return {name: " | ".join(held[name] if len(set(held[name])) > 1 else held[name][:1]) for name in names}
-
-
-def _memory(world: MPI.Intracomm, tools: ToolInterface) -> tuple[float, dict[str, float]]:
-    """Peak resident set, and what the library counts itself, each on the largest rank."""
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
-    everyone = world.allgather((used, tools.memory()))
-    names = sorted({name for _, counted in everyone for name in counted})
-    return max(used for used, _ in everyone), {
-        name: max(counted.get(name, 0.0) for _, counted in everyone) for name in names
+    """Return every control variable with its value on all ranks, on rank 0; empty on the others."""
+    all_values = world.gather(tools.values()) or []
+    names = sorted({name for values in all_values for name in values})
+    by_name = {name: [values.get(name, "") for values in all_values] for name in names}
+    return {
+        name: " | ".join(by_name[name] if len(set(by_name[name])) > 1 else by_name[name][:1])
+        for name in names
     }
 
 
-def _told(world: MPI.Intracomm, words: tuple[str, str]) -> tuple[str, str]:
-    """Rank 0's words on every rank: down a tree of sends, where no rule for collectives reaches."""
+def _memory(world: MPI.Intracomm, tools: ToolInterface) -> tuple[float, dict[str, float]]:
+    """Return the peak resident set and the bytes that the library counts itself, each on the largest rank."""
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+    all_ranks = world.allgather((used, tools.memory()))
+    names = sorted({name for _, counted in all_ranks for name in counted})
+    return max(used for used, _ in all_ranks), {
+        name: max(counted.get(name, 0.0) for _, counted in all_ranks) for name in names
+    }
+
+
+def _from_rank_0(world: MPI.Intracomm, words: tuple[str, str]) -> tuple[str, str]:
+    """Send rank 0's texts to every rank, down a tree of sends, where no rule for collectives applies."""
     rank, size, reached = world.rank, world.size, 1
     while reached < size:
         if rank < reached:
@@ -290,12 +325,12 @@ def _told(world: MPI.Intracomm, words: tuple[str, str]) -> tuple[str, str]:
 
 
 def _end(world: MPI.Intracomm, directory: Path, result: ProbeResult) -> int:
-    """The result written by rank 0; the exit status, alike on all ranks."""
+    """Write the result on rank 0, and return the exit status, the same on all ranks."""
     return int(world.bcast(_written(world, directory, result)))
 
 
 def _written(world: MPI.Intracomm, directory: Path, result: ProbeResult) -> int:
-    """Write the result and say in one line what was wrong, on rank 0; this rank's exit status."""
+    """Write the result and print one line about a problem, on rank 0; return this rank's exit status."""
     status = 2 if result.status == "invalid" else 0
     if world.rank == 0:
         if result.reason:

@@ -1,9 +1,9 @@
 """The timed loop over mpi4py, and a barrier made of sends and receives.
 
-The library's own barrier is part of what is measured: with another barrier algorithm other times come out
-for what follows it. So each call is preceded by a dissemination barrier on a communicator of its own:
-in round k rank r notifies rank r + 2ᵏ and hears of rank r − 2ᵏ, for ⌈log₂ p⌉ rounds. Or, where start windows
-are used, each call waits for an agreed moment.
+The library's own barrier is part of what is measured: with another barrier algorithm the calls that follow it
+take other times. So each call is preceded by a dissemination barrier on a communicator of its own: in round k
+rank r notifies rank r + 2ᵏ and hears from rank r − 2ᵏ, for ⌈log₂ p⌉ rounds. Where start windows are used,
+each call waits for an agreed moment instead.
 
 References:
     D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization", International Journal of
@@ -13,47 +13,59 @@ References:
 from __future__ import annotations
 
 import time
+from array import array
+from operator import sub
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-import numpy as np
 from mpi4py import MPI
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from autotune.probe.exchange import Exchange
 
-Times: TypeAlias = NDArray[np.float64]
+Times: TypeAlias = "array[float]"
+"""Moments or durations in seconds, double precision."""
 
 
 class Loop(Protocol):
     """A way to time calls."""
 
-    name: str  # As the result names it.
-    wait_s: float  # Within which a rank that waits for an agreed moment enters the call.
+    name: str  # Its name in the result.
+    wait_s: float  # Seconds after an agreed moment within which a waiting rank enters the call.
 
     def run(
         self, exchange: Exchange, calls: int, starts_s: Times | None = None, tight: bool = False
     ) -> tuple[Times, Times]:
-        """When each call began and ended on this rank: two arrays ``(calls,)``, seconds of CLOCK_MONOTONIC.
+        """Time calls, and return when each began and ended on this rank: two rows of ``calls``.
 
-        Calls start at agreed moments on this rank's clock, shape ``(calls,)``; None: after a barrier each,
-        which is the library's own on the call's communicator where the loop is ``tight``; its moments are
-        those of ``MPI_Wtime``. Of calls ``in_a_row`` it is before the first alone, and each has the mean as
-        its time. What a call computes is taken off its end.
+        Where the operation is ``in_a_row``, the barrier is before the first call alone, and each call has the
+        mean as its time. Computation inside of a call is subtracted from its end.
+
+        Args:
+            exchange: What is called.
+            calls: Number of calls.
+            starts_s: Agreed start of each call on this rank's clock, in seconds; None: a barrier precedes
+                each call.
+            tight: Whether that barrier is the library's own on the call's communicator, and times are those
+                of ``MPI_Wtime``; otherwise they are seconds of CLOCK_MONOTONIC.
 
         Raises:
-            MPI.Exception: a call failed.
+            MPI.Exception: If a call fails.
         """
         ...
 
 
+def took(begins: Times, ends: Times) -> Times:
+    """Return the duration of each call in seconds."""
+    return array("d", map(sub, ends, begins))
+
+
 def partners(rank: int, size: int) -> list[tuple[int, int]]:
-    """(rank to notify, rank to wait for) in each round of the dissemination barrier."""
+    """Return (rank to notify, rank to wait for) in each round of the dissemination barrier."""
     return [((rank + (1 << k)) % size, (rank - (1 << k)) % size) for k in range((size - 1).bit_length())]
 
 
 class PythonLoop:
-    """Calls through mpi4py: its own cost, about half a microsecond, is in every time."""
+    """Calls through mpi4py, whose own cost, about half a microsecond, is in every time."""
 
     name = "python"
     wait_s = 5e-6
@@ -62,38 +74,40 @@ class PythonLoop:
         """Prepare the barrier, on a communicator of the ranks that are measured."""
         self._sync = sync
         self._partners = partners(sync.rank, sync.size)
-        self._token, self._heard = np.zeros(1, np.uint8), np.zeros(1, np.uint8)
+        self._token, self._heard = bytearray(1), bytearray(1)
 
     def run(
         self, exchange: Exchange, calls: int, starts_s: Times | None = None, tight: bool = False
     ) -> tuple[Times, Times]:
-        """As in ``Loop``."""
+        """Time calls as ``Loop.run`` describes."""
         call = exchange.operation.call(exchange)
         barrier = exchange.comm.Barrier if tight else self._barrier
         clock = MPI.Wtime if tight else time.perf_counter
-        begins, ends = np.empty(calls), np.empty(calls)
+        begins, ends = array("d"), array("d")
         if tight and exchange.operation.in_a_row:
             barrier()
             begin = clock()
             for _ in range(calls):
                 call()
-            edges = np.linspace(begin, clock(), calls + 1)
+            each = (clock() - begin) / calls
+            edges = array("d", (begin + each * index for index in range(calls + 1)))
             return edges[:-1], edges[1:]
-        agreed = None if starts_s is None else starts_s.tolist()
         for index in range(calls):
-            if agreed is None:
+            if starts_s is None:
                 barrier()
             else:
-                start = agreed[index]
+                start = starts_s[index]
                 while clock() < start:
                     pass
             begin = clock()
             call()
             end = clock()
-            begins[index], ends[index] = begin, end - exchange.away_s
+            begins.append(begin)
+            ends.append(end - exchange.away_s)
         return begins, ends
 
     def _barrier(self) -> None:
+        """Pass the dissemination barrier."""
         sendrecv = self._sync.Sendrecv
         for to, heard_of in self._partners:
             sendrecv(self._token, to, 0, self._heard, heard_of, 0)

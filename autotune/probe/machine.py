@@ -1,11 +1,10 @@
-"""Other activity of a machine while its ranks measure, from its kernel (step 6 of the flow).
+"""Other activity of a machine while its ranks measure, read from its kernel (step 6 of the flow).
 
-Linux only; elsewhere nothing is known, and nothing is said. Each rank looks twice, before and after the
-sweeps; the ranks of a node then add up the processor time that was their own.
+It works on Linux only; elsewhere nothing is reported. Each rank looks twice, before and after the sweeps. The
+ranks of a node then add up their own processor time.
 """
 
 import os
-import platform
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from autotune.measure.machine import Counters, Disturbance, disturbance, worst
 
-if TYPE_CHECKING:  # it initialises MPI, and counters are read without
+if TYPE_CHECKING:  # importing it initialises MPI, which counters do not need
     from mpi4py import MPI
 
 _CPUS = Path("/sys/devices/system/cpu")
@@ -26,19 +25,19 @@ _CPUS = Path("/sys/devices/system/cpu")
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look of one rank."""
+    """One reading of one rank."""
 
-    counters: Counters | None  # Its machine's; None: its kernel has none.
-    own_s: float  # Processor time of this process.
+    counters: Counters | None  # Counters of its machine; None where the kernel has none.
+    own_s: float  # Processor time of this process, in seconds.
 
 
 def look() -> Look:
-    """The counters now."""
+    """Read the counters now."""
     return Look(counters(), time.process_time())
 
 
 def counters() -> Counters | None:
-    """This machine's counters until now; None where its kernel has none."""
+    """Return this machine's counters since its start; None where its kernel has none."""
     try:
         first = Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0].split()
         user, nice, system, _, _, irq, soft, stolen = (int(n) for n in first[1:9])
@@ -55,49 +54,56 @@ def counters() -> Counters | None:
     return Counters(time.monotonic(), busy_s, stolen / tick, cores, throttled)
 
 
-def since(world: "MPI.Intracomm", before: Look) -> Disturbance | None:
-    """Interference with the ranks since a look; the same on all of them, that of the worst node."""
-    after = look()
+def since(world: "MPI.Intracomm", earlier: Look) -> Disturbance | None:
+    """Return the interference with the ranks since an earlier reading.
+
+    All ranks get the same: that of the worst node, figure by figure. None: no node could be observed.
+    """
+    later = look()
     allowed = sum(1 << core for core in os.sched_getaffinity(0))
-    mine = _SeenByRank(before.counters, after.counters, after.own_s - before.own_s, _clock_share(), allowed)
-    nodes: dict[str, list[_SeenByRank]] = defaultdict(list)
-    for name, rank in world.allgather((platform.node(), mine)):
+    own_reading = _RankReadings(
+        earlier.counters, later.counters, later.own_s - earlier.own_s, _clock_share(), allowed
+    )
+    nodes: dict[str, list[_RankReadings]] = defaultdict(list)
+    for name, rank in world.allgather((os.uname().nodename, own_reading)):
         nodes[name].append(rank)
-    found = [one for one in map(_of_node, nodes.values()) if one is not None]
-    return worst(found) if found else None
+    disturbances = [node for node in map(_of_node, nodes.values()) if node is not None]
+    return worst(disturbances) if disturbances else None
 
 
 @dataclass(frozen=True, slots=True)
-class _SeenByRank:
-    before: Counters | None
-    after: Counters | None
-    own_s: float
-    clock_share: float
-    allowed: int  # The cores that it may use, as bits.
+class _RankReadings:
+    """Observations of one rank between two readings."""
+
+    first: Counters | None  # Counters at the first reading; None where the kernel has none.
+    second: Counters | None  # Counters at the second reading.
+    own_s: float  # Processor time of the rank in between, in seconds.
+    clock_share: float  # Frequency of its core as a share of the highest one.
+    allowed: int  # Cores that it may use, as bits.
 
 
-def _of_node(ranks: Sequence[_SeenByRank]) -> Disturbance | None:
-    """Interference with the ranks of one node."""
-    seen = [(rank.before, rank.after) for rank in ranks]
-    complete = [(before, after) for before, after in seen if before is not None and after is not None]
+def _of_node(ranks: Sequence[_RankReadings]) -> Disturbance | None:
+    """Return the interference with the ranks of one node; None where its counters are not known."""
+    readings = [(rank.first, rank.second) for rank in ranks]
+    complete = [(first, second) for first, second in readings if first is not None and second is not None]
     if not complete:
         return None
     own_s, cores = sum(rank.own_s for rank in ranks), reduce(or_, (rank.allowed for rank in ranks))
     return replace(
         disturbance(*complete[0], own_s, min(rank.clock_share for rank in ranks)),
-        throttled=max(0, *(after.throttled - before.throttled for before, after in complete)),
+        throttled=max(0, *(second.throttled - first.throttled for first, second in complete)),
         crowded_ranks=max(0, len(ranks) - cores.bit_count()),
     )
 
 
 def _clock_share() -> float:
-    """The frequency of this core now, as a share of its highest one; 1 where it is not known."""
+    """Return the current frequency of this core as a share of its highest one; 1 where it is not known."""
     with suppress(OSError, ValueError, IndexError, ZeroDivisionError):
         core = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[36]
         folder = _CPUS / f"cpu{core}/cpufreq"
-        now, top = (
+        current, highest = (
             int((folder / name).read_text(encoding="utf-8"))
             for name in ("scaling_cur_freq", "cpuinfo_max_freq")
         )
-        return min(1.0, now / top)
+        return min(1.0, current / highest)
     return 1.0

@@ -1,14 +1,14 @@
 """The patterns: messages between pairs and neighbours, one-sided operations, calls that return early.
 
 Ping-pong and the one-sided operations run between the first and the last rank, so that the pair crosses
-whatever the communicator crosses; only the first rank's time counts, for ping-pong half of the round trip.
-One-sided times are those of the operation and the flush that completes it at the target, inside of one
-epoch (``MPI_Win_lock_all``); of ``_lock`` those of an epoch of its own, of ``_fence`` those of two fences.
+whatever the communicator crosses. Only the first rank's time counts, for ping-pong half of the round trip.
+One-sided times are those of the operation and the flush that completes it at the target, inside of one epoch
+(``MPI_Win_lock_all``); with ``_lock`` those of an epoch a call, with ``_fence`` those of two fences.
 
-Pairs send ``WINDOW`` messages in a row, as OSU's ``osu_mbw_mr`` and ``osu_bibw``; the time is that of one
+Pairs send ``WINDOW`` messages in a row, as OSU's ``osu_mbw_mr`` and ``osu_bibw``. The time is that of one
 message, its inverse a pair's message rate. A halo is sent to both neighbours in each dimension of a periodic
-grid that has more than one rank: block j to the j-th neighbour, and block j comes from the one opposite. What
-overlaps counts the time inside of MPI alone, without what is computed between the two calls.
+grid that has more than one rank: block j goes to the j-th neighbour, and block j comes from the opposite one.
+Patterns that overlap count the time inside of MPI alone, without the computation between the two calls.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from autotune.probe.declared import (
     exchanged,
     first_only,
     last,
-    one,
+    one_block,
     opposite,
     root,
     vector,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from autotune.probe.exchange import Exchange
 
-WINDOW = 64  # Messages in a row: OSU's default of all versions.
+WINDOW = 64  # Messages in a row: OSU's default in all versions.
 
 
 def _nothing() -> None:
@@ -44,6 +44,7 @@ def _nothing() -> None:
 
 
 def _pingpong(x: Exchange) -> Callable[[], object]:
+    """Return a rank's part of a ping-pong between the first and the last rank."""
     comm, last = x.comm, x.comm.size - 1
 
     def first() -> None:
@@ -60,11 +61,13 @@ def _pingpong(x: Exchange) -> Callable[[], object]:
 
 
 def _one_sided(name: str, side: str) -> Callable[[Exchange], Callable[[], object]]:
+    """Return the rule by which a one-sided operation, such as ``Put``, is bound to an exchange."""
+
     def bound(x: Exchange) -> Callable[[], object]:
         window, last, epoch = x.window, x.comm.size - 1, x.operation.epoch
         if window is None or (x.comm.rank and epoch != "fence"):
             return _nothing
-        from mpi4py.MPI import LOCK_SHARED  # here, since the declarations are read without MPI, too
+        from mpi4py.MPI import LOCK_SHARED  # here, since declarations are also read without MPI
 
         how = {"op": x.sum} if name == "Accumulate" else {}
         start = _nothing if x.comm.rank else partial(getattr(window, name), getattr(x, side), last, **how)
@@ -73,12 +76,12 @@ def _one_sided(name: str, side: str) -> Callable[[Exchange], Callable[[], object
             "lock": (partial(window.Lock, last, LOCK_SHARED), partial(window.Unlock, last)),
             "fence": (window.Fence, window.Fence),
         }
-        before, after = sides[epoch]
+        begin_epoch, end_epoch = sides[epoch]
 
         def call() -> None:
-            before()
+            begin_epoch()
             start()
-            after()
+            end_epoch()
 
         return call
 
@@ -86,12 +89,13 @@ def _one_sided(name: str, side: str) -> Callable[[Exchange], Callable[[], object
 
 
 def _pair(rank: int, size: int) -> Sequence[int]:
-    """The other one of a rank's pair; none for the last of an odd number of ranks."""
+    """Return the partner of a rank; empty for the last of an odd number of ranks."""
     half = size // 2
     return (rank + half if rank < half else rank - half,) if rank < 2 * half else ()
 
 
 def _multipair(x: Exchange) -> Callable[[], object]:
+    """Return a rank's part of a window of messages to its partner, answered by one byte."""
     peers = _pair(x.comm.rank, x.comm.size)
     if not peers:
         return _nothing
@@ -109,6 +113,7 @@ def _multipair(x: Exchange) -> Callable[[], object]:
 
 
 def _bidirectional(x: Exchange) -> Callable[[], object]:
+    """Return a rank's part of a window of messages in both directions."""
     peers = _pair(x.comm.rank, x.comm.size)
     if not peers:
         return _nothing
@@ -119,31 +124,34 @@ def _bidirectional(x: Exchange) -> Callable[[], object]:
 
 
 def _wait(requests: Sequence[Request]) -> None:
+    """Wait for all of the requests."""
     if requests:
         requests[0].Waitall(requests)
 
 
 @cache
 def _grid(size: int, dimensions: int) -> tuple[int, ...]:
-    """Extents of the most even grid of so many ranks that a greedy search finds, the largest first."""
+    """Return the extents of the most even grid of so many ranks that a greedy search finds, largest first."""
     if dimensions == 1:
         return (size,)
-    least = max(n for n in range(1, size + 1) if size % n == 0 and n**dimensions <= size)
-    return (*_grid(size // least, dimensions - 1), least)
+    extent = max(n for n in range(1, size + 1) if size % n == 0 and n**dimensions <= size)
+    return (*_grid(size // extent, dimensions - 1), extent)
 
 
 def _neighbours(rank: int, size: int, dimensions: int = 2) -> Sequence[int]:
-    """The neighbours below and above in each dimension of more than one rank."""
-    found, stride = [], 1
+    """Return the neighbours below and above in each dimension of more than one rank."""
+    neighbours, stride = [], 1
     for extent in _grid(size, dimensions):
-        at = rank // stride % extent
-        found += [rank + ((at + by) % extent - at) * stride for by in (-1, 1) if extent > 1]
+        coordinate = rank // stride % extent
+        neighbours += [
+            rank + ((coordinate + step) % extent - coordinate) * stride for step in (-1, 1) if extent > 1
+        ]
         stride *= extent
-    return found
+    return neighbours
 
 
 def _post(x: Exchange, receive: str, send: str) -> list[Any]:
-    """Start a rank's part of a halo: all receives, then all sends."""
+    """Start a rank's part of a halo: all receives, then all sends; return the requests."""
     peers, n = x.operation.peers(x.comm.rank, x.comm.size), x.elements
     blocks = [slice(j * n, (j + 1) * n) for j in range(len(peers))]
     takes, gives = getattr(x.comm, receive), getattr(x.comm, send)
@@ -153,6 +161,8 @@ def _post(x: Exchange, receive: str, send: str) -> list[Any]:
 
 
 def _halo(x: Exchange) -> Callable[[], object]:
+    """Return a rank's part of a halo: messages to and from all neighbours."""
+
     def call() -> None:
         requests = _post(x, "Irecv", "Isend")
         x.compute()
@@ -162,7 +172,7 @@ def _halo(x: Exchange) -> Callable[[], object]:
 
 
 def _persistent(make: Callable[[Exchange], list[Any]]) -> Callable[[Exchange], Callable[[], object]]:
-    """The requests are made at the first call, and stay with the exchange."""
+    """Return a rule for calls by persistent requests, made at the first call and kept by the exchange."""
 
     def bound(x: Exchange) -> Callable[[], object]:
         x.requests = requests = x.requests or make(x)
@@ -178,6 +188,7 @@ def _persistent(make: Callable[[Exchange], list[Any]]) -> Callable[[Exchange], C
 
 
 def _neighbor(x: Exchange) -> Callable[[], object]:
+    """Return a halo by one neighbourhood collective."""
     n, peers = x.elements, len(x.operation.peers(x.comm.rank, x.comm.size))
     how = [n] * peers, [n * place for place in range(peers)], x.datatype
     if not peers:
@@ -188,7 +199,7 @@ def _neighbor(x: Exchange) -> Callable[[], object]:
 def _of_neighbours(
     name: str, call: Callable[[Exchange], Callable[[], object]], peers: Callable[[int, int], Sequence[int]]
 ) -> Operation:
-    """A halo: a block to each peer, and one of each."""
+    """Declare a halo: a block to each peer, and one from each."""
 
     def receives(rank: int, size: int) -> Blocks:
         return [((source,), j) for j, source in enumerate(opposite(peers(rank, size)))]
@@ -196,11 +207,12 @@ def _of_neighbours(
     def sends(rank: int, size: int) -> Sequence[int]:
         return range(len(peers(rank, size)))
 
-    return Operation(name, sends, receives, call, peers=peers, graph=name == "halo_neighbor")
+    overlaps, graph = name == "halo_overlap", name == "halo_neighbor"
+    return Operation(name, sends, receives, call, peers=peers, between=True, overlaps=overlaps, graph=graph)
 
 
-def _later(name: str, *how: str) -> Callable[[Exchange], Callable[[], object]]:
-    """A non-blocking collective, what is computed meanwhile, and its wait."""
+def _nonblocking(name: str, *how: str) -> Callable[[Exchange], Callable[[], object]]:
+    """Return a rule for a non-blocking collective: its start, the computation meanwhile, and its wait."""
 
     def bound(x: Exchange) -> Callable[[], object]:
         start = partial(getattr(x.comm, name), x.send, x.recv, *(getattr(x, word) for word in how))
@@ -218,64 +230,70 @@ def _later(name: str, *how: str) -> Callable[[Exchange], Callable[[], object]]:
 MESSAGES: tuple[Operation, ...] = (
     Operation(
         "pingpong",
-        one,
+        one_block,
         at(
             lambda rank, size: rank in (0, size - 1),
             lambda rank, size: [((0 if rank else size - 1,), 0)],
         ),
         _pingpong,
+        between=True,
         share=lambda rank: 0.0 if rank else 0.5,
     ),
     *(
-        its
+        operation
         for suffix, epoch in (("", "flush"), ("_lock", "lock"), ("_fence", "fence"))
         for share in ((lambda _rank: 1.0) if epoch == "fence" else first_only,)
-        for its in (
+        for operation in (
             Operation(
                 f"put{suffix}",
-                one,
+                one_block,
                 at(last, lambda _rank, _size: [((0,), 0)]),
                 _one_sided("Put", "send"),
                 share=share,
                 exposes="recv",
                 epoch=epoch,
+                between=True,
             ),
             Operation(
                 f"get{suffix}",
-                one,
+                one_block,
                 at(root, lambda _rank, size: [((size - 1,), 0)]),
                 _one_sided("Get", "recv"),
                 share=share,
                 exposes="send",
                 epoch=epoch,
+                between=True,
             ),
             Operation(
                 f"accumulate{suffix}",
-                one,
+                one_block,
                 at(last, lambda _rank, size: [((0, size - 1), 0)]),
                 _one_sided("Accumulate", "send"),
-                before=at(last, lambda rank, _size: [((rank,), 0)]),
+                initial=at(last, lambda rank, _size: [((rank,), 0)]),
                 share=share,
                 exposes="recv",
                 epoch=epoch,
+                between=True,
             ),
         )
     ),
     Operation(
         "multipair",
-        one,
+        one_block,
         at(lambda rank, size: size // 2 <= rank < size // 2 * 2, lambda r, p: [(_pair(r, p), 0)]),
         _multipair,
         share=lambda _rank: 1 / WINDOW,
         peers=_pair,
+        between=True,
     ),
     Operation(
         "bidirectional",
-        one,
+        one_block,
         at(lambda rank, size: rank < size // 2 * 2, lambda r, p: [(_pair(r, p), 0)]),
         _bidirectional,
         share=lambda _rank: 1 / WINDOW,
         peers=_pair,
+        between=True,
     ),
     *(
         _of_neighbours(name, call, peers)
@@ -291,13 +309,15 @@ MESSAGES: tuple[Operation, ...] = (
             ("halo_overlap", _halo, _neighbours),
         )
     ),
-    Operation("iallreduce", one, vector(each), _later("Iallreduce", "sum")),
-    Operation("iallreduce_overlap", one, vector(each), _later("Iallreduce", "sum")),
-    Operation("ialltoall", each, exchanged, _later("Ialltoall")),
-    Operation("ialltoall_overlap", each, exchanged, _later("Ialltoall")),
+    Operation("iallreduce", one_block, vector(each), _nonblocking("Iallreduce", "sum")),
+    Operation(
+        "iallreduce_overlap", one_block, vector(each), _nonblocking("Iallreduce", "sum"), overlaps=True
+    ),
+    Operation("ialltoall", each, exchanged, _nonblocking("Ialltoall")),
+    Operation("ialltoall_overlap", each, exchanged, _nonblocking("Ialltoall"), overlaps=True),
     Operation(
         "allreduce_init",
-        one,
+        one_block,
         vector(each),
         _persistent(lambda x: [x.comm.Allreduce_init(x.send, x.recv, x.sum)]),
     ),

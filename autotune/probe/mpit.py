@@ -19,7 +19,8 @@ from typing import Any
 
 from autotune.errors import StackError, allowed
 
-_NAME_BYTES, TEXT_BYTES = 512, 65536  # Of buffers for names and descriptions; MPI_T cuts what is longer.
+_NAME_BYTES, TEXT_BYTES = 512, 65536
+"""Sizes of buffers for names and for descriptions; MPI_T cuts longer texts."""
 _NUMBERS: Mapping[str, Any] = {
     "INT": ctypes.c_int,
     "INT32_T": ctypes.c_int32,
@@ -37,24 +38,24 @@ _NUMBERS: Mapping[str, Any] = {
 class ControlVariable:
     """One control variable, bound and ready."""
 
-    name: str  # As the library calls it.
+    name: str  # Its name in the library.
     kind: str  # Name of its MPI datatype in mpi4py, e.g. ``INT``.
-    enumerator: Mapping[str, int]  # Name → number; empty: any value of the datatype.
-    handle: int  # Of MPI_T.
-    buffer: Any = field(repr=False)  # ctypes object that holds one value.
+    enumerator: Mapping[str, int]  # Name → number; empty: any value of the datatype is allowed.
+    handle: int  # Handle of MPI_T.
+    buffer: Any = field(repr=False)  # Object of ctypes that holds one value.
 
 
 class ToolInterface:
-    """The control variables of this process."""
+    """The control variables of this process, through MPI_T."""
 
     def __init__(self, mpi: Any) -> None:
-        """Start MPI_T for ``mpi4py.MPI``, with MPI initialised: components register their variables then.
+        """Start MPI_T for ``mpi4py.MPI``; MPI must be initialised, since components register variables then.
 
         Raises:
-            StackError: the library refuses MPI_T.
+            StackError: If the library refuses MPI_T.
         """
-        # Symbols are looked up in the extension module and what it depends on: that finds the very library
-        # which mpi4py calls, wherever it lies and whatever else this process has loaded.
+        # Symbols are looked up in the extension module and its dependencies: that finds the very library
+        # which mpi4py calls, wherever it is and whatever else this process has loaded.
         self._lib = ctypes.CDLL(mpi.__file__)
         self._handle_type = ctypes.c_void_p if mpi._sizeof(mpi.Datatype) == 8 else ctypes.c_int
         self._kinds = {
@@ -69,25 +70,25 @@ class ToolInterface:
 
     @property
     def library(self) -> Path:
-        """Real path of the MPI library that this process calls."""
+        """Return the real path of the MPI library that this process calls."""
         address = ctypes.cast(self._lib.MPI_T_init_thread, ctypes.c_void_p).value
         return library_of(address or 0)
 
     def variable(self, name: str) -> ControlVariable:
-        """A control variable by its name.
+        """Return a control variable by its name.
 
         Raises:
-            StackError: no such variable, or one of a datatype or binding that cannot be set here.
+            StackError: If there is no such variable, or its datatype or binding cannot be set here.
         """
         if name not in self._known:
             self._known[name] = self._bind(name)
         return self._known[name]
 
     def read(self, name: str) -> str:
-        """The value in effect.
+        """Return the value in effect.
 
         Raises:
-            StackError: no such variable, or it cannot be read.
+            StackError: If there is no such variable, or it cannot be read.
         """
         variable = self.variable(name)
         self._call("cvar_read", name, ctypes.c_void_p(variable.handle), ctypes.byref(variable.buffer))
@@ -97,10 +98,10 @@ class ToolInterface:
         return str(int(value)) if isinstance(value, bool) else str(value)
 
     def write(self, name: str, value: int | str) -> str:
-        """Set a value for this process; the value that reads back.
+        """Set a value for this process, and return the value that reads back.
 
         Raises:
-            StackError: no such variable, a value that it cannot take, or one that did not stay.
+            StackError: If there is no such variable, it cannot take the value, or another value reads back.
         """
         variable = self.variable(name)
         if variable.kind == "CHAR":
@@ -116,21 +117,21 @@ class ToolInterface:
         return read_back
 
     def values(self) -> dict[str, str]:
-        """Every control variable that can be read: name → value in effect."""
-        total, found = ctypes.c_int(), {}
+        """Return the value in effect of every control variable that can be read, by name."""
+        total, values = ctypes.c_int(), {}
         self._call("cvar_get_num", "", ctypes.byref(total))
         for index in range(total.value):
             try:
                 name, *_ = self._described(index)
-                found[name] = self.read(name)
+                values[name] = self.read(name)
             except StackError:
-                continue  # its component is closed, or it holds what the probe cannot
-        return found
+                continue  # its component is closed, or the probe cannot hold its datatype
+        return values
 
     def memory(self) -> dict[str, float]:
-        """Performance variables that count bytes of the library as a whole: name → value now.
+        """Return the current values of performance variables that count bytes of the whole library, by name.
 
-        Empty where the library has none: MPI requires none.
+        It is empty where the library has none: MPI requires none.
         """
         total, session = ctypes.c_int(), ctypes.c_void_p()
         self._call("pvar_get_num", "", ctypes.byref(total))
@@ -146,7 +147,11 @@ class ToolInterface:
         return counted
 
     def _counted_bytes(self, session: ctypes.c_void_p, index: int) -> tuple[str, float]:
-        """Name and value of one performance variable, if it is a single number of bytes."""
+        """Return name and value of a performance variable.
+
+        Raises:
+            StackError: If it is not a single number of bytes.
+        """
         verbosity, kind, binding, read_only, continuous, atomic = (ctypes.c_int() for _ in range(6))
         datatype, enumtype = self._handle_type(), ctypes.c_void_p()
         refer = ctypes.byref
@@ -169,6 +174,7 @@ class ToolInterface:
         return name, float(value.value)
 
     def _bind(self, name: str) -> ControlVariable:
+        """Look up a control variable and allocate its handle."""
         index = ctypes.c_int()
         self._call("cvar_get_index", name, name.encode(), ctypes.byref(index))
         _, text, kind, enumtype = self._described(index.value)
@@ -186,7 +192,7 @@ class ToolInterface:
         return ControlVariable(name, kind, names, int(handle.value or 0), buffer)
 
     def _described(self, index: int) -> tuple[str, str, str | None, ctypes.c_void_p]:
-        """Name, text, datatype (None: the probe cannot hold it) and enumerator of a control variable."""
+        """Return name, description, datatype (None: unsupported) and enumerator of a control variable."""
         verbosity, binding, scope = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
         # MPI_T_enum is a pointer in every implementation, whatever the other handles are.
         datatype, enumtype = self._handle_type(), ctypes.c_void_p()
@@ -198,6 +204,7 @@ class ToolInterface:
         return name, text, self._kinds.get(datatype.value), enumtype
 
     def _enumerator(self, enumtype: ctypes.c_void_p) -> dict[str, int]:
+        """Return the names of an enumerator with their numbers; empty where there is none."""
         if not enumtype.value:
             return {}
         text, length = ctypes.create_string_buffer(_NAME_BYTES), ctypes.c_int(_NAME_BYTES)
@@ -212,63 +219,75 @@ class ToolInterface:
         return names
 
     def _call(self, function: str, about: str, *arguments: Any) -> None:
+        """Call a function of MPI_T.
+
+        Raises:
+            StackError: If it fails; the message names what the call is about.
+        """
         code = getattr(self._lib, f"MPI_T_{function}")(*arguments)
         if code:
             raise StackError(f"MPI_T_{function} refused {about} (code {code})")
 
 
 class ControlVariables:
-    """Control variables that this process has set through MPI_T, and their values before."""
+    """Control variables that this process has set through MPI_T, and their earlier values."""
 
     def __init__(self, tools: ToolInterface) -> None:
         self._tools = tools
         self._initial: dict[str, str] = {}
-        self._now: dict[str, str] = {}
-        self._seen: dict[str, list[str]] = {}
+        self._current: dict[str, str] = {}
+        self._labels: dict[str, list[str]] = {}
 
     @property
     def read_back(self) -> dict[str, str]:
-        """Every variable that was written → the values that read back, with the library's names for them."""
-        return {name: ", ".join(values) for name, values in self._seen.items()}
+        """Return the values that read back of each variable written, with the library's names for them."""
+        return {name: ", ".join(values) for name, values in self._labels.items()}
 
     def enforce(self, cvars: Mapping[str, int | str]) -> None:
-        """Set these, and every other variable that was ever touched back to what it was.
+        """Set some variables, and reset every other one that was ever set to its initial value.
 
         Raises:
-            StackError: a variable that does not exist, or a value that it does not take.
+            StackError: If a variable does not exist, or does not take its value.
         """
         for name in cvars:
             if name not in self._initial:
-                self._initial[name] = self._now[name] = self._tools.read(name)
-        for name, wanted in {**self._initial, **{k: str(v) for k, v in cvars.items()}}.items():
-            if self._now[name] != wanted:
-                value = self._tools.write(name, wanted)
-                self._now[name] = wanted
-                seen = self._seen.setdefault(name, [])
-                shown = named(value, self._tools.variable(name).enumerator)
-                if shown not in seen:
-                    seen.append(shown)
+                self._initial[name] = self._current[name] = self._tools.read(name)
+        for name, target in {**self._initial, **{k: str(v) for k, v in cvars.items()}}.items():
+            if self._current[name] != target:
+                value = self._tools.write(name, target)
+                self._current[name] = target
+                labels = self._labels.setdefault(name, [])
+                label = named(value, self._tools.variable(name).enumerator)
+                if label not in labels:
+                    labels.append(label)
 
 
-def described(call: Callable[..., None], between: Iterable[Any], behind: Iterable[Any]) -> tuple[str, str]:
-    """The name and the description from a function of MPI_T, and the values between and behind them.
+def described(
+    call: Callable[..., None], before_text: Iterable[Any], after_text: Iterable[Any]
+) -> tuple[str, str]:
+    """Return the name and the description that a function of MPI_T gives, and fill its other outputs.
 
-    Variables, categories and the like are all described in this order.
+    Variables, categories and the like are all described in the same order of arguments.
+
+    Args:
+        call: The function, with its leading arguments bound.
+        before_text: Outputs between the name and the description.
+        after_text: Outputs behind the description.
     """
     name, text = ctypes.create_string_buffer(_NAME_BYTES), ctypes.create_string_buffer(TEXT_BYTES)
     name_length, text_length = ctypes.c_int(_NAME_BYTES), ctypes.c_int(TEXT_BYTES)
-    first, last = (name_length, *between), (text_length, *behind)
+    first, last = (name_length, *before_text), (text_length, *after_text)
     call(name, *map(ctypes.byref, first), text, *map(ctypes.byref, last))
     return name.value.decode(errors="replace"), text.value.decode(errors="replace")
 
 
 def named(value: str, enumerator: Mapping[str, int]) -> str:
-    """A value with the library's own name for it, ``6 rabenseifner``; as it is where there is none."""
+    """Return a value with the library's own name for it, ``6 rabenseifner``; unchanged without a name."""
     return next((f"{value} {name}" for name, number in enumerator.items() if str(number) == value), value)
 
 
-def same_value(found: str, wanted: object, enumerator: Mapping[str, int] | None = None) -> bool:
-    """Whether two texts say the same value: numbers as numbers, names as theirs, flags as a sum."""
+def same_value(actual: str, target: object, enumerator: Mapping[str, int] | None = None) -> bool:
+    """Return whether two texts mean the same value: numbers, names of an enumerator, or sums of flags."""
     names = {"true": 1, "yes": 1, "false": 0, "no": 0, **(enumerator or {})}
 
     def canonical(value: object) -> object:
@@ -282,17 +301,21 @@ def same_value(found: str, wanted: object, enumerator: Mapping[str, int] | None 
         except ValueError:
             return text
 
-    return canonical(found) == canonical(wanted)
+    return canonical(actual) == canonical(target)
 
 
 def names_of_description(text: str) -> dict[str, int]:
-    """The enumerator that MPICH hides in a description: a line ``name - meaning`` for each value, from 0."""
+    """Return the enumerator in a description of MPICH's: a line ``name - meaning`` a value, from 0 on."""
     names = re.findall(r"^\s*(\w+)\s+- ", text, flags=re.MULTILINE)
     return {name: number for number, name in enumerate(names)} if len(names) > 1 else {}
 
 
 def _number(variable: ControlVariable, value: int | str) -> Any:
-    """A value as the number that MPI_T takes."""
+    """Return a value as the number that MPI_T takes.
+
+    Raises:
+        StackError: If it is no number, or none of the enumerator's.
+    """
     names = variable.enumerator
     if isinstance(value, str) and value in names:
         return names[value]
@@ -308,6 +331,8 @@ def _number(variable: ControlVariable, value: int | str) -> Any:
 
 
 class _SymbolInfo(ctypes.Structure):
+    """The struct ``Dl_info`` of dladdr(3)."""
+
     _fields_ = (
         ("file_name", ctypes.c_char_p),
         ("base", ctypes.c_void_p),
@@ -317,10 +342,10 @@ class _SymbolInfo(ctypes.Structure):
 
 
 def library_of(address: int) -> Path:
-    """Real path of the shared library that holds an address.
+    """Return the real path of the shared library that holds an address.
 
     Raises:
-        StackError: no library does.
+        StackError: If no library does.
     """
     info = _SymbolInfo()
     if not ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(info)):

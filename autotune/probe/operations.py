@@ -1,4 +1,4 @@
-"""One declaration for each collective, with those of the patterns; ``declared`` says what they are."""
+"""One declaration for each collective and pattern; ``declared`` describes what a declaration holds."""
 
 from __future__ import annotations
 
@@ -6,29 +6,40 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from numpy.typing import NDArray
-
-from autotune.probe.declared import Operation, at, each, exchanged, gathered, one, root, scattered, vector
+from autotune.probe.declared import (
+    Operation,
+    at,
+    each,
+    exchanged,
+    gathered,
+    one_block,
+    root,
+    scattered,
+    vector,
+)
 from autotune.probe.messages import MESSAGES
 
 if TYPE_CHECKING:
-    from autotune.probe.exchange import Exchange
+    from autotune.probe.exchange import Exchange, View
 
 
 def _counts(x: Exchange) -> list[int]:
+    """Return the number of elements of each rank's block."""
     return [x.elements] * x.comm.size
 
 
-def _v(x: Exchange, side: NDArray[Any]) -> list[Any]:
-    """A buffer as ``MPI_Alltoallv`` and its like want it: with counts, displacements and type."""
+def _v(x: Exchange, side: View) -> list[Any]:
+    """Return a buffer as ``MPI_Alltoallv`` and its like take it: with counts, displacements and type."""
     return [side, _counts(x), [x.elements * place for place in range(x.comm.size)], x.datatype]
 
 
 _COLLECTIVES = (
-    Operation("allreduce", one, vector(each), lambda x: partial(x.comm.Allreduce, x.send, x.recv, x.sum)),
+    Operation(
+        "allreduce", one_block, vector(each), lambda x: partial(x.comm.Allreduce, x.send, x.recv, x.sum)
+    ),
     Operation(
         "reduce",
-        one,
+        one_block,
         at(root, vector(each)),
         lambda x: partial(x.comm.Reduce, x.send, x.recv, x.sum, 0),
     ),
@@ -38,15 +49,15 @@ _COLLECTIVES = (
         vector(lambda rank, _size: (0,) if rank else ()),
         lambda x: partial(x.comm.Bcast, x.recv if x.comm.rank else x.send, 0),
     ),
-    Operation("allgather", one, gathered, lambda x: partial(x.comm.Allgather, x.send, x.recv)),
-    Operation("allgatherv", one, gathered, lambda x: partial(x.comm.Allgatherv, x.send, _v(x, x.recv))),
+    Operation("allgather", one_block, gathered, lambda x: partial(x.comm.Allgather, x.send, x.recv)),
+    Operation("allgatherv", one_block, gathered, lambda x: partial(x.comm.Allgatherv, x.send, _v(x, x.recv))),
     Operation("alltoall", each, exchanged, lambda x: partial(x.comm.Alltoall, x.send, x.recv)),
     Operation(
         "alltoallv", each, exchanged, lambda x: partial(x.comm.Alltoallv, _v(x, x.send), _v(x, x.recv))
     ),
     Operation(
         "gather",
-        one,
+        one_block,
         at(root, gathered),
         lambda x: partial(x.comm.Gather, x.send, None if x.comm.rank else x.recv, 0),
     ),
@@ -68,20 +79,20 @@ _COLLECTIVES = (
         scattered,
         lambda x: partial(x.comm.Reduce_scatter_block, x.send, x.recv, x.sum),
     ),
-    Operation("barrier", lambda _r, _p: (), lambda _r, _p: (), lambda x: x.comm.Barrier),
+    Operation("barrier", lambda _r, _p: (), lambda _r, _p: (), lambda x: x.comm.Barrier, sized=False),
     Operation(
         "scan",
-        one,
+        one_block,
         vector(lambda rank, _size: range(rank + 1)),
         lambda x: partial(x.comm.Scan, x.send, x.recv, x.sum),
     ),
     Operation(
         "exscan",
-        one,
+        one_block,
         vector(lambda rank, _size: range(rank)),
         lambda x: partial(x.comm.Exscan, x.send, x.recv, x.sum),
     ),
 )
 
 OPERATIONS: Mapping[str, Operation] = {operation.name: operation for operation in (*_COLLECTIVES, *MESSAGES)}
-"""By name, in the order of ``collectives.MEASURED``."""
+"""Every operation by its name, in the order of ``collectives.MEASURED``."""

@@ -1,4 +1,4 @@
-"""Files that nobody else can have written: what is loaded into the ranks comes from such files alone."""
+"""Files that nobody else can have written: the ranks load such files alone."""
 
 import errno
 import fcntl
@@ -10,10 +10,10 @@ from pathlib import Path
 
 
 def make_own(directory: Path) -> None:
-    """Make a directory for the user alone, also of one that is there.
+    """Make a directory accessible to the user alone; it may exist already.
 
     Raises:
-        OSError: it cannot be made, or belongs to somebody else, or is a link.
+        OSError: If it cannot be made, belongs to somebody else, or is a link.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
     directory.mkdir(mode=0o700, exist_ok=True)
@@ -26,10 +26,10 @@ def make_own(directory: Path) -> None:
 
 @contextmanager
 def opened_own(path: Path) -> Iterator[int]:
-    """A descriptor of a file that only the user can have written.
+    """Open a file that only the user can have written, and yield its descriptor.
 
     Raises:
-        OSError: there is none, it is a link, or others own it or could write it.
+        OSError: If there is none, it is a link, or others own it or could write it.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -42,7 +42,7 @@ def opened_own(path: Path) -> Iterator[int]:
 
 
 def is_own(path: Path) -> bool:
-    """Whether there is a file that only the user can have written."""
+    """Return whether there is a file that only the user can have written."""
     try:
         with opened_own(path):
             return True
@@ -52,10 +52,10 @@ def is_own(path: Path) -> bool:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """A lock, held by one process at a time.
+    """Hold a lock file, one process at a time.
 
     Raises:
-        OSError: it cannot be made, or there is a link in its place.
+        OSError: If the file cannot be made, or there is a link in its place.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)

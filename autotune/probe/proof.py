@@ -1,7 +1,7 @@
-"""Whether a launch is what was asked for, on every rank: library, environment, control variables, UCX.
+"""Checks on every rank that a launch has its settings: library, environment, control variables, UCX.
 
-A setting that was silently not applied would be booked as a result of that setting. So each rank compares
-what it has with ``Expectation``; the first rank that differs is quoted.
+Otherwise the times of a setting that was silently not applied would be recorded as results of that setting.
+So each rank compares what it has with ``Expectation``; the first rank that differs is quoted.
 """
 
 from __future__ import annotations
@@ -11,74 +11,78 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from autotune.errors import StackError
 from autotune.probe.mpit import named, same_value
-from autotune.probe.ucx import UcxReport, contradiction, read_report
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
     from autotune.probe.mpit import ToolInterface
     from autotune.probe.protocol import Expectation
+    from autotune.probe.ucx import UcxReport
 
 
 _PML = {"pml", "OMPI_MCA_pml"}  # Names by which a launch of Open MPI asks for UCX itself.
 
 
 def wrong_library(expect: Expectation, loaded: Path) -> str:
-    """In words, what is wrong with the MPI library of this rank; empty: nothing."""
+    """Describe what is wrong with the MPI library of this rank; empty where nothing is."""
     if not expect.library or Path(expect.library).resolve() == loaded:
         return ""
     return f"MPI library {loaded} is loaded, the launcher belongs to {Path(expect.library).resolve()}"
 
 
 def missing_environment(expect: Expectation, environment: Mapping[str, str]) -> str:
-    """In words, which variable this rank does not see as asked; empty: none."""
-    for name, wanted in expect.env.items():
+    """Describe a variable that this rank does not see as expected; empty where there is none."""
+    for name, expected in expect.env.items():
         present = environment.get(name)
-        if present != wanted:
+        if present != expected:
             state = "not set" if present is None else repr(present)
-            return f"environment variable {name} is {state}, asked for {wanted!r}"
+            return f"environment variable {name} is {state}, asked for {expected!r}"
     return ""
 
 
 def ucx_contradiction(
     world: MPI.Intracomm, expect: Expectation, log: Path | None
 ) -> tuple[str, UcxReport | None]:
-    """In words, what UCX does otherwise than asked on this rank, and its report; on every rank alike."""
+    """Return what UCX does otherwise than expected on this rank, in words, and its report.
+
+    It is called on every rank alike. The text is empty where nothing is wrong; the report is None where UCX
+    is not checked, or wrote none.
+    """
     if not expect.ucx:
         return "", None
     if log is None:
         return "UCX was not asked for a report", None
-    token, heard = np.zeros(1), np.zeros(1)
-    world.Sendrecv(token, (world.rank + 1) % world.size, 0, heard, (world.rank - 1) % world.size, 0)
+    from autotune.probe.ucx import contradiction, read_report  # here: not every launch uses UCX
+
+    token, received = bytearray(8), bytearray(8)
+    world.Sendrecv(token, (world.rank + 1) % world.size, 0, received, (world.rank - 1) % world.size, 0)
     world.Barrier()
     ctypes.CDLL(None).fflush(None)  # UCX writes its log through the C library's buffers
     try:
         report = read_report(log.read_text(encoding="utf-8", errors="replace"))
     except OSError as exc:
         return f"no report of UCX: {exc}", None
-    asked = {**expect.env, **expect.ucx_values}
-    if not any(name.startswith("UCX_") for name in asked) and not _PML & {*expect.cvars, *expect.env}:
-        return "", report  # the stack's own choice: there is nothing that could have been ignored
-    return contradiction(report, asked), report
+    requested = {**expect.env, **expect.ucx_values}
+    if not any(name.startswith("UCX_") for name in requested) and not _PML & {*expect.cvars, *expect.env}:
+        return "", report  # the launch sets nothing that UCX could have ignored
+    return contradiction(report, requested), report
 
 
 def unset_variables(expect: Expectation, tools: ToolInterface) -> tuple[str, dict[str, str]]:
-    """The problem with this rank's control variables (empty: none), and the values read."""
+    """Return the problem with this rank's control variables (empty: none), and the values read."""
     applied: dict[str, str] = {}
     wrong = ""
-    for name, wanted in expect.cvars.items():
+    for name, expected in expect.cvars.items():
         try:
             value = tools.read(name)
             names = tools.variable(name).enumerator
         except StackError as exc:
-            wrong = wrong or f"control variable {name}, asked for {wanted!r}: {exc.message}"
+            wrong = wrong or f"control variable {name}, asked for {expected!r}: {exc.message}"
             continue
         applied[name] = named(value, names)
-        if not same_value(value, wanted, names):
-            listed = f"; it takes {', '.join(f'{v} {k}' for k, v in names.items())}" if names else ""
-            wrong = wrong or f"control variable {name} is {value!r}, asked for {wanted!r}{listed}"
+        if not same_value(value, expected, names):
+            allowed_values = f"; it takes {', '.join(f'{v} {k}' for k, v in names.items())}" if names else ""
+            wrong = wrong or f"control variable {name} is {value!r}, asked for {expected!r}{allowed_values}"
     return wrong, applied

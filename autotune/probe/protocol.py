@@ -1,57 +1,70 @@
 """The two documents between a launch and the probe: ``request.json`` and ``result.json``.
 
-Both sides import this module, the ranks too: standard library and numpy only. Raw samples travel beside the
-result in ``samples.npz`` (compressed); ``result.json`` is written last and atomically, so that its presence
-is the record of completion (an exit code is not: a launcher returns 0 when its allocation is lost).
+Both sides import this module, the ranks too. So it needs the standard library alone, except for reading a
+result. Raw samples travel beside the result in ``samples.npz`` (compressed). ``result.json`` is written last
+and atomically, so that its presence is the record of completion; an exit code is not, since a launcher
+returns 0 when its allocation is lost.
 
 Notation: a *request* names cells by (collective, communicator size, message size, choice index).
 """
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
-from autotune.collectives import COLLECTIVES, MEASURED, Size
 from autotune.errors import UserError, allowed
-from autotune.measure.machine import UsualCore
+from autotune.probe.operations import OPERATIONS
+from autotune.probe.rows_file import write_rows
 from autotune.structure import Document, plain
 
-VERSION = 1  # Of both documents.
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats: TypeAlias = NDArray[np.float64]
+    Codes: TypeAlias = NDArray[np.uint8]
+    Numbers: TypeAlias = NDArray[np.int32]
+else:  # The ranks use ``array`` instead of numpy; readers of a result get numpy arrays.
+    Floats = Codes = Numbers = Any
+
+VERSION = 1  # Version of both documents.
 
 REQUEST, RESULT, SAMPLES = "request.json", "result.json", "samples.npz"
 """File names inside the directory of a launch."""
+TIMED_S = "timed_s"
+"""Key in ``CellSamples.extra``: seconds in the cell's calls on rank 0, including synchronisation."""
 _MOST_RESULT, _MOST_SAMPLES = 64 << 20, 1 << 30
-"""Bytes: a cell has a few hundred in the first, and a minute of calls of 1 µs, 60 million of them, 480 MB."""
+"""Sizes in bytes up to which the two files are read: a cell has a few hundred bytes in the first, and a
+minute of calls of 1 µs, 60 million of them, takes 480 MB in the second."""
 
 
-WARM_UP = 2
-"""Calls of each cell before the first that counts: connections and buffers are made in the first ones."""
-UNTIMED = 2 + WARM_UP  # Calls of a cell that no time is kept for: two checks of results, and these.
-NOT_TIMED = "cells were not timed"  # In the note of a launch whose budget did not reach every cell.
-OTHER_SHARE = 0.5  # Of the time for the campaign's own loop, what the other one gets on top.
+UNTIMED = 1  # Untimed calls of a cell: the check of its result, which also makes its connections.
+NO_HEAT = "no heat is possible here"  # Part of the reason of a launch that found no place in its heat.
+NOT_TIMED = "cells were not timed"  # Part of the note of a launch whose budget did not reach every cell.
+OTHER_SHARE = 0.5  # Time for the other loop, as a share of that for the campaign's own loop and on top of it.
 LOOPS = ("interleaved", "tight")
-"""In which order calls are timed: blocks of all cells in turn, or one cell's calls back to back."""
+"""Orders in which calls are timed: blocks of all cells in turn, or one cell's calls back to back."""
 BESIDE_BYTES = (8, 8192, 262144)
-"""Sizes of ``ProbeRequest.beside``: a small message, the first power of two beyond Open MPI's eager limit in
-shared memory, and one beyond every eager limit of the shipped spaces."""
-BESIDE_CALLS = 20  # Calls of each of them, at least: launches differ by more than their medians are unsure.
+"""Message sizes in bytes of ``ProbeRequest.beside``: a small one, the first power of two beyond Open MPI's
+eager limit in shared memory, and one beyond every eager limit of the shipped spaces."""
+BESIDE_CALLS = 20
+"""Calls of each of them at least: then launches differ by more than the error of their means."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweptChoice:
     """One call-level choice as the probe applies it."""
 
-    values: Mapping[str, Any]  # Parameter → value, carried through to the result.
+    values: Mapping[str, Any]  # Parameter → value, copied into the result.
     cvars: Mapping[str, int | str] = field(default_factory=dict)
     """MPI_T control variable → value to write before the communicator is duplicated; empty: write nothing."""
     env: Mapping[str, str] = field(default_factory=dict)
-    """Variables that the library reads once: choices with different ones are launches of their own."""
+    """Environment variables that the library reads once: choices with different ones are launches of their
+    own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,32 +74,40 @@ class Expectation:
     library: str = ""  # Real path of the MPI library of the launcher; empty: any.
     env: Mapping[str, str] = field(default_factory=dict)  # Environment variables that each rank must see.
     cvars: Mapping[str, str] = field(default_factory=dict)
-    """MPI_T control variables and the value that each must read back as."""
-    ucx: bool = False  # Whether UCX must be in use, its variables be known to it and its transports exist.
+    """MPI_T control variable → the value that must read back."""
+    ucx: bool = False  # Whether UCX must be in use, with variables that it knows and transports that exist.
     ucx_values: Mapping[str, str] = field(default_factory=dict)
-    """Variables that must be in effect in UCX, from wherever it read them."""
+    """UCX variables and the values that must be in effect, wherever UCX read them."""
+
+
+class TakenOut(StrEnum):
+    """Reason why a job did not complete all of its turns. Values are written to files: only ever add."""
+
+    DIED = "died"  # A rank of the job ended before its turns did.
+    STUCK = "stuck"  # The job kept a turn for longer than the heat allows, and was killed.
 
 
 @dataclass(frozen=True, slots=True)
 class Heat:
     """The place of one job among those that are alive at once and measure in turns."""
 
-    directory: str  # Of the heat, where the driver notes which jobs have ended.
-    token: str  # Names the file in which the jobs of a node meet; nobody else knows it.
-    job: int  # This one's number, from 0.
-    jobs: int  # How many there are.
-    seconds: float  # From its first turn to its last: of all jobs together.
-    seed: int = 0  # Of the order of jobs and message sizes, the same for all of them.
-    slice_s: float = 1e-3  # Duration of one cell in a turn; at least one call is timed.
-    sizes_a_turn: int = 8  # Message sizes that a turn visits; the others wait for the job's next one.
-    join_s: float = 60.0  # How long a job waits for the others to start.
-    turn_limit_s: float = 30.0  # After which a job that does not end its turn is taken out and killed.
+    directory: str  # Directory of the heat, where the driver notes which jobs have ended.
+    token: str  # Secret name of the file in which the jobs of a node meet.
+    job: int  # Number of this job, from 0.
+    jobs: int  # Number of jobs in the heat.
+    seconds: float  # Seconds from the first turn to the last one, of all jobs together.
+    seed: int = 0  # Seed of the order of jobs and message sizes, the same for all jobs.
+    slice_s: float = 1e-3  # Seconds of one cell in a turn; at least one call is timed.
+    sizes_a_turn: int = 8  # Message sizes that a turn visits; the others wait for the job's next turn.
+    join_s: float = 60.0  # Seconds for which a job waits for the others to start.
+    turn_limit_s: float = 30.0
+    """Seconds after which a job that does not end its turn is taken out and killed."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no heat.
+        """Refuse an impossible heat.
 
         Raises:
-            UserError: a job that is none of the heat's, a token that is no name, or a time that is none.
+            UserError: If the job's number, the token or a time is out of its range.
         """
         if not 0 <= self.job < self.jobs:
             raise UserError(f"job {self.job} of a heat of {self.jobs}", f"allowed: 0 … {self.jobs - 1}")
@@ -97,60 +118,79 @@ class Heat:
             raise UserError("a heat with times of 0 s or less", "all of its times are above 0")
 
     def ended(self, job: int) -> Path:
-        """The file by which the driver notes that a job has ended."""
+        """Return the file by which the driver notes that a job has ended."""
         return Path(self.directory) / f"ended-{job}"
+
+    def hosts(self, job: int) -> tuple[str, ...]:
+        """Return the nodes on which a job has ranks; empty where it has not noted them yet."""
+        try:
+            return tuple(json.loads(self._hosts(job).read_text(encoding="utf-8")))
+        except (OSError, ValueError):
+            return ()
+
+    def note_hosts(self, hosts: Iterable[str]) -> None:
+        """Note the nodes on which this job has ranks, so that other jobs wait for it on these alone."""
+        partial = self._hosts(self.job).with_suffix(".part")
+        partial.write_text(json.dumps(sorted(set(hosts))), encoding="utf-8")
+        partial.replace(self._hosts(self.job))
+
+    def _hosts(self, job: int) -> Path:
+        """Return the file in which a job notes its nodes."""
+        return Path(self.directory) / f"hosts-{job}"
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeRequest:
     """The measurements of one launch."""
 
-    collectives: tuple[str, ...]  # Of ``collectives.MEASURED``.
-    sizes_bytes: tuple[int, ...]  # Message sizes, counted as in ``Cell``.
+    collectives: tuple[str, ...]  # Names in ``collectives.MEASURED``.
+    sizes_bytes: tuple[int, ...]  # Message sizes in bytes, counted as in ``Cell``.
     choices: Mapping[str, tuple[SweptChoice, ...]] = field(default_factory=dict)
-    """For each collective the choices to sweep; a collective without any is measured as the stack is."""
+    """The choices to sweep for each collective; a collective without choices is measured as the stack is."""
     _: KW_ONLY
     comm_sizes: tuple[int, ...] = ()  # Communicator sizes; empty: the world.
-    ranks: int = 0  # Ranks that the launch was given; 0: do not check.
-    budget_s: float  # For all calls, with checks and warm-up; a first cell of each collective is timed anyway
+    ranks: int = 0  # Number of ranks that the launch must have; 0: any.
+    budget_s: float
+    """Seconds for all calls, with checks and warm-up; each collective's first cell is timed in any case."""
     precision: float
-    """Stop a cell when the half-width of its median's confidence interval is this share of it."""
-    min_samples: int  # At least so many samples a cell (hopeless ones excepted).
-    max_samples: int  # At most so many samples a cell.
-    timing: str  # ``native`` (C kernel), ``python`` (mpi4py loop), or ``auto``: native where it can be had.
+    """Half-width of a median's confidence interval, relative to the median, at which a cell is complete."""
+    min_samples: int  # Samples of a cell at least (hopeless ones excepted).
+    max_samples: int  # Samples of a cell at most.
+    timing: str  # ``native`` (C kernel), ``python`` (mpi4py loop), or ``auto``: native where possible.
     sync: str  # ``barrier``: own dissemination barrier; ``window``: synchronised start windows.
     check: bool  # Whether results are compared with a reference, outside of the timed region.
     memory: bool = False  # Whether peak resident memory is reported.
     reach: bool = False
     """Whether each call is made once only, to see which ones the library refuses; nothing is timed.
 
-    Without any expectation the ranks agree on nothing: rules could refuse what they would agree by.
+    Without any expectation the ranks agree on nothing, since the rules could refuse the calls for that.
     """
-    seed: int = 0  # Of the order of cells and of the data.
-    expect: Expectation = Expectation()  # What must be found on the ranks.
-    loop: str = "interleaved"  # One of ``LOOPS``.
+    seed: int = 0  # Seed of the order of cells and of the data.
+    expect: Expectation = Expectation()  # Settings that must be found on the ranks.
+    loop: str = "interleaved"  # The order in which calls are timed, one of ``LOOPS``.
     other_loop: str = ""
-    """One of them in which each cell is measured too, afterwards and for half as long; empty: in none."""
-    usual_core: UsualCore = field(default_factory=UsualCore)  # How near and how fast the cores mostly are.
-    patience_s: float = 0.0  # How long to wait for it, and to measure again what lost it.
-    beside: tuple[str, ...] = ()  # Patterns measured at a glance: what else do the settings change?
-    heat: Heat | None = None  # Other jobs that are alive meanwhile, in turns with this one; None: it is alone
+    """Another of ``LOOPS`` in which each cell is measured too, afterwards and for half as long; empty: in
+    none."""
+    beside: tuple[str, ...] = ()
+    """Further operations, measured in a small share of the time to show what else settings change."""
+    heat: Heat | None = None
+    """Place among other jobs with which this one takes turns; None: the job is alone."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be measured.
+        """Refuse requests that cannot be measured.
 
         Raises:
-            UserError: unknown collective, negative size, or a number out of its range.
+            UserError: If a collective is unknown, a size is negative, or a number is out of its range.
         """
         for name in (*self.collectives, *self.beside):
-            if name not in MEASURED:
-                raise UserError(f"unknown collective {name!r}", allowed(name, MEASURED))
+            if name not in OPERATIONS:
+                raise UserError(f"unknown collective {name!r}", allowed(name, OPERATIONS))
         if not self.collectives:
-            raise UserError("no collective to measure", allowed("", MEASURED))
+            raise UserError("no collective to measure", allowed("", OPERATIONS))
         for size in self.sizes_bytes:
             if size < 0:
                 raise UserError(f"negative message size {size}", "sizes are bytes, 0 or more")
-        if not self.sizes_bytes and any(_sized(name) for name in self.collectives):
+        if not self.sizes_bytes and any(OPERATIONS[name].sized for name in self.collectives):
             raise UserError("no message sizes to measure", "give sizes in bytes, e.g. [8, 1024, 65536]")
         for size in self.comm_sizes:
             if size < 1 or (self.ranks and size > self.ranks):
@@ -171,19 +211,37 @@ class ProbeRequest:
             )
 
     def sizes_of(self, collective: str) -> tuple[int, ...]:
-        """The message sizes at which a collective is measured: a barrier has none, and counts as 0 bytes."""
-        return self.sizes_bytes if _sized(collective) else (0,)
+        """Return the message sizes at which a collective is measured; for a barrier 0 bytes alone."""
+        return self.sizes_bytes if OPERATIONS[collective].sized else (0,)
+
+    def other_calls(self, ranks: int) -> tuple["ProbeRequest", ...]:
+        """Return a request for each operation of ``beside``, in both loops and with the stack's own choices.
+
+        Where a rank has a block for each other one, the blocks together are no larger than the largest
+        message of all that is measured: a launch needs neither more memory for them nor much more time.
+        """
+        largest_bytes = max(*self.sizes_bytes, *BESIDE_BYTES)
+        template = replace(self, choices={}, comm_sizes=(), beside=(), loop=LOOPS[0])
+        template = replace(template, other_loop=LOOPS[1] if self.sync == "barrier" else "")
+        requests = []
+        for name in self.beside if ranks > 1 else ():
+            sizes = tuple(
+                size for size in BESIDE_BYTES if size * OPERATIONS[name].blocks(ranks) <= largest_bytes
+            )
+            requests.append(replace(template, collectives=(name,), sizes_bytes=sizes or BESIDE_BYTES[:1]))
+        return tuple(requests)
 
     def to_json(self) -> str:
-        """The document."""
+        """Return the document as text."""
         return json.dumps({"version": VERSION, **plain(self)}, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> "ProbeRequest":
-        """The request in a document.
+        """Return the request in a document.
 
         Raises:
-            UserError: no JSON, another version, unknown or missing keys, or values that cannot be measured.
+            UserError: If it is no JSON, of another version, has unknown or missing keys, or cannot be
+                measured.
         """
         try:
             document = json.loads(text)
@@ -196,10 +254,10 @@ class ProbeRequest:
 
 
 def check_loop(loop: str, sync: str) -> None:
-    """Refuse a way to order calls that there is not, or not with this synchronisation.
+    """Refuse an order of calls that is unknown, or impossible with this synchronisation.
 
     Raises:
-        UserError: the message names the scenario's keys.
+        UserError: If it is refused; the message names the scenario's keys.
     """
     if loop not in LOOPS:
         raise UserError(f"probe.options.loop={loop}", allowed(loop, LOOPS))
@@ -209,11 +267,8 @@ def check_loop(loop: str, sync: str) -> None:
         )
 
 
-def _sized(collective: str) -> bool:
-    return COLLECTIVES[collective].size is not Size.NONE
-
-
 def _unreadable(message: str, hint: str) -> UserError:
+    """Return the error of a request that cannot be read."""
     return UserError(f"unreadable request: {message}", hint)
 
 
@@ -221,41 +276,44 @@ def _unreadable(message: str, hint: str) -> UserError:
 class CellSamples:
     """The raw samples of one cell."""
 
-    collective: str  # As in the request.
-    comm_size: int  # Ranks of the communicator.
-    message_bytes: int  # As in the request.
-    values: Mapping[str, Any]  # The call-level values of the choice; empty: the stack's own.
-    samples_s: NDArray[np.float64]
-    """Shape ``(n,)``: for each call the maximum over the ranks; of a tight loop for each run of calls their
-    mean on the slowest rank."""
+    collective: str  # Name as in the request.
+    comm_size: int  # Number of ranks of the communicator.
+    message_bytes: int  # Message size as in the request.
+    values: Mapping[str, Any]  # Call-level values of the choice; empty: the stack's own.
+    samples_s: Floats
+    """Shape ``(n,)``, in seconds: for each call the maximum over the ranks; of a tight loop, for each run of
+    calls, the mean on the slowest rank."""
     status: str = "ok"  # A name of ``Status``.
-    reason: str = ""  # In words, where the status is not ``ok``.
-    validity: NDArray[np.uint8] | None = None
+    reason: str = ""  # The reason in words, where the status is not ``ok``.
+    validity: Codes | None = None
     """Shape ``(n,)``: for each sample the sum of its ``measure.windows.Validity`` flags, 0 is valid; None:
     calls were separated by a barrier, and every sample is."""
-    rounds: NDArray[np.int32] | None = None
-    """Shape ``(n,)``: of a heat, the round of turns in which each sample was taken; None: no turns."""
+    rounds: Numbers | None = None
+    """Shape ``(n,)``: in a heat, the round of turns in which each sample was taken; None: there were no
+    turns."""
     extra: Mapping[str, float] = field(default_factory=dict)
-    """A tight loop's median over runs of the fastest rank's mean (``ranks_min_s``), and the average
-    over ranks of theirs (``ranks_avg_s``), as OSU and IMB print them beside the maximum. Where the other loop
-    was measured too, the median of its samples (``other_loop_s``)."""
+    """Further figures in seconds. A tight loop has the medians over runs of the fastest rank's mean
+    (``ranks_min_s``) and of the average over ranks (``ranks_avg_s``), as OSU and IMB print them beside the
+    maximum. Where the other loop was measured too, there are the median of its samples (``other_loop_s``) and
+    their mean (``other_loop_mean_s``)."""
 
     def __post_init__(self) -> None:
         """Check the shapes.
 
         Raises:
-            UserError: not one row of times with one flag for each.
+            UserError: If the samples are not one row of times, with one flag for each.
         """
-        times = self.samples_s
-        flags = np.zeros(times.shape, np.uint8) if self.validity is None else self.validity
-        rounds = np.zeros(times.shape, np.int32) if self.rounds is None else self.rounds
-        one_row = times.ndim == 1 and times.dtype.kind == "f" and times.shape == flags.shape == rounds.shape
-        if not one_row or flags.dtype != np.uint8 or rounds.dtype != np.int32:
-            raise UserError(f"{self.collective}: {times.dtype} of shape {times.shape} are no samples")
+        columns: list[Any] = [self.samples_s, self.validity, self.rounds]
+        rows = [memoryview(row) for row in columns if row is not None]
+        formats = ["df"] + ["B"] * (self.validity is not None) + ["i"] * (self.rounds is not None)
+        one_row = all(row.ndim == 1 and row.shape == rows[0].shape for row in rows)
+        if not one_row or any(row.format not in kind for row, kind in zip(rows, formats, strict=True)):
+            shape, kind = rows[0].shape, rows[0].format
+            raise UserError(f"{self.collective}: {kind} of shape {shape} are no samples")
 
     @property
-    def valid_s(self) -> NDArray[np.float64]:
-        """The samples that may be used."""
+    def valid_s(self) -> Floats:
+        """Return the samples that may be used."""
         return self.samples_s if self.validity is None else self.samples_s[self.validity == 0]
 
 
@@ -264,54 +322,62 @@ class ProbeResult:
     """The results of one launch."""
 
     status: str  # A name of ``Status``.
-    reason: str = ""  # In words, where the status is not ``ok``.
-    cells: tuple[CellSamples, ...] = ()  # In the order in which they were declared.
+    reason: str = ""  # The reason in words, where the status is not ``ok``.
+    cells: tuple[CellSamples, ...] = ()  # Samples of the cells, in the order in which they were declared.
     hosts: tuple[str, ...] = ()  # Host name of each rank.
-    library: str = ""  # Version text of the MPI library, first line.
-    timing: str = ""  # How calls were timed: ``native`` or ``python``.
+    library: str = ""  # First line of the MPI library's version text.
+    timing: str = ""  # The timing loop: ``native`` or ``python``.
     overhead_s: float = math.nan
-    """Measured overhead of the timing loop per call, reported and never subtracted."""
-    memory_bytes: float = math.nan  # Peak resident set of the largest rank.
+    """Measured overhead of the timing loop a call, in seconds; it is reported and never subtracted."""
+    memory_bytes: float = math.nan  # Peak resident set of the largest rank, in bytes.
     library_bytes: Mapping[str, float] = field(default_factory=dict)
-    """MPI_T performance variables that count the library's own bytes: name → value on the largest rank."""
+    """MPI_T performance variable that counts the library's own bytes → value on the largest rank."""
     notes: tuple[str, ...] = ()
     """Notes for the user: warnings of UCX, eliminated cells, fallback of the timing loop."""
-    applied: Mapping[str, str] = field(default_factory=dict)  # What was read back: variable → value.
+    applied: Mapping[str, str] = field(default_factory=dict)  # Variable → the value that read back.
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """Every control variable that can be read → its value; where ranks differ, each rank's, in order. Only
-    launches that make each call once have them."""
+    """Every control variable that can be read → its value; where ranks differ, each rank's value, in order.
+    Only launches that make each call once have them."""
     machine: Mapping[str, float] = field(default_factory=dict)
     """Interference with the ranks, see ``measure.machine``; empty: not known."""
-    taken_out: Mapping[str, str] = field(default_factory=dict)
-    """Jobs of the same heat that did not end all of their turns: number → what became of it, in words."""
+    moments: Mapping[str, float] = field(default_factory=dict)
+    """Time at which each part of the launch began on rank 0, in seconds of CLOCK_MONOTONIC: ``python`` (the
+    first line), ``mpi`` (loading mpi4py and MPI), ``imports`` (the probe's own), ``proof``, ``kernel``,
+    ``checks`` (with warm-up) and ``calls`` (the first timed call)."""
+    timed_s: float = math.nan  # Seconds that rank 0 spent in timed calls, including synchronisation.
+    taken_out: Mapping[str, TakenOut] = field(default_factory=dict)
+    """Jobs of the same heat that did not complete all of their turns: number → reason."""
     beside: Mapping[str, float] = field(default_factory=dict)
-    """For each pattern beside the request its name and size, ``halo 8`` → median seconds; in the tight
-    loop ``halo 8 tight``."""
+    """Seconds of each operation of ``ProbeRequest.beside`` by name and size, ``halo 8``; in the tight loop
+    ``halo 8 tight``. The figure is a plain mean; in a heat it is the median over visits of plain means."""
 
     def write(self, directory: Path) -> None:
         """Store the result in the directory of its launch, ``result.json`` last and atomically."""
-        arrays: dict[str, NDArray[Any]] = {f"c{i}": cell.samples_s for i, cell in enumerate(self.cells)}
-        arrays |= {f"v{i}": cell.validity for i, cell in enumerate(self.cells) if cell.validity is not None}
-        arrays |= {f"r{i}": cell.rounds for i, cell in enumerate(self.cells) if cell.rounds is not None}
-        np.savez_compressed(directory / SAMPLES, **arrays)  # type: ignore[arg-type] # numpy's stub of **kwds
-        document = {"version": VERSION, **plain(self, leave_out=np.ndarray)}
+        rows = {
+            f"{kind}{i}": row
+            for i, cell in enumerate(self.cells)
+            for kind, row in (("c", cell.samples_s), ("v", cell.validity), ("r", cell.rounds))
+            if row is not None
+        }
+        write_rows(directory / SAMPLES, rows)
+        document = {"version": VERSION, **plain(self, leave_out=tuple({type(row) for row in rows.values()}))}
         partial = directory / f"{RESULT}.part"
         partial.write_text(json.dumps(document, indent=1), encoding="utf-8")
         partial.replace(directory / RESULT)
 
     @classmethod
     def read(cls, directory: Path) -> "ProbeResult | None":
-        """The result in the directory of a launch; None where no probe completed one.
+        """Return the result in the directory of a launch; None where no probe completed one.
 
         Raises:
-            UserError: a result that is damaged or of another version.
+            UserError: If the result is damaged or of another version.
         """
         path = directory / RESULT
         if not path.exists():
             return None
-        for part, most in ((path, _MOST_RESULT), (directory / SAMPLES, _MOST_SAMPLES)):
-            if part.exists() and not (part.is_file() and part.stat().st_size <= most):
-                raise UserError(f"{part}: damaged result: no regular file of at most {most >> 20} MiB")
+        for part, limit_bytes in ((path, _MOST_RESULT), (directory / SAMPLES, _MOST_SAMPLES)):
+            if part.exists() and not (part.is_file() and part.stat().st_size <= limit_bytes):
+                raise UserError(f"{part}: damaged result: no regular file of at most {limit_bytes >> 20} MiB")
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
             version = document.pop("version", None)
@@ -319,14 +385,16 @@ class ProbeResult:
             raise UserError(f"{path}: damaged result: {exc}") from exc
         if version != VERSION:
             raise UserError(f"{path}: result of version {version}", f"this program reads version {VERSION}")
+        import numpy as np
+
         try:
-            # Opened here: numpy leaves a file open that it finds damaged.
+            # Opened here, since numpy leaves a damaged file open.
             with (directory / SAMPLES).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                if sum(one.file_size for one in arrays.zip.infolist()) > _MOST_SAMPLES:
+                if sum(member.file_size for member in arrays.zip.infolist()) > _MOST_SAMPLES:
                     raise ValueError(f"its samples have more than {_MOST_SAMPLES >> 20} MiB")
                 for i, cell in enumerate(document["cells"]):
                     cell |= {"samples_s": arrays[f"c{i}"], "validity": arrays.get(f"v{i}")}
                     cell |= {"rounds": arrays.get(f"r{i}")}
             return Document("it", own=True).structured(cls, document)
-        except Exception as exc:  # at damaged bytes numpy, zipfile and zlib raise whatever they like
+        except Exception as exc:  # for damaged bytes numpy, zipfile and zlib raise errors of many kinds
             raise UserError(f"{path}: damaged result: {type(exc).__name__}: {exc}") from exc

@@ -1,27 +1,27 @@
-"""Which calls the library refuses: each called once, nothing timed (the proof of exported rules).
+"""Check which calls the library refuses: each is called once, nothing is timed (the proof of exported rules).
 
-Under rules whose algorithms do not exist MPI refuses exactly the calls that reach a row. What the probe and
-the library do by collectives themselves, to agree on anything or to split a communicator, would be refused
-with them; so here ranks agree on nothing: each makes the same calls in the same order, and a refusal comes
-before any message, on all ranks alike.
+Under rules whose algorithms do not exist MPI refuses exactly the calls to which a row applies. The probe and
+the library use collectives themselves, to agree on anything or to split a communicator, and these would be
+refused as well. So here ranks agree on nothing: each makes the same calls in the same order, and a refusal
+comes before any message, on all ranks alike.
 """
 
 import time
+from array import array
+from typing import Any
 
-import numpy as np
 from mpi4py import MPI
 
-from autotune.collectives import PATTERNS
 from autotune.probe.exchange import Pool
 from autotune.probe.operations import OPERATIONS
 from autotune.probe.protocol import CellSamples, ProbeRequest
 
 
 def reach(world: MPI.Intracomm, request: ProbeRequest) -> tuple[CellSamples, ...]:
-    """Every collective at every size on every communicator, with one sample, or refused as ``invalid``."""
+    """Call every collective once at every size on every communicator; a refused cell is ``invalid``."""
     cells: list[CellSamples] = []
     for comm_size in request.comm_sizes or (world.size,):
-        comm = _first(world, comm_size)
+        comm = _first_ranks(world, comm_size)
         if comm is None:
             continue
         for collective in dict.fromkeys(request.collectives):
@@ -30,7 +30,9 @@ def reach(world: MPI.Intracomm, request: ProbeRequest) -> tuple[CellSamples, ...
 
 
 def _calls(comm: MPI.Intracomm, collective: str, sizes: tuple[int, ...]) -> list[CellSamples]:
-    """One collective at its sizes; patterns obey no rules and are left out."""
+    """Call one collective at each of its sizes; patterns obey no rules and are left out."""
+    from autotune.collectives import PATTERNS  # here, since launches that measure do not need it
+
     operation = OPERATIONS[collective]
     if collective in PATTERNS or comm.size < operation.least_ranks:
         return []
@@ -40,20 +42,23 @@ def _calls(comm: MPI.Intracomm, collective: str, sizes: tuple[int, ...]) -> list
         exchange = pool.exchange(comm, size, None)
         exchange.prepare()
         call = operation.call(exchange)
-        begun, reason = time.perf_counter(), ""
+        begin, reason = time.perf_counter(), ""
         try:
             call()
         except MPI.Exception as exc:
             reason = exc.Get_error_string()
-        taken = np.array([] if reason else [time.perf_counter() - begun])
+        samples_s: Any = array("d", [] if reason else [time.perf_counter() - begin])
         cells.append(
-            CellSamples(collective, comm.size, size, {}, taken, "invalid" if reason else "ok", reason)
+            CellSamples(collective, comm.size, size, {}, samples_s, "invalid" if reason else "ok", reason)
         )
     return cells
 
 
-def _first(world: MPI.Intracomm, size: int) -> MPI.Intracomm | None:
-    """The first ranks of the world; None on the others. Made without a collective of the library's rules."""
+def _first_ranks(world: MPI.Intracomm, size: int) -> MPI.Intracomm | None:
+    """Return a communicator of the first ranks of the world; None on the others.
+
+    It is made without a collective to which the library's rules apply.
+    """
     if size == world.size:
         comm = world
     elif world.rank >= size:

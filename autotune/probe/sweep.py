@@ -1,46 +1,55 @@
 """Cells of one (collective, communicator size) → raw samples: rounds of small blocks in shuffled order.
 
-A sweep has two parts: ``begin`` checks each cell, warms it up and times its first block, as far as its share
-of the launch's time reaches; ``finish`` spends another share on rounds. A launch begins all of its sweeps
-before it finishes any, so that no cell has its second block before all others had their first.
+A sweep has two parts. ``begin`` checks each cell, in a call that is also its warm-up, and times its first
+block, as far as its share of the launch's time permits (``first_blocks``). ``finish`` spends another share on
+rounds. A launch begins all of its sweeps before it finishes any, so that no cell has its second block before
+all others had their first.
 
 Rank 0 decides after each round which cells get how many more samples (``measure.stopping``) and informs the
-others, so that all ranks agree whatever their clocks say. Nothing but calls happens inside of a block;
+others, so that all ranks agree whatever their clocks show. Nothing but calls happens inside of a block;
 samples travel to rank 0 once a round.
 
 Each distinct setting of control variables has a communicator of its own, duplicated while the setting is in
-force: Open MPI reads its variables then. They are set again before each block, because MPICH reads its at
-each call.
+effect: Open MPI reads its variables then. They are set again before each block, because MPICH reads its
+variables at each call.
 
-Notation: a *cell* is one (message size, choice) of a sweep; a *block* is a few calls of one cell in a row,
-preceded by one that is not counted (it finds the caches full of the previous cell's data).
+Notation: a *cell* is one (message size, choice) of a sweep. A *block* is a few calls of one cell in a row. It
+is preceded by one call that is not counted, since caches hold the previous cell's data, unless calls are
+long.
 """
 
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
 from mpi4py import MPI
-from numpy.typing import NDArray
 
 from autotune.errors import StackError
-from autotune.measure.stopping import CellStatus, StoppingRule, interleave, next_round
-from autotune.probe.cores import Cores
+from autotune.measure.stopping import (
+    CellStatus,
+    Random,
+    StoppingRule,
+    interleave,
+    next_round,
+    shuffled,
+)
 from autotune.probe.exchange import Memory, Pool
+from autotune.probe.first_blocks import next_first, pending_cells
 from autotune.probe.mpit import ControlVariables
 from autotune.probe.operations import OPERATIONS
-from autotune.probe.protocol import WARM_UP, CellSamples, ProbeRequest, SweptChoice
-from autotune.probe.steadiness import Steadiness
-from autotune.probe.swept import NEVER_TIMED, OK, SweptCell, Verdict
+from autotune.probe.protocol import CellSamples, ProbeRequest, SweptChoice
+from autotune.probe.swept import NEVER_TIMED, OK, SweptCell, TimedPart, Verdict
 from autotune.probe.synchronisation import Synchronisation
 
+WARM_UP = 2  # Calls of each cell of a heat before its first turn that counts.
+_REFILL_S = 2e-4
+"""Seconds in which caches of 2 MB, as cores have them, are refilled at 10 GB/s: a call may lose as much after
+calls of another cell. Where that is within the precision, no call is spent on it."""
 BLOCK = 50  # Samples in a row at most.
-MOST_BYTES = 2**31 - 1  # What the ``int`` counts and displacements of MPI hold.
-_Setting: TypeAlias = tuple[tuple[str, int | str], ...]
+MOST_BYTES = 2**31 - 1  # Largest value of the ``int`` counts and displacements of MPI.
+_Setting: TypeAlias = tuple[tuple[str, int | str], ...]  # (control variable, value) of each.
 
 
 class Sweep:
@@ -53,15 +62,14 @@ class Sweep:
         sync: MPI.Intracomm,
         synchronisation: Synchronisation[Any],
         variables: ControlVariables,
-        steadiness: Steadiness,
-        cores: Cores | None,
         memory: Memory | None = None,
     ) -> None:
-        """Make communicators, buffers and windows; on every rank of ``sync``, on which decisions travel.
+        """Create communicators, buffers and windows; called on every rank of ``sync``.
 
-        Sweeps with the same memory share their buffers: no two of them may be at work at once.
+        Decisions travel on ``sync``. Sweeps with the same memory share their buffers, so that no two of them
+        may be active at once.
         """
-        self._request, self._sync, self._steadiness, self._cores = request, sync, steadiness, cores
+        self._request, self._sync = request, sync
         self._synchronisation, self._variables = synchronisation, variables
         self._operation = OPERATIONS[collective]
         choices = request.choices.get(collective) or (SweptChoice({}),)
@@ -72,6 +80,8 @@ class Sweep:
         self._pool: Pool | None = None
         self._memory = memory
         self._ends: Counter[CellStatus] = Counter()
+        self.timed = TimedPart()
+        self._warm = set[int]()  # cells whose blocks need no uncounted call, on all ranks alike
         self._candidates: list[int] = []
         if sync.size < self._operation.least_ranks:
             self._refuse_all(f"{collective} needs {self._operation.least_ranks} ranks")
@@ -88,93 +98,100 @@ class Sweep:
 
     @property
     def sync(self) -> MPI.Intracomm:
-        """The communicator of its ranks."""
+        """Return the communicator of its ranks."""
         return self._sync
 
     @property
     def operation(self) -> str:
-        """The name of its collective."""
+        """Return the name of its collective."""
         return self._operation.name
 
     @property
     def cells(self) -> int:
-        """Number of its cells."""
+        """Return the number of its cells."""
         return len(self._cells)
 
     @property
-    def waiting(self) -> int:
-        """Number of cells whose first block was not made yet."""
-        return len(self._waiting())
+    def n_pending(self) -> int:
+        """Return the number of cells whose first block is still to come."""
+        return len(pending_cells(self._cells))
 
     def begin(self, budget_s: float) -> None:
-        """Check, warm up and time once each cell that waits, one after the other, as long as time is left.
+        """Check each pending cell and time its first block, one after the other, as long as time remains.
 
-        The first one is made whatever the budget says, so that something is known of what calls cost.
+        The first one is timed whatever the budget is, so that the cost of calls is known.
         """
-        end_s = self._spent_s + budget_s
-        waiting = self._waiting()
-        for place, index in enumerate(waiting):
-            if self._sync.bcast(place > 0 and self._spent_s >= end_s):
-                break
-            begin_s = self._spent_s
-            self._check([index])
-            self._warm_up(self._cells[index])
-            if self._cells[index].verdict == OK:
+        end_s, first = time.perf_counter() + budget_s, True
+        while pending_cells(self._cells) and self._sync.bcast(first or time.perf_counter() < end_s):
+            index, hopeless = self._sync.bcast(None if self._sync.rank else next_first(self._cells))
+            cell = self._cells[index]
+            if hopeless:
+                cell.verdict = ("invalid", hopeless)
+                continue
+            begin_s, first = time.perf_counter(), False
+            if not cell.started:
+                self._check([index])
+            if cell.verdict == OK:
                 self._time_first(index)
-            self._cells[index].begun = True
-            self._cells[index].took_s = self._spent_s - begin_s
+            cell.started = True
+            cell.took_s = cell.took_s or time.perf_counter() - begin_s
 
-    def needed_s(self, others: Iterable["Sweep"] = ()) -> float:
-        """Seconds that the first blocks of all waiting cells would take, by what those made took; on rank 0.
+    def needed_s(self, other_sweeps: Iterable["Sweep"] = ()) -> float:
+        """Return the seconds that the first blocks of all pending cells would take; valid on rank 0.
 
-        A cell takes what others of its message size took, else in proportion to the size what the largest one
-        below took; ``others`` are asked where nothing of this sweep is known. Not a number where nothing is.
+        A cell is expected to take what others of its message size took; otherwise what the largest size below
+        took, in proportion to the size. Where this sweep has no times, those of ``other_sweeps`` are used.
+        Not a number where there are none.
         """
-        known = self._took_by_size()
-        for other in others:
-            known = known or other._took_by_size()
-        return sum(_took_at(known, self._cells[index].message_bytes) for index in self._waiting())
+        took_by_size = self._took_by_size()
+        for sweep in other_sweeps:
+            took_by_size = took_by_size or sweep._took_by_size()
+        return sum(
+            _took_at(took_by_size, self._cells[index].message_bytes) for index in pending_cells(self._cells)
+        )
 
-    def finish(
-        self, budget_s: float, rng: np.random.Generator, untimed: str = NEVER_TIMED
-    ) -> tuple[CellSamples, ...]:
-        """Raw samples of every cell; complete on rank 0, which alone draws the order of blocks.
+    def finish(self, budget_s: float, rng: Random, untimed: str = NEVER_TIMED) -> tuple[CellSamples, ...]:
+        """Return raw samples of every cell; complete on rank 0, which alone draws the order of blocks.
 
-        A second check of the results is within the budget; ``untimed`` says why cells have no sample.
+        The result of one cell is checked again, within the budget.
+
+        Args:
+            budget_s: Seconds for the rounds and that check.
+            rng: Source of the order of blocks.
+            untimed: Reason of cells without a sample.
         """
         self._refresh()
-        again_s = sum(cell.spent_s / cell.spent_on for cell in self._cells if cell.spent_on)
-        self._sample(budget_s - again_s, rng)
-        self._check(self._sync.bcast(self._candidates))
+        recheck_s = max((cell.spent_s / cell.spent_on for cell in self._cells if cell.spent_on), default=0.0)
+        self._sample(budget_s - recheck_s, rng)
+        self._check(self._sync.bcast(shuffled(self._candidates, rng)[:1]))
         return tuple(cell.samples(self._operation.name, self._sync.size, untimed) for cell in self._cells)
 
-    def measure(self, budget_s: float, rng: np.random.Generator) -> tuple[CellSamples, ...]:
-        """Raw samples of every cell as of ``finish``; each has its first block whatever that takes."""
+    def measure(self, budget_s: float, rng: Random) -> tuple[CellSamples, ...]:
+        """Return raw samples as ``finish`` does; each cell has its first block however long that takes."""
         self.begin(math.inf)
         return self.finish(budget_s, rng)
 
-    def _waiting(self) -> list[int]:
-        return [i for i, cell in enumerate(self._cells) if cell.verdict == OK and not cell.begun]
-
     def _took_by_size(self) -> dict[int, float]:
+        """Return the mean duration of first blocks by message size, ascending, in seconds."""
         took: dict[int, list[float]] = {}
         for cell in self._cells:
-            if cell.begun:
+            if cell.started:
                 took.setdefault(cell.message_bytes, []).append(cell.took_s)
         return {size: sum(seconds) / len(seconds) for size, seconds in sorted(took.items())}
 
     def _time_first(self, index: int) -> None:
-        """One timed call of a cell."""
-        self._run([[(index, 1)]])
+        """Time one call of a cell, after the call of its check."""
+        self._warm = {index}
+        self._run([(index, 1)])
 
     def _refresh(self) -> None:
-        """Fill shared buffers with this operation's data: sums of another one's may be no numbers."""
+        """Fill shared buffers with this operation's data: another one's sums may be no numbers."""
         usable = [cell.exchange for cell in self._cells if cell.exchange is not None and cell.verdict == OK]
         if self._memory is not None and usable and usable[-1].window is None:
             usable[-1].prepare()
 
     def close(self) -> None:
-        """Free what was made, and set the control variables back."""
+        """Free communicators, windows and buffers, and reset the control variables."""
         for cell in self._cells:
             if cell.exchange is not None:
                 cell.exchange.close()
@@ -189,106 +206,83 @@ class Sweep:
 
     @property
     def note(self) -> str:
-        """How the cells ended, in words; empty where there is nothing to say. Known to rank 0."""
+        """Describe how the cells ended, on rank 0; empty where there is nothing to report."""
         words = {
             CellStatus.ELIMINATED: "given up as too slow to win",
             CellStatus.SAMPLED_OUT: "at the largest number of samples before they were precise",
             CellStatus.OUT_OF_TIME: "out of time before they were precise",
         }
-        said = [f"{self._ends[status]} {text}" for status, text in words.items() if self._ends[status]]
-        where = f"{self._operation.name} on {self._sync.size} ranks, {len(self._cells)} cells"
-        return f"{where}: {', '.join(said)}" if said else ""
-
-    def _sample(self, budget_s: float, rng: np.random.Generator) -> None:
-        """Rounds of blocks until every cell has enough."""
-        rule = _rule(self._request, budget_s)
-        begin = self._spent_s
-        while True:
-            parts = None
-            if self._sync.rank == 0:
-                parts = self._parts(interleave(self._decide(rule, self._spent_s - begin), BLOCK, rng))
-            parts = self._sync.bcast(parts)
-            if not parts:
-                break
-            self._run(parts)
+        counts = [f"{self._ends[status]} {text}" for status, text in words.items() if self._ends[status]]
+        subject = f"{self._operation.name} on {self._sync.size} ranks, {len(self._cells)} cells"
+        return f"{subject}: {', '.join(counts)}" if counts else ""
 
     @property
-    def _spent_s(self) -> float:
-        """On a clock that stands while cores are waited for."""
-        return time.perf_counter() - self._steadiness.lost_s
+    def _long_s(self) -> float:
+        """Return the duration from which on the state of the caches hardly affects a call, in seconds."""
+        return _REFILL_S / self._request.precision
 
-    def _steadily(self, measure: Callable[[], None]) -> None:
-        """Measure while the cores are as usual, if they can be seen; a collective call."""
-        if self._cores is None:
-            measure()
-        else:
-            self._cores.steadily(measure)
+    def _sample(self, budget_s: float, rng: Random) -> None:
+        """Run rounds of blocks until every cell has enough samples."""
+        rule = _rule(self._request, budget_s)
+        begin = time.perf_counter()
+        while True:
+            plan = None
+            if self._sync.rank == 0:
+                blocks = interleave(self._decide(rule, time.perf_counter() - begin), BLOCK, rng)
+                plan = blocks, {i for i, cell in enumerate(self._cells) if cell.fastest_s > self._long_s}
+            blocks, self._warm = self._sync.bcast(plan)
+            if not blocks:
+                break
+            self._run(blocks)
 
-    def _parts(self, plan: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-        """The blocks of a round, in parts between which one looks at the cores."""
-        parts, left_s = list[list[tuple[int, int]]](), 0.0
-        for index, count in plan:
-            if left_s <= 0:
-                parts, left_s = [*parts, []], self._steadiness.part_s
-            parts[-1].append((index, count))
-            cell = self._cells[index]
-            left_s -= count * cell.spent_s / max(cell.spent_on, 1)
-        return parts
-
-    def _run(self, parts: Sequence[Sequence[tuple[int, int]]]) -> None:
-        """One round: the blocks one after the other, then all of their samples to rank 0."""
-        made = 0
-        for part in parts:
-            self._steadily(partial(self._time, part, made))
-            made += len(part)
-        plan = [block for part in parts for block in part]
-        for (index, _), timed in zip(plan, self._synchronisation.collect(), strict=self._sync.rank == 0):
-            self._cells[index].blocks.append(timed)
-
-    def _time(self, part: Sequence[tuple[int, int]], made: int) -> None:
-        """Some blocks of a round, after so many; what was made of them before is forgotten."""
-        self._synchronisation.forget(made)
-        for index, count in part:
+    def _run(self, blocks: Sequence[tuple[int, int]]) -> None:
+        """Run one round: the blocks one after the other, then all of their samples to rank 0."""
+        for index, count in blocks:
             cell = self._cells[index]
             if cell.exchange is None:
                 raise StackError("a cell without a call cannot be timed")
             begin = time.perf_counter()
             self._variables.enforce(cell.choice.cvars)
-            self._synchronisation.block(cell.exchange, count)
+            self._synchronisation.block(cell.exchange, count, index not in self._warm)
             took = time.perf_counter() - begin
+            self.timed.add(took)
             cell.latest_s = took / count
             cell.spent_s += took
             cell.spent_on += count
+        for (index, _), timed in zip(blocks, self._synchronisation.collect(), strict=self._sync.rank == 0):
+            self._cells[index].add(timed)
 
-    def _decide(self, rule: StoppingRule, elapsed_s: float) -> NDArray[np.int64]:
-        """On rank 0: how many samples each cell gets next, shape ``(n_cells,)``."""
-        usable = [index for index, cell in enumerate(self._cells) if cell.verdict == OK and cell.begun]
+    def _decide(self, rule: StoppingRule, elapsed_s: float) -> list[int]:
+        """Return how many samples each cell gets next; called on rank 0."""
+        usable = [index for index, cell in enumerate(self._cells) if cell.verdict == OK and cell.started]
         cells = [self._cells[index] for index in usable]
-        known = next_round(
+        decision = next_round(
             rule,
-            [cell.samples(self._operation.name, self._sync.size).valid_s for cell in cells],
-            [cell.spent_s / cell.spent_on if cell.spent_on else np.nan for cell in cells],
+            [cell.valid for cell in cells],
+            [cell.spent_s / cell.spent_on if cell.spent_on else math.nan for cell in cells],
             [cell.message_bytes for cell in cells],
             elapsed_s,
         )
-        self._ends = Counter(map(CellStatus, known.status.tolist()))
-        self._candidates = [usable[i] for i in np.flatnonzero(known.status != CellStatus.ELIMINATED)]
-        more = np.zeros(len(self._cells), np.int64)
-        more[usable] = known.more
-        return more
+        self._ends = Counter(decision.status)
+        statuses = zip(usable, decision.status, strict=True)
+        self._candidates = [index for index, status in statuses if status is not CellStatus.ELIMINATED]
+        next_samples = dict(zip(usable, decision.next_samples, strict=True))
+        return [next_samples.get(index, 0) for index in range(len(self._cells))]
 
-    def _check(self, which: Iterable[int]) -> None:
-        """One call of each of these cells that is not timed, and its result compared."""
+    def _check(self, indices: Iterable[int]) -> None:
+        """Call each of these cells once without a sample, and compare its result."""
         wrong: list[tuple[int, Verdict]] = []
-        for index in which:
+        for index in indices:
             cell = self._cells[index]
             if cell.exchange is None or cell.verdict != OK:
                 continue
             self._variables.enforce(cell.choice.cvars)
             try:
-                self._sync.Barrier()  # a first rank may still be at work in this rank's window
+                self._sync.Barrier()  # another rank may still be accessing this rank's window
                 cell.exchange.prepare()
+                begin = time.perf_counter()
                 self._synchronisation.loop.run(cell.exchange, 1)
+                cell.latest_s = time.perf_counter() - begin
                 if cell.exchange.window is not None:
                     self._sync.Barrier()
                     cell.exchange.synchronise()
@@ -297,24 +291,15 @@ class Sweep:
                     wrong.append((index, ("wrong_result", words)))
             except MPI.Exception as exc:
                 wrong.append((index, ("invalid", f"rank {self._sync.rank}: {exc.Get_error_string()}")))
+        if not self._sync.allreduce(len(wrong)):  # one number, since this is done for every cell
+            return
         for verdicts in self._sync.allgather(wrong):
-            for index, verdict in verdicts:  # the lowest rank's words count
+            for index, verdict in verdicts:  # the lowest rank's reason counts
                 if self._cells[index].verdict == OK:
                     self._cells[index].verdict = verdict
 
-    def _warm_up(self, cell: SweptCell) -> None:
-        """Calls of a cell that are not counted; they also say what a call costs."""
-        if cell.exchange is not None and cell.verdict == OK:
-            self._variables.enforce(cell.choice.cvars)
-            begin = time.perf_counter()
-            self._synchronisation.loop.run(cell.exchange, WARM_UP)
-            took = time.perf_counter() - begin
-            cell.latest_s = took / WARM_UP
-            cell.spent_s += took
-            cell.spent_on += WARM_UP
-
     def _buffers(self, largest_bytes: int) -> Pool | None:
-        """The buffers; none on any rank, and all cells refused, where one rank cannot have them."""
+        """Return the buffers; None on all ranks, with all cells refused, where one rank cannot have them."""
         pool, problem = None, ""
         if largest_bytes * self._sync.size > MOST_BYTES:
             problem = f"{largest_bytes} bytes from each of {self._sync.size} ranks are more than MPI counts"
@@ -331,11 +316,12 @@ class Sweep:
         return pool
 
     def _refuse_all(self, reason: str) -> None:
+        """Mark all cells as invalid."""
         for cell in self._cells:
             cell.verdict = ("invalid", reason)
 
     def _connect(self, choice: SweptChoice, pool: Pool) -> None:
-        """The communicator of a choice, unless its setting has one; a refused setting marks its cells."""
+        """Create the communicator of a choice, unless its setting has one; refusals mark its cells."""
         key = _setting(choice)
         if key in self._comms:
             return
@@ -356,24 +342,29 @@ class Sweep:
 
 
 def _setting(choice: SweptChoice) -> _Setting:
+    """Return the setting of control variables of a choice, as a key."""
     return tuple(sorted(choice.cvars.items()))
 
 
-def _took_at(known: Mapping[int, float], message_bytes: int) -> float:
-    """Seconds of a first block at a message size, by those known, ascending."""
-    below = [size for size in known if size <= message_bytes]
-    if not known:
+def _took_at(took_by_size: Mapping[int, float], message_bytes: int) -> float:
+    """Return the expected seconds of a first block at a message size; not a number where none is known.
+
+    The known durations are ordered by message size.
+    """
+    below = [size for size in took_by_size if size <= message_bytes]
+    if not took_by_size:
         return math.nan
-    if not below:  # a larger message is not taken for cheaper
-        return next(iter(known.values()))
-    return known[below[-1]] * max(message_bytes, 1) / max(below[-1], 1)
+    if not below:  # smaller messages are assumed to cost as much
+        return next(iter(took_by_size.values()))
+    return took_by_size[below[-1]] * max(message_bytes, 1) / max(below[-1], 1)
 
 
 def _rule(request: ProbeRequest, budget_s: float) -> StoppingRule:
-    least = max(6, request.min_samples)  # fewer have no interval
+    """Return the stopping rule of a request."""
+    min_samples = max(6, request.min_samples)  # fewer samples have no interval
     return StoppingRule(
         budget_s=max(budget_s, 1e-3),
         half_width=request.precision,
-        min_samples=least,
-        max_samples=max(least, request.max_samples),
+        min_samples=min_samples,
+        max_samples=max(min_samples, request.max_samples),
     )

@@ -1,11 +1,12 @@
 """All sweeps of a launch: how they share its time (step 6 of the flow).
 
-First each cell of every collective and communicator size is called once under the clock, then what time is
-left goes to rounds. No collective uses up what others need: it has its share of what is left, with its checks
-and warm-up, and hands on what it leaves.
+First each cell of every collective and communicator size is timed once, then rounds of blocks use the
+remaining time. No collective uses up the time of others: it has its share of what remains, including its
+checks and warm-up, and leaves unused time to the next ones.
 """
 
 import math
+import random
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,20 +14,18 @@ from ctypes import CDLL
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from mpi4py import MPI
 
-from autotune.probe.cores import Cores
+from autotune.measure.rows import mean, median
 from autotune.probe.exchange import Memory
 from autotune.probe.loops import Loop, PythonLoop
 from autotune.probe.mpit import ControlVariables
 from autotune.probe.native import NativeLoop
 from autotune.probe.operations import OPERATIONS
 from autotune.probe.protocol import NOT_TIMED, OTHER_SHARE, CellSamples, ProbeRequest
-from autotune.probe.steadiness import Steadiness
 from autotune.probe.sweep import MOST_BYTES, Sweep
-from autotune.probe.swept import NEVER_TIMED
-from autotune.probe.synchronisation import BarrierSynchronisation, Synchronisation, WindowSynchronisation
+from autotune.probe.swept import NEVER_TIMED, TimedPart
+from autotune.probe.synchronisation import BarrierSynchronisation, Synchronisation
 from autotune.probe.tight import TightSweep
 
 _SWEEPS: Mapping[str, type[Sweep]] = {"interleaved": Sweep, "tight": TightSweep}
@@ -37,90 +36,90 @@ def sweeps(
     request: ProbeRequest,
     kernel: CDLL | None,
     variables: ControlVariables,
-    steadiness: Steadiness,
     first_s: float | None = None,
-) -> tuple[list[CellSamples], list[str]]:
-    """All sweeps, sharing the time; and what there is to say of them.
+) -> tuple[list[CellSamples], list[str], TimedPart]:
+    """Run all sweeps; return their cells, notes for the user, and how long calls were timed.
 
-    Each collective on each communicator size has its share of the whole time, with checks and warm-up; what
-    one leaves the next ones share. All first blocks come before all others; where ``first_s`` is given they
-    have that time beside the budget.
+    Each collective on each communicator size has its share of the whole time, with checks and warm-up; the
+    next ones share what it leaves. All first blocks come before all others. Where ``first_s`` is given, first
+    blocks have so many seconds on top of the budget.
     """
-    rng, cells, notes = np.random.default_rng(request.seed), list[CellSamples](), list[str]()
-    time_left = _TimeLeft(request.budget_s if first_s is None else first_s, steadiness)
-    made = _begun(world, request, kernel, variables, steadiness, time_left)
-    said, reason = _untimed(world, [sweep for sweep in made if sweep], request.budget_s, time_left.spent_s)
+    rng = random.Random(request.seed)  # noqa: S311 - the order of calls is no secret
+    cells, notes, timed = list[CellSamples](), list[str](), list[TimedPart]()
+    time_left = _TimeLeft(request.budget_s if first_s is None else first_s)
+    all_sweeps = _begin_all(world, request, kernel, variables, time_left)
+    untimed_note, reason = _untimed(
+        world, [sweep for sweep in all_sweeps if sweep], request.budget_s, time_left.spent_s
+    )
     if first_s is not None:
-        time_left = _TimeLeft(request.budget_s, steadiness)
-    for number, sweep in enumerate(made):
+        time_left = _TimeLeft(request.budget_s)
+    for number, sweep in enumerate(all_sweeps):
         if sweep is not None:
-            share_s = time_left.share_s(len(made) - number)
-            found = sweep.finish(share_s, rng, reason)
+            share_s = time_left.share_s(len(all_sweeps) - number)
+            samples = sweep.finish(share_s, rng, reason)
             sweep.close()
+            timed.append(sweep.timed)
             notes += filter(None, [sweep.note])
             if request.other_loop:
-                begin_s, other = time_left.spent_s, request.other_loop
-                again = _sweep(other, request, sweep.operation, sweep.sync, kernel, variables, steadiness)
-                found = _beside(found, again.measure(share_s * OTHER_SHARE, rng))
-                again.close()
-                time_left.add(time_left.spent_s - begin_s)  # it has a time of its own, on top
-            cells += found
+                begin_s, other_loop = time_left.spent_s, request.other_loop
+                other_sweep = _sweep(other_loop, request, sweep.operation, sweep.sync, kernel, variables)
+                samples = _with_other_loop(samples, other_sweep.measure(share_s * OTHER_SHARE, rng))
+                other_sweep.close()
+                timed.append(other_sweep.timed)
+                time_left.add(time_left.spent_s - begin_s)  # the other loop has time of its own, on top
+            cells += samples
             sweep.sync.Free()
         wait_idle(world)
-    return cells, [*notes, *filter(None, [said])]
+    return cells, [*notes, *filter(None, [untimed_note])], TimedPart.together(timed)
 
 
 class _TimeLeft:
-    """The rest of a time, on a clock that stands while cores are waited for."""
+    """The remaining part of a budget, in seconds."""
 
-    def __init__(self, budget_s: float, steadiness: Steadiness) -> None:
-        self._steadiness, self._begin_s, self._budget_s = steadiness, self._now_s(steadiness), budget_s
+    def __init__(self, budget_s: float) -> None:
+        self._begin_s, self._budget_s = time.perf_counter(), budget_s
 
     @property
     def spent_s(self) -> float:
-        """Seconds since it began."""
-        return self._now_s(self._steadiness) - self._begin_s
+        """Return the seconds since the start."""
+        return time.perf_counter() - self._begin_s
 
     def share_s(self, parts: int) -> float:
-        """Seconds of one of so many parts of what is left."""
+        """Return the seconds of one of so many equal parts of the remaining time."""
         return max(0.0, self._budget_s - self.spent_s) / parts
 
     def add(self, seconds: float) -> None:
-        """Lengthen it."""
+        """Add seconds to the budget."""
         self._budget_s += seconds
 
-    @staticmethod
-    def _now_s(steadiness: Steadiness) -> float:
-        return time.perf_counter() - steadiness.lost_s
 
-
-def _begun(
+def _begin_all(
     world: MPI.Intracomm,
     request: ProbeRequest,
     kernel: CDLL | None,
     variables: ControlVariables,
-    steadiness: Steadiness,
     time_left: _TimeLeft,
 ) -> list[Sweep | None]:
-    """All sweeps with their first blocks, as far as the time reaches; None where this rank has no part."""
+    """Create all sweeps and time first blocks within the budget; None where this rank has no part in one."""
     sizes = request.comm_sizes or (world.size,)
     tasks = [(collective, size) for collective in dict.fromkeys(request.collectives) for size in sizes]
     memory, sweeps = _memory_of(request, world.rank, tasks), list[Sweep | None]()
     for number, (collective, size) in enumerate(tasks):
-        sync = world.Split(0 if world.rank < size else MPI.UNDEFINED, world.rank)
         sweep, share_s = None, time_left.share_s(len(tasks) - number)
-        if isinstance(sync, MPI.Intracomm) and sync != MPI.COMM_NULL:
+        if (sync := first_ranks(world, size)) is not None:
             begin_s = time_left.spent_s
-            sweep = _sweep(request.loop, request, collective, sync, kernel, variables, steadiness, memory)
+            sweep = _sweep(request.loop, request, collective, sync, kernel, variables, memory)
             sweep.begin(share_s - (time_left.spent_s - begin_s))
         sweeps.append(sweep)
         wait_idle(world)
-    while left := world.bcast([i for i, sweep in enumerate(sweeps) if sweep is not None and sweep.waiting]):
+    while pending := world.bcast(
+        [i for i, sweep in enumerate(sweeps) if sweep is not None and sweep.n_pending]
+    ):
         if not world.bcast(time_left.share_s(1)):
             break
-        for number, i in enumerate(left):
+        for number, i in enumerate(pending):
             if (sweep := sweeps[i]) is not None:
-                sweep.begin(time_left.share_s(len(left) - number))
+                sweep.begin(time_left.share_s(len(pending) - number))
             wait_idle(world)
     return sweeps
 
@@ -132,19 +131,18 @@ def _sweep(
     sync: MPI.Intracomm,
     kernel: CDLL | None,
     variables: ControlVariables,
-    steadiness: Steadiness,
     memory: Memory | None = None,
 ) -> Sweep:
-    cores = Cores(sync, kernel, steadiness) if kernel else None
+    """Create the sweep of a collective in one of the loops."""
     way = _synchronisation(request, sync, kernel)
-    return _SWEEPS[loop](request, collective, sync, way, variables, steadiness, cores, memory)
+    return _SWEEPS[loop](request, collective, sync, way, variables, memory)
 
 
 def _memory_of(request: ProbeRequest, rank: int, tasks: Sequence[tuple[str, int]]) -> Memory | None:
-    """Buffers for whichever sweep needs most; None: there is no room, and each sees for itself."""
-    known = [(OPERATIONS[name], rank, size, max(request.sizes_of(name))) for name, size in tasks]
+    """Return buffers for the sweep that needs most; None without room: each then allocates its own."""
+    pools = [(OPERATIONS[name], rank, size, max(request.sizes_of(name))) for name, size in tasks]
     try:
-        return Memory(one for one in known if rank < one[2] and one[2] * one[3] <= MOST_BYTES)
+        return Memory(pool for pool in pools if rank < pool[2] and pool[2] * pool[3] <= MOST_BYTES)
     except (OSError, MemoryError):
         return None
 
@@ -152,53 +150,70 @@ def _memory_of(request: ProbeRequest, rank: int, tasks: Sequence[tuple[str, int]
 def _untimed(
     world: MPI.Intracomm, sweeps: Sequence[Sweep], budget_s: float, spent_s: float
 ) -> tuple[str, str]:
-    """A sentence on the cells without a first block, empty where all have one, and the reason of each.
+    """Return a note on the cells without a first block (empty where all have one), and the reason of each.
 
-    Rank 0 knows: it has its part in every sweep.
+    Rank 0 decides, since it takes part in every sweep.
     """
-    waiting = Counter[str]()
+    pending = Counter[str]()
     for sweep in sweeps:
-        waiting[sweep.operation] += sweep.waiting
-    said, reason = "", NEVER_TIMED
-    if world.rank == 0 and (untimed := waiting.total()):
+        pending[sweep.operation] += sweep.n_pending
+    note, reason = "", NEVER_TIMED
+    if world.rank == 0 and (untimed := pending.total()):
         needed_s = _rounded_up(spent_s + sum(sweep.needed_s(sweeps) for sweep in sweeps))
-        names = ", ".join(f"{name} {count}" for name, count in waiting.items() if count)
+        names = ", ".join(f"{name} {count}" for name, count in pending.items() if count)
         reason = f"{NEVER_TIMED}: about probe.budget_s={needed_s:g} would do"
-        said = f"{untimed} of {sum(sweep.cells for sweep in sweeps)} {NOT_TIMED} ({names}): "
-        said += f"probe.budget_s={budget_s:g} is too short for a call of each; about {needed_s:g} would do"
-    sentence, why = world.bcast((said, reason))
-    return str(sentence), str(why)
+        note = f"{untimed} of {sum(sweep.cells for sweep in sweeps)} {NOT_TIMED} ({names}): "
+        note += f"probe.budget_s={budget_s:g} is too short for a call of each; about {needed_s:g} would do"
+    common_note, cell_reason = world.bcast((note, reason))
+    return str(common_note), str(cell_reason)
 
 
-def _beside(cells: Sequence[CellSamples], others: Sequence[CellSamples]) -> tuple[CellSamples, ...]:
-    """The cells, each with the location of the same one in the other loop, where there is any."""
+def _with_other_loop(
+    cells: Sequence[CellSamples], other_cells: Sequence[CellSamples]
+) -> tuple[CellSamples, ...]:
+    """Return the cells, each with the location of the same cell in the other loop, where there is one."""
     return tuple(
-        replace(cell, extra={**cell.extra, "other_loop_s": float(np.median(other.valid_s))})
-        if other.status == "ok" and len(other.valid_s)
+        replace(cell, extra={**cell.extra, **_location(other_cell.samples_s)})
+        if other_cell.status == "ok" and len(other_cell.samples_s)
         else cell
-        for cell, other in zip(cells, others, strict=True)
+        for cell, other_cell in zip(cells, other_cells, strict=True)
     )
 
 
+def _location(samples_s: Any) -> dict[str, float]:
+    """Return the median and the mean of samples, shape (n,), as further figures of a cell."""
+    return {"other_loop_s": median(samples_s), "other_loop_mean_s": mean(samples_s)}
+
+
 def loop_of(sync: MPI.Intracomm, kernel: CDLL | None) -> Loop:
-    """The loop in C, or through mpi4py where there is no kernel."""
+    """Return the loop in C, or through mpi4py where there is no kernel."""
     return PythonLoop(sync) if kernel is None else NativeLoop(sync, kernel)
 
 
 def _synchronisation(request: ProbeRequest, sync: MPI.Intracomm, kernel: CDLL | None) -> Synchronisation[Any]:
-    way = WindowSynchronisation if request.sync == "window" else BarrierSynchronisation
-    return way(sync, loop_of(sync, kernel))
+    """Return the synchronisation of the request."""
+    if request.sync != "window":
+        return BarrierSynchronisation(sync, loop_of(sync, kernel))
+    from autotune.probe.window import WindowSynchronisation  # here, since few launches use it
+
+    return WindowSynchronisation(sync, loop_of(sync, kernel))
+
+
+def first_ranks(world: MPI.Intracomm, size: int) -> MPI.Intracomm | None:
+    """Return a communicator of the first ranks; None on the others. Collective, on all ranks."""
+    comm = world.Split(0 if world.rank < size else MPI.UNDEFINED, world.rank)
+    return comm if isinstance(comm, MPI.Intracomm) and comm != MPI.COMM_NULL else None
 
 
 def wait_idle(world: MPI.Comm) -> None:
-    """Meet all ranks; those that come early sleep, to leave memory and cores to those that measure."""
+    """Wait for all ranks; those that come early sleep, to leave memory and cores to those that measure."""
     meeting = world.Ibarrier()
     while not meeting.Test():
         time.sleep(1e-3)
 
 
 def _rounded_up(seconds: float) -> float:
-    """The next larger number of two digits: an estimate claims no more."""
+    """Round up to two digits, which is the accuracy of an estimate."""
     if not 0 < seconds < math.inf:
         return seconds
     step: float = 10.0 ** (math.floor(math.log10(seconds)) - 1)

@@ -1,39 +1,78 @@
-"""One cell of a sweep on its way: what was called, what came of it, and what it took (step 6 of the flow)."""
+"""One cell of a sweep in progress: its call, its samples and the time that it took (step 6 of the flow)."""
 
+import math
+import time
+from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from itertools import chain, compress
+from typing import Any, TypeAlias
 
-import numpy as np
-
+from autotune.measure.rows import Row
 from autotune.probe.exchange import Exchange
 from autotune.probe.protocol import CellSamples, SweptChoice
 from autotune.probe.synchronisation import Timed
 
 Verdict: TypeAlias = tuple[str, str]  # Status and reason.
 OK: Verdict = ("ok", "")
-NEVER_TIMED = "the launch's time was used up before its first timed call"
-"""Why a cell has no sample."""
+NEVER_TIMED = "the launch's time was used up before its first timed call"  # Reason why a cell has no sample.
+
+
+@dataclass(slots=True)
+class TimedPart:
+    """The part of a launch in which calls are timed."""
+
+    begun_s: float = math.nan  # Time at which it began, in seconds of CLOCK_MONOTONIC.
+    seconds: float = 0.0  # Seconds spent in timed calls, including synchronisation.
+
+    def add(self, seconds: float) -> None:
+        """Add the duration of calls that ended just now."""
+        if math.isnan(self.begun_s):
+            self.begun_s = time.monotonic() - seconds
+        self.seconds += seconds
+
+    @classmethod
+    def together(cls, parts: Iterable["TimedPart"]) -> "TimedPart":
+        """Combine several parts into one."""
+        parts = [part for part in parts if part.seconds]
+        return cls(min((part.begun_s for part in parts), default=math.nan), sum(p.seconds for p in parts))
 
 
 @dataclass(slots=True)
 class SweptCell:
     """One message size with one choice."""
 
-    message_bytes: int
-    choice: SweptChoice
-    verdict: Verdict = OK
-    exchange: Exchange | None = None
-    blocks: list[Timed] = field(default_factory=list)
-    spent_s: float = 0.0
-    spent_on: int = 0
-    latest_s: float = 0.0  # What each call of the last block took.
-    begun: bool = False  # Whether its check, warm-up and first block were made.
-    took_s: float = 0.0  # What these took.
-    extra: dict[str, float] = field(default_factory=dict)
+    message_bytes: int  # Message size in bytes.
+    choice: SweptChoice  # The call-level choice.
+    verdict: Verdict = OK  # Status and reason.
+    exchange: Exchange | None = None  # The call; None where it is impossible.
+    blocks: list[Timed] = field(default_factory=list)  # Samples and validity codes of each block, on rank 0.
+    valid: Row = field(default_factory=Row)  # The samples that may be used.
+    fastest_s: float = math.inf  # Smallest of all samples in seconds, on rank 0.
+    timed_again: bool = False  # Whether the cell was timed again because it was slow, on rank 0.
+    spent_s: float = 0.0  # Seconds spent on timed blocks.
+    spent_on: int = 0  # Samples in these blocks.
+    latest_s: float = 0.0  # Mean duration of a call in the last block, in seconds.
+    started: bool = False  # Whether its check, warm-up and first block are complete.
+    took_s: float = 0.0  # Seconds that these took.
+    extra: dict[str, float] = field(default_factory=dict)  # Further figures, see ``CellSamples.extra``.
+
+    def add(self, block: Timed) -> None:
+        """Add a block's samples."""
+        self.blocks.append(block)
+        times, codes = block
+        self.fastest_s = min(self.fastest_s, *times)
+        self.valid.extend(times if codes is None else compress(times, [not code for code in codes]))
 
     def samples(self, collective: str, comm_size: int, untimed: str = NEVER_TIMED) -> CellSamples:
-        """Samples so far, on rank 0; a cell that was never timed cannot be used, and ``untimed`` says why."""
-        codes = [codes for _, codes in self.blocks if codes is not None]
+        """Return the samples so far, on rank 0.
+
+        A cell that was never timed is invalid, with ``untimed`` as its reason.
+        """
+        # Arrays of the standard library; readers of the result get numpy arrays.
+        codes: list[bytes] = [codes for _, codes in self.blocks if codes is not None]
+        validity: Any = array("B", b"".join(codes)) if codes else None
+        times: Any = array("d", chain.from_iterable(times for times, _ in self.blocks))
         never = not self.blocks and self.verdict == OK
         status, reason = ("invalid", untimed) if never else self.verdict
         return CellSamples(
@@ -41,9 +80,9 @@ class SweptCell:
             comm_size=comm_size,
             message_bytes=self.message_bytes,
             values=dict(self.choice.values),
-            samples_s=np.concatenate([times for times, _ in self.blocks] or [np.empty(0)]),
+            samples_s=times,
             status=status,
             reason=reason,
-            validity=np.concatenate(codes) if codes else None,
+            validity=validity,
             extra=self.extra,
         )

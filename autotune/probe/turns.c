@@ -1,16 +1,16 @@
 /* Turns: several jobs are alive on the same cores, and one of them runs.
  *
- * The jobs of a heat share one small file on each node. Its word `turn` counts turns; `order` says which job has which.
- * Ranks of all other jobs sleep in a futex. The last rank of a job to leave on a node passes the turn there, so that no
- * message between nodes is needed and nobody of the next job wakes while somebody of the last one still runs.
+ * The jobs of a heat share one small file on each node. Its word `turn` counts turns; `order` gives the job of each
+ * turn. Ranks of all other jobs sleep in a futex. The last rank of a job to leave on a node passes the turn there. So
+ * no message between nodes is needed, and no rank of the next job wakes while one of the last job still runs.
  *
  * A job that ends early must not stop the others. Each rank holds a lock on a byte of the file, which the kernel
- * releases however the rank ends; one sleeper of each job looks now and then whether those whose turn it is still hold
- * theirs, and whether they have had it for too long. Then the job is out: its ranks are killed, and the turn passes.
+ * releases however the rank ends. One sleeping rank of each job checks now and then whether the ranks of the running
+ * job still hold their locks, and whether their turn has lasted for too long. Then that job is taken out: its ranks are
+ * killed, and the turn passes.
  *
  * References:
- *     U. Drepper: Futexes are tricky (2011), section 2; fcntl(2), "Open file description locks".
- */
+ *     U. Drepper: Futexes are tricky (2011), section 2; fcntl(2), "Open file description locks". */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,17 +21,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { MOST_JOBS = 8, MOST_MEMBERS = 1024 }; /* as in turns.py */
+enum { MOST_JOBS = 16, MOST_MEMBERS = 1024 }; /* as in turns.py */
 enum job_state { ABSENT, IN, DONE, DIED, STUCK };
 enum { TAKEN_OUT = -1, NOBODY_PASSES = -2 };
 
 struct turns {
     int turn;
-    int64_t since_ns; /* when the turn began, of CLOCK_MONOTONIC */
-    int64_t end_ns; /* when the last round begins; 0: nothing was timed yet */
+    int64_t since_ns; /* start of the turn, on CLOCK_MONOTONIC */
+    int64_t end_ns; /* time at which the last round begins; 0: nothing was timed yet */
     struct job {
         int state, members, joined, left;
-        uint64_t namespace; /* in which its pids are */
+        uint64_t namespace; /* the PID namespace of its pids */
         int pids[MOST_MEMBERS];
     } jobs[MOST_JOBS];
 };
@@ -63,7 +63,7 @@ static struct flock lock_of(int job, int member, short type)
     return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = job * MOST_MEMBERS + member, .l_len = 1};
 }
 
-/* The pid namespace of this process: containers have their own, where the same number is another process. */
+/* Return the PID namespace of this process: containers have their own, with the same numbers for other processes. */
 static uint64_t pid_namespace(void)
 {
     struct stat about;
@@ -75,7 +75,7 @@ static int change(struct job *j, int from, int to)
     return __atomic_compare_exchange_n(&j->state, &from, to, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
-/* Become a member of a job that has `members` on this node; 0, or the number of the error. */
+/* Become a member of a job that has `members` on this node; return 0 or the number of the error. */
 int autotune_turns_join(struct turns *t, int file, int job, int member, int members)
 {
     struct flock lock = lock_of(job, member, F_WRLCK);
@@ -92,13 +92,13 @@ int autotune_turns_join(struct turns *t, int file, int job, int member, int memb
     return 0;
 }
 
-/* Go on without a job that has not come. */
+/* Continue without a job that has not come. */
 void autotune_turns_without(struct turns *t, int job)
 {
     change(&t->jobs[job], ABSENT, DIED);
 }
 
-/* Whether a member of a job is still there, by its lock. */
+/* Return whether a member of a job is still alive, by its lock. */
 static int lives(int file, int job, int member)
 {
     struct flock lock = lock_of(job, member, F_WRLCK);
@@ -113,7 +113,7 @@ static void pass(struct turns *t, int turn)
         futex(&t->turn, FUTEX_WAKE, INT_MAX, NULL);
 }
 
-/* Take a job out whose ranks have died, or are not done `limit_s` after their turn began. */
+/* Take a job out whose ranks have died, or whose turn began more than `limit_s` ago. */
 static void look_after(struct turns *t, int file, int job, double limit_s)
 {
     struct job *j = &t->jobs[job];
@@ -130,7 +130,7 @@ static void look_after(struct turns *t, int file, int job, double limit_s)
             kill(j->pids[m], SIGKILL);
 }
 
-/* Seconds until the last round, `seconds` after whoever asks first. */
+/* Return the seconds until the last round, which is `seconds` after the first such question. */
 double autotune_turns_left(struct turns *t, double seconds)
 {
     int64_t end_ns = 0, now = now_ns();
@@ -140,17 +140,18 @@ double autotune_turns_left(struct turns *t, double seconds)
     return 1e-9 * (double)(end_ns - now);
 }
 
-/* Sleep until it is this job's turn, and return its number; job -1: until no job is in. Below 0: why it never comes.
- * `after`: the turn that this rank has left, where others of its job may still be.
+/* Sleep until it is this job's turn, and return its number; below 0: the reason why it never comes.
  *
- * `order` says for each turn of a period whose it is. `looks`: whether this rank looks after the others. With `comm`,
- * messages make progress meanwhile: a rank of the same job on another node may wait for one. */
+ * Job -1 - j is job j after its last turn; it sleeps until no job measures any more. `after` is the turn that this rank
+ * has left, while others of its job may still be in it. `order` gives the job of each turn of a period. `looks`:
+ * whether this rank checks that other jobs are alive. With `comm`, messages make progress meanwhile: a rank of the same
+ * job on another node may wait for one. */
 int autotune_turns_wait(struct turns *t, int file, int job, int after, const int *order, int period, int looks,
                         double limit_s, MPI_Comm *comm)
 {
     const struct timespec often = {0, 20000000};
     int64_t patience_ns = (int64_t)(2e9 * limit_s) + 10000000000, begun_ns = now_ns();
-    int before = -1;
+    int before = -1, own = job < 0 ? -1 - job : job;
     for (;;) {
         int turn = __atomic_load_n(&t->turn, __ATOMIC_ACQUIRE), holder = order[turn % period];
         if (job >= 0 && autotune_turns_state(t, job) != IN)
@@ -174,7 +175,7 @@ int autotune_turns_wait(struct turns *t, int file, int job, int after, const int
         }
         if (futex(&t->turn, FUTEX_WAIT, turn, &often) == 0 || errno != ETIMEDOUT)
             continue;
-        if (looks && holder != job)
+        if (looks && holder != own) /* a rank does not see its own lock */
             look_after(t, file, holder, limit_s);
         if (comm) {
             int flag;
@@ -185,7 +186,7 @@ int autotune_turns_wait(struct turns *t, int file, int job, int after, const int
     }
 }
 
-/* Leave the turn; the last rank of the job on this node to do so passes it. `done`: the job wants no more of them. */
+/* Leave the turn; the last rank of the job on this node to do so passes it. `done`: the job needs no more turns. */
 void autotune_turns_leave(struct turns *t, int job, int turn, int done)
 {
     struct job *j = &t->jobs[job];

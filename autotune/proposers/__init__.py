@@ -1,4 +1,4 @@
-"""Ways to choose the next launch (step 9 of the flow): (space, history, seed) → suggestion.
+"""Choose the next launch (step 9 of the flow): (space, history, seed) → suggestion.
 
 ==========  ===========================================================================================
 name        method
@@ -15,7 +15,7 @@ name        method
 ==========  ===========================================================================================
 
 All are stateless: nothing survives a call, so that resuming a campaign is replaying its history. Importing
-this package imports none of the libraries behind them.
+this package imports none of the libraries that they use.
 """
 
 import warnings
@@ -38,14 +38,14 @@ PROPOSERS = {
     "smac": "Smac",
     "staged": "Staged",
 }
-"""Name → class, which is in the module of that name in this package."""
+"""Class of each proposer, which is in the module of the proposer's name in this package."""
 
 _EXTRAS = {"optuna": ("optuna",), "smac": ("ConfigSpace", "smac")}
-"""Proposers whose libraries are an extra of their name; SMAC prints a traceback where ConfigSpace is not."""
+"""Proposers whose libraries are an extra of their name; SMAC prints a traceback if ConfigSpace is missing."""
 
 
 def proposer(name: str, **options: Any) -> Proposer:
-    """The proposer of that name with its options.
+    """Return the proposer of a name with its options.
 
     A library that only this proposer needs is imported here, before the first launch.
 
@@ -56,12 +56,12 @@ def proposer(name: str, **options: Any) -> Proposer:
     if name not in PROPOSERS:
         raise ScenarioError(f"unknown proposer {name!r}", allowed(name, PROPOSERS))
     method = getattr(import_module(f"{__name__}.{name}"), PROPOSERS[name])
-    known = list(method.__dataclass_fields__)
+    option_names = list(method.__dataclass_fields__)
     for option in options:
-        if option not in known:
-            raise ScenarioError(f"proposer {name!r} has no option {option!r}", allowed(option, known))
+        if option not in option_names:
+            raise ScenarioError(f"proposer {name!r} has no option {option!r}", allowed(option, option_names))
     with needing(name, f"proposer={name}"), warnings.catch_warnings(action="ignore"):
         for library in _EXTRAS.get(name, ()):
             import_module(library)
-    chosen: Proposer = method(**options)
-    return chosen
+    instance: Proposer = method(**options)
+    return instance

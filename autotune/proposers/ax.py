@@ -1,6 +1,6 @@
-"""``proposer=ax``: Ax's own choice of model and acquisition function, by its ``Client``.
+"""Propose launches by Ax, with its own choice of model and acquisition function (``proposer=ax``).
 
-Each call builds the client anew from the history, so the state of Ax never matters; failed launches are
+Each call builds Ax's ``Client`` anew from the history, so the state of Ax never matters; failed launches are
 abandoned trials. Importing Ax takes seconds and happens at the first call.
 """
 
@@ -15,7 +15,7 @@ from numpy.random import Generator
 
 from autotune.campaign.ports import Problem, Suggestion
 from autotune.history.trial import History
-from autotune.proposers.observations import LaunchCosts, asked, free_in, indices
+from autotune.proposers.observations import LaunchCosts, free_in, indices, sampler_suggestion
 from autotune.space import Point
 
 if TYPE_CHECKING:
@@ -24,34 +24,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ax:
-    """Bayesian optimisation as Ax does it by default."""
+    """Optimise as Ax does by default, by Bayesian optimisation."""
 
-    initial: int = 5  # Launches before the model takes over: quasi-random points, the default among them.
-    method: str = "fast"  # ``fast`` (a Gaussian process), ``quality`` (fully Bayesian), ``random_search``.
+    initial: int = 5
+    """Number of launches before the model takes over: quasi-random points, the default among them."""
+    method: str = "fast"  # ``fast`` (a Gaussian process), ``quality`` (fully Bayesian), or ``random_search``.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
-        """The suggestion of a client that saw this history; None when every point was tried."""
+        """Return the suggestion of a client with this history; None when every point was launched."""
 
-        def ask(seen: list[LaunchCosts], left: list[Point], rng: Generator) -> Mapping[str, int] | str:
-            return self._asked(problem, seen, seed) if len(left) > 1 else "the last one"
+        def ask(
+            launch_costs: list[LaunchCosts], untried: list[Point], rng: Generator
+        ) -> Mapping[str, int] | str:
+            return self._suggested(problem, launch_costs, seed) if len(untried) > 1 else "the last one"
 
-        return asked(problem, history, seed, ask, "Ax")
+        return sampler_suggestion(problem, history, seed, ask, "Ax")
 
-    def _asked(self, problem: Problem, seen: list[LaunchCosts], seed: int) -> Mapping[str, int] | str:
-        with warnings.catch_warnings(action="ignore"):  # Ax and what it builds on warn about themselves
+    def _suggested(
+        self, problem: Problem, launch_costs: list[LaunchCosts], seed: int
+    ) -> Mapping[str, int] | str:
+        with warnings.catch_warnings(action="ignore"):  # Ax and its dependencies warn about themselves
             _compile_nothing()
             client = self._client(problem, seed)
             # Ax takes standard errors of all launches or of none.
-            known = all(math.isfinite(e) for s in seen for e in s.sems)
-            for s in seen:
-                _tell(client, problem, s, known)
+            has_errors = all(math.isfinite(e) for launch in launch_costs for e in launch.sems)
+            for launch in launch_costs:
+                _tell(client, problem, launch, has_errors)
             from ax.exceptions.core import SearchSpaceExhausted
 
             try:
-                [(_, wanted)] = client.get_next_trials(max_trials=1).items()
-            except SearchSpaceExhausted:  # it knows no conditions: what is left is all the same to it
+                [(_, parameters)] = client.get_next_trials(max_trials=1).items()
+            except SearchSpaceExhausted:  # Ax ignores conditions, so the remaining points look alike to it
                 return "drawn: Ax has nothing more to suggest"
-        return {name: int(index) for name, index in wanted.items()}
+        return {name: int(index) for name, index in parameters.items()}
 
     def _client(self, problem: Problem, seed: int) -> "Client":
         from ax.api.client import Client
@@ -84,23 +89,23 @@ class Ax:
 def _compile_nothing() -> None:
     """Keep BoTorch from compiling its fused kernel of the hypervolume improvement at first use.
 
-    That takes a minute, comes from a cache that is not checked, and is guarded by a file: who is killed
+    That takes a minute, uses a cache that is not checked, and is guarded by a file: a process that is killed
     meanwhile leaves it behind, and every later process waits for it without end (``torch.utils.file_baton``).
-    The same is computed without it.
+    BoTorch computes the same without the kernel.
     """
     from botorch.acquisition.multi_objective import logei
 
     logei._load_attempted = True
 
 
-def _tell(client: "Client", problem: Problem, s: LaunchCosts, known: bool) -> None:
-    trial = client.attach_trial({**indices(problem.space, s.point)})
-    if s.costs is None:
+def _tell(client: "Client", problem: Problem, launch: LaunchCosts, has_errors: bool) -> None:
+    trial = client.attach_trial({**indices(problem.space, launch.point)})
+    if launch.costs is None:
         client.mark_trial_abandoned(trial)
         return
     data: dict[str, float | tuple[float, float]] = {}
-    for name, cost, sem in zip(_metrics(problem), s.costs, s.sems, strict=True):
-        data[name] = (cost, sem) if known else cost
+    for name, cost, sem in zip(_metrics(problem), launch.costs, launch.sems, strict=True):
+        data[name] = (cost, sem) if has_errors else cost
     client.complete_trial(trial, raw_data=data)
 
 

@@ -1,9 +1,9 @@
-"""``proposer=curve``: the launch with the greatest expected improvement of the envelope.
+"""Propose the launch with the greatest expected improvement of the envelope (``proposer=curve``).
 
-What is judged is not a launch but the envelope of a job-wide setting (see ``objectives``), so a launch is
+The search judges the envelope of a job-wide setting (see ``objectives``) and not a launch, so a launch is
 worth what it is expected to take off that envelope at each size. ``curve_model`` predicts curves,
-``acquisition`` says what they would change, this module decides: a new point, a doubtful leader again, or
-nothing more.
+``acquisition`` computes what they would change, and this module decides: a new point, a doubtful leader
+again, or nothing more.
 """
 
 import warnings
@@ -17,63 +17,72 @@ from autotune.campaign.ports import Problem, Suggestion
 from autotune.history.trial import History, Observation
 from autotune.proposers.acquisition import SearchState
 from autotune.proposers.curve_model import CurveModel, Curves
-from autotune.proposers.observations import informative, launches, pool
+from autotune.proposers.observations import farthest, informative, launches, pool
 from autotune.proposers.warm_start import FinishedCampaign, with_finished
 from autotune.space import Point, Space
 
 ROUNDS = 2
 """How often the best candidates of a large space are replaced by their neighbours."""
 IMPROVED = 4
-"""How many of them."""
+"""Number of best candidates that are replaced."""
+STARTED = 3
+"""Number of settings before the model chooses: the default and the two farthest away."""
+_FARTHEST = "the farthest from what was launched"
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Models whole curves jointly and improves the envelope."""
+    """Model whole curves jointly and improve the envelope."""
 
-    repeats: bool = True  # Whether a doubtful leader is launched again where it is worth more.
-    candidates: int = 512  # Points that are drawn from a space too large to be enumerated.
-    warm_start: tuple[FinishedCampaign, ...] = ()  # Finished campaigns whose launches are brought along.
-    samples: int = 128  # Curves drawn for each candidate where no closed form exists.
+    repeats: bool = True
+    """Whether a doubtful leader is launched again if that is worth more than a new point."""
+    candidates: int = 512  # Number of points that are drawn from a space too large to be enumerated.
+    warm_start: tuple[FinishedCampaign, ...] = ()  # Finished campaigns whose launches are used as well.
+    samples: int = 128  # Number of curves drawn for each candidate where no closed form exists.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
-        """The launch worth most; None when every point was tried or none is worth ``min_gain``."""
+        """Return the launch worth most; None when every point was launched or none is worth ``min_gain``."""
         rng = np.random.default_rng([seed, len(history)])
-        seen = launches(problem, history)
-        tried = {o.trial.point for o in seen}
-        if not seen:
+        observations = launches(problem, history)
+        launched = {o.trial.point for o in observations}
+        if not observations:
             return Suggestion(problem.space.default, "the default first")
-        if not any(o.ok for o in seen):
-            left = pool(problem.space, rng, 1, tried)
+        if not any(o.ok for o in observations):
+            untried = pool(problem.space, rng, 1, launched)
             note = "drawn: nothing has worked yet"
-            return Suggestion(left[int(rng.integers(len(left)))], note) if left else None
+            return Suggestion(untried[int(rng.integers(len(untried)))], note) if untried else None
+        if len(launched) < STARTED and not self.warm_start:
+            untried = pool(problem.space, rng, self.candidates, launched)
+            return Suggestion(farthest(problem.space, untried, launched, rng), _FARTHEST) if untried else None
         with warnings.catch_warnings(action="ignore"):  # BoTorch's imports warn about themselves
             untouched = history.untouched.observations
-            return self._choose(problem, informative(problem, seen), untouched, tried, rng, seed)
+            return self._choose(problem, informative(problem, observations), untouched, launched, rng, seed)
 
     def _choose(
         self,
         problem: Problem,
-        seen: Sequence[Observation],
+        observations: Sequence[Observation],
         untouched: Sequence[Observation],
-        tried: set[Point],
+        launched: set[Point],
         rng: np.random.Generator,
         seed: int,
     ) -> Suggestion | None:
-        state = SearchState.of(problem, seen, untouched)
+        state = SearchState.of(problem, observations, untouched)
         curves = state.curves
         if self.warm_start:
             curves = with_finished(curves, self.warm_start, problem.known, state.slots)
         model = CurveModel(problem.known, state.slots, curves)
         believed = state.believed(model)
-        works = _chances(problem.known, [o.trial.point for o in seen], [not o.ok for o in seen])
-        # A size at which a family loses, launch after launch, is no chance of each of its settings anew.
+        works = _chances(
+            problem.known, [o.trial.point for o in observations], [not o.ok for o in observations]
+        )
+        # If settings of a family lose at a size, launch after launch, the others will probably lose too.
         loses_nowhere = _chances(problem.known, state.curves.points, state.lost.tolist())
-        suggestion, worth, known = None, 0.0, set(tried)
-        points = pool(problem.space, rng, self.candidates, known, around=state.leaders())
-        # What nothing is known of is worth the same: by chance, not by the order in which somebody wrote it.
+        suggestion, worth, considered = None, 0.0, set(launched)
+        points = pool(problem.space, rng, self.candidates, considered, around=state.leaders())
+        # Points without any evidence have equal worth: choose among them at random, not in the space's order.
         points = [points[i] for i in rng.permutation(len(points))]
-        # All of a small space are compared at once; in a large one the best of those drawn are improved on.
+        # A small space is compared at once; in a large one the best of the drawn points are improved on.
         for _ in range(1 + ROUNDS):
             if not points:
                 break
@@ -85,20 +94,22 @@ class Curve:
             if suggestion is None or ranks[best] * chances[best] > worth:
                 worth, gain = float(ranks[best] * chances[best]), float(gains[best] * chances[best])
                 suggestion = Suggestion(points[best], f"expected to take {100 * gain:.1f} % off", gain)
-            known |= set(points)
-            if problem.space.size <= len(known):
+            considered |= set(points)
+            if problem.space.size <= len(considered):
                 break
             near = (q for i in order[:IMPROVED] for q in problem.space.neighbours(points[i]))
-            points = [q for q in dict.fromkeys(near) if q not in known]
+            points = [q for q in dict.fromkeys(near) if q not in considered]
         if self.repeats:
-            again = self._again(state)
-            if again and (suggestion is None or (again.expected_gain or 0) > (suggestion.expected_gain or 0)):
-                suggestion = again
+            repetition = self._repetition(state)
+            if repetition and (
+                suggestion is None or (repetition.expected_gain or 0) > (suggestion.expected_gain or 0)
+            ):
+                suggestion = repetition
         if suggestion is None or (suggestion.expected_gain or 0) < problem.min_gain:
             return None
         return suggestion
 
-    def _again(self, state: SearchState) -> Suggestion | None:
+    def _repetition(self, state: SearchState) -> Suggestion | None:
         worth = state.worth_of_repeating()
         if not worth:
             return None
@@ -109,11 +120,14 @@ class Curve:
 
 
 def _chances(
-    space: Space, shown: Sequence[Point], bad: Sequence[bool]
+    space: Space, points: Sequence[Point], bad: Sequence[bool]
 ) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
-    """From values of points to the chance that a launch of them is not bad: a curve of one slot, 0 or 1."""
+    """Return a function from values of points to the probability that a launch of them is not bad.
+
+    The model is that of a curve with one slot, whose values are 0 and 1.
+    """
     if not any(bad):
         return lambda codes: np.ones(len(codes))
     rate = np.array(bad, dtype=float)[:, None]
-    model = CurveModel(space, [("bad", 0, 0)], Curves(shown, rate, np.full_like(rate, 0.1)))
+    model = CurveModel(space, [("bad", 0, 0)], Curves(points, rate, np.full_like(rate, 0.1)))
     return lambda codes: np.clip(1 - model.predicted(codes).mean[:, 0], 0.02, 1.0)

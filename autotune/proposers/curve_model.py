@@ -1,22 +1,22 @@
-"""Gaussian-process model of whole log-latency curves (behind ``curve``).
+"""Model whole log-latency curves by Gaussian processes (used by ``curve``).
 
 A launch of point x shows a curve over slots s. The model is
 
     ln t(x, s) = reference(s) + e(x, s) + Σ_r φ_r(s) · c_r(x) + ρ_s(x) + noise,
 
-where e is what the names lead one to expect (``priors.expected_excess``), φ_r are the leading eigenvectors
-of a smooth kernel over the slots (low rank: curves are smooth in ln m), and each coefficient c_r is a
-Gaussian process over the mixed parameters of its own:
+where e is what the names lead one to expect (``priors.expected_excess``), φ_r are the leading eigenvectors of
+a smooth kernel over the slots (low rank: curves are smooth in ln m), and each coefficient c_r is a Gaussian
+process of its own over the mixed parameters:
 
     k_r(x, x') = λ_r · [l² + a_r · ((1 − w) Π_d κ_d + w · mean_d κ_d)] + b² e_r(x) e_r(x'),
     κ_d = exp(−θ_d · δ_d(x_d, x'_d)),
 
-an unknown level, a correction of the expectation, and what the parameters do, jointly and one by one, with
-``priors.dissimilarity`` as δ_d; a parameter of one family acts within that family, so that alone it comes
-with those that it depends on. What curves do at a single size, ρ_s, as where a protocol ends, is a process
-of the same shape, independent between slots: what a family shows there again and again is its own.
-Hyperparameters are the maximum of the posterior density, so that a handful
-of launches suffices to begin with. Standard errors of the launches enter as heteroscedastic noise.
+with an unknown level, a correction of the expectation, and the effects of the parameters, jointly and one by
+one, where ``priors.dissimilarity`` is δ_d. A parameter of one family acts within that family, so its single
+effect is combined with those of the parameters on which it depends. What curves do at a single size, ρ_s, as
+where a protocol ends, is a process of the same shape, independent between slots: it captures what a family
+shows there again and again. Hyperparameters are the maximum of the posterior density, so a handful of
+launches suffices to begin with. Standard errors of the launches enter as heteroscedastic noise.
 
 Notation: n launches, q points, m slots, R coefficients, D parameters with V values; times on the log scale.
 """
@@ -40,21 +40,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CurvePriors:
-    """Priors on curves before anything was measured: wider ones explore longer."""
+    """Set the priors on curves before anything was measured: wider ones explore longer."""
 
-    signal: float = 0.7  # Prior standard deviation of ln t by the parameters, beyond what names say.
+    signal: float = 0.7  # Prior standard deviation of ln t by the parameters, beyond what names suggest.
     level: float = 0.5  # Prior standard deviation of the unknown level of all points against the reference.
-    trust: float = 0.8  # Share of the expectation that is believed before anything was measured.
+    trust: float = 0.8  # Share of the expectation by names that is believed before anything was measured.
     doubt: float = 0.2  # Prior standard deviation of that share.
     smooth_octaves: float = 4.0  # Length, in doublings of the message size, over which curves bend.
-    nugget: float = 0.05  # Prior spread of launches, of ln t, that standard errors do not show.
-    unlike: float = 2.0  # Prior of θ · √D: how soon unlike values are no evidence for each other.
-    unlike_on_scale: float = 1.0  # The same for values on a scale, which change by degrees.
-    additive: float = 0.5  # Share w of what parameters do one by one.
+    nugget: float = 0.05  # Prior spread of ln t between launches that standard errors do not show.
+    unlike: float = 2.0  # Prior median of θ · √D: how fast the correlation of unlike values decays.
+    unlike_on_scale: float = 1.0  # The same for values on a scale, which change gradually.
+    additive: float = 0.5  # Share w of the single effects of parameters.
     rough: float = 0.1  # Standard deviation of what curves do at single sizes, as where protocols switch.
-    fitted: int = 128  # Launches that hyperparameters are fitted to, at most; predictions rest on all.
-    kept: float = 0.99  # Share of the prior variance over slots that the leading coefficients must hold.
-    farthest: float = 6.0  # Standard deviations of its prior that a hyperparameter may lie away.
+    fitted: int = 128  # Number of launches to which hyperparameters are fitted, at most; predictions use all.
+    variance_share: float = 0.99
+    """Share of the prior variance over slots that the leading coefficients must contain."""
+    farthest: float = 6.0
+    """Largest distance of a hyperparameter from its prior, in prior standard deviations."""
 
 
 PRIORS = CurvePriors()
@@ -62,36 +64,38 @@ PRIORS = CurvePriors()
 
 @dataclass(frozen=True)
 class Curves:
-    """The measurements, as arrays."""
+    """Hold the measurements as arrays."""
 
-    points: Sequence[Point]  # Of the launches, length n; the same point may occur several times.
+    points: Sequence[Point]  # Points of the launches, length n; the same point may occur several times.
     logs: Floats  # ln t, shape ``(n, m)``; NaN where a cell is missing.
     sems: Floats  # Standard errors of ``logs``, shape ``(n, m)``; NaN where unknown.
     doubts: Floats = field(default_factory=lambda: np.zeros(0))
-    """Standard deviation by which the curve as a whole may be off, shape ``(n,)``; empty: by nothing."""
-    apart: float = 0.0  # Standard deviation by which whole launches of one setting lie apart.
+    """Standard deviation by which a curve as a whole may be off, shape ``(n,)``; empty: no curve is."""
+    launch_sds: Floats = field(default_factory=lambda: np.zeros(0))
+    """Standard deviation between whole launches of the same setting, shape ``(n,)`` or empty."""
 
     def __post_init__(self) -> None:
-        if not len(self.doubts):
-            object.__setattr__(self, "doubts", np.zeros(len(self.points)))
+        for name in ("doubts", "launch_sds"):
+            if not len(getattr(self, name)):
+                object.__setattr__(self, name, np.zeros(len(self.points)))
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """Normal marginals of the curves of some points."""
+    """Hold the normal marginals of the curves of some points."""
 
-    mean: Floats  # Of ln t, shape ``(q, m)``.
+    mean: Floats  # Mean of ln t, shape ``(q, m)``.
     coefficient_sd: Floats  # Standard deviation of each coefficient, shape ``(q, R)``.
     basis: Floats  # φ, shape ``(m, R)``.
-    residual_sd: Floats  # Of ln t that the coefficients leave over, shape ``(q, m)``.
+    residual_sd: Floats  # Standard deviation of ln t that the coefficients do not explain, shape ``(q, m)``.
 
     @property
     def sd(self) -> Floats:
-        """Standard deviation of ln t, shape ``(q, m)``."""
+        """Return the standard deviation of ln t, shape ``(q, m)``."""
         return np.asarray(np.sqrt(self.coefficient_sd**2 @ (self.basis**2).T + self.residual_sd**2))
 
     def draw(self, samples: int, seed: int) -> Floats:
-        """Curves, shape ``(samples, q, m)``: the same quasi-random numbers for every point."""
+        """Draw curves, shape ``(samples, q, m)``, with the same quasi-random numbers for every point."""
         from botorch.utils.sampling import draw_sobol_normal_samples
 
         m, r = self.basis.shape
@@ -101,20 +105,27 @@ class Prediction:
 
 
 class CurveModel:
-    """The posterior after some launches."""
+    """Predict curves by the posterior after some launches."""
 
-    def __init__(self, space: Space, slots: Sequence[Slot], seen: Curves, steps: int = 25) -> None:
-        """Fit the hyperparameters to launches, one at least, with a column for each of the slots."""
+    def __init__(self, space: Space, slots: Sequence[Slot], measured: Curves, steps: int = 25) -> None:
+        """Fit the hyperparameters to the curves of at least one launch.
+
+        Args:
+            space: The space of the points.
+            slots: The slots, one for each column of the curves.
+            measured: The curves of the launches.
+            steps: Iterations of the optimiser, at most.
+        """
         import torch
 
         self._slots = slots
         self._free = [p for p in space.job if len(p.values) > 1 or p.when]
         self._by_value = expected_excess(self._free, slots)
-        codes = coded(self._free, seen.points)
+        codes = coded(self._free, measured.points)
         excess = codes @ self._by_value
-        self._reference = _reference(seen, excess)
-        self._basis, self._weights, self._left = _slot_basis(slots)
-        self._seen = seen
+        self._reference = _reference(measured, excess)
+        self._basis, self._weights, self._left_over = _slot_basis(slots)
+        self._measured = measured
         kinds = {slot[0] for slot in slots}
         tables = [torch.as_tensor(dissimilarity(p, kinds)) for p in self._free]
         above = [_above(space, p) for p in self._free]
@@ -122,15 +133,17 @@ class CurveModel:
         self._at = torch.nonzero(owner[:, None] == owner, as_tuple=True)  # where the blocks are
         self._owner = owner[self._at[0]]
         self._unlike = torch.cat([table.flatten() for table in tables] or [torch.zeros(0)]).double()
-        alone = [torch.full_like(t.flatten(), not mine) for t, mine in zip(tables, above, strict=True)]
+        alone = [
+            torch.full_like(t.flatten(), not ancestors) for t, ancestors in zip(tables, above, strict=True)
+        ]
         self._single = torch.cat(alone or [torch.zeros(0)]).double()
         self._families = [
-            torch.nonzero(torch.tensor([q is p or q.name in mine for q in self._free])[owner])[:, 0]
-            for p, mine in zip(self._free, above, strict=True)
-            if mine
+            torch.nonzero(torch.tensor([q is p or q.name in ancestors for q in self._free])[owner])[:, 0]
+            for p, ancestors in zip(self._free, above, strict=True)
+            if ancestors
         ]
         self._codes = torch.as_tensor(codes)
-        self._expected, targets, noise = self._project(seen, excess)
+        self._expected, targets, noise = self._project(measured, excess)
         data = _Data(self._codes, *(torch.as_tensor(a.T) for a in (self._expected, targets, noise)))
         self._hyper = self._fit(data.some(PRIORS.fitted), steps)
         with torch.no_grad():
@@ -139,18 +152,18 @@ class CurveModel:
             self._chol = _cholesky(k, data.noise + self._hyper.nugget[:, None])
             self._solved = torch.cholesky_solve(data.targets[..., None], self._chol)  # (R, n, 1)
             self._e = data.e
-            self._rough, self._precision = self._single_sizes(seen)
+            self._rough, self._precision = self._single_sizes(measured)
 
     def predict(self, points: Sequence[Point]) -> Prediction:
-        """Marginals of the curves of these points."""
+        """Return the marginals of the curves of these points."""
         return self.predicted(self.codes(points))
 
     def codes(self, points: Sequence[Point]) -> Floats:
-        """Values of points, ``(q, V)``, the same for all models of one space."""
+        """Return the one-hot values of points, ``(q, V)``, which all models of one space share."""
         return coded(self._free, points)
 
     def predicted(self, codes: Floats) -> Prediction:
-        """Marginals of the curves of points by their values."""
+        """Return the marginals of the curves of points, given their values."""
         import torch
 
         excess = codes @ self._by_value
@@ -162,74 +175,76 @@ class CurveModel:
             rough, doubt = shape @ self._rough, 1 - ((shape @ self._precision) * shape).sum(-1)
             half = torch.linalg.solve_triangular(self._chol, across.transpose(-1, -2), upper=False)
             weights = torch.as_tensor(self._weights)[:, None]
-            own = weights * (PRIORS.level**2 + self._hyper.amplitude[:, None]) + PRIORS.doubt**2 * e**2
-            variance = (own - (half**2).sum(-2)).clamp_min(1e-10).numpy().T
+            prior_variance = (
+                weights * (PRIORS.level**2 + self._hyper.amplitude[:, None]) + PRIORS.doubt**2 * e**2
+            )
+            variance = (prior_variance - (half**2).sum(-2)).clamp_min(1e-10).numpy().T
         return Prediction(
             self._reference + PRIORS.trust * excess + mean @ self._basis.T + rough.numpy(),
             np.sqrt(variance),
             self._basis,
-            np.sqrt((self._left + PRIORS.rough**2) * doubt.clamp_min(0).numpy()[:, None]),
+            np.sqrt((self._left_over + PRIORS.rough**2) * doubt.clamp_min(0).numpy()[:, None]),
         )
 
-    def _single_sizes(self, seen: Curves) -> tuple[Tensor, Tensor]:
-        """Predictors of ρ by the shape of the kernel, ``(n, m)``, and the inverse of the launches' own.
+    def _single_sizes(self, measured: Curves) -> tuple[Tensor, Tensor]:
+        """Return predictors of ρ by the shape of the kernel, ``(n, m)``, and the launches' precision matrix.
 
-        A cell that was not measured counts as one where nothing was left over.
+        A cell that was not measured counts as one with a residual of zero.
         """
         import torch
 
-        n = len(seen.points)
+        n = len(measured.points)
         self._rough, self._precision = torch.zeros(n, len(self._slots)).double(), torch.zeros(n, n).double()
-        left = np.nan_to_num(seen.logs - self.predicted(self._codes.numpy()).mean)
+        residuals = np.nan_to_num(measured.logs - self.predicted(self._codes.numpy()).mean)
         shape = self._shape(self._codes, self._codes, self._hyper)
-        sems = np.nan_to_num(seen.sems)
+        sems = np.nan_to_num(measured.sems)
         doubt = torch.as_tensor(
-            (PRIORS.nugget**2 + seen.doubts**2 + (sems**2).mean(axis=1)) / PRIORS.rough**2
+            (PRIORS.nugget**2 + measured.doubts**2 + (sems**2).mean(axis=1)) / PRIORS.rough**2
         )
         precision = torch.cholesky_inverse(_cholesky(shape, doubt))
-        return precision @ torch.as_tensor(left), precision
+        return precision @ torch.as_tensor(residuals), precision
 
-    def _project(self, seen: Curves, excess: Floats) -> tuple[Floats, Floats, Floats]:
-        """Expectations, targets and noise variances of the coefficients, each of shape ``(n, R)``."""
-        residual = seen.logs - self._reference - PRIORS.trust * excess
-        noise = np.nan_to_num(seen.sems, nan=0.0) ** 2
+    def _project(self, measured: Curves, excess: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return expectations, targets and noise variances of the coefficients, each of shape ``(n, R)``."""
+        residual = measured.logs - self._reference - PRIORS.trust * excess
+        noise = np.nan_to_num(measured.sems, nan=0.0) ** 2
         targets, variances = [], []
         for row, spread in zip(residual, noise, strict=True):
-            have = ~np.isnan(row)
-            if have.all():
+            finite = ~np.isnan(row)
+            if finite.all():
                 targets.append(row @ self._basis)
                 variances.append(spread @ self._basis**2)
             else:  # a curve with gaps: the coefficients' posterior under the smooth prior
-                phi = self._basis[have]
+                phi = self._basis[finite]
                 precision = np.diag(1 / (PRIORS.signal**2 * self._weights)) + phi.T @ phi / 1e-2
                 covariance = np.linalg.inv(precision)
-                targets.append(covariance @ (phi.T @ row[have]) / 1e-2)
-                variances.append(np.diag(covariance) + spread[have] @ phi**2)
-        off = (seen.doubts[:, None] ** 2 + seen.apart**2) * self._weights
-        return excess @ self._basis, np.array(targets), np.array(variances) + off
+                targets.append(covariance @ (phi.T @ row[finite]) / 1e-2)
+                variances.append(np.diag(covariance) + spread[finite] @ phi**2)
+        curve_variance = (measured.doubts**2 + measured.launch_sds**2)[:, None] * self._weights
+        return excess @ self._basis, np.array(targets), np.array(variances) + curve_variance
 
     def _shape(self, a: Tensor, b: Tensor, hyper: _Hyper) -> Tensor:
-        """Correlations by what the parameters do, shape ``(n_1, n_2)``.
+        """Return the correlations by the effects of the parameters, shape ``(n_1, n_2)``.
 
-        Sums over parameters are products of one-hot codes with one table of all values: with many parameters
-        and launches nothing of shape ``(D, n_1, n_2)`` is made.
+        Sums over parameters are products of one-hot codes with one table of all values, so that with many
+        parameters and launches no array of shape ``(D, n_1, n_2)`` is made.
         """
         import torch
 
         if not self._free:
             return torch.ones(len(a), len(b), dtype=torch.float64)
-        own = hyper.theta[self._owner] * self._unlike
+        exponent = hyper.theta[self._owner] * self._unlike
         nowhere = torch.zeros(a.shape[1], a.shape[1], dtype=torch.float64)
-        exponents = nowhere.index_put(self._at, own)  # (V, V), block by block
-        singly = a @ (nowhere.index_put(self._at, torch.exp(-own) * self._single) @ b.T)
-        for its in self._families:
-            singly = singly + torch.exp(-a[:, its] @ (exponents[its][:, its] @ b[:, its].T))
+        exponents = nowhere.index_put(self._at, exponent)  # (V, V), block by block
+        singly = a @ (nowhere.index_put(self._at, torch.exp(-exponent) * self._single) @ b.T)
+        for family in self._families:
+            singly = singly + torch.exp(-a[:, family] @ (exponents[family][:, family] @ b[:, family].T))
         jointly = torch.exp(-a @ (exponents @ b.T))
         shape: Tensor = (1 - PRIORS.additive) * jointly + PRIORS.additive * singly / len(self._free)
         return shape
 
     def _covariance(self, shape: Tensor, e: Tensor, f: Tensor, hyper: _Hyper) -> Tensor:
-        """Covariances of the coefficients, shape ``(R, n_1, n_2)``."""
+        """Return the covariances of the coefficients, shape ``(R, n_1, n_2)``."""
         import torch
 
         weights = torch.as_tensor(self._weights)[:, None, None]
@@ -237,7 +252,7 @@ class CurveModel:
         return covariance + PRIORS.doubt**2 * e[:, :, None] * f[:, None, :]
 
     def _fit(self, data: _Data, steps: int) -> _Hyper:
-        """The hyperparameters at the mode of their posterior."""
+        """Return the hyperparameters at the mode of their posterior."""
         import torch
 
         r, d = len(self._weights), len(self._free)
@@ -246,9 +261,10 @@ class CurveModel:
         scale = torch.as_tensor(np.log(medians) - 0.5 * math.log(max(d, 1)))
 
         def unpack(v: Tensor) -> _Hyper:
-            """Log-normal priors: ``v`` is standard normal.
+            """Return the hyperparameters of standard normal ``v``, by log-normal priors.
 
-            A line search may try anything: what is beyond all reason would make covariances singular.
+            A line search may try any value, so values are clamped: extreme ones would make covariances
+            singular.
             """
             v = v.clamp(-PRIORS.farthest, PRIORS.farthest)
             return _Hyper(
@@ -279,30 +295,30 @@ class CurveModel:
 
 @dataclass(frozen=True)
 class _Hyper:
-    theta: Tensor  # Shape ``(D,)``.
-    amplitude: Tensor  # a, shape ``(R,)``.
+    theta: Tensor  # Inverse lengths θ, shape ``(D,)``.
+    amplitude: Tensor  # Amplitudes a, shape ``(R,)``.
     nugget: Tensor
     """Variance of the coefficients from launch to launch beyond the standard errors, shape ``(R,)``."""
 
 
 @dataclass(frozen=True)
 class _Data:
-    codes: Tensor  # One-hot, shape ``(n, V)``.
-    e: Tensor  # Expectations, shape ``(R, n)``.
-    targets: Tensor  # Coefficients of what the expectations leave over, shape ``(R, n)``.
-    noise: Tensor  # Their variances, shape ``(R, n)``.
+    codes: Tensor  # One-hot values, shape ``(n, V)``.
+    e: Tensor  # Expected coefficients by names, shape ``(R, n)``.
+    targets: Tensor  # Coefficients of the residuals from these expectations, shape ``(R, n)``.
+    noise: Tensor  # Variances of the targets, shape ``(R, n)``.
 
-    def some(self, most: int) -> _Data:
-        """At most so many launches, evenly taken in order."""
+    def some(self, limit: int) -> _Data:
+        """Return at most so many launches, evenly spaced in order."""
         n = self.e.shape[1]
-        if n <= most:
+        if n <= limit:
             return self
-        chosen = np.linspace(0, n - 1, most).round().astype(int)
-        return _Data(self.codes[chosen], self.e[:, chosen], self.targets[:, chosen], self.noise[:, chosen])
+        rows = np.linspace(0, n - 1, limit).round().astype(int)
+        return _Data(self.codes[rows], self.e[:, rows], self.targets[:, rows], self.noise[:, rows])
 
 
 def _above(space: Space, parameter: Parameter) -> set[str]:
-    """The parameters on whose values it depends whether this one is active."""
+    """Return the parameters on whose values it depends whether this one is active."""
     parents = [q for q in space.job if q.name in parameter.when]
     return {q.name for q in parents}.union(*(_above(space, q) for q in parents))
 
@@ -314,27 +330,29 @@ def _cholesky(k: Tensor, noise: Tensor) -> Tensor:
     return lower
 
 
-def _reference(seen: Curves, excess: Floats) -> Floats:
-    """The best family's time in each slot if the priors by name were right, shape ``(m,)``."""
-    guesses = seen.logs - PRIORS.trust * excess
+def _reference(measured: Curves, excess: Floats) -> Floats:
+    """Return the best family's time in each slot if the priors by name were right, shape ``(m,)``."""
+    guesses = measured.logs - PRIORS.trust * excess
     columns = [column[~np.isnan(column)] for column in guesses.T]
     return np.array([float(np.mean(c)) if len(c) else 0.0 for c in columns])
 
 
 def _slot_basis(slots: Sequence[Slot]) -> tuple[Floats, Floats, Floats]:
-    """Leading eigenvectors of the kernel over slots, their eigenvalues, and the variance that they leave.
+    """Return leading eigenvectors of the kernel over slots, their eigenvalues, and the variance left over.
 
     Eigenvalues are scaled so that a weight of one is a standard deviation of one in each slot.
     """
     kinds = sorted({slot[0] for slot in slots})
     x = np.array([[kinds.index(c), math.log2(max(p, 1)), math.log2(max(m, 1))] for c, p, m in slots])
-    other = (x[:, None, 0] != x[None, :, 0]) * 1.0
+    other_kind = (x[:, None, 0] != x[None, :, 0]) * 1.0
     ranks = np.abs(x[:, None, 1] - x[None, :, 1])
     sizes = np.abs(x[:, None, 2] - x[None, :, 2]) / PRIORS.smooth_octaves
-    kernel = np.exp(-0.5 * sizes**2 - 0.15 * ranks - 0.7 * other)
+    kernel = np.exp(-0.5 * sizes**2 - 0.15 * ranks - 0.7 * other_kind)
     values, vectors = np.linalg.eigh(kernel)
     values, vectors = values[::-1].clip(min=0), vectors[:, ::-1]
-    rank = min(1 + int(np.searchsorted(np.cumsum(values) / values.sum(), PRIORS.kept)), 6, len(slots))
+    rank = min(
+        1 + int(np.searchsorted(np.cumsum(values) / values.sum(), PRIORS.variance_share)), 6, len(slots)
+    )
     basis, weights = vectors[:, :rank], values[:rank]
-    left = np.diag(kernel) - (basis**2) @ weights
-    return basis, weights, PRIORS.signal**2 * left.clip(min=0)
+    left_over = np.diag(kernel) - (basis**2) @ weights
+    return basis, weights, PRIORS.signal**2 * left_over.clip(min=0)

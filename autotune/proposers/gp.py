@@ -1,7 +1,7 @@
-"""``proposer=gp``: a plain Gaussian process with expected improvement on the mean of each curve.
+"""Propose by a plain Gaussian process with expected improvement on each curve's mean (``proposer=gp``).
 
-The textbook method, without anything that knows what a collective is: the rival that ``curve`` has to beat.
-Several objectives are drawn into one at each call (ParEGO).
+This is the textbook method, which knows nothing about collectives: the rival that ``curve`` has to beat.
+Several objectives are combined into one at each call, with random weights (ParEGO).
 """
 
 import warnings
@@ -18,35 +18,35 @@ from autotune.space import encode
 
 @dataclass(frozen=True, slots=True)
 class MeanProcess:
-    """Expected improvement of one number per launch."""
+    """Maximise the expected improvement of one number per launch."""
 
-    initial: int = 3  # Launches before the model takes over: the default and drawn points.
-    candidates: int = 512  # Points that are drawn from a space too large to be enumerated.
+    initial: int = 3  # Number of launches before the model takes over: the default and drawn points.
+    candidates: int = 512  # Number of points that are drawn from a space too large to be enumerated.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
-        """The untried candidate with the greatest expected improvement; None when there is none."""
+        """Return the unlaunched candidate with the greatest expected improvement; None without any."""
         rng = np.random.default_rng([seed, len(history)])
-        seen = launch_costs(problem, history)
-        tried = {s.point for s in seen}
-        if problem.space.default not in tried:
+        costs_of_launches = launch_costs(problem, history)
+        launched = {launch.point for launch in costs_of_launches}
+        if problem.space.default not in launched:
             return Suggestion(problem.space.default, "the default first")
-        good = [s for s in seen if s.costs is not None]
+        good = [launch for launch in costs_of_launches if launch.costs is not None]
         costs = _scalarised(good, rng)
         best = [good[i].point for i in np.argsort(costs)[:3]]
-        left = pool(problem.space, rng, self.candidates, tried, around=best)
-        if not left:
+        untried = pool(problem.space, rng, self.candidates, launched, around=best)
+        if not untried:
             return None
-        if len(seen) < self.initial or len(good) < 2 or float(np.std(costs)) == 0:
-            return Suggestion(left[int(rng.integers(len(left)))], "drawn")
+        if len(costs_of_launches) < self.initial or len(good) < 2 or float(np.std(costs)) == 0:
+            return Suggestion(untried[int(rng.integers(len(untried)))], "drawn")
         gains = _improvement(
-            encode(problem.space, [s.point for s in good]), costs, encode(problem.space, left)
+            encode(problem.space, [launch.point for launch in good]), costs, encode(problem.space, untried)
         )
-        chosen = int(np.argmax(gains))
-        return Suggestion(left[chosen], "greatest expected improvement of the mean")
+        best_index = int(np.argmax(gains))
+        return Suggestion(untried[best_index], "greatest expected improvement of the mean")
 
 
 def _scalarised(good: list[LaunchCosts], rng: np.random.Generator) -> NDArray[np.float64]:
-    """One cost per launch: the augmented Chebyshev norm with drawn weights of the scaled objectives."""
+    """Return one cost per launch: the augmented Chebyshev norm of scaled objectives with drawn weights."""
     costs = np.array([s.costs for s in good if s.costs is not None])
     if costs.ndim < 2 or costs.shape[1] == 1:
         return costs.reshape(-1)
@@ -59,7 +59,7 @@ def _scalarised(good: list[LaunchCosts], rng: np.random.Generator) -> NDArray[np
 def _improvement(
     x: NDArray[np.float64], costs: NDArray[np.float64], candidates: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Logarithm of the expected improvement of each candidate, by BoTorch's defaults for one output."""
+    """Return the log expected improvement of each candidate, by BoTorch's defaults for one output."""
     import torch
 
     targets = -(costs - costs.mean()) / costs.std()

@@ -1,12 +1,12 @@
-"""A history in the form in which proposers need it (between steps 8 and 9 of the flow).
+"""Convert a history to the form in which proposers need it (between steps 8 and 9 of the flow).
 
-Notation: the *cost* of a launch in one objective is the logarithm of its score, negated where more is
-better: less is always better, differences are relative gains, and a standard error of a cost is a relative
-standard error.
+Notation: the *cost* of a launch in one objective is the logarithm of its score, negated where more is better:
+less is always better, differences are relative gains, and a standard error of a cost is a relative standard
+error.
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,65 +19,73 @@ from autotune.recommend.front import candidates
 from autotune.space import Parameter, Point, Space, Value, encode
 
 ENUMERABLE = 4096
-"""Spaces up to this size are enumerated; larger ones are sampled."""
+"""Largest size of a space that is enumerated; larger ones are sampled."""
 SHOWN = 512
-"""Launches that a model is shown at most: its cost grows with their cube, its memory with their square."""
+"""Largest number of launches given to a model: its cost grows with their cube, its memory with their
+square."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchCosts:
-    """One launch as a data point."""
+    """Represent one launch as a data point."""
 
-    point: Point  # What was launched.
-    costs: tuple[float, ...] | None  # One for each objective; None: the launch failed, or its curve has gaps.
+    point: Point  # The point that was launched.
+    costs: tuple[float, ...] | None
+    """One cost for each objective; None: the launch failed, or its curve has gaps."""
     sems: tuple[float, ...] = ()  # Standard errors of the costs.
 
 
 def launches(problem: Problem, history: History) -> list[Observation]:
-    """The observations of points in the problem's known space, in order."""
+    """Return the observations of points in the problem's known space, in order."""
     return [o for o in history.of_points(problem.known) if o.trial.point in problem.known]
 
 
-def informative(problem: Problem, seen: list[Observation]) -> list[Observation]:
-    """The launches that a model is shown, in order: all, or so many that its cost stays bounded.
+def informative(problem: Problem, observations: list[Observation]) -> list[Observation]:
+    """Return the launches that a model is given, in order: all, or a number that bounds its cost.
 
     Half of them are those of the best settings, with all their repeats; the rest is spread evenly over the
     others in the order in which they were made, failed ones too, so that the space stays covered.
     """
-    if len(seen) <= SHOWN:
-        return seen
+    if len(observations) <= SHOWN:
+        return observations
     space, costs = problem.known, dict[Point, float]()
-    for one in candidates(problem.objectives, space, History(tuple(seen))):
-        judged = zip(problem.objectives, one.scores, strict=True)
-        costs[job_setting(space, one.point)] = sum(cost(objective, score) for objective, score in judged)
-    of = [costs.get(job_setting(space, o.trial.point), math.inf) if o.ok else math.inf for o in seen]
-    order = np.argsort(of, kind="stable")
-    rest = np.sort(order[SHOWN // 2 :])
-    spread = rest[np.linspace(0, len(rest) - 1, SHOWN - SHOWN // 2).round().astype(int)]
-    return [seen[i] for i in sorted({*order[: SHOWN // 2], *spread})]
+    for candidate in candidates(problem.objectives, space, History(tuple(observations))):
+        scored = zip(problem.objectives, candidate.scores, strict=True)
+        costs[job_setting(space, candidate.point)] = sum(
+            cost(objective, score) for objective, score in scored
+        )
+    setting_costs = [
+        costs.get(job_setting(space, o.trial.point), math.inf) if o.ok else math.inf for o in observations
+    ]
+    order = np.argsort(setting_costs, kind="stable")
+    remaining = np.sort(order[SHOWN // 2 :])
+    spread = remaining[np.linspace(0, len(remaining) - 1, SHOWN - SHOWN // 2).round().astype(int)]
+    return [observations[i] for i in sorted({*order[: SHOWN // 2], *spread})]
 
 
 def launch_costs(problem: Problem, history: History) -> list[LaunchCosts]:
-    """Each launch of a point of the problem's space with its costs."""
-    seen = [o for o in launches(problem, history) if o.trial.point in problem.space]
-    wanted = slots(seen)
+    """Return each launch of a point of the problem's space with its costs."""
+    observations = [o for o in launches(problem, history) if o.trial.point in problem.space]
+    all_slots = slots(observations)
     costs_of = []
-    for observation in seen:
-        judged = scores(problem.objectives, problem.space, [observation], wanted) if observation.ok else None
-        if judged is None:
+    for observation in observations:
+        launch_scores = (
+            scores(problem.objectives, problem.space, [observation], all_slots) if observation.ok else None
+        )
+        if launch_scores is None:
             costs_of.append(LaunchCosts(observation.trial.point, None))
         else:
-            pairs = list(zip(problem.objectives, judged, strict=True))
+            pairs = list(zip(problem.objectives, launch_scores, strict=True))
             costs = tuple(cost(objective, s) for objective, s in pairs)
             # A single sample says nothing about its error.
-            known = all(e.n > 1 for e in observation.usable)
-            sems = tuple(s.relative_sem if known else math.nan for _, s in pairs)
+            has_errors = all(e.n > 1 for e in observation.usable)
+            sems = tuple(s.relative_sem if has_errors else math.nan for _, s in pairs)
             costs_of.append(LaunchCosts(observation.trial.point, costs, sems))
     return costs_of
 
 
 def best_costs(problem: Problem, history: History) -> dict[Point, float]:
-    """Mean cost over the objectives of each point that was launched; infinite where no launch succeeded."""
+    """Return the mean cost over the objectives of each launched point; infinite if no launch succeeded."""
     best: dict[Point, float] = {}
     for s in launch_costs(problem, history):
         value = math.inf if s.costs is None else sum(s.costs) / len(s.costs)
@@ -86,75 +94,100 @@ def best_costs(problem: Problem, history: History) -> dict[Point, float]:
 
 
 def cost(objective: Objective, score: Score) -> float:
-    """The cost of a score: its logarithm, negated where more is better."""
+    """Return the cost of a score: its logarithm, negated where more is better."""
     return -math.log(score.value) if objective.maximise else math.log(score.value)
 
 
 def pool(
-    space: Space, rng: Generator, n: int, tried: Collection[Point] = (), around: Collection[Point] = ()
+    space: Space, rng: Generator, n: int, launched: Collection[Point] = (), around: Collection[Point] = ()
 ) -> list[Point]:
-    """Points not tried: all of a small space, else ``n`` drawn ones and neighbours of ``around``."""
+    """Return unlaunched points: all of a small space, else ``n`` drawn ones and neighbours of ``around``."""
     if space.size <= max(n, ENUMERABLE):
         candidates = dict.fromkeys(space.points())
     else:
         near = [q for p in around for q in space.neighbours(p)]
-        candidates = dict.fromkeys([*near, *space.draw(rng, n + len(tried))])
-    out = set(tried)
-    return [p for p in candidates if p not in out]
+        candidates = dict.fromkeys([*near, *space.draw(rng, n + len(launched))])
+    excluded = set(launched)
+    return [p for p in candidates if p not in excluded]
+
+
+def farthest(space: Space, points: Sequence[Point], launched: Collection[Point], rng: Generator) -> Point:
+    """Return the candidate with the largest distance to its nearest launched point; ties are drawn.
+
+    Distances are those of ``encode``'s features. Source: the maximin distance design of M. E. Johnson, L. M.
+    Moore and D. Ylvisaker, "Minimax and maximin distance designs", Journal of Statistical Planning and
+    Inference 26 (1990), one point at a time.
+    """
+    codes = encode(space, points)
+    distances = [np.abs(codes - encode(space, [point])).sum(axis=1) for point in launched]
+    to_nearest = np.min(distances, axis=0)
+    ties = np.flatnonzero(to_nearest >= to_nearest.max() - 1e-9)
+    return points[int(ties[rng.integers(len(ties))])]
 
 
 def nearest(
-    space: Space, wanted: Mapping[str, Value], rng: Generator, tried: Collection[Point] = ()
+    space: Space, choice: Mapping[str, Value], rng: Generator, launched: Collection[Point] = ()
 ) -> Point | None:
-    """The untried point of the space that is closest to what a third-party sampler asked for.
+    """Return the unlaunched point of the space that is closest to a third-party sampler's choice.
 
     Third-party samplers know neither conditions nor lists of points: values of parameters that are not active
-    are left out, and a combination that does not exist (or was tried) gives way to the one that differs from
-    it in the fewest features of ``encode``; ties are drawn.
+    are left out, and a combination that does not exist (or was launched) is replaced by the one that differs
+    from it in the fewest features of ``encode``; ties are drawn. Return None if every point was launched.
     """
-    free = space.complete({p.name: wanted.get(p.name, p.default) for p in space.job})
-    if free in space and free not in tried:
-        return free
-    left = pool(space, rng, 512, tried, around=[free] if space.listed is None else [])
-    if not left:
+    requested = space.complete({p.name: choice.get(p.name, p.default) for p in space.job})
+    if requested in space and requested not in launched:
+        return requested
+    untried = pool(space, rng, 512, launched, around=[requested] if space.listed is None else [])
+    if not untried:
         return None
-    distance = np.abs(encode(space, left) - encode(space, [free])).sum(axis=1)
+    distance = np.abs(encode(space, untried) - encode(space, [requested])).sum(axis=1)
     closest = np.flatnonzero(distance <= distance.min() + 1e-9)
-    return left[int(closest[rng.integers(len(closest))])]
+    return untried[int(closest[rng.integers(len(closest))])]
 
 
-def asked(
+def sampler_suggestion(
     problem: Problem,
     history: History,
     seed: int,
     ask: Callable[[list[LaunchCosts], list[Point], Generator], Mapping[str, int] | str],
     name: str,
 ) -> Suggestion | None:
-    """The point that a third-party sampler asks for, or one like it that exists; None when all were tried.
+    """Return the point that a third-party sampler chooses, or a similar one that exists.
 
-    ``ask`` is given the launches, what is left, and a source of randomness. It answers by an index into the
-    values of each of the ``free_in`` parameters, or says in words why a point is drawn.
+    Args:
+        problem: The proposer's task.
+        history: All observations so far.
+        seed: Random seed of the search.
+        ask: Is given the launches, the remaining points and a generator. It returns an index into the values
+            of each of the ``free_in`` parameters, or the reason why a point is drawn instead.
+        name: Name of the sampler for the note.
+
+    Returns:
+        The suggestion; None when every point was launched.
     """
-    rng, seen = np.random.default_rng([seed, len(history)]), launch_costs(problem, history)
-    tried = {s.point for s in seen}
-    left = pool(problem.space, rng, 1, tried)
-    if not left:
+    rng, costs_so_far = np.random.default_rng([seed, len(history)]), launch_costs(problem, history)
+    launched = {launch.point for launch in costs_so_far}
+    untried = pool(problem.space, rng, 1, launched)
+    if not untried:
         return None
-    if problem.space.default not in tried:
+    if problem.space.default not in launched:
         return Suggestion(problem.space.default, "the default first")
-    wanted = ask(seen, left, rng)
-    if isinstance(wanted, str):
-        return Suggestion(left[int(rng.integers(len(left)))], wanted)
-    values = {p.name: p.values[int(wanted[p.name])] for p in free_in(problem.space)}
-    point = nearest(problem.space, values, rng, tried)
+    answer = ask(costs_so_far, untried, rng)
+    if isinstance(answer, str):
+        return Suggestion(untried[int(rng.integers(len(untried)))], answer)
+    values = {p.name: p.values[int(answer[p.name])] for p in free_in(problem.space)}
+    point = nearest(problem.space, values, rng, launched)
     return None if point is None else Suggestion(point, f"asked for by {name}")
 
 
 def free_in(space: Space) -> list[Parameter]:
-    """The parameters that a third-party sampler decides; some refuse those with a single value."""
+    """Return the parameters that a third-party sampler decides.
+
+    Some samplers refuse those with a single value.
+    """
     return [p for p in space.job if len(p.values) > 1]
 
 
 def indices(space: Space, point: Point) -> dict[str, int]:
-    """A point as such a sampler sees it: the index of each value, the default's where it is not active."""
+    """Return a point as samplers see it: the index of each value, the default's where it is not active."""
     return {p.name: p.values.index(point.get(p.name, p.default)) for p in free_in(space)}

@@ -1,4 +1,4 @@
-"""``proposer=optuna``: Optuna's tree-structured Parzen estimator or its Gaussian process.
+"""Propose by Optuna's tree-structured Parzen estimator or its Gaussian process (``proposer=optuna``).
 
 Each call gives a fresh in-memory study the whole history and asks it once.
 """
@@ -13,7 +13,7 @@ from numpy.random import Generator
 
 from autotune.campaign.ports import Problem, Suggestion
 from autotune.errors import ScenarioError, allowed
-from autotune.proposers.observations import LaunchCosts, asked, free_in, indices
+from autotune.proposers.observations import LaunchCosts, free_in, indices, sampler_suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,25 +29,27 @@ SAMPLERS = ("tpe", "gp")
 
 @dataclass(frozen=True, slots=True)
 class Optuna:
-    """Optuna's samplers on the cost of each launch."""
+    """Apply Optuna's samplers to the cost of each launch."""
 
     sampler: str = "tpe"  # One of ``SAMPLERS``.
-    initial: int = 5  # Launches before the sampler's model takes over, the default among them.
+    initial: int = 5  # Number of launches before the sampler's model takes over, the default among them.
 
     def __post_init__(self) -> None:
         if self.sampler not in SAMPLERS:
             raise ScenarioError(f"unknown sampler {self.sampler!r}", allowed(self.sampler, SAMPLERS))
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
-        """The point that a study with this history asks for; None when every point was tried."""
+        """Return the point that a study with this history asks for; None when every point was launched."""
 
-        def ask(seen: Sequence[LaunchCosts], left: Sequence[Point], rng: Generator) -> dict[str, int]:
-            with warnings.catch_warnings(action="ignore"):  # Optuna marks what we use as experimental
-                return self._ask(problem, seen, int(rng.integers(2**31)))
+        def ask(
+            launch_costs: Sequence[LaunchCosts], untried: Sequence[Point], rng: Generator
+        ) -> dict[str, int]:
+            with warnings.catch_warnings(action="ignore"):  # some of these features are experimental
+                return self._ask(problem, launch_costs, int(rng.integers(2**31)))
 
-        return asked(problem, history, seed, ask, f"Optuna ({self.sampler})")
+        return sampler_suggestion(problem, history, seed, ask, f"Optuna ({self.sampler})")
 
-    def _ask(self, problem: Problem, seen: Sequence[LaunchCosts], seed: int) -> dict[str, int]:
+    def _ask(self, problem: Problem, launch_costs: Sequence[LaunchCosts], seed: int) -> dict[str, int]:
         from optuna import create_study, logging
         from optuna.trial import TrialState, create_trial
 
@@ -55,11 +57,13 @@ class Optuna:
         distributions = {p.name: _distribution(p) for p in free_in(problem.space)}
         sampler = self._sampler(seed)
         study = create_study(directions=["minimize"] * len(problem.objectives), sampler=sampler)
-        for s in seen:
+        for launch in launch_costs:
             # An inactive parameter has its default: Optuna's joint samplers skip trials with gaps.
-            state = TrialState.FAIL if s.costs is None else TrialState.COMPLETE
-            at = indices(problem.space, s.point)
-            study.add_trial(create_trial(params=at, distributions=distributions, values=s.costs, state=state))
+            state = TrialState.FAIL if launch.costs is None else TrialState.COMPLETE
+            params = indices(problem.space, launch.point)
+            study.add_trial(
+                create_trial(params=params, distributions=distributions, values=launch.costs, state=state)
+            )
         return {name: int(index) for name, index in study.ask(distributions).params.items()}
 
     def _sampler(self, seed: int) -> BaseSampler:
@@ -71,7 +75,7 @@ class Optuna:
 
 
 def _distribution(parameter: Parameter) -> BaseDistribution:
-    """The index of the value: a range where all values lie on a scale, else categories."""
+    """Return the distribution of a value's index: a range if all values are on a scale, else categories."""
     from optuna.distributions import CategoricalDistribution, IntDistribution
 
     n = len(parameter.values)

@@ -1,7 +1,7 @@
-"""Meaning of parameters and their values, before anything was measured (knowledge behind ``curve``).
+"""Derive the meaning of parameters and their values from names, before anything was measured.
 
-Two kinds of knowledge, both from names alone: how much alike two values of a parameter are, and how an
-algorithm of a known family should fare at each message size.
+This is the knowledge behind ``curve``, of two kinds: how much alike two values of a parameter are, and how an
+algorithm of a known family should perform at each message size.
 
 Notation: p ranks, message size m (counted as in ``Cell``), start-up time α, time per byte β. An algorithm
 that needs ``rounds`` dependent messages and moves ``volume`` · m bytes through the busiest rank takes about
@@ -26,19 +26,18 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class NamePriors:
-    """Expectations from names of values, on the log scale where nothing else is said."""
+    """Set the expectations from names of values, on the log scale unless stated otherwise."""
 
-    alpha_s: float = 1.5e-6  # Start-up time of a message between nodes: the order of today's networks.
-    beta_s: float = 1e-10  # Time per byte, seconds: 10 GB/s.
-    ranks: int = 64  # Assumed where nobody says how many ranks there are.
-    adaptive: float = 0.3  # How far a stack's own choice usually is from the best family, on the log scale.
-    departure: float = 0.1  # Mean cost of changing any other parameter: people measured its default.
-    edge: float = 0.2
-    """Cost of either end of a family's own scale (radix, segment) against its middle: the best value is
-    mostly inside, and a family that is tried once should be tried there."""
-    unknown: float = 0.2  # The same for an algorithm whose name says nothing.
-    smallest_threshold: float = 256.0  # Numbers from here on are bytes: no radix is so high.
-    family_weight: float = 4.0  # Of a common family against the rarest common word, when names are compared.
+    alpha_s: float = 1.5e-6
+    """Start-up time of a message between nodes in seconds: the order of today's networks."""
+    beta_s: float = 1e-10  # Time per byte in seconds: 10 GB/s.
+    ranks: int = 64  # Number of ranks where it is not known.
+    adaptive: float = 0.3  # How much slower a stack's own choice usually is than the best family.
+    departure: float = 0.1
+    """Mean cost of changing any other parameter, since defaults were measured by somebody."""
+    unknown: float = 0.2  # How much slower an algorithm whose name says nothing is than the best family.
+    family_weight: float = 4.0
+    """Weight of a common family against the rarest common word, when names are compared."""
 
 
 NAMES = NamePriors()
@@ -86,72 +85,69 @@ _FAMILIES: dict[str, tuple[_Family, ...]] = {
 
 
 def coded(parameters: Sequence[Parameter], points: Sequence[Point]) -> Floats:
-    """Which value each parameter has, the last one "not active", one-hot, shape ``(n_points, V)``."""
+    """Return the value of each parameter, one-hot, shape ``(n_points, V)``.
+
+    The last of each is "not active".
+    """
     codes = np.zeros((len(points), sum(len(p.values) + 1 for p in parameters)))
     rows, values, start = np.arange(len(points)), [dict(point.items_).get for point in points], 0
     for p in parameters:
         at: dict[Value | None, int] = {v: i for i, v in enumerate(p.values, start)}
         start += len(at) + 1
-        codes[rows, [at.get(own(p.name), start - 1) for own in values]] = 1.0
+        codes[rows, [at.get(value_of(p.name), start - 1) for value_of in values]] = 1.0
     return codes
 
 
 def expected_excess(parameters: Sequence[Parameter], slots: Sequence[Slot]) -> Floats:
-    """How far above the best family each value should be, shape ``(V, n_slots)``, on the log scale.
+    """Return how far above the best family each value should be, shape ``(V, n_slots)``, on the log scale.
 
-    What a point should be is the sum over its values: ``coded(parameters, points) @`` this.
-    A parameter whose names say nothing costs ``NAMES.departure`` where it is not at its default, or up to
-    ``NAMES.edge`` where only some family has it; a threshold costs nothing at messages that none of its
-    values reaches.
+    The expectation for a point is the sum over its values: ``coded(parameters, points) @`` this. A parameter
+    whose names say nothing costs ``NAMES.departure`` where it is not at its default; where only some family
+    has the parameter it costs nothing, since nobody chose a default of it.
     """
     tables = [_value_costs(p, slots) for p in parameters]
     return np.vstack([np.zeros((0, len(slots))), *tables])
 
 
 def _value_costs(parameter: Parameter, slots: Sequence[Slot]) -> Floats:
-    """Rows of ``expected_excess`` of one parameter, shape ``(n_values + 1, n_slots)``."""
+    """Return the rows of ``expected_excess`` of one parameter, shape ``(n_values + 1, n_slots)``."""
     inactive, default = np.zeros(len(slots)), parameter.default
     by_value = [_family_costs(parameter, v, slots) for v in parameter.values]
-    known = [costs for costs in by_value if costs is not None]
-    if len(known) >= 2:
-        best = np.min(known, axis=0)
+    named = [costs for costs in by_value if costs is not None]
+    if len(named) >= 2:
+        best = np.min(named, axis=0)
         unnamed = [
             np.full(len(slots), NAMES.adaptive if v == default else NAMES.unknown) for v in parameter.values
         ]
         pairs = zip(unnamed, by_value, strict=True)
-        return np.array([*(other if costs is None else costs - best for other, costs in pairs), inactive])
-    if parameter.when:  # nothing stood there before its condition held
-        at = parameter.positions()
-        offs = np.array([2 * at.get(v, 0.5) - 1 for v in parameter.values] + [0.0])
-        return np.outer(NAMES.edge * np.square(offs), _reached(parameter, slots))
+        return np.array(
+            [*(unnamed_costs if costs is None else costs - best for unnamed_costs, costs in pairs), inactive]
+        )
+    if parameter.when:  # without its condition the parameter has no value that it could depart from
+        return np.zeros((len(by_value) + 1, len(slots)))
     changed = [NAMES.departure * (v != default) for v in parameter.values]
     return np.outer([*changed, NAMES.departure], np.ones(len(slots)))
 
 
-def _reached(parameter: Parameter, slots: Sequence[Slot]) -> NDArray[np.bool_]:
-    """Slots at which values of a parameter can differ, as far as numbers of bytes show, ``(n_slots,)``."""
-    numbers = [n for n in parameter.numbers if n]
-    least = min(numbers, default=0.0)
-    return np.array([size >= least or least < NAMES.smallest_threshold for _, _, size in slots])
-
-
 def dissimilarity(parameter: Parameter, collectives: Collection[str] = ()) -> Floats:
-    """How unlike two values are, in [0, 1], shape ``(n_values + 1, n_values + 1)``, symmetric.
+    """Return how unlike two values are, in [0, 1], shape ``(n_values + 1, n_values + 1)``, symmetric.
 
-    Values on a scale: their distance on it. Others: one minus the weighted share of words that their names
-    have in common, where a word weighs the less the more values have it, and the family of an algorithm (for
-    each of the collectives) counts as one more word, the heaviest. The last row and column stand for
-    "not active", which is unlike everything else, as is a value beside the scale.
+    For values on a scale it is their distance on it. For others it is one minus the weighted share of words
+    that their names have in common, where a word weighs the less the more values have it, and the family of
+    an algorithm (for each of the collectives) counts as one more word, the heaviest. The last row and column
+    stand for "not active", which is unlike everything else, as is a value that is not on the scale.
     """
     values = parameter.values
     unlike = np.ones((len(values) + 1, len(values) + 1))
     positions = parameter.positions()
     words = [set[str]() if v in positions else _words(v) for v in values]
     families = [{f for c in collectives if (f := _family(parameter, v, c)) is not None} for v in values]
-    count = Counter(word for mine in words for word in mine)
+    count = Counter(word for value_words in words for word in value_words)
     weight: dict[object, float] = {word: math.log((1 + len(values)) / n) for word, n in count.items()}
-    weight.update((f, NAMES.family_weight * math.log(1 + len(values))) for mine in families for f in mine)
-    traits: list[set[object]] = [{*mine, *kin} for mine, kin in zip(words, families, strict=True)]
+    weight.update((f, NAMES.family_weight * math.log(1 + len(values))) for kin in families for f in kin)
+    traits: list[set[object]] = [
+        {*value_words, *kin} for value_words, kin in zip(words, families, strict=True)
+    ]
     for i, a in enumerate(values):
         for j, b in enumerate(values):
             if a in positions and b in positions:
@@ -169,16 +165,16 @@ def _words(value: Value) -> set[str]:
 
 
 def _family(parameter: Parameter, value: Value, collective: str) -> _Family | None:
-    known = COLLECTIVES.get(collective)
-    ids = ("default", *known.openmpi.algorithms) if known and known.openmpi else ()
+    entry = COLLECTIVES.get(collective)
+    ids = ("default", *entry.openmpi.algorithms) if entry and entry.openmpi else ()
     numbered = isinstance(value, int) and "algorithm" in parameter.name and 0 <= value < len(ids)
     name = (ids[int(value)] if numbered else str(value)).lower().replace("_", " ")
-    families = _FAMILIES.get(known.costs if known else "", ())
+    families = _FAMILIES.get(entry.costs if entry else "", ())
     return next((family for family in families if re.search(family[0], name)), None)
 
 
 def _family_costs(parameter: Parameter, value: Value, slots: Sequence[Slot]) -> Floats | None:
-    """Logarithm of the modelled time in each slot; None where the name belongs to no family.
+    """Return the logarithm of the modelled time in each slot; None where the name belongs to no family.
 
     Slots of operations that have no families (one-sided ones, or memory) count as zero.
     """

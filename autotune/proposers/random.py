@@ -1,4 +1,4 @@
-"""``proposer=random``: uniform without repetition; the yardstick of every other method."""
+"""Propose points uniformly without repetition, as a baseline for all other methods (``proposer=random``)."""
 
 from dataclasses import dataclass
 
@@ -11,13 +11,13 @@ from autotune.proposers.observations import launches, pool
 
 @dataclass(frozen=True, slots=True)
 class Random:
-    """Draws each launch uniformly from what was not tried."""
+    """Draw each launch uniformly from the points that were not launched."""
 
     repeats: bool = False  # Whether a point may be drawn again.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
-        """A point drawn by (seed, length of the history); None when every point was tried."""
+        """Return a point drawn by (seed, length of the history); None when every point was launched."""
         rng = np.random.default_rng([seed, len(history)])
-        tried = set() if self.repeats else {o.trial.point for o in launches(problem, history)}
-        left = pool(problem.space, rng, 1, tried)
-        return Suggestion(left[int(rng.integers(len(left)))], "drawn") if left else None
+        launched = set() if self.repeats else {o.trial.point for o in launches(problem, history)}
+        untried = pool(problem.space, rng, 1, launched)
+        return Suggestion(untried[int(rng.integers(len(untried)))], "drawn") if untried else None

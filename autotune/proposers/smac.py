@@ -1,7 +1,7 @@
-"""``proposer=smac``: SMAC3's random forest with expected improvement, several objectives by ParEGO.
+"""Propose by SMAC3's random forest with expected improvement (``proposer=smac``).
 
-Each call gives a fresh optimiser the whole history and asks it once; SMAC's files go to a directory that is
-gone when the call returns.
+Several objectives are combined by ParEGO. Each call gives a fresh optimiser the whole history and asks it
+once; SMAC's files go to a directory that is gone when the call returns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from numpy.random import Generator
 
 from autotune.campaign.ports import Problem, Suggestion
-from autotune.proposers.observations import LaunchCosts, asked, free_in, indices
+from autotune.proposers.observations import LaunchCosts, free_in, indices, sampler_suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,29 +30,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Smac:
-    """SMAC3 on the cost of each launch."""
+    """Apply SMAC3 to the cost of each launch."""
 
-    initial: int = 4  # Launches before the forest takes over: the default and drawn points.
+    initial: int = 4  # Number of launches before the forest takes over: the default and drawn points.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
-        """The point that an optimiser with this history asks for; None when every point was tried."""
+        """Return the point that an optimiser with this history asks for.
 
-        def ask(seen: Sequence[LaunchCosts], left: Sequence[Point], rng: Generator) -> dict[str, int] | str:
-            good = [s for s in seen if s.costs is not None]
-            if len(seen) < self.initial or not good:
+        Return None when every point was launched.
+        """
+
+        def ask(
+            launch_costs: Sequence[LaunchCosts], untried: Sequence[Point], rng: Generator
+        ) -> dict[str, int] | str:
+            good = [launch for launch in launch_costs if launch.costs is not None]
+            if len(launch_costs) < self.initial or not good:
                 return "drawn"
             with tempfile.TemporaryDirectory(prefix="autotune-smac-") as directory:
                 return _ask(problem, good, int(rng.integers(2**31)), Path(directory))
 
-        return asked(problem, history, seed, ask, "SMAC")
+        return sampler_suggestion(problem, history, seed, ask, "SMAC")
 
 
 def _ask(problem: Problem, good: Sequence[LaunchCosts], seed: int, directory: Path) -> dict[str, int] | str:
-    """The indices that SMAC asks for; words where it has tried all that differ for it."""
-    with warnings.catch_warnings(action="ignore"):  # of the libraries that SMAC builds on
+    """Return the indices that SMAC asks for; a reason in words if it knows no further point."""
+    with warnings.catch_warnings(action="ignore"):  # SMAC's dependencies warn about themselves
         optimiser, space = _optimiser(problem, seed, directory)
-        for s in good:
-            _tell(optimiser, space, problem, s)
+        for launch in good:
+            _tell(optimiser, space, problem, launch)
         from smac.main.exceptions import ConfigurationSpaceExhaustedException
 
         try:
@@ -72,26 +77,29 @@ def _optimiser(problem: Problem, seed: int, directory: Path) -> tuple[AbstractFa
         output_directory=directory,
         deterministic=True,
         objectives=[f"cost_{i}" for i in range(len(problem.objectives))] if several else "cost",
-        n_trials=10_000,  # the budget is the campaign's business
+        n_trials=10_000,  # never reached: the campaign limits the number of launches
         seed=seed,
     )
-    logging.getLogger("smac").setLevel(logging.ERROR)  # it misses an initial design: the history is one
+    # SMAC warns that there is no initial design, but the history serves as one.
+    logging.getLogger("smac").setLevel(logging.ERROR)
     design = Facade.get_initial_design(scenario, n_configs=0)
     return Facade(scenario, initial_design=design, logging_level=False, overwrite=True), space
 
 
-def _tell(optimiser: AbstractFacade, space: ConfigurationSpace, problem: Problem, s: LaunchCosts) -> None:
+def _tell(
+    optimiser: AbstractFacade, space: ConfigurationSpace, problem: Problem, launch: LaunchCosts
+) -> None:
     """Add one launch; inactive parameters have their defaults."""
     from ConfigSpace import Configuration
     from smac.runhistory.dataclasses import TrialInfo, TrialValue
 
-    values, costs = indices(problem.space, s.point), list(s.costs or ())
+    values, costs = indices(problem.space, launch.point), list(launch.costs or ())
     value = TrialValue(cost=costs if len(costs) > 1 else costs[0])
     optimiser.tell(TrialInfo(Configuration(space, values=values), seed=0), value, save=False)
 
 
 def _configuration_space(space: Space) -> ConfigurationSpace:
-    """Indices of values: whole numbers where all values lie on a scale, else categories."""
+    """Return the space of indices of values: integers if all values are on a scale, else categories."""
     from ConfigSpace import Categorical, ConfigurationSpace, Integer
 
     configurations = ConfigurationSpace(seed=0)

@@ -1,7 +1,7 @@
-"""``proposer=staged``: three small grids one after another, as a cloud vendor's tutorial does it.
+"""Propose three small grids one after another, as a cloud vendor's tutorial does it (``proposer=staged``).
 
-First the transports against the rendezvous threshold, then the zero-copy threshold at the best of these, then
-what is left: offload component, mapping, NUMA setting (and everything else). Each stage holds the best point
+First come the transports against the rendezvous threshold, then the zero-copy threshold at the best of these,
+then all other parameters: offload component, mapping, NUMA setting and so on. Each stage keeps the best point
 of the stages before it.
 """
 
@@ -16,25 +16,25 @@ from autotune.proposers.observations import best_costs
 from autotune.space import Parameter, Point, Space
 
 STAGES = (r"tls|transport|rndv|rendezvous", r"zcopy|zero.?copy", r"")
-"""Which parameters a stage varies: the first pattern that occurs in the name, whatever its case."""
+"""Pattern of the names of a stage's parameters: the first one that occurs in the name counts, in any case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Goes through three grids."""
+    """Go through three grids."""
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
-        """The next point of the current stage; None after the last stage. The seed changes nothing."""
-        known = best_costs(problem, history)
+        """Return the next point of the current stage; None after the last stage. The seed has no effect."""
+        costs = best_costs(problem, history)
         base = problem.space.default
-        if base not in known:
+        if base not in costs:
             return Suggestion(base, "the default first")
         for number, parameters in enumerate(_stages(problem.space), start=1):
             grid = _grid(problem.space, base, parameters)
-            unknown = next((point for point in grid if point not in known), None)
+            unknown = next((point for point in grid if point not in costs), None)
             if unknown is not None:
                 return Suggestion(unknown, f"stage {number}: {' × '.join(p.name for p in parameters)}")
-            base = min([base, *_grid(problem.space, base, parameters)], key=lambda p: known[p])
+            base = min([base, *_grid(problem.space, base, parameters)], key=lambda p: costs[p])
         return None
 
 
@@ -47,7 +47,7 @@ def _stages(space: Space) -> list[list[Parameter]]:
 
 
 def _grid(space: Space, base: Point, parameters: Sequence[Parameter]) -> Iterator[Point]:
-    """The base with each combination of these parameters, as far as these points exist."""
+    """Yield the base with each combination of these parameters, as far as these points exist."""
     for values in itertools.product(*(p.values for p in parameters)):
         point = space.complete({**base, **dict(zip((p.name for p in parameters), values, strict=True))})
         if point in space:

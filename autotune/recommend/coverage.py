@@ -1,7 +1,7 @@
-"""Whether a campaign says anything of the calls that somebody makes (beside step 12).
+"""Whether a campaign's measurements cover the calls of an application (outside the flow, after step 12).
 
-What was measured holds within the limits of its per-size tables (``history.lookup``): half to twice the
-message sizes, up to twice the ranks, on as many nodes. Beyond them nothing is claimed.
+Measurements hold within the limits of their per-size tables (``history.lookup``): half to twice the message
+sizes, up to twice the ranks, on the same number of nodes. Beyond these limits nothing is claimed.
 """
 
 from collections.abc import Collection, Iterable
@@ -13,7 +13,7 @@ from autotune.history.objectives import Slot
 
 
 class Cover(StrEnum):
-    """Relation of a call to what was measured."""
+    """Says whether measurements cover a call; the text is shown to users."""
 
     MEASURED = "measured"
     WITHIN = "within the limits of the rules"
@@ -22,28 +22,29 @@ class Cover(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """One kind of calls that was asked for."""
+    """Says whether one kind of calls of an application is covered."""
 
     slot: Slot  # Collective, communicator size, message size.
-    nodes: int  # That they run on.
-    cover: Cover  # What is known of them.
-    why: str = ""  # Not covered: because of what.
-    seconds: float | None = None  # That a recording has them take; None: none was given.
+    nodes: int  # Number of nodes on which the calls run.
+    cover: Cover  # Whether measurements cover them.
+    why: str = ""  # The reason why they are not covered; empty where they are.
+    seconds: float | None = None  # Time of the calls in a recording; None: there is no recording.
 
 
 def coverage(
-    measured: Collection[Slot], nodes: int, asked: Iterable[tuple[Slot, int, float | None]]
+    measured: Collection[Slot], nodes: int, calls: Iterable[tuple[Slot, int, float | None]]
 ) -> tuple[Covered, ...]:
-    """The coverage of calls, each as (slot, nodes, seconds), by measurements on ``nodes``."""
-    return tuple(Covered(slot, n, *_cover(measured, nodes, slot, n), seconds) for slot, n, seconds in asked)
+    """Return the coverage of calls, each as (slot, nodes, seconds), by measurements on ``nodes`` nodes."""
+    return tuple(Covered(slot, n, *_cover(measured, nodes, slot, n), seconds) for slot, n, seconds in calls)
 
 
-def _cover(measured: Collection[Slot], nodes: int, slot: Slot, on: int) -> tuple[Cover, str]:
+def _cover(measured: Collection[Slot], nodes: int, slot: Slot, call_nodes: int) -> tuple[Cover, str]:
+    """Return the coverage of a call on ``call_nodes`` nodes, and the reason where it is not covered."""
     collective, ranks, size = slot
     sizes = {m for name, _, m in measured if name == collective}
     if not sizes:
         return Cover.NOT, "another collective"
-    if on != nodes:
+    if call_nodes != nodes:
         return Cover.NOT, f"measured on {nodes} node{'s' if nodes > 1 else ''}"
     if slot in measured:
         return Cover.MEASURED, ""
@@ -51,5 +52,5 @@ def _cover(measured: Collection[Slot], nodes: int, slot: Slot, on: int) -> tuple
         return Cover.WITHIN, ""
     if any(reached(measured, collective, ranks, m) for m in sizes):
         return Cover.NOT, "a message size beyond those measured"
-    theirs = sorted({p for name, p, _ in measured if name == collective})
-    return Cover.NOT, f"measured on {', '.join(map(str, theirs))} ranks"
+    measured_ranks = sorted({p for name, p, _ in measured if name == collective})
+    return Cover.NOT, f"measured on {', '.join(map(str, measured_ranks))} ranks"

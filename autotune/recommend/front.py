@@ -36,115 +36,123 @@ from autotune.space import Point, Space
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One job-wide setting, judged."""
+    """A candidate is one job-wide setting with its best per-size choices and its scores."""
 
-    point: Point  # The launch-level values of its first observation; per-size ones are in ``curve``.
-    curve: Envelope  # Its best per-size choice in each slot.
-    scores: tuple[Score, ...]  # In the order of the objectives.
-    launches: int  # Observations behind it.
+    point: Point  # The launch-level values of its first observation; per-size values are in ``curve``.
+    curve: Envelope  # The best per-size choice in each slot, with its time.
+    scores: tuple[Score, ...]  # One score for each objective, in their order.
+    launches: int  # Number of launches that the scores rest on.
 
 
 def candidates(objectives: Sequence[Objective], space: Space, history: History) -> tuple[Candidate, ...]:
-    """All job-wide settings whose curves are complete, in order of appearance."""
+    """Return all job-wide settings whose curves are complete, in order of appearance."""
     sweeps = history.of_points(space)
-    wanted = tuple(sorted({slot for o in sweeps for slot in _slots(o)}))
+    all_slots = tuple(sorted({slot for o in sweeps for slot in _slots(o)}))
     groups = by_setting(space, sweeps).values()
-    judged = (_candidate(tuple(objectives), space, tuple(group), wanted) for group in groups)
-    return tuple(one for one in judged if one is not None)
+    maybe = (_candidate(tuple(objectives), space, tuple(group), all_slots) for group in groups)
+    return tuple(candidate for candidate in maybe if candidate is not None)
 
 
 def untouched(objectives: Sequence[Objective], space: Space, history: History) -> Candidate | None:
-    """The stack's own defaults, as the baseline shows them; None where it is not complete."""
-    made = history.of(Phase.BASELINE).observations
-    curve = envelope(space, made)
-    own = scores(objectives, space, made, tuple(curve))
-    return Candidate(space.default, curve, own, len(made)) if own else None
+    """Return the stack's own defaults by the launches of the baseline; None where its curve is incomplete."""
+    launches = history.of(Phase.BASELINE).observations
+    curve = envelope(space, launches)
+    default_scores = scores(objectives, space, launches, tuple(curve))
+    return Candidate(space.default, curve, default_scores, len(launches)) if default_scores else None
 
 
 @remembered
 def curve_of(space: Space, launches: tuple[Observation, ...]) -> Envelope:
-    """The envelope of these launches, which share their job-wide setting."""
+    """Return the envelope of launches that share their job-wide setting."""
     return envelope(space, launches)
 
 
 @remembered
 def _slots(launch: Observation) -> tuple[Slot, ...]:
+    """Return the slots of a launch."""
     return slots([launch])
 
 
 @remembered
 def _candidate(
-    objectives: tuple[Objective, ...], space: Space, group: tuple[Observation, ...], wanted: tuple[Slot, ...]
+    objectives: tuple[Objective, ...], space: Space, group: tuple[Observation, ...], covered: tuple[Slot, ...]
 ) -> Candidate | None:
-    """The candidate of these launches of one setting; asked again after each launch of any setting."""
+    """Return the candidate of launches of one setting; None where they do not cover all slots.
+
+    The result is remembered, because it is needed again after each launch of any setting.
+    """
     curve = curve_of(space, group)
-    judged = scores_of(objectives, curve, group, wanted)
-    return Candidate(group[0].trial.point, curve, judged, len(group)) if judged else None
+    group_scores = scores_of(objectives, curve, group, covered)
+    return Candidate(group[0].trial.point, curve, group_scores, len(group)) if group_scores else None
 
 
-def pareto_front(objectives: Sequence[Objective], judged: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """The candidates that no other one dominates, best first in the first objective."""
+def pareto_front(objectives: Sequence[Objective], candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Return the candidates that no other one dominates, with the best in the first objective first."""
 
     def costs(candidate: Candidate) -> tuple[float, ...]:
         pairs = zip(objectives, candidate.scores, strict=True)
         return tuple(-s.value if o.maximise else s.value for o, s in pairs)
 
     front: list[tuple[tuple[float, ...], Candidate]] = []
-    # In this order whoever dominates comes first, and is dominated by none or by one of the front.
-    for mine, one in sorted(((costs(one), one) for one in judged), key=itemgetter(0)):
-        if not any(all(map(le, rival, mine)) and rival != mine for rival, _ in front):
-            front.append((mine, one))
-    return tuple(one for _, one in front)
+    # In this order a candidate that dominates comes before those that it dominates, so that a candidate is
+    # dominated by one of the front or by none.
+    for cost, candidate in sorted(((costs(c), c) for c in candidates), key=itemgetter(0)):
+        if not any(all(map(le, rival, cost)) and rival != cost for rival, _ in front):
+            front.append((cost, candidate))
+    return tuple(candidate for _, candidate in front)
 
 
-def ranked(objectives: Sequence[Objective], judged: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """All candidates, the recommended one first.
+def ranked(objectives: Sequence[Objective], candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Return all candidates, the recommended one first.
 
-    The order is by the mean over the objectives of ln(value / best value), with equal weights: the
-    compromise that gives up the least, in per cent, of what each objective could have.
+    The order is by the mean over the objectives of ln(value / best value), with equal weights: the first is
+    the compromise that loses the least, in per cent, against the best value of each objective.
     """
-    return tuple(sorted(judged, key=lambda candidate: loss(objectives, candidate)))
+    return tuple(sorted(candidates, key=lambda candidate: loss(objectives, candidate)))
 
 
 def loss(objectives: Sequence[Objective], candidate: Candidate) -> float:
-    """Cost by which ``ranked`` sorts, without the best values, which are the same for all."""
+    """Return the cost by which ``ranked`` sorts, without the best values, which are the same for all."""
     pairs = zip(objectives, candidate.scores, strict=True)
     return sum(-math.log(score.value) if o.maximise else math.log(score.value) for o, score in pairs)
 
 
 def leader(objectives: Sequence[Objective], space: Space, history: History) -> Candidate | None:
-    """The first of ``ranked`` of all settings; None before any was measured completely."""
+    """Return the best of all settings by ``ranked``; None before any was measured completely."""
     return next(iter(ranked(objectives, candidates(objectives, space, history))), None)
 
 
 def in_force(rules: Sequence[Rule], curves: Alternatives) -> Envelope:
-    """Measured times under the rules: in each slot those of the choice that they make there."""
-    chosen = {slot: choice_at(rules, slot) for slot in curves}
-    return {slot: curves[slot][choice] for slot, choice in chosen.items() if choice in curves[slot]}
+    """Return the measured times under rules: in each slot that of the choice which the rules make there.
+
+    Slots in which that choice was not measured are absent.
+    """
+    choices = {slot: choice_at(rules, slot) for slot in curves}
+    return {slot: curves[slot][choice] for slot, choice in choices.items() if choice in curves[slot]}
 
 
 def gains(tuned: Envelope, baseline: Envelope) -> tuple[Gain, ...]:
-    """Default against tuned in each slot that both have."""
+    """Return the default against tuned in each slot that both have."""
     return tuple(
-        Gain(slot, mine.median_s, mine.sem_s, baseline[slot].median_s, baseline[slot].sem_s)
-        for slot, mine in tuned.items()
+        Gain(slot, winner.median_s, winner.sem_s, baseline[slot].median_s, baseline[slot].sem_s)
+        for slot, winner in tuned.items()
         if slot in baseline
     )
 
 
 def believed(
-    objectives: Sequence[Objective], space: Space, judged: Sequence[Candidate]
+    objectives: Sequence[Objective], space: Space, candidates: Sequence[Candidate]
 ) -> tuple[Candidate, ...]:
-    """The same candidates with the scores that all launches together make believable."""
-    points, launches = [c.point for c in judged], [c.launches for c in judged]
+    """Return the candidates with their scores replaced by the posterior given all launches."""
+    points, launches = [c.point for c in candidates], [c.launches for c in candidates]
     columns = []
-    for i, objective in enumerate(objectives if judged else ()):
+    for i, objective in enumerate(objectives if candidates else ()):
         sign = -1 if objective.maximise else 1
-        found = posterior(space, points, [sign * math.log(c.scores[i].value) for c in judged], launches)
-        values = [(ratio_of(sign * mean), sd) for mean, sd in zip(found.mean, found.sd, strict=True)]
+        fit = posterior(space, points, [sign * math.log(c.scores[i].value) for c in candidates], launches)
+        values = [(ratio_of(sign * mean), sd) for mean, sd in zip(fit.mean, fit.sd, strict=True)]
         columns.append([Score(value, value * float(sd)) for value, sd in values])
     rows = zip(*columns, strict=True)
-    return tuple(replace(c, scores=tuple(row)) for c, row in zip(judged, rows, strict=True))
+    return tuple(replace(c, scores=tuple(row)) for c, row in zip(candidates, rows, strict=True))
 
 
 def recommendations(
@@ -156,56 +164,63 @@ def recommendations(
     also: Collection[Point] = (),
     layers: int = 1,
 ) -> tuple[Recommendation, ...]:
-    """The Pareto front, the best compromise first, each setting with its per-size table and its gains.
+    """Return the Pareto front, the best compromise first, each setting with its per-size table and gains.
 
     The stack's own defaults take part: settings that are not a better compromise than the untouched stack are
-    left out, and where nothing is left, the recommendation is to change nothing. Judged is what all launches
-    together make believable, so that the luckiest of many settings does not lead.
+    left out, and where none remains, the recommendation is to change nothing. Settings are compared by their
+    posterior given all launches, so that the luckiest of many settings does not lead. Only sweeps and the
+    baseline count.
 
-    Only sweeps and the baseline count. ``one_row``: collectives whose files have one row for all sizes.
-    Fronts of ``among`` (None: of all); ``also`` always follows, and so often what a front hid (``layers``).
+    Args:
+        objectives: The objectives of the campaign.
+        space: The search space.
+        history: All launches.
+        one_row: Collectives whose files have one row for all sizes; see ``rules_of``.
+        among: Groups of candidates; the front of each is returned. None: one group of all candidates.
+        also: Settings that follow the fronts in any case, if they are among the candidates.
+        layers: Number of fronts of each group; each further one leaves out the settings before it.
     """
     baseline = envelope(space, history.of(Phase.BASELINE))
     groups = by_setting(space, history.of_points(space))
-    judged = candidates(objectives, space, history)
-    default = untouched(objectives, space, history) if judged else None
-    known = believed(objectives, space, judged)
+    measured = candidates(objectives, space, history)
+    default = untouched(objectives, space, history) if measured else None
+    estimated = believed(objectives, space, measured)
     by_point: dict[Point, Recommendation] = {}
 
-    def recommend_it(candidate: Candidate) -> None:
+    def add(candidate: Candidate) -> None:
         curves = alternatives(space, groups[job_setting(space, candidate.point)])
         rules = rules_of(curves, baseline, one_row=one_row, says=space.says)
         tuned = replace(candidate, curve=in_force(rules, curves))
-        gained = gains(against(space, tuned, baseline), baseline)
-        by_point[candidate.point] = Recommendation(candidate.point, rules, gained)
+        slot_gains = gains(against(space, tuned, baseline), baseline)
+        by_point[candidate.point] = Recommendation(candidate.point, rules, slot_gains)
 
-    fronts = (judged,) if among is None else among
-    for rivals, _ in product(fronts, range(layers)):
+    groups_of_rivals = (measured,) if among is None else among
+    for rivals, _ in product(groups_of_rivals, range(layers)):
         admitted = {c.point for c in rivals} - (set(by_point) if layers > 1 else set())
-        front = pareto_front(objectives, [c for c in known if c.point in admitted])
+        front = pareto_front(objectives, [c for c in estimated if c.point in admitted])
         for candidate in ranked(objectives, (*front, default) if default else front):
             if candidate is default:
                 break
             if candidate.point not in by_point:
-                recommend_it(candidate)
+                add(candidate)
     if not by_point and default:
         by_point[space.untouched] = Recommendation(space.untouched, (), gains(baseline, baseline))
-    for candidate in (c for rivals in fronts for c in rivals):
+    for candidate in (c for rivals in groups_of_rivals for c in rivals):
         if candidate.point in also and candidate.point not in by_point:
-            recommend_it(candidate)
+            add(candidate)
     return tuple(by_point.values())
 
 
 def against(space: Space, candidate: Candidate, baseline: Envelope) -> Envelope:
-    """The slots of a setting that may differ from the baseline, where both have them.
+    """Return the times of a setting in the slots that the baseline has too.
 
-    Where it makes the untouched stack's calls, no job-wide change and no choice of its own, it is the
-    baseline: what was measured apart there is noise.
+    In slots where the setting does the same as the untouched stack, with no job-wide change and no per-size
+    choice, its time is that of the baseline: a difference between the two measurements is noise.
     """
     changed = space.says(candidate.point)
     return {
-        slot: mine if changed or space.says(mine.choice) else baseline[slot]
-        for slot, mine in candidate.curve.items()
+        slot: winner if changed or space.says(winner.choice) else baseline[slot]
+        for slot, winner in candidate.curve.items()
         if slot in baseline
     }
 
@@ -213,5 +228,5 @@ def against(space: Space, candidate: Candidate, baseline: Envelope) -> Envelope:
 def recommend(
     objectives: Sequence[Objective], space: Space, history: History, one_row: Collection[str] = ()
 ) -> Recommendation | None:
-    """The best compromise among all measured settings; None before any was measured completely."""
+    """Return the best compromise among all measured settings; None before any was measured completely."""
     return next(iter(recommendations(objectives, space, history, one_row)), None)

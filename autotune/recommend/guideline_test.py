@@ -1,18 +1,19 @@
-"""Which performance guidelines a machine violates beyond noise (beside step 10 of the flow).
+"""Tests of performance guidelines: which a machine violates beyond noise (outside the flow, after step 10).
 
-A guideline says that one thing takes no longer than others together: t ≤ Σ k_i t_i. Its test is one-sided, of
-d = ln t − ln Σ k_i t_i ≤ ln(1 + tolerance), on launches.
+A guideline says that one call takes no longer than other calls together: t ≤ Σ k_i t_i. Its test is a
+one-sided test of d = ln t − ln Σ k_i t_i ≤ ln(1 + tolerance), on launches.
 
-Noise: launches of one setting differ by more than their samples say. Where launches have both sides, d is
-taken launch by launch, so that what moves a launch as a whole falls out; else the sides are compared as
-groups. The variance between n launches, s² (n − 1 degrees of freedom), is drawn to s₀², that of all
-guidelines, with ν₀ = 3: s̃² = (ν₀ s₀² + (n − 1) s²) / (ν₀ + n − 1), and d / √(s̃²/n) has Student's t with ν₀
-+ n − 1 degrees of freedom (Smyth 2004, eq. 5). s₀² itself begins at an assumption worth as many degrees of
-freedom, that launches differ by 5 %, which is all there is where nothing was launched twice. What the samples
-of a launch say of their own error is the least that s̃²/n can be.
+Noise: launches of one setting differ by more than their samples suggest. Where launches have both sides, d is
+computed for each launch, so that effects on a launch as a whole cancel; else the sides are compared as
+groups. The variance s² between n launches, with n − 1 degrees of freedom, is shrunk towards s₀², the variance
+over all guidelines, with ν₀ = 3: s̃² = (ν₀ s₀² + (n − 1) s²) / (ν₀ + n − 1), and d / √(s̃²/n) has Student's t
+with ν₀ + n − 1 degrees of freedom (Smyth 2004, eq. 5). s₀² itself is shrunk towards an assumption with as
+many degrees of freedom, that launches differ by 5 %; without repeated launches this is all that is known.
+s̃²/n is never smaller than the error that the samples within the launches imply.
 
-Error rate: by Holm's step-down procedure the chance of reporting any violation where none of the guidelines
-is violated is at most ``rate``, for every dependence between them; guidelines share times, so they depend.
+Error rate: by Holm's step-down procedure the probability of reporting any violation where none of the
+guidelines is violated is at most ``rate``, for every dependence between them; guidelines share times, so they
+are dependent.
 """
 
 import math
@@ -26,15 +27,16 @@ import numpy as np
 from autotune.history.objectives import Slot, ratio_of
 
 _ASSUMED = 0.05
-"""Standard deviation between launches; recorded campaigns show 2 to 5 %."""
+"""Assumed standard deviation of ln t between launches; recorded campaigns show 2 to 5 %."""
 _FREEDOM = 3.0
-"""Behind the assumption, and behind what all guidelines say of one: few, since launches have outliers."""
+"""ν₀, degrees of freedom of the assumption, and of the variance over all guidelines as a prior for one of
+them. It is small, since launches have outliers."""
 
 
 class GuidelineKind(StrEnum):
-    """The other side of a guideline's comparison."""
+    """Says what stands on the right side of a guideline."""
 
-    COMPOSITION = "composition"  # Other collectives that do the same together.
+    COMPOSITION = "composition"  # Other calls that do the same together.
     SIZE = "size"  # The same call with a larger message.
     SPLIT = "split"  # Several calls with a smaller message.
     RANKS = "ranks"  # The same call on more ranks.
@@ -43,105 +45,108 @@ class GuidelineKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """One call in one setting."""
+    """The times of one call in one setting, launch by launch."""
 
-    setting: str  # In words.
-    slot: Slot  # Which call.
+    setting: str  # The setting in words.
+    slot: Slot  # The call: collective, communicator size and message size.
     times: Mapping[Hashable, tuple[float, float]]  # Launch → seconds, relative standard error within it.
 
 
 @dataclass(frozen=True, slots=True)
 class Guideline:
-    """``left`` takes no longer than ``right`` together."""
+    """States that ``left`` takes no longer than the calls of ``right`` together."""
 
-    kind: GuidelineKind  # What is compared.
-    left: Timed  # What should not be slower.
-    right: tuple[tuple[int, Timed], ...]  # (How often, what) it is compared with.
+    kind: GuidelineKind  # The kind of the right side.
+    left: Timed  # The call that should not be slower.
+    right: tuple[tuple[int, Timed], ...]  # The calls that it is compared with, each with its number.
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
     """A guideline that does not hold."""
 
-    guideline: Guideline  # Which.
+    guideline: Guideline  # The guideline.
     left_s: float  # Time of the left side, geometric mean over launches.
-    right_s: float  # Of the right side.
-    low: float  # Lower end of a one-sided 95 % interval for left / right, of this guideline alone.
-    p_value: float  # Before the correction for many.
-    launches: int  # Behind the side that has fewer.
+    right_s: float  # Time of the right side, geometric mean over launches.
+    low: float  # Lower end of a one-sided 95 % interval for left / right, for this guideline alone.
+    p_value: float  # p-value before the correction for several guidelines.
+    launches: int  # Number of launches of the side that has fewer.
 
     @property
     def ratio(self) -> float:
-        """How many times slower."""
+        """Return how many times slower the left side is."""
         return self.left_s / self.right_s
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Number of guidelines tested, and the violations."""
+    """Says how many guidelines were tested, and which are violated."""
 
-    tested: int  # Guidelines.
-    rate: float  # Chance of any violation below where no guideline is violated.
-    violations: tuple[Violation, ...]  # The largest ratio first.
+    tested: int  # Number of guidelines that were tested.
+    rate: float  # Probability of reporting any violation where no guideline is violated.
+    violations: tuple[Violation, ...]  # The violations, the largest ratio first.
 
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    mean: float
-    left_s: float
-    right_s: float
+    """The difference d of a guideline, with the parts that its error consists of."""
+
+    mean: float  # Mean of d.
+    left_s: float  # Time of the left side in seconds.
+    right_s: float  # Time of the right side in seconds.
     parts: tuple[tuple[float, int, float, float], ...]
-    """(Weight, launches, s² or NaN, variance of the mean by the samples) of what varies by itself; weights of
-    parts after the first are of one side and add up before they are squared."""
+    """(Weight, launches, s² or NaN, variance of the mean by the samples) of each part that varies by itself.
+    The parts after the first belong to the right side; their errors add up before they are squared."""
 
     @property
     def paired(self) -> bool:
-        """Whether it is of launches that have both sides."""
+        """Return whether it was computed from launches that have both sides."""
         return len(self.parts) == 1
 
     @property
     def launches(self) -> int:
-        """Behind the part that has the fewest."""
+        """Return the number of launches of the part that has the fewest."""
         return min(n for _, n, _, _ in self.parts)
 
 
 def findings(guidelines: Sequence[Guideline], rate: float = 0.05, tolerance: float = 0.01) -> Findings:
-    """Which guidelines are violated by more than the tolerance, beyond noise."""
+    """Return which guidelines are violated by more than the tolerance, beyond noise."""
     from scipy.stats import t
 
     if not guidelines:
         return Findings(0, rate, ())
     differences = [_difference(guideline) for guideline in guidelines]
-    known = [(s2, n - 1) for d in differences for _, n, s2, _ in d.parts if n > 1]
-    # Slots of a launch are disturbed together: their number proves nothing.
-    behind = median(freedom for _, freedom in known) if known else 0
-    pooled = fmean(s2 for s2, _ in known) if known else 0.0
-    sems = np.array([_standard_error(d, pooled, behind) for d in differences])
+    variances = [(s2, n - 1) for d in differences for _, n, s2, _ in d.parts if n > 1]
+    # The median and not the sum: slots of a launch are disturbed together, so their number proves nothing.
+    pooled_freedom = median(freedom for _, freedom in variances) if variances else 0
+    pooled = fmean(s2 for s2, _ in variances) if variances else 0.0
+    sems = np.array([_standard_error(d, pooled, pooled_freedom) for d in differences])
     freedom = np.array([_FREEDOM + d.launches - 1 for d in differences])
     means = np.array([d.mean for d in differences])
     p_values = t.sf((means - math.log1p(tolerance)) / sems, freedom)
     lows = means - t.isf(0.05, freedom) * sems
     rows = zip(guidelines, differences, lows.tolist(), np.asarray(p_values).tolist(), strict=True)
-    judged = [Violation(g, d.left_s, d.right_s, ratio_of(low), p, d.launches) for g, d, low, p in rows]
-    judged.sort(key=lambda one: one.p_value)
-    held = next((i for i, one in enumerate(judged) if one.p_value > rate / (len(judged) - i)), len(judged))
-    return Findings(len(judged), rate, tuple(sorted(judged[:held], key=lambda one: -one.ratio)))
+    tests = [Violation(g, d.left_s, d.right_s, ratio_of(low), p, d.launches) for g, d, low, p in rows]
+    tests.sort(key=lambda test: test.p_value)
+    # Holm's step-down procedure.
+    n_violated = next((i for i, v in enumerate(tests) if v.p_value > rate / (len(tests) - i)), len(tests))
+    return Findings(len(tests), rate, tuple(sorted(tests[:n_violated], key=lambda test: -test.ratio)))
 
 
-def _standard_error(d: _Difference, pooled: float, behind: float) -> float:
-    """√(s̃²/n) of a difference; ``pooled`` is the mean s² of all, with so many degrees of freedom."""
-    assumed = (2 if d.paired else 1) * _ASSUMED**2  # a paired difference has two sides
-    common = (_FREEDOM * assumed + behind * pooled) / (_FREEDOM + behind)
+def _standard_error(d: _Difference, pooled: float, pooled_freedom: float) -> float:
+    """Return √(s̃²/n) of a difference; ``pooled`` is the mean s² of all, with its degrees of freedom."""
+    assumed = (2 if d.paired else 1) * _ASSUMED**2  # A paired difference has two sides.
+    common = (_FREEDOM * assumed + pooled_freedom * pooled) / (_FREEDOM + pooled_freedom)
     sds = []
     for weight, n, s2, within in d.parts:
-        own = 0.0 if n == 1 else (n - 1) * s2
-        moderated = (_FREEDOM * common + own) / (_FREEDOM + n - 1)
+        squares = 0.0 if n == 1 else (n - 1) * s2
+        moderated = (_FREEDOM * common + squares) / (_FREEDOM + n - 1)
         sds.append(weight * math.sqrt(max(moderated / n, within)))
     return math.hypot(sds[0], sum(sds[1:]))
 
 
 def _difference(guideline: Guideline) -> _Difference:
-    """D by launches that have everything, or else of the sides as groups."""
+    """Return d from the launches that have both sides or, without such launches, from the sides as groups."""
     sides = [(1, guideline.left), *guideline.right]
     shared = sorted(set.intersection(*(set(timed.times) for _, timed in sides)), key=repr)
     if shared:
@@ -160,13 +165,13 @@ def _difference(guideline: Guideline) -> _Difference:
 
 
 def _together(terms: Sequence[tuple[int, tuple[float, float]]]) -> tuple[float, float]:
-    """Sum and relative standard error of (how often, (seconds, relative standard error))."""
+    """Return sum and relative standard error of terms (number, (seconds, relative standard error))."""
     total = sum(k * seconds for k, (seconds, _) in terms)
     return total, math.hypot(*(k * seconds * error for k, (seconds, error) in terms)) / total
 
 
 def _group(timed: Timed) -> tuple[float, int, float, float]:
-    """Geometric mean, launches, s² between them, and the variance of the mean by the samples."""
+    """Return geometric mean, number of launches, s² between them, and variance of the mean by the samples."""
     logs = [math.log(seconds) for seconds, _ in timed.times.values()]
     n = len(logs)
     within = fmean(error**2 for _, error in timed.times.values()) / n

@@ -1,11 +1,11 @@
-"""Progress of a search against random order (beside step 10, for the report).
+"""The progress of a search against random order (after step 10, for the report).
 
-The best so far of a search is the best of many noisy figures, and so too good: what led by luck would not do
-as well again. Launches that a leader got *after* it took the lead, in the search or in the verification, did
-not choose it: their mean is an honest figure of it.
+The best so far of a search is the best of many noisy scores, and so it is biased: a setting that led by luck
+would not score as well again. Launches of a leader *after* it took the lead, in the search or in the
+verification, did not select it, so their score is unbiased.
 
-Notation: of n settings, v₍₁₎ is the best score and v₍ₙ₎ the worst. The expected best of k different ones
-drawn at random is Σᵢ v₍ᵢ₎ C(n − i, k − 1) / C(n, k).
+Notation: among n settings, v₍₁₎ is the best score and v₍ₙ₎ the worst. The expected best of k different
+settings drawn at random is Σᵢ v₍ᵢ₎ C(n − i, k − 1) / C(n, k).
 """
 
 from collections.abc import Sequence
@@ -24,19 +24,19 @@ from autotune.space import Point, Space
 class Lead:
     """A setting that led in one objective for a while."""
 
-    from_trial: int  # The launch that made it the leader.
-    to_trial: int  # The last launch of the search for which it led.
+    from_trial: int  # Number of the trial that made it the leader.
+    to_trial: int  # Number of the last trial of the search after which it led.
     point: Point  # The setting.
-    then: Score  # What it was taken for when it took the lead.
-    again: Score | None  # By launches that came later; None where there was none.
-    launches: int  # How many those are.
+    first_score: Score  # Its score when it took the lead.
+    later_score: Score | None  # Its score by later launches alone; None where there were none.
+    launches: int  # Number of these later launches.
 
 
 def leads(
     objectives: Sequence[Objective], index: int, space: Space, steps: Sequence[Step]
 ) -> tuple[Lead, ...]:
-    """Who led in an objective, the ``index``-th, one after the other."""
-    objective, wanted = objectives[index], tuple(sorted(set(slots(s.observation for s in steps))))
+    """Return the settings that led in the objective with an index, one after the other."""
+    objective, all_slots = objectives[index], tuple(sorted(set(slots(s.observation for s in steps))))
     groups: dict[Point, list[Observation]] = {}
     standing: dict[Point, Score] = {}
     turns: list[tuple[int, Point, Score]] = []
@@ -49,31 +49,33 @@ def leads(
         setting = job_setting(space, trial.point)
         group = groups.setdefault(setting, [])
         group.append(step.observation)
-        judged = scores(objectives, space, group, wanted)
-        if judged is None:
+        group_scores = scores(objectives, space, group, all_slots)
+        if group_scores is None:
             continue
-        standing[setting] = judged[index]
+        standing[setting] = group_scores[index]
         sign = -1 if objective.maximise else 1
-        before = turns[-1][1] if turns else setting
-        leader = min((before, setting), key=lambda one: sign * standing[one].value)
-        if setting == before:  # it led, and may have got worse
-            leader = min(standing, key=lambda one: sign * standing[one].value)
-        if not turns or before != leader:
+        previous = turns[-1][1] if turns else setting
+        leader = min((previous, setting), key=lambda s: sign * standing[s].value)
+        if setting == previous:  # The launch was of the leader itself, whose score may have got worse.
+            leader = min(standing, key=lambda s: sign * standing[s].value)
+        if not turns or previous != leader:
             turns.append((trial.number, leader, standing[leader]))
     ends = [*(start - 1 for start, _, _ in turns[1:]), last][: len(turns)]
-    found = []
-    for (start, point, then), end in zip(turns, ends, strict=True):
+    sequence = []
+    for (start, point, first_score), end in zip(turns, ends, strict=True):
         later = _later(space, steps, point, start)
-        judged = scores(objectives, space, later, wanted) if later else None
-        again = judged[index] if judged else None
-        found.append(Lead(start, max(start, end), point, then, again, len(later) if again else 0))
-    return tuple(found)
+        later_scores = scores(objectives, space, later, all_slots) if later else None
+        later_score = later_scores[index] if later_scores else None
+        n_later = len(later) if later_score else 0
+        sequence.append(Lead(start, max(start, end), point, first_score, later_score, n_later))
+    return tuple(sequence)
 
 
 def random_best(values: Sequence[float], maximise: bool) -> tuple[float, ...]:
-    """The expected best of 1, 2, … n of these values in random order, shape ``(n,)``."""
+    """Return the expected best of 1, 2, … n values drawn from these n in random order, ``(n,)``."""
     ordered = np.array(sorted(values, reverse=maximise))
-    n, worse = len(ordered), np.arange(len(ordered) - 1, 0, -1.0)  # than the i-th, but for the worst
+    # The number of values that are worse than the i-th, for all but the worst one.
+    n, worse = len(ordered), np.arange(len(ordered) - 1, 0, -1.0)
     best = []
     for k in range(1, n + 1):
         ratios = (worse - k + 1).clip(min=0) / worse  # C(n − i − 1, k − 1) / C(n − i, k − 1)
@@ -83,21 +85,25 @@ def random_best(values: Sequence[float], maximise: bool) -> tuple[float, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One launch on the campaign's own clock."""
+    """Says when one launch was requested, on the campaign's own clock."""
 
-    observation: Observation  # What it showed.
-    from_s: float  # When it was asked for: seconds of waiting and launching since the first, no breaks.
+    observation: Observation  # The result of the launch.
+    from_s: float
+    """Time of its request: seconds of queueing and launching since the first launch, without breaks."""
 
 
 def moments(observations: Sequence[Observation]) -> tuple[Moment, ...]:
-    """When each launch was asked for."""
+    """Return the launches with the time at which each was requested."""
     spent_s = accumulate((o.queue_s + o.duration_s for o in observations), initial=0.0)
     return tuple(map(Moment, observations, spent_s))
 
 
 def _later(space: Space, steps: Sequence[Step], setting: Point, number: int) -> list[Observation]:
-    """Usable launches of a setting after a trial: those of its files where there are any, else its sweeps."""
-    mine = [
+    """Return the successful launches of a setting after a trial.
+
+    Launches of its exported files are preferred; where there are none, the sweeps are returned.
+    """
+    launches = [
         s.observation
         for s in steps
         if s.observation.ok
@@ -105,5 +111,5 @@ def _later(space: Space, steps: Sequence[Step], setting: Point, number: int) -> 
         and s.observation.trial.subject is not Subject.UNTOUCHED
         and job_setting(space, s.observation.trial.point) == setting
     ]
-    deployed = [o for o in mine if o.trial.phase is Phase.VERIFY]
-    return deployed or mine
+    deployed = [o for o in launches if o.trial.phase is Phase.VERIFY]
+    return deployed or launches

@@ -1,9 +1,10 @@
-"""The computing of the tuner itself, on one core (beside steps 9 and 10 of the flow).
+"""A limit of one core for the tuner's own computations (for steps 9 and 10 of the flow).
 
-Its matrices are small. A second thread of BLAS and OpenMP makes them no faster and takes twice the processor
-time, and where another process has that core both wait for it: the next setting of a campaign with 50
-launches took 0.5 s alone and 0.9 to 1.2 s beside a busy process, on one core 0.4 s in either case. Nor do
-results depend on the number of cores then. The environment, which launches inherit, is left as it is.
+The tuner's matrices are small. A second thread of BLAS and OpenMP makes computations on them no faster and
+takes twice the processor time, and where another process uses that core both threads wait for it: the choice
+of the next setting in a campaign with 50 launches took 0.5 s alone and 0.9 to 1.2 s beside a busy process, on
+one core 0.4 s in either case. With one core results do not depend on the number of cores either. The
+environment, which launches inherit, is not changed.
 """
 
 import sys
@@ -15,8 +16,11 @@ from typing import Any
 
 @contextmanager
 def on_one_core() -> Iterator[None]:
-    """All libraries that are loaded by then have one thread inside; afterwards as many as before."""
-    import scipy.linalg  # noqa: F401  # whose BLAS is to be loaded by then
+    """Limit all libraries that are loaded on entry to one thread inside of the context.
+
+    On exit they get back the number of threads that they had.
+    """
+    import scipy.linalg  # noqa: F401  # its BLAS has to be loaded when the limit is set
 
     with _loaded(len(sys.modules)).limit(limits=1):
         yield
@@ -24,7 +28,10 @@ def on_one_core() -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _loaded(modules: int) -> Any:
-    """The libraries that have threads, once so many modules are loaded: looking for them takes 2 ms."""
+    """Return the libraries that have threads.
+
+    The result is kept as long as the number of loaded modules stays the same: a search takes 2 ms.
+    """
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

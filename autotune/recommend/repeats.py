@@ -1,35 +1,40 @@
-"""Differences between launches of one setting, and their noise (beside step 10 of the flow).
+"""Differences between launches of one setting, and their noise (outside the flow, for step 10).
 
-Launches of one setting differ by more than their samples say. The variance of one launch is estimated from
-all that were repeated, s̃² = (ν₀ s₀² + SS) / (ν₀ + ν): the conjugate scaled inverse χ² prior, SS and ν of the
-launches (Gelman et al., Bayesian Data Analysis, 3rd ed., section 3.2).
+Launches of one setting differ by more than their samples suggest. The variance of one launch is estimated
+from all settings that were launched repeatedly as s̃² = (ν₀ s₀² + SS) / (ν₀ + ν), with the conjugate scaled
+inverse χ² prior and with SS and ν of the launches (Gelman et al., Bayesian Data Analysis, 3rd ed.,
+section 3.2). SS is what is usual among settings (``usual_variance``): one whose launches jump, as over
+TCP on one node, says nothing of others.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autotune.history.memory import remembered
-from autotune.history.objectives import Slot, alternatives
-from autotune.history.trial import Observation, Subject
+from autotune.history.objectives import Slot, alternatives, slot_of
+from autotune.history.trial import Cell, Observation, Subject
+from autotune.measure.location import weighted_median
 from autotune.space import Point, Space
 
 
 @dataclass(frozen=True, slots=True)
 class SpreadPrior:
-    """How far launches of one setting lie apart, on the log scale, before any was repeated."""
+    """Sets the prior on differences between launches of one setting, on the log scale."""
 
-    launch_sd: float = 0.03  # s₀, on the log scale: launches of recorded campaigns lie 2 to 5 % apart.
+    launch_sd: float = 0.03
+    """s₀, standard deviation of ln t between launches: launches of recorded campaigns lie 2 to 5 % apart."""
     cell_sd: float = 0.02
-    """The same of cells of a launch, beside what they have in common: they lie nearer to each other."""
+    """Standard deviation of ln t of a cell beyond what all cells of its launch have in common, which is
+    smaller."""
     freedom: int = 4
-    """ν₀, degrees of freedom that either is worth: with as many repeated launches both count alike."""
+    """ν₀, degrees of freedom of either prior: with as many repeated launches prior and data count equally."""
     disturbed: float = 0.1
-    """Two launches that lie so far apart, three to five times s₀, were not both undisturbed."""
+    """Difference of ln t, three to five times s₀, of two launches beyond which one of them was disturbed."""
 
 
 PRIOR = SpreadPrior()
@@ -37,86 +42,141 @@ PRIOR = SpreadPrior()
 
 @dataclass(frozen=True, slots=True)
 class LaunchNoise:
-    """How far launches of one setting lie apart."""
+    """Says how much launches of one setting differ."""
 
     squares: float = 0.0
-    """SS: sum of squared deviations of ln t from the mean of setting and cell, as a mean over the cells."""
-    repeats: int = 0  # ν: launches less settings, of those that were launched more than once.
+    """SS: sum of squared deviations of ln t from the mean of setting and cell, averaged over the cells."""
+    repeats: int = 0
+    """ν: number of launches less number of settings, of the settings that were launched more than once."""
+    of_slots: Mapping[Slot, float] = field(default_factory=dict, compare=False)
+    """SS of each slot by itself: launches differ by 12 % at 8 B where they differ by 1 % at 512 KiB."""
 
     @property
     def sd(self) -> float:
-        """Standard deviation of ln t of one launch."""
-        return math.sqrt((PRIOR.freedom * PRIOR.launch_sd**2 + self.squares) / self.freedom)
+        """Return the standard deviation of ln t of one launch, over all slots."""
+        return self._sd(self.squares)
 
-    def at_most(self, sd: float) -> "LaunchNoise":
-        """The same where as many other launches lay no further apart than this."""
-        return replace(self, squares=min(self.squares, sd**2 * self.repeats))
+    def sds(self, slots: Iterable[Slot]) -> NDArray[np.float64]:
+        """Return the standard deviation of ln t of one launch in each of some slots, ``(n_slots,)``."""
+        return np.array([self._sd(self.of_slots.get(slot, self.squares)) for slot in slots])
+
+    def _sd(self, squares: float) -> float:
+        """Return s̃ for a sum of squares."""
+        return math.sqrt((PRIOR.freedom * PRIOR.launch_sd**2 + squares) / self.freedom)
 
     @property
     def freedom(self) -> int:
-        """Degrees of freedom behind it."""
+        """Return the degrees of freedom of the estimate, ν₀ + ν."""
         return PRIOR.freedom + self.repeats
 
 
+def usual_variance(squares: NDArray[np.float64], freedom: NDArray[np.int_]) -> float:
+    """Return the variance of a launch that is usual among k settings, 0 where none was repeated.
+
+    The pooled variance, but no more than the median over settings: a setting of a kind of its own, with
+    launches that lie far apart, cannot raise what is said of all. Each setting counts by its degrees of
+    freedom ν, its sum of squares SS estimates the variance by SS / median(χ²_ν).
+
+    Args:
+        squares: Sums of squared deviations of each setting's launches from their mean, shape ``(k,)``.
+        freedom: Degrees of freedom behind each of them, shape ``(k,)``.
+    """
+    from scipy.stats import chi2
+
+    if not freedom.sum():
+        return 0.0
+    squares, freedom = squares[freedom > 0], freedom[freedom > 0]
+    shown = squares / chi2.ppf(0.5, freedom)
+    return float(min(squares.sum() / freedom.sum(), weighted_median(shown, freedom)))
+
+
 def launch_noise(observations: Iterable[Observation]) -> LaunchNoise:
-    """The noise that the baseline, spread over the campaign, and all else launched more than once show."""
-    squares, repeats = 0.0, 0
-    for _, logs in repeated(observations):
-        squares += float(((logs - logs.mean(axis=0)) ** 2).sum(axis=0).mean())
-        repeats += len(logs) - 1
-    return LaunchNoise(squares, repeats)
+    """Estimate the noise from all settings that were launched more than once, the baseline included."""
+    squares: list[float] = []
+    freedom: list[int] = []
+    of_slots: dict[Slot, list[tuple[float, int]]] = defaultdict(list)
+    for _, logs, cells in repeated(observations):
+        of_cells = ((logs - logs.mean(axis=0)) ** 2).sum(axis=0)
+        squares.append(float(of_cells.mean()))
+        freedom.append(len(logs) - 1)
+        by_slot: dict[Slot, list[float]] = defaultdict(list)
+        for cell, of_cell in zip(cells, of_cells, strict=True):
+            by_slot[slot_of(cell)].append(float(of_cell))
+        for slot, each in by_slot.items():
+            of_slots[slot].append((float(np.mean(each)), len(logs) - 1))
+    repeats = sum(freedom)
+
+    def usual(squares: Sequence[float], freedom: Sequence[int]) -> float:
+        return repeats * usual_variance(np.array(squares), np.array(freedom, dtype=int))
+
+    return LaunchNoise(
+        usual(squares, freedom),
+        repeats,
+        {slot: usual(*zip(*shown, strict=True)) for slot, shown in of_slots.items()},
+    )
 
 
 def two_that_differ(launches: Iterable[Observation]) -> bool:
-    """Whether these are two of one setting that differ, so that a third one has to decide."""
-    seen = launch_noise(launches)
-    return seen.repeats == 1 and math.sqrt(2 * seen.squares) > PRIOR.disturbed
+    """Return whether these are two launches of one setting that differ so much that a third has to decide."""
+    noise = launch_noise(launches)
+    return noise.repeats == 1 and math.sqrt(2 * noise.squares) > PRIOR.disturbed
 
 
-def repeated(observations: Iterable[Observation]) -> Iterator[tuple[list[int], NDArray[np.float64]]]:
-    """Each setting launched again: where its launches stand, ln of their times ``(launches, cells)``."""
-    groups: dict[tuple[Subject, Point], dict[int, dict[object, float]]] = defaultdict(dict)
+def repeated(
+    observations: Iterable[Observation],
+) -> Iterator[tuple[list[int], NDArray[np.float64], list[Cell]]]:
+    """Yield for each setting that was launched more than once its launches, their times and their cells.
+
+    The launches are indices into ``observations``; the times are logarithms, ``(n_launches, n_cells)``, in
+    the cells that all launches of the setting have.
+    """
+    groups: dict[tuple[Subject, Point], dict[int, dict[Cell, float]]] = defaultdict(dict)
     for i, observation in enumerate(observations):
-        logs: dict[object, float] = {e.cell: math.log(e.median_s) for e in observation.usable}
+        logs = {e.cell: math.log(e.median_s) for e in observation.usable}
         if logs:
             groups[observation.trial.subject, observation.trial.point][i] = logs
     for launches in groups.values():
-        common = set.intersection(*map(set, launches.values())) if len(launches) > 1 else set()
-        if common:
-            yield list(launches), np.array([[one[cell] for cell in common] for one in launches.values()])
+        first, *repeats = launches.values()
+        common = [cell for cell in first if all(cell in launch for launch in repeats)]
+        if repeats and common:
+            logs_of = np.array([[launch[cell] for cell in common] for launch in launches.values()])
+            yield list(launches), logs_of, common
 
 
 def optimism(space: Space, launches: Iterable[Observation]) -> Mapping[Slot, float]:
-    """By how much the best choice of a launch looks better than it is, on the log scale, in each slot.
+    """Return by how much the best choice of a launch looks better than it is, in ln t, for each slot.
 
-    The best of several choices that are as good is mostly the luckiest (the winner's curse). Choices are
-    weighted by how likely noise alone sets them apart from the best, w = exp(−δ² / 4τ²) with δ the distance
-    to it and τ the noise of a cell; what their mean lies above the best is the answer, as a mean over the
-    launches that had a choice there.
+    The best of several equally good choices is mostly the luckiest (the winner's curse). Choices are weighted
+    by the likelihood that noise alone separates them from the best, w = exp(−δ² / 4τ²) with δ the distance to
+    the best and τ the noise of a cell. The optimism of a launch is the weighted mean of δ; the result is the
+    mean over the launches that had a choice in the slot.
     """
-    made = tuple(launches)
-    noise = _cell_noise(made)
-    shown: dict[Slot, list[float]] = defaultdict(list)
-    for one in made:
-        for slot, behind in _behind(space, one).items():
-            shown[slot].append(float(np.average(behind, weights=np.exp(-((behind / noise) ** 2) / 4))))
-    return {slot: float(np.mean(of)) for slot, of in shown.items()}
+    observations = tuple(launches)
+    noise = _cell_noise(observations)
+    by_slot: dict[Slot, list[float]] = defaultdict(list)
+    for observation in observations:
+        for slot, gaps in _gaps(space, observation).items():
+            by_slot[slot].append(float(np.average(gaps, weights=np.exp(-((gaps / noise) ** 2) / 4))))
+    return {slot: float(np.mean(means)) for slot, means in by_slot.items()}
 
 
 @remembered
-def _behind(space: Space, one: Observation) -> Mapping[Slot, NDArray[np.float64]]:
+def _gaps(space: Space, observation: Observation) -> Mapping[Slot, NDArray[np.float64]]:
+    """Return ln t of each choice of a launch less that of the best choice, ``(n_choices,)`` by slot."""
     logs = {
         slot: np.log([winner.median_s for winner in choices.values()])
-        for slot, choices in alternatives(space, [one]).items()
+        for slot, choices in alternatives(space, [observation]).items()
     }
-    return {slot: of - of.min() for slot, of in logs.items()}
+    return {slot: times - times.min() for slot, times in logs.items()}
 
 
 def _cell_noise(launches: Iterable[Observation]) -> float:
-    """How far a cell lies from what its launch and its setting have in common, on the log scale."""
-    squares, freedom = PRIOR.freedom * PRIOR.cell_sd**2, PRIOR.freedom
-    for _, logs in repeated(launches):
-        left = logs - logs.mean(axis=0) - logs.mean(axis=1, keepdims=True) + logs.mean()
-        squares += float((left**2).sum())
-        freedom += (logs.shape[0] - 1) * (logs.shape[1] - 1)
-    return math.sqrt(squares / freedom)
+    """Return τ, the standard deviation of ln t of a cell about the means of its launch and its setting."""
+    squares: list[float] = []
+    freedom: list[int] = []
+    for _, logs, _ in repeated(launches):
+        residuals = logs - logs.mean(axis=0) - logs.mean(axis=1, keepdims=True) + logs.mean()
+        squares.append(float((residuals**2).sum()))
+        freedom.append((logs.shape[0] - 1) * (logs.shape[1] - 1))
+    usual = sum(freedom) * usual_variance(np.array(squares), np.array(freedom, dtype=int))
+    return math.sqrt((PRIOR.freedom * PRIOR.cell_sd**2 + usual) / (PRIOR.freedom + sum(freedom)))

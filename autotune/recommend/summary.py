@@ -1,7 +1,7 @@
 """The summary of a campaign for console and report (between steps 10 and 12 of the flow).
 
-Notation: a *step* is one launch with what was known after it; *best so far* is per objective, over settings
-that were searched, never over the stack's own defaults.
+Notation: a *step* is one launch with the state of the campaign after it; *best so far* is per objective, over
+settings that were searched, never over the stack's own defaults.
 """
 
 import math
@@ -17,76 +17,83 @@ from autotune.space import Point, Space
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One launch of a campaign and what was known after it."""
+    """A step is one launch of a campaign with the state after it."""
 
-    observation: Observation  # The launch.
-    scores: tuple[Score, ...] | None  # Of this launch alone; None where its curve is not complete.
+    observation: Observation  # The result of the launch.
+    scores: tuple[Score, ...] | None  # Scores of this launch alone; None where its curve is incomplete.
     best: tuple[Score, ...] | None
-    """The best setting so far in each objective, all its launches pooled; None before any is complete."""
+    """Score of the best setting so far in each objective, by all its launches pooled; None before the first
+    complete curve."""
     baseline: tuple[Score, ...] | None
-    """The stack's own defaults by all their launches so far; None before the first complete curve."""
+    """Scores of the stack's own defaults by all their launches so far; None before the first complete
+    curve."""
 
 
 @dataclass(frozen=True, slots=True)
 class SizeRow:
-    """One measured size of a recommendation."""
+    """Says which choice a recommendation makes at one measured size, and what it gains."""
 
-    gain: Gain  # Default against tuned.
+    gain: Gain  # The default against the recommendation.
     choice: Point  # The per-size values in effect.
 
 
 class Tally:
-    """Follows a campaign launch by launch and knows the best so far."""
+    """Keeps a summary of a campaign, launch by launch."""
 
     def __init__(self, objectives: Sequence[Objective], space: Space) -> None:
         self._objectives = tuple(objectives)
         self._space = space
         self._groups: dict[tuple[Subject, Point], list[Observation]] = {}
-        self._wanted: set[Slot] = set()
+        self._slots: set[Slot] = set()
         self._best: tuple[Score, ...] | None = None
         self._baseline: tuple[Score, ...] | None = None
 
     def add(self, observation: Observation) -> Step:
-        """The state after one more launch."""
-        own = None
+        """Enter one more launch and return the state after it."""
+        launch_scores = None
         if observation.ok:
             subject = observation.trial.subject
             group = self._groups.setdefault((subject, job_setting(self._space, observation.trial.point)), [])
             group.append(observation)
-            self._wanted.update(slots([observation]))
-            own = self._scores([observation])
-            pooled = own if len(group) == 1 else self._scores(group)
+            self._slots.update(slots([observation]))
+            launch_scores = self._scores([observation])
+            pooled = launch_scores if len(group) == 1 else self._scores(group)
             if pooled is not None and subject is Subject.SWEEP:
                 self._best = self._better(pooled)
             if pooled is not None and subject is Subject.UNTOUCHED:
                 self._baseline = pooled
-        return Step(observation, own, self._best, self._baseline)
+        return Step(observation, launch_scores, self._best, self._baseline)
 
     def _scores(self, observations: Sequence[Observation]) -> tuple[Score, ...] | None:
-        return scores(self._objectives, self._space, observations, tuple(sorted(self._wanted)))
+        return scores(self._objectives, self._space, observations, tuple(sorted(self._slots)))
 
-    def _better(self, judged: tuple[Score, ...]) -> tuple[Score, ...]:
+    def _better(self, scores: tuple[Score, ...]) -> tuple[Score, ...]:
+        """Return the better of a setting's score and the best so far, in each objective."""
         if self._best is None:
-            return judged
+            return scores
         return tuple(
             new if ratio_to(objective, new, old) > 1 else old
-            for objective, new, old in zip(self._objectives, judged, self._best, strict=True)
+            for objective, new, old in zip(self._objectives, scores, self._best, strict=True)
         )
 
 
-def steps(objectives: Sequence[Objective], space: Space, made: Iterable[Observation]) -> tuple[Step, ...]:
-    """Every launch in the order in which it was made, with the best so far."""
+def steps(objectives: Sequence[Objective], space: Space, launches: Iterable[Observation]) -> tuple[Step, ...]:
+    """Return every launch with the best so far, in the order of the launches."""
     tally = Tally(objectives, space)
-    return tuple(tally.add(observation) for observation in made)
+    return tuple(tally.add(observation) for observation in launches)
 
 
 def size_rows(recommendation: Recommendation) -> tuple[SizeRow, ...]:
-    """The per-size table at the measured sizes, in the order of the gains."""
+    """Return the per-size table at the measured sizes, in the order of the gains."""
     return tuple(SizeRow(gain, choice_at(recommendation.rules, gain.slot)) for gain in recommendation.gains)
 
 
 def speedup_interval(recommendation: Recommendation) -> tuple[float, float]:
-    """About 95 % for the geometric mean of the speed-ups: of fresh pairs, else from all standard errors."""
+    """Return the interval of about 95 % for the geometric mean of the speed-ups.
+
+    It is that of fresh pairs of launches where there are any, else it follows from the standard errors of all
+    gains; NaN without gains.
+    """
     if recommendation.average is not None:
         return recommendation.average[1:]
     gains = recommendation.gains
@@ -97,5 +104,5 @@ def speedup_interval(recommendation: Recommendation) -> tuple[float, float]:
 
 
 def ratio_to(objective: Objective, score: Score, reference: Score) -> float:
-    """How many times better a score is than another one; below one: worse."""
+    """Return how many times better a score is than a reference; a ratio below one means worse."""
     return score.value / reference.value if objective.maximise else reference.value / score.value

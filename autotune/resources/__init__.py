@@ -11,36 +11,39 @@ from typing import Any
 from autotune.errors import SpaceError, TableError, UserError, allowed
 
 MOST_BYTES, MOST_LINES, MOST_DIGITS = 64 << 20, 500_000, 4_000
-"""Bounds of a file and of a number in it, of which Python reads 4,300 digits. The largest recorded table has
-17,521 lines in 0.7 MB; readers of logs take some 20 µs a line."""
-MOST_COLUMNS, MOST_CELLS = 1_000, 4_000_000  # Of one table: a cell costs some 60 bytes of memory.
+"""Bounds of a file that is read, in bytes and lines, and of a number in it, of which Python reads 4,300
+digits. The largest recorded table has 17,521 lines in 0.7 MB; readers of logs take some 20 µs a line."""
+MOST_COLUMNS, MOST_CELLS = 1_000, 4_000_000  # Bounds of one table; a cell takes some 60 bytes of memory.
 MOST_YAML = 1 << 20
-"""Bound of a YAML file, of which a second reads some 100 kB; the longest shipped one has 6 kB."""
+"""Bound of a YAML file in bytes, of which 100 kB take a second to read; the longest shipped has 6 kB."""
 
-_LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # Where ``str.splitlines`` parts a text.
+_LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # Characters at which ``str.splitlines`` parts a text.
 _LONG_NUMBER = re.compile(rf"(?<![0-9])[0-9]{{{MOST_DIGITS + 1}}}")
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def folder(name: str) -> Path:
-    """The folder ``conf`` or ``search_spaces``: inside the package (a wheel), else beside it (a checkout)."""
+    """Return the folder ``conf`` or ``search_spaces``: in the package (wheel), else next to it (checkout)."""
     inside = _PACKAGE / name
     return inside if inside.is_dir() else _PACKAGE.parent / name
 
 
 def conf_text(name: str) -> str:
-    """The text of a file of ``conf/``, e.g. ``probe/standard``."""
+    """Return the text of a file of ``conf/``, e.g. ``probe/standard``."""
     return (folder("conf") / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def facts(name: str) -> dict[str, Any]:
-    """The table ``NAME.toml`` that is beside the modules which read it, e.g. ``importers/endings``."""
+    """Return the table ``NAME.toml``, which is in the folder of the modules that read it.
+
+    An example of a name is ``importers/endings``.
+    """
     return tomllib.loads((_PACKAGE / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def space_text(name: str) -> str:
-    """The text of a search space, by the name of a shipped one or by path.
+    """Return the text of a search space, given by the name of a shipped one or by path.
 
     Raises:
         SpaceError: there is no such file; the message lists the shipped ones.
@@ -48,11 +51,11 @@ def space_text(name: str) -> str:
     shipped = {path.stem: path for path in sorted(folder("search_spaces").glob("*.yaml"))}
     path = shipped.get(name, Path(name).expanduser())
     hint = f"{allowed(name, shipped)}, or a path"
-    return user_text(path, f"space={name}", hint, raised=SpaceError, most=MOST_YAML)
+    return user_text(path, f"space={name}", hint, raised=SpaceError, max_bytes=MOST_YAML)
 
 
 def rules_text(layer: str) -> str:
-    """The text of the rules for the variables of a layer.
+    """Return the text of the rules for the variables of a layer.
 
     Raises:
         SpaceError: there is no such file; the message lists the layers that have one.
@@ -65,41 +68,47 @@ def rules_text(layer: str) -> str:
 
 def user_text(
     path: Path,
-    named: str = "",
+    name: str = "",
     hint: str = "",
     *,
     raised: type[UserError] = TableError,
     lenient: bool = False,
     line_ends: bool = False,
-    most: int = MOST_BYTES,
+    max_bytes: int = MOST_BYTES,
 ) -> str:
-    """The text of a file that the user named, in UTF-8.
+    """Return the text of a file that the user named, which must be in UTF-8.
 
     Args:
-        path: Where it lies.
-        named: What the message calls it; empty: its path.
-        hint: What is allowed.
-        raised: What is raised where it cannot be read.
-        lenient: Replace what is no UTF-8, for logs contain anything.
-        line_ends: Leave the line ends as they are.
-        most: So many bytes.
+        path: Path of the file.
+        name: What the message calls it; empty: its path.
+        hint: Hint of the error.
+        raised: Class of the error.
+        lenient: Whether to replace bytes that are no UTF-8, since logs can contain anything.
+        line_ends: Whether to leave the line ends as they are, instead of turning them into line feeds.
+        max_bytes: Size of the largest file that is read.
 
     Raises:
-        UserError: ``raised``: it cannot be read, is no UTF-8, or larger than what is read.
+        UserError: ``raised``: the file cannot be read, is no UTF-8, or is larger than ``max_bytes``.
     """
-    content = user_bytes(path, named, hint, raised=raised, most=most)
+    content = user_bytes(path, name, hint, raised=raised, max_bytes=max_bytes)
     try:
         text = decoded(content, lenient=lenient)
     except ValueError as exc:
-        raise raised(f"{named or path} cannot be read: {exc}", hint) from exc
+        raise raised(f"{name or path} cannot be read: {exc}", hint) from exc
     return text if line_ends else text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def decoded(content: bytes, *, lenient: bool = False) -> str:
-    """The text that bytes are in UTF-8; ``lenient``: with its mark, or in the UTF-16 of PowerShell, too.
+    """Return the text that bytes are in UTF-8.
+
+    Args:
+        content: The bytes.
+        lenient: Whether to accept also a byte-order mark, the UTF-16 that PowerShell writes, and bytes that
+            are no UTF-8, which are replaced.
 
     Raises:
-        ValueError: they are none, or have more lines, or a number of more digits, than are read; in words.
+        ValueError: the bytes are no UTF-8, or have too many lines or a number of too many digits; the message
+            says which.
     """
     try:
         marked = "utf-16" if content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
@@ -115,32 +124,32 @@ def decoded(content: bytes, *, lenient: bool = False) -> str:
 
 def user_bytes(
     path: Path,
-    named: str = "",
+    name: str = "",
     hint: str = "",
     *,
     raised: type[UserError] = TableError,
-    most: int = MOST_BYTES,
+    max_bytes: int = MOST_BYTES,
 ) -> bytes:
-    """Content of a file that the user named; the arguments are those of ``user_text``.
+    """Return the content of a file that the user named; the arguments are those of ``user_text``.
 
-    Only a file is read: whoever opens a pipe waits for its other end, and a device may have no end.
+    Only regular files are read: opening a pipe would wait for its other end, and a device may have no end.
 
     Raises:
-        UserError: ``raised``: it is no file, cannot be read, or is larger than what is read.
+        UserError: ``raised``: it is no regular file, cannot be read, or is larger than ``max_bytes``.
     """
     try:
         with open(path.expanduser(), "rb", opener=_at_once) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 why = "it is no regular file"
-            elif len(content := file.read(most + 1) or b"") > most:  # None: a file of the kernel's is silent
-                why = f"it has more than {most >> 20} MiB"
+            elif len(content := file.read(max_bytes + 1) or b"") > max_bytes:  # a kernel file can give None
+                why = f"it has more than {max_bytes >> 20} MiB"
             else:
                 return content
     except OSError as exc:
         why = exc.strerror or str(exc)
-    except (ValueError, RuntimeError) as exc:  # a name that no file has, or of nobody's home
+    except (ValueError, RuntimeError) as exc:  # a name that no file can have, or an unknown user's home
         why = str(exc)
-    raise raised(f"{named or path} cannot be read: {why}", hint)
+    raise raised(f"{name or path} cannot be read: {why}", hint)
 
 
 def _at_once(path: str, flags: int) -> int:

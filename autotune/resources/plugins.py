@@ -1,8 +1,8 @@
-"""Classes that installed distributions add by entry points: listed without being imported, and safe to have.
+"""Classes that installed distributions add by entry points, which are listed without being imported.
 
-A distribution names a class in the group ``autotune.exporters`` or ``autotune.lint``. Our own formats of
-libraries that never ran here come in the same way. Whatever goes wrong in a plugin is a message that names
-its distribution, and nothing else stops working.
+A distribution names a class in the group ``autotune.exporters`` or ``autotune.lint``. This project's own
+formats for libraries that it has never run come in the same way. Any failure of a plugin becomes a message
+that names its distribution, and nothing else stops working.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -14,52 +14,61 @@ from typing import Any
 
 from autotune.errors import AutotuneError, UserError
 
-_OURS = "mpi-autotune"  # The distribution whose names nobody else can take.
+_OURS = "mpi-autotune"  # Our own distribution, whose names no other distribution can take.
 
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """Entry points that the installed distributions add to one group."""
+    """Holds the entry points that the installed distributions add to one group."""
 
-    found: Mapping[str, EntryPoint]  # Name → the entry point, which was not loaded.
+    found: Mapping[str, EntryPoint]  # Name → the entry point, which is not loaded yet.
     refused: Mapping[str, str]
-    """Name, or distribution where it cannot be read → why it is not taken, with the distribution."""
+    """Name → why its entry point is refused, with the distribution; a distribution that cannot be read is
+    listed by its own name."""
 
 
-def offers(group: str, taken: Collection[str] = ()) -> Offers:
-    """The entry points of a group; names that are taken, or that several distributions want, are refused."""
+def offers(group: str, reserved: Collection[str] = ()) -> Offers:
+    """Return the entry points of a group.
+
+    Names in ``reserved``, and names that several distributions offer, are refused.
+    """
     by_name: dict[str, list[EntryPoint]] = {}
-    seen, refused = set(), {}
+    read_distributions, refused = set(), {}
     for place in distributions():
         try:
-            its = place.entry_points.select(group=group)
-            if its and place.name not in seen:
-                seen.add(place.name)  # the first one on the path, as for modules
-                for point in its:
+            group_points = place.entry_points.select(group=group)
+            if group_points and place.name not in read_distributions:
+                read_distributions.add(place.name)  # the first one on the path counts, as for modules
+                for point in group_points:
                     by_name.setdefault(point.name, []).append(point)
         except Exception as exc:
-            refused[str(place.name)] = f"the entry points of {_called(place)} cannot be read: {_said(exc)}"
-    found = {}
+            refused[str(place.name)] = (
+                f"the entry points of {_called(place)} cannot be read: {_in_words(exc)}"
+            )
+    accepted = {}
     for name, points in by_name.items():
-        ours = [point for point in points if point.dist and point.dist.name == _OURS]
-        wanted_by = ", ".join(sorted(_owner(point) for point in points if point not in ours))
-        if name in taken or (ours and wanted_by):
+        own_points = [point for point in points if point.dist and point.dist.name == _OURS]
+        wanted_by = ", ".join(sorted(_owner(point) for point in points if point not in own_points))
+        if name in reserved or (own_points and wanted_by):
             refused[name] = f"{name!r} of {wanted_by} is a name of autotune's own"
         elif len(points) > 1:
             refused[name] = f"{name!r} is offered more than once, by {wanted_by}"
-        if name not in taken and len(ours or points) == 1:
-            found[name] = (ours or points)[0]
-    return Offers(found, refused)
+        if name not in reserved and len(own_points or points) == 1:
+            accepted[name] = (own_points or points)[0]
+    return Offers(accepted, refused)
 
 
 def plugged(point: EntryPoint, needs: Collection[str], **checks: Callable[[Any], Any]) -> Any:
-    """An object of the class behind an entry point; its exceptions name its distribution.
+    """Return an object of the class behind an entry point, whose exceptions name its distribution.
 
-    ``needs``: attributes that it must have; ``checks``: method → what its result goes through, where an
-    exception says what is wrong with it.
+    Args:
+        point: The entry point.
+        needs: Names of attributes that the object must have.
+        checks: Method → function that its result goes through, which raises if the result is wrong.
 
     Raises:
-        UserError: it cannot be loaded or made, or lacks an attribute; its methods raise it too.
+        UserError: the class cannot be loaded or instantiated, or lacks an attribute. Methods of the object
+            raise it too, for any exception of the plugin's.
     """
 
     def blamed(call: Callable[..., Any], check: Callable[[Any], Any] | None = None) -> Callable[..., Any]:
@@ -73,17 +82,17 @@ def plugged(point: EntryPoint, needs: Collection[str], **checks: Callable[[Any],
                 raise
             except Exception as exc:
                 raise UserError(
-                    f"{point.name!r} of {_owner(point)} does not work: {_said(exc)}",
+                    f"{point.name!r} of {_owner(point)} does not work: {_in_words(exc)}",
                     f"install a version that does, or: pip uninstall {point.dist.name if point.dist else ''}",
                 ) from exc
 
         return asked
 
     def surface() -> dict[str, Any]:
-        made = point.load()()
-        if missing := [name for name in needs if not hasattr(made, name)]:
+        plugin = point.load()()
+        if missing := [name for name in needs if not hasattr(plugin, name)]:
             raise TypeError(f"{point.value} has no {', '.join(missing)}")
-        return {name: getattr(made, name) for name in dir(made) if not name.startswith("_")}
+        return {name: getattr(plugin, name) for name in dir(plugin) if not name.startswith("_")}
 
     offered = blamed(surface)().items()
     return SimpleNamespace(**{n: blamed(v, checks.get(n)) if callable(v) else v for n, v in offered})
@@ -97,5 +106,5 @@ def _called(place: Distribution) -> str:
     return f"{place.name} {place.version}"
 
 
-def _said(exc: Exception) -> str:
+def _in_words(exc: Exception) -> str:
     return f"{type(exc).__name__}: {exc}"

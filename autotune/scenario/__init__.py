@@ -1,7 +1,7 @@
-"""The user's request, frozen (step 1 of the flow): Hydra and OmegaConf end here.
+"""The user's request as a frozen value (step 1 of the flow): modules above need neither Hydra nor OmegaConf.
 
-Every key has its default and its documentation in ``conf/config.yaml`` and the groups beside it, nowhere
-else. The dataclasses below say the types; ``scenario_of`` checks a composed configuration against them.
+Every key has its default and its documentation in ``conf/config.yaml`` and in the groups next to it, nowhere
+else. The dataclasses below define the types; ``scenario_of`` checks a composed configuration against them.
 """
 
 import re
@@ -25,32 +25,36 @@ from autotune.space import size_in_bytes
 from autotune.structure import Document, plain
 
 CHANGEABLE = ("budget", "verify", "export", "campaign", "stop", "confirm", "launch", "warm_start", "proposer")
-"""Sections that may differ when a campaign is continued: none changes what its launches mean."""
+"""Sections that may differ when a campaign is continued, since they do not change what its launches mean."""
+COMMUTATIVE = "commutative"
+"""Value of ``operations`` which says that all operations of the users' programs commute."""
+NO_STARTS = 1.0
+"""Value of ``verify.max_failures`` with which no launches are made only to see whether they start."""
 STACKS = ("openmpi5", "openmpi4", "mpich", "intelmpi")
-"""Implementations that a scenario can ask for, some with their major version."""
+"""MPI implementations that a scenario can ask for, some with their major version."""
 PATHS = (
     *("campaign.dir", "cluster.hostfile", "discover.space", "mpi.mpirun"),
     *("objective.weights", "space", "warm_start"),
 )
 """Keys that name a file or a directory."""
 _RANGES: Mapping[str, float] = {
-    **dict.fromkeys(("baseline.launches", "baseline.every", "launch.patience_s", "seed"), inf),
+    **dict.fromkeys(("baseline.launches", "seed"), inf),
     **dict.fromkeys(("launch.queue_timeout_s", "stop.min_gain", "verify.launches"), inf),
     **dict.fromkeys(("confirm.share", "discover.share", "discover.rate"), 1),
 }
-"""Keys of at least 0 → what they are at most."""
-LARGEST_BYTES, _LARGEST = 1 << 50, "1024T"  # Of a message: more than all memory of any node.
+"""Key whose value must be at least 0 → its largest value."""
+LARGEST_BYTES, _LARGEST = 1 << 50, "1024T"  # Largest message size in bytes, and the same in words.
 _POSITIVE = {"budget": ("launches", "total_launches", "seconds", "total_seconds", "node_hours"),
              "cluster": ("nodes", "ranks", "ppn"), "probe": ("budget_s",),
              "launch": ("timeout_s", "first_node"),
              "discover": ("launches", "seconds", "probe_s", "levels", "rounds"),
 }  # fmt: skip
-"""Keys that are above zero, where they are set."""
+"""Section → its keys whose values must be above zero, where they are set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Everything that one campaign was asked to do."""
+    """Holds everything that the user asked one campaign to do."""
 
     name: str
     collective: tuple[str, ...]
@@ -59,6 +63,7 @@ class Scenario:
     campaign: sections.CampaignPlace
     cluster: sections.Cluster
     mpi: sections.Mpi
+    operations: str
     require: tuple[str, ...]
     fix: Mapping[str, Any]
     objectives: tuple[str, ...]
@@ -86,6 +91,7 @@ class Scenario:
             _among("collective", name, MEASURED)
         for name in self.require:
             _among("require", name, ("reproducible",))
+        _among("operations", self.operations, ("any", COMMUTATIVE))
         for name in self.objectives:
             _among("objectives", name, UNITS)
         if not self.collective or not self.objectives:
@@ -109,7 +115,7 @@ class Scenario:
                 "probe=command needs responses, e.g. responses.runtime_s=min; probe.kind=mpi has none",
             )
         for name in self.verify.also:
-            _among("verify.also", name, PATTERNS)
+            _among("verify.also", name, MEASURED)
         _among("verify.other_loop", self.verify.other_loop, ("ignored", "shown", "counts"))
         if self.verify.other_loop == "counts" and (self.probe.kind != "mpi" or self.probe.sync != "barrier"):
             raise ScenarioError(
@@ -119,80 +125,82 @@ class Scenario:
         _among("launch.with", self.launch.tool, ("auto", "mpirun", "srun"))
         for key, high in _RANGES.items():
             if not 0 <= (value := attrgetter(key)(self)) <= high:
-                most = "or more" if high == inf else f"… {high}"
-                raise ScenarioError(f"{key}={value}", f"allowed: 0 {most}")
+                limit = "or more" if high == inf else f"… {high}"
+                raise ScenarioError(f"{key}={value}", f"allowed: 0 {limit}")
         for key in PATHS:
             _path(key, attrgetter(key)(self) or "")
 
     @property
     def title(self) -> str:
-        """Its name, with what is measured where the name speaks of other collectives."""
-        said = {name for name in MEASURED if re.search(rf"(?<![a-z]){name}(?![a-z])", self.name)}
-        if not said or said >= set(self.collective):
+        """The name of the scenario, with its collectives where the name mentions only others."""
+        mentioned = {name for name in MEASURED if re.search(rf"(?<![a-z]){name}(?![a-z])", self.name)}
+        if not mentioned or mentioned >= set(self.collective):
             return self.name
         return f"{self.name} with collective={','.join(self.collective)}"
 
     @property
     def ranks(self) -> int | None:
-        """Ranks of a launch, if the scenario says so."""
+        """The number of ranks of a launch; None where the scenario does not say it."""
         if self.cluster.ranks is not None:
             return self.cluster.ranks
         return self.cluster.nodes * self.cluster.ppn if self.cluster.ppn else None
 
     @property
     def loop(self) -> str:
-        """In which order the probe times calls; whether there is such an order the probe says."""
+        """The order in which the probe times calls; the probe itself checks the word."""
         return str(self.probe.options.get("loop", "interleaved"))
 
     @property
     def other_loop(self) -> str:
-        """The loop that the verification measures beside it; empty: none."""
-        wanted = self.verify.other_loop != "ignored" and self.probe.sync == "barrier"
-        return ("tight" if self.loop == "interleaved" else "interleaved") if wanted else ""
+        """The other order, in which the verification times calls too; empty if it does not."""
+        is_measured = self.verify.other_loop != "ignored" and self.probe.sync == "barrier"
+        return ("tight" if self.loop == "interleaved" else "interleaved") if is_measured else ""
 
     @property
     def directory(self) -> Path:
-        """Directory of the campaign."""
+        """The directory of the campaign."""
         return Path(self.campaign.dir)
 
     @property
     def alone(self) -> "Scenario":
-        """The same on the first nodes that are there: a job of a site may have been made beside others."""
+        """The same scenario on the first available nodes, since a job of a site may have had other nodes."""
         return replace(self, launch=replace(self.launch, first_node=None))
 
     def program(self) -> sections.Program:
-        """The program of ``probe=command`` and its options.
+        """Return the program of ``probe=command`` and its options.
 
         Raises:
-            ScenarioError: an unknown key, or a value that is not allowed.
+            ScenarioError: a key is unknown, or a value is not allowed.
         """
         document = Document("the scenario", ScenarioError)
-        its = document.structured(sections.Program, self.probe.options, "probe.options")
-        _among("probe.options.pass", its.way, ("arguments", "environment", "template"))
-        _among("probe.options.answer", its.answer, ("json", "patterns"))
-        if not its.run or not its.run[0]:
+        options = document.structured(sections.Program, self.probe.options, "probe.options")
+        _among("probe.options.pass", options.way, ("arguments", "environment", "template"))
+        _among("probe.options.answer", options.answer, ("json", "patterns"))
+        if not options.run or not options.run[0]:
             raise ScenarioError("probe.options.run is empty", "e.g. probe.options.run=[python3,my_app.py]")
-        if any("\0" in word for word in its.run):
-            raise ScenarioError(f"probe.options.run={list(its.run)}", "no word has a null byte")
-        _path("probe.options.file", its.file or "")
-        for name, pattern in its.patterns.items():
+        if any("\0" in word for word in options.run):
+            raise ScenarioError(f"probe.options.run={list(options.run)}", "no word has a null byte")
+        _path("probe.options.file", options.file or "")
+        for name, pattern in options.patterns.items():
             check_pattern(pattern, f"probe.options.patterns.{name}", ScenarioError)
-        return its
+        return options
 
     def judged(self) -> tuple[Objective, ...]:
-        """The objectives that have a message size to be judged on.
+        """Return the objectives for which some measured message size counts.
 
         Raises:
-            ScenarioError: none of them has.
+            ScenarioError: no size counts for any of the objectives.
         """
         if self.responses:
             return tuple(Objective(name, goal=str(goal)) for name, goal in self.responses.items())
         counting = []
         for name in self.objectives:
             limits: sections.Limits = getattr(self.objective, name)
-            one = Objective(name, limits.min_bytes, limits.max_bytes)
-            if name == "memory" or any(one.covers((c, 0, n)) for c in self.collective for n in self.sizes):
-                counting.append(one)
+            objective = Objective(name, limits.min_bytes, limits.max_bytes)
+            if name == "memory" or any(
+                objective.covers((c, 0, n)) for c in self.collective for n in self.sizes
+            ):
+                counting.append(objective)
         if not counting:
             raise ScenarioError(
                 f"no size of sizes={list(self.sizes)} counts for objectives={list(self.objectives)}",
@@ -204,57 +212,62 @@ class Scenario:
 
 @cache
 def defaults() -> Mapping[str, Any]:
-    """Every key with its default: what ``conf/config.yaml`` composes to before a ``conf`` is chosen."""
+    """Return every key with its default, as ``conf/config.yaml`` composes it before a ``conf`` is chosen."""
     document: dict[str, Any] = yaml.safe_load(conf_text("config"))
-    chosen = [entry for entry in document.pop("defaults") if isinstance(entry, dict)]
-    for group, option in (pair for entry in chosen for pair in entry.items()):
+    choices = [entry for entry in document.pop("defaults") if isinstance(entry, dict)]
+    for group, option in (pair for entry in choices for pair in entry.items()):
         if option and group in Scenario.__dataclass_fields__:
             document[group] = yaml.safe_load(conf_text(f"{group}/{option}"))
     return document
 
 
 def scenario_of(document: Mapping[str, Any], name: str) -> Scenario:
-    """The scenario in a composed configuration; what a section of it lacks is as in ``defaults``.
+    """Return the scenario in a composed configuration; keys that its sections lack are as in ``defaults``.
 
     Raises:
-        ScenarioError: an unknown or missing key, a value of the wrong type or out of range; the message names
-            the key.
+        ScenarioError: a key is unknown or missing, or a value has the wrong type or is out of range; the
+            message names the key.
     """
-    asked = {key: value for key, value in completed(document).items() if key in document}
-    asked = {key: value for key, value in asked.items() if key not in ("hydra", "conf")} | {"name": name}
-    if "sizes" in asked:
-        asked["sizes"] = sizes_of(asked["sizes"])
+    settings = {key: value for key, value in completed(document).items() if key in document}
+    settings = {key: value for key, value in settings.items() if key not in ("hydra", "conf")} | {
+        "name": name
+    }
+    if "sizes" in settings:
+        settings["sizes"] = sizes_of(settings["sizes"])
     for key in ("collective", "pattern", "objectives", "export", "require"):
-        if isinstance(asked.get(key), str):
-            asked[key] = [part.strip() for part in asked[key].split(",") if part.strip()]
-    patterns = asked.pop("pattern", None) or ()
+        if isinstance(settings.get(key), str):
+            settings[key] = [part.strip() for part in settings[key].split(",") if part.strip()]
+    patterns = settings.pop("pattern", None) or ()
     if not isinstance(patterns, (list, tuple)):
         raise ScenarioError(f"pattern={patterns!r} is no list", allowed("", PATTERNS))
-    for one in patterns:
-        _among("pattern", one, PATTERNS)
-    if patterns and isinstance(collectives := asked.get("collective") or (), (list, tuple)):
-        asked["collective"] = [*collectives, *patterns]  # measured and judged alike
-    return Document("the scenario", ScenarioError).structured(Scenario, asked)
+    for pattern in patterns:
+        _among("pattern", pattern, PATTERNS)
+    if patterns and isinstance(collectives := settings.get("collective") or (), (list, tuple)):
+        settings["collective"] = [*collectives, *patterns]  # both are measured and judged in the same way
+    return Document("the scenario", ScenarioError).structured(Scenario, settings)
 
 
 def completed(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A composed configuration with what it and its sections lack as it is in ``defaults``."""
+    """Return a composed configuration, in which keys that it and its sections lack are as in ``defaults``."""
     return _over(defaults(), document)
 
 
 def restored(document: Mapping[str, Any]) -> Scenario:
-    """The scenario that a journal holds, as ``structure.plain`` wrote it; keys of later versions by default.
+    """Return the scenario that a journal holds, as ``structure.plain`` wrote it.
+
+    Keys that were added after the journal was written have their defaults.
 
     Raises:
-        ScenarioError: values of another version.
+        ScenarioError: the journal has values that this version does not allow.
     """
     today = plain(scenario_of({**defaults(), "campaign": {"dir": "", "fresh": False, "notify": []}}, ""))
+    today["verify"]["max_failures"] = NO_STARTS  # earlier versions made no launches for it
     journal = Document("the scenario", ScenarioError, own=True, newer=True)
     return journal.structured(Scenario, _over(today, document))
 
 
 def _over(base: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a document, and those that it lacks as they are in ``base``."""
+    """Return a document with the keys that it lacks taken from ``base``, also inside its mappings."""
     merged = {**base, **document}
     for key in base.keys() & document.keys():
         if isinstance(base[key], Mapping) and isinstance(document[key], Mapping):
@@ -263,10 +276,13 @@ def _over(base: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any
 
 
 def sizes_of(declared: Any) -> list[int]:
-    """Message sizes in bytes: a list (``[8, 1k, 1M]``) or a range of powers (``8..1M``, ``8..1M*4``).
+    """Return message sizes in bytes, sorted, from a list or a range.
+
+    A list is ``[8, 1k, 1M]``. In a range, ``8..1M`` or ``8..1M*4``, each size is the one before it times a
+    factor, which is 2 if none is given.
 
     Raises:
-        ScenarioError: something that is not a size, or no size at all.
+        ScenarioError: an entry is not a size, or there is no size at all.
     """
     if isinstance(declared, str) and ".." in declared:
         match = re.fullmatch(r"\s*(\S+?)\.\.([^*\s]+)(?:\*(\d{1,15}))?\s*", declared)

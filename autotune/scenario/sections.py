@@ -1,4 +1,7 @@
-"""The sections of a scenario, as types (step 1 of the flow)."""
+"""The types of a scenario's sections (step 1 of the flow).
+
+``conf/config.yaml`` and the groups next to it document each key.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Nodes and ranks."""
+    """Says on how many nodes and ranks launches run, and on which nodes."""
 
     nodes: int
     ppn: int | None
@@ -20,7 +23,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Mpi:
-    """Which MPI, and what is fixed for every launch of it, the baseline too."""
+    """Says which MPI is used, and what is fixed for every launch of it, the baseline too."""
 
     stack: str
     origin: str = field(metadata={"key": "from"})
@@ -31,7 +34,7 @@ class Mpi:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The message sizes that one objective is judged on."""
+    """Says which message sizes one objective is judged on."""
 
     min_bytes: int
     max_bytes: int | None
@@ -39,7 +42,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Weighing:
-    """Limits of each objective, and a profile that weighs the sizes."""
+    """Holds the limits of each objective, and a profile that weighs the sizes."""
 
     latency: Limits
     bandwidth: Limits
@@ -51,7 +54,7 @@ class Weighing:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits of a campaign: ``launches`` and ``seconds`` without discovery, verification."""
+    """Limits what a campaign spends; ``launches`` and ``seconds`` exclude discovery and verification."""
 
     launches: int
     total_launches: int | None
@@ -63,15 +66,14 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """How the stack's own defaults are measured."""
+    """Says how the stack's own defaults are measured."""
 
     launches: int
-    every: int
 
 
 @dataclass(frozen=True, slots=True)
 class Screening:
-    """The Plackett–Burman step."""
+    """Configures the screening by a Plackett–Burman design."""
 
     enabled: bool
     runs: int
@@ -82,7 +84,7 @@ class Screening:
 
 @dataclass(frozen=True, slots=True)
 class Discover:
-    """The discovery before the search, with ``space=discover``."""
+    """Configures the discovery in front of the search, with ``space=discover``."""
 
     space: str
     launches: int
@@ -97,7 +99,7 @@ class Discover:
 
 @dataclass(frozen=True, slots=True)
 class ProposerChoice:
-    """Which proposer, with its own options."""
+    """Names the proposer, with its own options."""
 
     name: str
     options: Mapping[str, Any]
@@ -105,35 +107,35 @@ class ProposerChoice:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """When the search ends before its budget."""
+    """Says when the search ends before its budget is used up."""
 
     min_gain: float
 
 
 @dataclass(frozen=True, slots=True)
 class Confirm:
-    """The end of the search, in which its leaders are launched again."""
+    """Configures the end of the search, in which its best settings are launched again."""
 
     share: float
 
 
 @dataclass(frozen=True, slots=True)
 class Verify:
-    """Baseline against recommendation on fresh launches."""
+    """Configures the verification, which compares baseline and recommendation on fresh launches."""
 
     enabled: bool
     launches: int
     max_loss: float
     margin: float
+    max_failures: float
     error_rate: float
-    heats: bool
     other_loop: str
     also: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The measuring instrument."""
+    """Configures the probe, which measures inside each launch."""
 
     kind: str
     budget_s: float
@@ -149,31 +151,32 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """``probe.options`` of ``probe=command``."""
+    """Holds ``probe.options`` of ``probe=command``."""
 
-    run: tuple[str, ...]  # Words of the program; none is read by a shell.
+    run: tuple[str, ...]  # Words of the program's command, which no shell reads.
     way: str = field(default="arguments", metadata={"key": "pass"})
     """How the parameters reach it: ``arguments``, ``environment`` or ``template``."""
-    answer: str = "json"  # ``json``: an object on the last line of its output or in ``file``; ``patterns``.
+    answer: str = "json"
+    """Form of its answer: ``json``, an object on the last line of its output or in ``file``; ``patterns``."""
     file: str | None = None
-    """Where the answer is, if not on stdout; ``{directory}`` is the folder of the launch."""
+    """File with the answer; None: standard output has it. ``{directory}`` is the folder of the launch."""
     patterns: Mapping[str, str] = field(default_factory=dict)  # Response → regular expression with one group.
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One MPI run."""
+    """Configures one MPI run."""
 
     timeout_s: float | None
     queue_timeout_s: float
-    patience_s: float
     first_node: int | None
     tool: str = field(metadata={"key": "with"})
+    heats: bool
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignPlace:
-    """Where the campaign lives."""
+    """Says where the campaign's directory is."""
 
     dir: str
     fresh: bool

@@ -1,4 +1,4 @@
-"""The wishes of ``conf=site``: the jobs of a site, and the memory that their calls take of a node."""
+"""The wishes of ``conf=site``: which jobs of a site to tune, and the memory that their calls need."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields
@@ -6,23 +6,30 @@ from dataclasses import dataclass, field, fields
 from autotune.collectives import COLLECTIVES, MEASURED, Pattern, Size
 from autotune.errors import ScenarioError, allowed
 
-Job = tuple[int, int]  # Nodes, and ranks on each.
-Slot = tuple[str, int, int, int]  # Collective, nodes, ranks on a node, bytes.
+Job = tuple[int, int]  # (nodes, ranks on each node).
+Slot = tuple[str, int, int, int]  # (collective, nodes, ranks on each node, message size in bytes).
+SETTINGS = ("harmless", "best")
+"""Values of ``Wishes.setting``: which setting of each job goes into files for everybody."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """Collectives, job sizes and message sizes to tune."""
+    """Says which collectives, job sizes and message sizes of a site to tune, and how."""
 
-    collectives: tuple[str, ...]
-    nodes: tuple[int, ...]
-    ppn: tuple[int, ...]
-    memory_gib: float | None  # Of a node; None: as much as the machine that asks has.
-    sizes: tuple[int, ...]
-    split_gain: float = 0.05  # What a job must gain a slot beyond the common setting, to get one of its own.
-    under_load: str = ""  # A line of shell beside which settings are compared once more; empty: none.
-    within: bool = False  # Whether jobs also measure communicators of a part of their ranks.
-    at_once: int = field(default=1, compare=False)  # Jobs beside each other; a resumed site may have others.
+    collectives: tuple[str, ...]  # Names of the collectives.
+    nodes: tuple[int, ...]  # Node counts of the jobs.
+    ppn: tuple[int, ...]  # Ranks on each node of the jobs.
+    memory_gib: float | None  # Memory of a node in GiB; None: as much as this machine has.
+    sizes: tuple[int, ...]  # Message sizes in bytes.
+    split_gain: float = 0.05
+    """Mean gain of a job's own setting over the common one, as a share of the time of a slot, from which the
+    job gets a setting of its own."""
+    under_load: str = ""  # Line of shell that loads nodes while settings are compared again; empty: none.
+    within: bool = False  # Whether jobs also measure communicators with a part of their ranks.
+    predicted: bool = field(default=False, compare=False)  # Whether files also have predicted rules.
+    setting: str = field(default="harmless", compare=False)
+    """``harmless``: only settings that make no other call slower go into files; ``best``: any setting may."""
+    at_once: int = field(default=1, compare=False)  # Jobs that run at the same time; resuming may change it.
 
     def __post_init__(self) -> None:
         for name in self.collectives:
@@ -34,6 +41,8 @@ class Wishes:
                 raise ScenarioError(f"site.{key}={list(values)}", "expected one at least, numbers above zero")
         if not self.split_gain >= 0:
             raise ScenarioError(f"site.split_gain={self.split_gain}", "expected zero or more; 0.05 is 5 %")
+        if self.setting not in SETTINGS:
+            raise ScenarioError(f"site.setting={self.setting}", allowed(self.setting, SETTINGS))
         if self.at_once < 1:
             raise ScenarioError(f"site.at_once={self.at_once}", "expected a number above zero")
         if not self.jobs:
@@ -41,34 +50,39 @@ class Wishes:
 
     @property
     def jobs(self) -> tuple[Job, ...]:
-        """(nodes, ppn) of each, small ones first."""
+        """(nodes, ppn) of each job, small ones first."""
         return tuple(sorted({(n, p) for n in self.nodes for p in self.ppn if n * p > 1}))
 
-    def without(self, others: "Wishes") -> list[str]:
-        """Names of fields by which what was measured for these wishes is of no use for others.
+    def without(self, new_wishes: "Wishes") -> list[str]:
+        """Return the names of differing fields that make measurements for these wishes useless for new ones.
 
-        Others may have further nodes and ranks on a node: their jobs are made beside those that are there.
+        New wishes may have further node counts and ranks on a node: their jobs are measured in addition.
         """
-        grows = {name for name in ("nodes", "ppn") if set(getattr(self, name)) <= set(getattr(others, name))}
+        grows = {
+            name for name in ("nodes", "ppn") if set(getattr(self, name)) <= set(getattr(new_wishes, name))
+        }
         return [
             f.name
             for f in fields(self)
-            if f.compare and f.name not in grows and getattr(self, f.name) != getattr(others, f.name)
+            if f.compare and f.name not in grows and getattr(self, f.name) != getattr(new_wishes, f.name)
         ]
 
-    def added_to(self, others: "Wishes") -> tuple[Job, ...]:
-        """Jobs that others do not have."""
-        return tuple(job for job in self.jobs if job not in others.jobs)
+    def added_to(self, earlier: "Wishes") -> tuple[Job, ...]:
+        """Return the jobs that earlier wishes do not have."""
+        return tuple(job for job in self.jobs if job not in earlier.jobs)
 
     def slots(self, job: Job) -> list[Slot]:
-        """Slots that a job measures."""
+        """Return the slots that a job measures."""
         return [(c, *job, size) for c in self.collectives for size in self.sizes]
 
     def check_memory(self, here_bytes: float) -> None:
-        """Refuse a call that no node has memory for; ``here_bytes``: of the machine that asks.
+        """Refuse wishes with a call that needs more memory than a node has.
+
+        Args:
+            here_bytes: Memory of this machine in bytes, which counts where ``memory_gib`` is None.
 
         Raises:
-            ScenarioError: there is one.
+            ScenarioError: there is such a call.
         """
         room = here_bytes if self.memory_gib is None else self.memory_gib * 2**30
         worst = max((slot for job in self.jobs for slot in self.slots(job)), key=lambda s: node_bytes(*s))
@@ -84,9 +98,10 @@ class Wishes:
 
 
 def communicators(jobs: Collection[Job], job: Job) -> tuple[int, ...]:
-    """Ranks of a job, and a half, a quarter … of them as far as no table of a smaller job of these holds.
+    """Return the communicator sizes in ranks that a job measures.
 
-    A table holds below twice its ranks.
+    These are all ranks of the job, and a half, a quarter … of them, as far as no table of a smaller job of
+    ``jobs`` holds there. A table holds below twice its ranks.
     """
     ranks = job[0] * job[1]
     below = max((n * p for n, p in jobs if n * p < ranks), default=1)
@@ -95,11 +110,11 @@ def communicators(jobs: Collection[Job], job: Job) -> tuple[int, ...]:
 
 
 def node_bytes(collective: str, nodes: int, ppn: int, message_bytes: int) -> int:
-    """Bytes of the buffers of one call on the node that has most: that of the root, where there is one."""
-    known, m, p = COLLECTIVES[collective], message_bytes, nodes * ppn
-    if known.size is Size.PEER:
+    """Return the bytes of the buffers of one call on the node with most of them, the root's if any."""
+    collective_entry, m, p = COLLECTIVES[collective], message_bytes, nodes * ppn
+    if collective_entry.size is Size.PEER:
         return ppn * 2 * m * p
-    if known.size is Size.BLOCK:
-        whole = ppn if known.pattern is Pattern.ALL_TO_ALL else 1
-        return ppn * m + whole * m * p
+    if collective_entry.size is Size.BLOCK:
+        receiving_ranks = ppn if collective_entry.pattern is Pattern.ALL_TO_ALL else 1
+        return ppn * m + receiving_ranks * m * p
     return ppn * 2 * m

@@ -17,36 +17,36 @@ from autotune.screening.model import RULE
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """Something unfitted that the estimate of a main effect also contains."""
+    """An effect outside the fitted model that the estimate of a main effect also contains."""
 
     factor: str  # The main effect whose estimate is concerned.
     interaction: tuple[str, ...]
-    """Two factors whose interaction leaks in (one factor, where main effects could not be separated)."""
+    """The two factors whose interaction leaks in, or one factor where main effects could not be separated."""
     coefficient: float
-    """How much of it: the estimate is the main effect plus this times the interaction's effect."""
+    """The share that leaks in: the estimate is the main effect plus this times the interaction's effect."""
 
     @property
     def label(self) -> str:
-        """The interaction as it is written: ``a×b``."""
+        """Return the interaction as it is written in reports: ``a×b``."""
         return "×".join(self.interaction)
 
 
 @dataclass(frozen=True, slots=True)
 class Efficiency:
-    """Percentages of what an orthogonal design of as many runs at ±1 achieves; 0 where not estimable."""
+    """Compares a design with an orthogonal one of as many runs at ±1, in per cent; 0 where not estimable."""
 
-    d: float  # Volume of the joint confidence region of the coefficients.
-    a: float  # Average variance of the coefficients.
-    g: float  # Largest variance of a prediction over all corners.
+    d: float  # D-efficiency: by the volume of the joint confidence region of the coefficients.
+    a: float  # A-efficiency: by the average variance of the coefficients.
+    g: float  # G-efficiency: by the largest variance of a prediction over all corners.
 
 
 def aliases(
     names: Sequence[str], nuisance: Matrix, main: Matrix, estimable: NDArray[np.bool_], joint: bool = True
 ) -> tuple[Alias, ...]:
-    """All two-factor interactions that leak into main effects, by factor and then by size.
+    """Return all two-factor interactions that leak into main effects, by factor and then by size.
 
-    The mean is the first nuisance column (which holds the weights, if any). Where main effects were
-    not estimated jointly, others leak in as well and are listed like interactions.
+    The mean is the first nuisance column, which holds the weights of the runs, if any. Where main effects
+    were not estimated jointly, other main effects leak in as well and are listed like interactions.
     """
     unfitted: dict[tuple[str, ...], Matrix] = {
         (names[i], names[j]): main[:, i] * main[:, j] / nuisance[:, 0]
@@ -55,8 +55,8 @@ def aliases(
     columns: list[int] = np.flatnonzero(estimable).tolist()
     leaking: list[Alias] = []
     for fitted in [columns] if joint else [[column] for column in columns]:
-        others = [i for i in range(len(names)) if not joint and i not in fitted]
-        leaks: dict[tuple[str, ...], Matrix] = {(names[i],): main[:, i] for i in others}
+        unseparated = [i for i in range(len(names)) if not joint and i not in fitted]
+        leaks: dict[tuple[str, ...], Matrix] = {(names[i],): main[:, i] for i in unseparated}
         leaks |= unfitted
         if fitted and leaks:
             matrix = np.hstack([nuisance, main[:, fitted]])
@@ -67,10 +67,10 @@ def aliases(
 
 
 def efficiency(main: Matrix) -> Efficiency:
-    """D-, A- and G-efficiency of codes (n_runs, n_factors) for the model of the mean and the main effects.
+    """Return the efficiencies of codes (n_runs, n_factors) for the model of the mean and the main effects.
 
-    The largest variance of a prediction is searched from every run by flipping one factor at a time while
-    that makes it larger.
+    The largest variance of a prediction is searched from the corner of every run by flipping one factor at a
+    time while that increases the variance.
     """
     n_runs, n_factors = main.shape
     matrix = np.column_stack([np.ones(n_runs), main])
@@ -80,25 +80,27 @@ def efficiency(main: Matrix) -> Efficiency:
         return Efficiency(0.0, 0.0, 0.0)
     dispersion = np.linalg.inv(information)
     corners = np.unique(np.where(main < 0, -1.0, 1.0), axis=0)
-    worst = max(_climb(dispersion, corner) for corner in corners)
+    worst = max(_largest_variance(dispersion, corner) for corner in corners)
     sign, logarithm = np.linalg.slogdet(information)
     d = 100 * float(sign * np.exp(logarithm / p))
     return Efficiency(d, a=100 * p / float(np.trace(dispersion)), g=100 * p / worst)
 
 
-def _climb(dispersion: Matrix, corner: Matrix) -> float:
-    at = np.append(1.0, corner)
+def _largest_variance(dispersion: Matrix, corner: Matrix) -> float:
+    """Return the largest variance of a prediction that flips of single factors reach from a corner."""
+    point = np.append(1.0, corner)
     while True:
         # Flipping coordinate i changes a'Da by −4·aᵢ·(Da)ᵢ + 4·Dᵢᵢ.
-        gain = 4 * (np.diag(dispersion) - at * (dispersion @ at))
+        gain = 4 * (np.diag(dispersion) - point * (dispersion @ point))
         gain[0] = 0.0
         best = int(np.argmax(gain))
         if gain[best] <= 1e-9:
-            return float(at @ dispersion @ at)
-        at[best] = -at[best]
+            return float(point @ dispersion @ point)
+        point[best] = -point[best]
 
 
 def _listed(factor: str, labels: Sequence[tuple[str, ...]], row: Matrix) -> list[Alias]:
+    """Return the aliases of a factor that are large enough to be listed, the largest first."""
     large = np.flatnonzero(np.abs(row) >= RULE.listed).tolist()
-    found = [Alias(factor, labels[i], float(row[i])) for i in large]
-    return sorted(found, key=lambda alias: -round(abs(alias.coefficient), 9))
+    listed = [Alias(factor, labels[i], float(row[i])) for i in large]
+    return sorted(listed, key=lambda alias: -round(abs(alias.coefficient), 9))

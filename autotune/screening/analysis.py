@@ -1,4 +1,4 @@
-"""The analysis of a two-level design: each factor's effect on a response, and how sure that is (step 3).
+"""The analysis of a two-level design: each factor's effect on a response with its uncertainty (step 3).
 
 Notation: as in ``effects`` and ``model``.
 """
@@ -37,20 +37,21 @@ def analyse(
     sem: ArrayLike | None = None,
     alpha: float = 0.05,
 ) -> Effects:
-    """Main effects of a two-level design (or a table in the form of one) on one response.
+    """Estimate the main effects of a two-level design, or a table in the form of one, on one response.
 
     Effects are estimated by least squares, corrected for blocks, centre points and each other. With as
     many factors as runs that is impossible (runs may have failed): then each is the plain difference of
     means, and what leaks into it is listed among the aliases. Two-factor interactions are never estimated:
     in these designs they are aliased with main effects.
 
-    Standard errors come from the residuals, from replicates or, where fewer than three degrees of freedom are
-    left, from Lenth's pseudo standard error; see ``noise.noise_of`` for the choice. They never fall below
+    Standard errors come from the residuals, from replicates or, where fewer than three degrees of freedom
+    remain, from Lenth's pseudo standard error; see ``noise.noise_of`` for the choice. They never fall below
     what the runs' own standard errors imply. The effect of a whole-plot factor has the larger of this error
     and the one between whole plots.
 
     The response is (n_runs,), nan where the run failed, and positive for ``log``, which compares ratios;
-    ``sem`` (n_runs,) is the standard error of each number, in its unit, nan where unknown.
+    ``sem`` (n_runs,) is the standard error of each response, in its unit, nan where unknown; ``alpha`` is the
+    significance level at which an effect is called active.
 
     Raises:
         UserError: lengths differ, a response is infinite or, on log scale, not positive, or fewer than
@@ -76,16 +77,16 @@ def analyse(
     groups = [(*row, centre) for row, centre in zip(main.tolist(), design.centre, strict=True)]
     noise = noise_of(fitted, groups, floor)
     total = float(np.sum((fitted.y - weight * (weight @ fitted.y) / (weight @ weight)) ** 2))
-    its = _Judged(design, fitted, noise, _plot_noise(fitted, plot_differences.shape[1]), total, alpha)
+    tests = _FactorTests(design, fitted, noise, _plot_noise(fitted, plot_differences.shape[1]), total, alpha)
     unexplained = float(fitted.residual @ fitted.residual)
     return Effects(
         response=name,
         scale=scale,
         alpha=alpha,
         mean=middle + float(fitted.nuisance_beta[0]),
-        effects=its.effects(_optimistic(fitted, groups, floor)),
-        blocks=its.blocks(),
-        curvature=its.curvature() if n_centre else None,
+        effects=tests.effects(_optimistic(fitted, groups, floor)),
+        blocks=tests.blocks(),
+        curvature=tests.curvature() if n_centre else None,
         noise=noise,
         lenth=lenth(2 * fitted.beta[fitted.estimable], alpha),
         aliases=aliases(design.names, fitted.nuisance, fitted.main, fitted.estimable, fitted.joint),
@@ -96,24 +97,27 @@ def analyse(
         r_squared=1 - unexplained / total if total > 0 and fitted.joint else math.nan,
         n_runs=design.n_runs,
         n_missing=n_planned - design.n_runs,
-        notes=its.notes(tied),
+        notes=tests.notes(tied),
     )
 
 
 def _usable(
     design: ScreeningDesign, response: ArrayLike, name: str, scale: Scale, sem: ArrayLike | None
 ) -> tuple[ScreeningDesign, NDArray[np.float64], NDArray[np.float64] | None]:
-    """The runs that have a result, with their responses and standard errors on the scale of the analysis."""
+    """Return the runs that have a result, with their responses and standard errors on the analysis's scale.
+
+    The standard errors are None where none is known; an unknown one is replaced by the median of the others.
+    """
     y = np.asarray(response, dtype=float)
     if y.shape != (design.n_runs,):
         count = f"{name}: {y.size} responses for {design.n_runs} runs"
         raise UserError(count, "one per run, nan if it failed")
     if np.any(np.isinf(y)):
         raise UserError(f"{name}: run {int(np.argmax(np.isinf(y)))} is infinite", "a failed run is nan")
-    have = [int(run) for run in np.flatnonzero(np.isfinite(y))]
-    if len(have) < 3:
-        raise UserError(f"{name}: {len(have)} of {design.n_runs} runs have a result", "at least 3 are needed")
-    bad = next((run for run in have if y[run] <= 0), None)
+    runs = [int(run) for run in np.flatnonzero(np.isfinite(y))]
+    if len(runs) < 3:
+        raise UserError(f"{name}: {len(runs)} of {design.n_runs} runs have a result", "at least 3 are needed")
+    bad = next((run for run in runs if y[run] <= 0), None)
     if scale == "log" and bad is not None:
         raise UserError(f"{name}: run {bad} has {y[bad]:g}", "log scale needs positive numbers")
     errors = None if sem is None else np.asarray(sem, dtype=float)
@@ -122,14 +126,14 @@ def _usable(
             raise UserError(f"{errors.size} standard errors for {y.size} runs", "one per run, nan if unknown")
         if np.any(errors < 0):
             raise UserError(f"standard error {float(np.nanmin(errors)):g} is negative")
-        errors = errors[have] / y[have] if scale == "log" else errors[have]
-        known = np.isfinite(errors)
-        errors = np.where(known, errors, np.median(errors[known])) if np.any(known) else None
-    return design.subset(have), np.log(y[have]) if scale == "log" else y[have], errors
+        errors = errors[runs] / y[runs] if scale == "log" else errors[runs]
+        finite = np.isfinite(errors)
+        errors = np.where(finite, errors, np.median(errors[finite])) if np.any(finite) else None
+    return design.subset(runs), np.log(y[runs]) if scale == "log" else y[runs], errors
 
 
 def _plot_noise(fitted: Fit, n_differences: int) -> NoiseEstimate:
-    """Noise between whole plots in units of one run: what the differences between plots explain."""
+    """Return the noise between whole plots in units of one run, from the differences between plots."""
     if not n_differences or not fitted.joint:
         return NoiseEstimate(math.nan, 0, "none")
     simpler = fit(fitted.nuisance[:, :-n_differences], fitted.main, fitted.y)
@@ -138,22 +142,26 @@ def _plot_noise(fitted: Fit, n_differences: int) -> NoiseEstimate:
 
 
 def _p_values(effects: ArrayLike, std_errs: ArrayLike, df: float) -> NDArray[np.float64]:
-    """Two-sided p-values of no effect, nan where effect or error is unknown; the shape of the effects."""
+    """Return two-sided p-values of no effect, in the shape of the effects; nan where an input is nan."""
     from scipy import stats
 
     effects, std_errs = np.asarray(effects), np.asarray(std_errs)
-    known = np.isfinite(effects) & np.isfinite(std_errs)
+    finite = np.isfinite(effects) & np.isfinite(std_errs)
     ratios = np.abs(effects) / np.maximum(std_errs, np.finfo(float).tiny)
-    return np.where(known, 2 * stats.t.sf(ratios, df), math.nan)
+    return np.where(finite, 2 * stats.t.sf(ratios, df), math.nan)
 
 
 def _optimistic(fitted: Fit, groups: Sequence[Hashable], floor: float) -> list[tuple[float, float]]:
-    """For each factor the smallest p-value over other readings of the same runs, and its effect there."""
+    """Return for each factor the smallest p-value over alternative analyses, and the effect in that one.
+
+    The alternatives are replicates alone as noise, and each single run left out. Both values are nan where
+    no alternative can be computed.
+    """
     best = [(math.nan, math.nan)] * fitted.main.shape[1]
 
-    def consider(its: Fit, noise: NoiseEstimate) -> None:
-        p_values = _p_values(its.beta, np.sqrt(noise.variance * its.unit_variance), noise.df)
-        for column, (p_value, beta) in enumerate(zip(p_values.tolist(), its.beta.tolist(), strict=True)):
+    def consider(variant: Fit, noise: NoiseEstimate) -> None:
+        p_values = _p_values(variant.beta, np.sqrt(noise.variance * variant.unit_variance), noise.df)
+        for column, (p_value, beta) in enumerate(zip(p_values.tolist(), variant.beta.tolist(), strict=True)):
             if not best[column][0] <= p_value and math.isfinite(p_value):
                 best[column] = (p_value, 2 * beta)
 
@@ -161,27 +169,27 @@ def _optimistic(fitted: Fit, groups: Sequence[Hashable], floor: float) -> list[t
     if pure_df:
         consider(fitted, NoiseEstimate(max(pure_ss / pure_df, floor), pure_df, "pure error"))
     for left_out in range(len(groups) if len(groups) <= RULE.most_left_out else 0):
-        kept = [run for run in range(len(groups)) if run != left_out]
-        nuisance = fitted.nuisance[kept]
-        if len(kept) < 3 or rank(nuisance) < nuisance.shape[1]:
+        runs = [run for run in range(len(groups)) if run != left_out]
+        nuisance = fitted.nuisance[runs]
+        if len(runs) < 3 or rank(nuisance) < nuisance.shape[1]:
             continue
-        refit = fit(nuisance, fitted.main[kept], fitted.y[kept])
-        consider(refit, noise_of(refit, [groups[i] for i in kept], floor))
+        refit = fit(nuisance, fitted.main[runs], fitted.y[runs])
+        consider(refit, noise_of(refit, [groups[i] for i in runs], floor))
     return best
 
 
 def _suspicions(
     names: Sequence[str], fitted: Fit, std_errs: NDArray[np.float64], floor: float, alpha: float
 ) -> tuple[Suspicion, ...]:
-    """Interactions that stand out beside the main effects that may matter, the most striking first.
+    """Return the interactions that stand out beside the main effects that may matter, the clearest first.
 
     A Plackett–Burman design cannot establish an interaction, since each is spread over main effects. But
-    where few factors matter, one interaction of a factor that matters may explain nearly all that is left,
-    and then neither of its two factors should be given up. This is the analysis of Hamada & Wu, used for
-    doubt alone.
+    where few factors matter, one interaction of a factor that matters may explain nearly all of the residual
+    variation, and then neither of its two factors should be given up. This is the analysis of Hamada & Wu,
+    used here only to keep factors in the search.
 
-    Standard errors are those of ``fitted.beta``, (n_factors,); ``floor`` is the smallest variance of a run
-    that can be true, in whitened units, and ``alpha`` a level over all interactions that are tried.
+    Standard errors are those of ``fitted.beta``, (n_factors,); ``floor`` is the smallest plausible variance
+    of a run, in whitened units, and ``alpha`` the significance level over all interactions that are tested.
     """
     from scipy import stats
 
@@ -206,18 +214,18 @@ def _suspicions(
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
-    """A fit, and what its estimates are judged by."""
+class _FactorTests:
+    """Tests the estimates of a fit against the noise of runs and of whole plots."""
 
     design: ScreeningDesign
     fitted: Fit
-    noise: NoiseEstimate  # Of a run.
-    plots: NoiseEstimate  # Between whole plots.
+    noise: NoiseEstimate  # Noise of a run.
+    plots: NoiseEstimate  # Noise between whole plots.
     total: float  # Sum of squares of the response about its mean.
-    alpha: float
+    alpha: float  # Significance level at which an effect is called active.
 
     def effects(self, optimistic: Sequence[tuple[float, float]]) -> tuple[Effect, ...]:
-        """The main effects; ``optimistic``: the smallest p-value of other readings, and the effect there."""
+        """Return the main effects; ``optimistic`` holds the result of ``_optimistic`` for each factor."""
         scores = half_normal_scores(self.fitted.beta / np.sqrt(self.fitted.unit_variance))
         return tuple(
             self._effect(
@@ -239,7 +247,7 @@ class _Judged:
         )
 
     def curvature(self) -> Effect:
-        """Centre points against corners."""
+        """Return the difference between centre points and corners."""
         column, n_centre = len(set(self.design.blocks)), sum(self.design.centre)
         return self._effect(
             float(self.fitted.nuisance_beta[column]),
@@ -253,8 +261,12 @@ class _Judged:
             n_high=n_centre,
         )
 
-    def _effect(self, value: float, unit_variance: float, noise: NoiseEstimate, **known: Any) -> Effect:
-        """An estimate of so much variance where that of a run is 1, with what follows from its noise."""
+    def _effect(self, value: float, unit_variance: float, noise: NoiseEstimate, **fields: Any) -> Effect:
+        """Return an effect with its test against noise.
+
+        ``unit_variance`` is the variance of the estimate where that of a run is 1; ``fields`` are the fields
+        of the effect that do not depend on the noise.
+        """
         std_err = math.sqrt(noise.variance * unit_variance)
         p_value = float(_p_values(value, std_err, noise.df))
         return Effect(
@@ -264,11 +276,11 @@ class _Judged:
             p_value=p_value,
             contribution=100 * value**2 / unit_variance / self.total if self.total > 0 else 0.0,
             active=p_value < self.alpha,
-            **known,
+            **fields,
         )
 
     def blocks(self) -> tuple[BlockEffect, ...]:
-        """Each block's difference from the mean."""
+        """Return each block's difference from the mean; nothing where there is one block."""
         names = list(dict.fromkeys(self.design.blocks))
         n = len(names) - 1
         if n < 1:
@@ -280,16 +292,16 @@ class _Judged:
         return tuple(map(BlockEffect, names, effects.tolist(), errors.tolist()))
 
     def notes(self, tied: NDArray[np.bool_]) -> tuple[str, ...]:
-        """Notes for the reader; ``tied``: factors that change together."""
+        """Return notes for the reader; ``tied``, (n_factors,), says which factors change together."""
         design, fitted = self.design, self.fitted
         notes: list[str] = []
         for column, factor in enumerate(design.factors):
             if not fitted.estimable[column] and not tied[column]:
-                same = np.ptp(design.coded[:, column]) == 0
-                why = "all runs have the same level" if same else "it changes only with the blocks"
+                constant = np.ptp(design.coded[:, column]) == 0
+                why = "all runs have the same level" if constant else "it changes only with the blocks"
                 notes.append(f"{factor.name}: no effect can be estimated, {why}")
         if np.any(tied):
-            together = ", ".join(name for name, its in zip(design.names, tied, strict=True) if its)
+            together = ", ".join(name for name, is_tied in zip(design.names, tied, strict=True) if is_tied)
             why = "they change together in these runs, so their effects cannot be separated"
             notes.append(f"{together}: {why}")
         if not fitted.joint:
@@ -301,8 +313,8 @@ class _Judged:
             notes.append(_SOURCES[self.noise.source])
         boot = ", ".join(factor.name for factor in design.factors if factor.whole_plot)
         if boot and not self.plots.df:
-            said = "too few reboots to see how much reboots alone differ; errors are those of runs"
-            notes.append(f"{boot}: {said}")
+            note = "too few reboots to see how much reboots alone differ; errors are those of runs"
+            notes.append(f"{boot}: {note}")
         return tuple(notes)
 
 
@@ -314,4 +326,4 @@ _SOURCES = {
     "explain: a significant effect may be that of an interaction aliased with it; a foldover would say",
     "none": "there are too few runs for a standard error",
 }
-"""Source of the noise → what is to be said of it."""
+"""Source of the noise → the note on it for the reader."""

@@ -20,26 +20,27 @@ FORMS: Mapping[str, Callable[[Vector, Vector], tuple[Vector, Vector]]] = {
     "scatter and allgather": lambda p, m: (np.ceil(np.log2(p)) + p - 1, 2 * m * (p - 1) / p),
     "each with each": lambda p, m: (np.log2(p), m * (p - 1) / p),
 }
-"""How an algorithm communicates → (ranks, bytes) → messages and bytes one after the other."""
+"""Form of an algorithm's communication → function from (ranks, bytes) to messages and bytes in a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """The form that fits a table best; its coefficients are not negative."""
+    """A form of ``FORMS`` that was fitted to a table; its coefficients are not negative."""
 
-    form: str  # Of ``FORMS``.
-    start: float  # What every call costs, in units of the response.
-    message: float  # What each message in a row costs.
-    byte: float  # What each byte in a row costs.
-    aic: float  # Akaike's criterion on the scale of the response, comparable with a least-squares model of it
-    fitted: Vector  # (n,) the response, on its scale.
+    form: str  # The form's key in ``FORMS``.
+    start: float  # Cost of every call, in units of the response.
+    message: float  # Cost of each message in a row, in units of the response.
+    byte: float  # Cost of each byte in a row, in units of the response.
+    aic: float
+    """Akaike's criterion on the scale of the response, comparable with that of its least-squares model."""
+    fitted: Vector  # The fitted response, (n,), on its scale.
 
 
 def cheapest(p: Vector, m: Vector, y: Vector, *, log: bool) -> CostModel | None:
-    """The form with the least AIC for (n,) ranks, bytes and a response; ``log``: its errors are relative.
+    """Return the form with the smallest AIC for ranks ``p``, bytes ``m`` and a response ``y``, each (n,).
 
-    None where a table has fewer rows than coefficients, ranks below 1, sizes below 0 or a response not above
-    0.
+    ``log`` says that the errors of the response are relative. The result is None where a table has fewer than
+    four rows, ranks below 1, sizes below 0 or a response that is not above 0.
     """
     if len(y) < 4 or p.min() < 1 or m.min() < 0 or y.min() <= 0:
         return None
@@ -52,10 +53,10 @@ def _fitted(form: str, p: Vector, m: Vector, y: Vector, log: bool) -> CostModel:
     beta = _relative(design, y) if log else _linear(design, y)
     fitted = design @ beta
     scaled, measured = (np.log2(fitted), np.log2(y)) if log else (fitted, y)
-    rest = max(float(np.sum((measured - scaled) ** 2)), np.finfo(float).tiny)
+    rss = max(float(np.sum((measured - scaled) ** 2)), np.finfo(float).tiny)
     n = len(y)
-    # Of the normal likelihood, as statsmodels counts it: without a parameter for the variance.
-    aic = n * (math.log(2 * math.pi * rest / n) + 1) + 2 * design.shape[1]
+    # The AIC of the normal likelihood as statsmodels counts it: without a parameter for the variance.
+    aic = n * (math.log(2 * math.pi * rss / n) + 1) + 2 * design.shape[1]
     start, message, byte = beta.tolist()
     return CostModel(form, start, message, byte, aic, scaled)
 
@@ -72,8 +73,8 @@ def _relative(design: Vector, y: Vector) -> Vector:
     from scipy.optimize import least_squares
 
     start = _linear(design / y[:, None], np.ones(len(y)))
-    # Scaled by what each column adds at its largest, so that all unknowns are of one size; the start is kept
-    # off the edge, where a zero cannot move.
+    # Each unknown is scaled by its column's largest contribution, so that all have a similar size. The start
+    # is kept away from zero, because an unknown at the bound cannot move.
     scale = y.max() / np.where(design.max(axis=0) > 0, design.max(axis=0), 1)
     floor = np.maximum(start / scale, 1e-9)
 
@@ -81,5 +82,5 @@ def _relative(design: Vector, y: Vector) -> Vector:
         return np.asarray(np.log2(np.maximum(design @ (x * scale), 1e-300)) - np.log2(y))
 
     fit = least_squares(misfit, floor, bounds=(0, np.inf), x_scale=floor)
-    # A zero is never reached from inside; what adds less than a billionth anywhere is one.
+    # The search never reaches zero from inside; a coefficient that adds less than a billionth counts as zero.
     return np.asarray(np.where(fit.x > 1e-9, fit.x, 0.0) * scale)

@@ -1,9 +1,10 @@
 """Which factors a screening keeps and which it fixes (step 3 of the flow).
 
 The rule (docs/screening.md, "The decision") is made so that a wrong decision costs launches rather than
-performance: an *active* factor stays; one that may yet matter stays as *undecided*; an *inert* one is fixed
-at the level that was better over all objectives (in standard errors), whichever that is: at equal cost the
-better estimate is the better bet. It is not lost: its reason stays with it, and the search may free it again.
+performance: an *active* factor stays in the search; a factor that may yet matter stays as *undecided*; an
+*inert* one is fixed at the level that was better over all objectives (in standard errors), however small the
+difference: both levels cost the same, so the better estimate is the better bet. A fixed factor is not lost:
+the reason is recorded with it, and the search may free it again.
 """
 
 import math
@@ -17,52 +18,52 @@ from autotune.screening.effects import Effects
 from autotune.screening.model import RULE
 from autotune.space import Value
 
-Goal = Literal["min", "max"]  # What is better of a response.
+Goal = Literal["min", "max"]  # Whether smaller or larger values of a response are better.
 
 Verdict = Literal["active", "undecided", "inert"]
-_FIRST: Sequence[Verdict] = ("active", "undecided", "inert")
-"""The first of these that a response leads to is the factor's."""
+_PRECEDENCE: Sequence[Verdict] = ("active", "undecided", "inert")
+"""The verdicts by precedence: a factor gets the first of these that any response leads to."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactorDecision:
-    """Decision on one factor."""
+    """Says whether one factor stays in the search or is fixed, and why."""
 
-    factor: str  # Its name.
+    factor: str  # Name of the factor.
     verdict: Verdict  # ``inert`` factors are fixed, the others stay in the search.
     value: Value  # The level that was better over all objectives.
-    reason: str  # Why, for the user.
+    reason: str  # The reason for the verdict, in words for the user.
 
 
 @dataclass(frozen=True, slots=True)
 class ScreeningResult:
-    """Decisions on all factors."""
+    """Says which factors stay in the search and which are fixed."""
 
-    decisions: tuple[FactorDecision, ...]  # In the order of the factors.
+    decisions: tuple[FactorDecision, ...]  # One for each factor, in the order of the factors.
 
     @property
     def active(self) -> tuple[str, ...]:
-        """Factors that stay in the search, undecided ones included."""
+        """Return the names of the factors that stay in the search, undecided ones included."""
         return tuple(d.factor for d in self.decisions if d.verdict != "inert")
 
     @property
     def fixed(self) -> dict[str, Value]:
-        """The value of each factor that leaves the search."""
+        """Return the value of each factor that leaves the search, by its name."""
         return {d.factor: d.value for d in self.decisions if d.verdict == "inert"}
 
     @property
     def reasons(self) -> dict[str, str]:
-        """Why, for each factor."""
+        """Return the reason for each factor's verdict, by its name."""
         return {d.factor: d.reason for d in self.decisions}
 
 
 def screened(
     factors: Sequence[Factor], analyses: Sequence[Effects], goals: Mapping[str, Goal]
 ) -> ScreeningResult:
-    """Decide on every factor, by the rule above, from the analysis and the goal of each response.
+    """Decide on every factor by the module's rule, from the analysis and the goal of each response.
 
     Raises:
-        UserError: a response without a goal, or no response at all.
+        UserError: a response has no goal, or there is no response at all.
     """
     if not analyses:
         raise UserError("nothing was analysed, so no factor can be judged")
@@ -73,22 +74,24 @@ def screened(
 
 
 def _decision(factor: Factor, analyses: Sequence[Effects], goals: Mapping[str, Goal]) -> FactorDecision:
-    advantage = 0.0  # of the high level, in standard errors
+    """Decide on one factor: the verdict that takes precedence, and the better level over all responses."""
+    advantage = 0.0  # Advantage of the high level over the low one, in standard errors.
     for analysis in analyses:
         effect = analysis[factor.name]
         if math.isfinite(effect.effect) and effect.std_err > 0:
             ratio = effect.effect / effect.std_err
             advantage += ratio if goals[analysis.response] == "max" else -ratio
     better = factor.high if advantage > 0 else factor.low
-    judged = [_judge(factor, analysis) for analysis in analyses]
-    verdict = min((its for its, _ in judged), key=_FIRST.index)
-    reasons = [reason for its, reason in judged if its == verdict]
+    verdicts = [_verdict(factor, analysis) for analysis in analyses]
+    verdict = min((by_response for by_response, _ in verdicts), key=_PRECEDENCE.index)
+    reasons = [reason for by_response, reason in verdicts if by_response == verdict]
     if verdict == "inert":
         reasons.append(f"{better} was the better level")
     return FactorDecision(factor.name, verdict, better, "; ".join(reasons))
 
 
-def _judge(factor: Factor, analysis: Effects) -> tuple[Verdict, str]:
+def _verdict(factor: Factor, analysis: Effects) -> tuple[Verdict, str]:
+    """Return the verdict on a factor by one response, and its reason in words."""
     effect = analysis[factor.name]
     size = f"{analysis.response}: {analysis.text(effect)} (p = {effect.p_value:.2g})"
     if not math.isfinite(effect.p_value):
@@ -106,17 +109,17 @@ def _judge(factor: Factor, analysis: Effects) -> tuple[Verdict, str]:
         return "undecided", f"{size}, but significant without one of the runs or against replicates alone"
     if hiding:
         return "undecided", f"{size}, but {hiding} may hide it (a foldover would show it)"
-    suspected = [its for its in analysis.suspicions if factor.name in its.factors]
+    suspected = [suspicion for suspicion in analysis.suspicions if factor.name in suspicion.factors]
     if suspected:
-        what, p_value = "×".join(suspected[0].factors), suspected[0].p_value
-        return "undecided", f"{size}, but {what} may explain what main effects do not (p = {p_value:.2g})"
+        pair, p_value = "×".join(suspected[0].factors), suspected[0].p_value
+        return "undecided", f"{size}, but {pair} may explain what main effects do not (p = {p_value:.2g})"
     if factor.centre is not None and analysis.curvature is not None and analysis.curvature.active:
         return "undecided", f"{size}, but the centre points differ and it may be what bends"
     return "inert", size
 
 
 def _hiding(factor: str, analysis: Effects) -> str:
-    """The interactions of two active factors that a main effect is largely mixed up with, as text."""
+    """Return the interactions of two active factors that may hide a main effect, as text; often empty."""
     active = {effect.factor for effect in analysis.effects if effect.active}
     return ", ".join(
         alias.label

@@ -21,12 +21,12 @@ from autotune.space import Value
 
 @dataclass(frozen=True, slots=True)
 class DesignRoom:
-    """How large a design may be."""
+    """Limits the size of a design."""
 
     factors: int = 100
-    """Every pair of them is looked at, for its aliases and by a fit: of 80 that takes 16 s and 110 MB, of 300
-    a list of aliases alone has millions."""
-    runs: int = 10_000  # Centre points and replicates counted.
+    """Largest number of factors. Each pair of factors is examined for its aliases and by a fit: 80 factors
+    take 16 s and 110 MB, and the list of aliases of 300 factors alone has millions of entries."""
+    runs: int = 10_000  # Largest number of runs, centre points and replicates included.
 
 
 MOST = DesignRoom()
@@ -36,7 +36,7 @@ _HADAMARD_BASES = frozenset({1, 12, 20})  # pyDOE3 builds Hadamard matrices of o
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """A parameter reduced to two levels (and, where it has a scale, something between them)."""
+    """A parameter reduced to two levels and, where it has a scale, a centre between them."""
 
     name: str  # Name of the parameter.
     low: Value  # Its value at −1.
@@ -52,7 +52,11 @@ class Factor:
             )
 
     def value(self, code: float) -> Value:
-        """The value at a code: low below zero, high above, the centre at zero."""
+        """Return the value at a code: the low level below zero, the high level above, the centre at zero.
+
+        Raises:
+            UserError: the code is zero and the factor has no centre.
+        """
         if code == 0:
             if self.centre is None:
                 raise UserError(f"factor {self.name!r} has no centre", "it can only be low or high")
@@ -62,16 +66,17 @@ class Factor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScreeningDesign:
-    """Runs in the order in which they are made; also the coded form of anybody's table."""
+    """The runs of a screening in the order in which they are made; also the coded form of a user's table."""
 
-    factors: tuple[Factor, ...]  # One per column of ``coded``.
-    coded: Matrix  # (n_runs, n_factors), all in [−1, 1].
+    factors: tuple[Factor, ...]  # The factors, one for each column of ``coded``.
+    coded: Matrix  # Codes of the factors in each run, (n_runs, n_factors), in [−1, 1].
     order: tuple[int, ...]  # For each run its row in the standard (not randomised) order of its block.
     blocks: tuple[int | str, ...]  # For each run its block.
     whole_plots: tuple[int, ...]
     """For each run the number of its whole plot; one reboot lies between consecutive numbers."""
     centre: tuple[bool, ...]
-    """For each run whether it is a centre point (a code of 0 elsewhere: a factor that was not active)."""
+    """For each run whether it is a centre point. A code of 0 in a run that is none belongs to a factor that
+    was not active there."""
 
     def __post_init__(self) -> None:
         """Freeze the matrix and check that everything fits together.
@@ -97,23 +102,23 @@ class ScreeningDesign:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the factors, in the order of the columns."""
+        """Return the names of the factors, in the order of the columns."""
         return tuple(factor.name for factor in self.factors)
 
     @property
     def n_runs(self) -> int:
-        """Number of runs, centre points included."""
+        """Return the number of runs, centre points included."""
         return len(self.order)
 
     def points(self) -> list[dict[str, Value]]:
-        """The value of each factor in each run, in the order in which they are run."""
+        """Return the value of each factor by its name, one mapping for each run in the order of the runs."""
         return [
-            {its.name: its.value(code) for its, code in zip(self.factors, codes, strict=True)}
+            {factor.name: factor.value(code) for factor, code in zip(self.factors, codes, strict=True)}
             for codes in self.coded.tolist()
         ]
 
     def followed_by(self, later: ScreeningDesign) -> ScreeningDesign:
-        """This design and a later one of the same factors as one experiment, each with blocks of its own.
+        """Return this design and a later one of the same factors as one experiment, with separate blocks.
 
         Raises:
             UserError: the factors differ.
@@ -125,7 +130,7 @@ class ScreeningDesign:
         shift = 1 + max(self.whole_plots, default=-1) - min(later.whole_plots, default=0)
         plots = _whole_plot_columns(self.factors)
         if self.n_runs and later.n_runs and np.array_equal(self.coded[-1, plots], later.coded[0, plots]):
-            shift -= 1  # the machine already stands as the first later run needs it
+            shift -= 1  # The machine already has the boot-level settings of the first later run.
         return ScreeningDesign(
             factors=self.factors,
             coded=np.vstack([self.coded, later.coded]),
@@ -136,31 +141,33 @@ class ScreeningDesign:
         )
 
     def subset(self, runs: Sequence[int]) -> ScreeningDesign:
-        """Some of the runs, in the order given."""
+        """Return the design of some of the runs, by their indices and in that order."""
         picked = {name: tuple(getattr(self, name)[run] for run in runs) for name in _OF_RUNS}
         return replace(self, coded=self.coded[list(runs)], **picked)
 
 
 _OF_RUNS = ("order", "blocks", "whole_plots", "centre")
-"""Fields of a design with an entry for each run, beside the codes."""
+"""Names of the fields of a design, other than the codes, that have an entry for each run."""
 
 
 def plackett_burman(
     factors: Sequence[Factor], rng: Generator, *, blocks: int = 1, centre_points: int = 0, min_runs: int = 8
 ) -> ScreeningDesign:
-    """A randomised Plackett–Burman design.
+    """Return a randomised Plackett–Burman design.
 
-    The run size is the smallest one that pyDOE3 can build (4, 8, 12, 16, 20, 24, 32, 40, …) above the number
-    of factors and not below ``min_runs``, centre points not counted. Of its columns those are used that alias
-    main effects least with two-factor interactions (greedily, by the sum of squared alias coefficients, then
-    by how interactions are aliased with each other), so that four factors in eight runs are of resolution IV,
-    and in sixteen all combinations. Whole-plot factors take columns with the fewest combinations.
+    The number of runs is the smallest one that pyDOE3 can build (4, 8, 12, 16, 20, 24, 32, 40, …) above the
+    number of factors and not below ``min_runs``, centre points not counted. The columns used are those that
+    alias main effects least with two-factor interactions (chosen greedily, by the sum of squared alias
+    coefficients, then by how interactions are aliased with each other), so that a design of four factors in
+    eight runs has resolution IV, and one in sixteen runs holds all combinations. Whole-plot factors take the
+    columns with the fewest combinations.
 
-    ``blocks`` are replicates of it all, each in an order of its own by ``rng``, with so many centre points
-    each; factors without a centre alternate between their levels there.
+    Each of the ``blocks`` is a replicate of the whole design in an order of its own, drawn by ``rng``, with
+    ``centre_points`` centre points; factors without a centre alternate between their levels in these.
 
     Raises:
-        UserError: no factors, no block, centre points where no factor has a centre, or too many of anything.
+        UserError: there is no factor or no block, there are centre points although no factor has a centre, or
+            the design exceeds ``MOST``.
     """
     factors = tuple(factors)
     if not factors:
@@ -176,9 +183,10 @@ def plackett_burman(
 
 
 def foldover(design: ScreeningDesign, rng: Generator) -> ScreeningDesign:
-    """The runs that free main effects of two-factor interactions, all factors flipped, in as many blocks.
+    """Return the design with all levels flipped, which separates main effects from two-factor interactions.
 
-    Centre points are not repeated; ``design.followed_by(added)`` is the whole.
+    It has as many blocks as the design. Centre points are not repeated. The whole experiment is
+    ``design.followed_by(foldover(design, rng))``.
     """
     folded = []
     for block in dict.fromkeys(design.blocks):
@@ -190,7 +198,7 @@ def foldover(design: ScreeningDesign, rng: Generator) -> ScreeningDesign:
 
 
 def _check_room(n_factors: int, n_runs: int) -> None:
-    """Refuse what takes more memory or time than there is, before anything is made of it."""
+    """Refuse a design that would take too much memory or time, before any of it is computed."""
     if n_factors > MOST.factors:
         raise UserError(
             f"a design of {n_factors} factors", f"at most {MOST.factors}; space=discover handles hundreds"
@@ -200,66 +208,74 @@ def _check_room(n_factors: int, n_runs: int) -> None:
 
 
 def _hadamard_columns(factors: tuple[Factor, ...], min_runs: int) -> Matrix:
-    """(n_runs, n_factors): columns of the smallest large enough Plackett–Burman design."""
-    from pyDOE3 import pbdesign  # half a second to import
+    """Return the columns of the smallest Plackett–Burman design that is large enough, (n_runs, n_factors)."""
+    from pyDOE3 import pbdesign  # The import takes half a second.
 
-    wanted = max(len(factors) + 1, min_runs)
-    n_runs = next(n for n in count(4, 4) if n >= wanted and _constructible(n))
+    needed = max(len(factors) + 1, min_runs)
+    n_runs = next(n for n in count(4, 4) if n >= needed and _constructible(n))
     columns: Matrix = pbdesign(n_runs - 1)
-    picks = [_picked(columns, factors, by_fours) for by_fours in (True, False)]
-    return min((columns[:, pick] for pick in picks), key=_words)
+    selections = [_selected_columns(columns, factors, by_fours) for by_fours in (True, False)]
+    return min((columns[:, selection] for selection in selections), key=_words)
 
 
-def _picked(columns: Matrix, factors: tuple[Factor, ...], by_fours: bool) -> list[int]:
-    """A column for each factor: greedily the one that adds fewest words of three, then perhaps of four."""
+def _selected_columns(columns: Matrix, factors: tuple[Factor, ...], by_fours: bool) -> list[int]:
+    """Return a column for each factor, chosen greedily: the one that adds the fewest words of length three.
+
+    With ``by_fours`` ties are broken by the number of words of length four.
+    """
     n_runs = len(columns)
-    chosen: dict[int, int] = {}  # factor → column
-    threes, fours = np.zeros(n_runs - 1), np.zeros(n_runs - 1)  # what each column would add
+    column_of: dict[int, int] = {}  # Index of a factor → its column.
+    # The words of length three and four that each column would add, as sums of squared alias coefficients.
+    threes, fours = np.zeros(n_runs - 1), np.zeros(n_runs - 1)
     for index in sorted(range(len(factors)), key=lambda i: not factors[i].whole_plot):
-        taken = list(chosen.values())
-        free = [column for column in range(n_runs - 1) if column not in taken]
+        used = list(column_of.values())
+        free = [column for column in range(n_runs - 1) if column not in used]
         if factors[index].whole_plot:
-            best = min(free, key=lambda c: (len(np.unique(columns[:, [*taken, c]], axis=0)), c))
+            best = min(free, key=lambda c: (len(np.unique(columns[:, [*used, c]], axis=0)), c))
         else:
             best = min(free, key=lambda column: (*np.round([threes[column], fours[column]], 9), column))
-        products = columns[:, taken] * columns[:, [best]]
+        products = columns[:, used] * columns[:, [best]]
         threes += np.sum((columns.T @ products / n_runs) ** 2, axis=1)
         if by_fours:
-            added = _pairs_gram(columns[:, taken]) * np.outer(columns[:, best], columns[:, best])
+            added = _pairs_gram(columns[:, used]) * np.outer(columns[:, best], columns[:, best])
             fours += np.sum(columns * (added @ columns), axis=0) / n_runs**2
-        chosen[index] = best
-    return [chosen[index] for index in range(len(factors))]
+        column_of[index] = best
+    return [column_of[index] for index in range(len(factors))]
 
 
 def _words(codes: Matrix) -> tuple[float, float]:
-    """Sums of squared alias coefficients: of main effects with interactions, and of interactions together.
+    """Return two sums of squared alias coefficients: main effects with interactions, then interactions alone.
 
     References:
         Tang & Deng (1999), Minimum G2-aberration for nonregular fractional factorial designs, Annals of
         Statistics 27, 1914–1926.
     """
     pairs = _pairs_gram(codes)
-    mixed, twofold = (float(np.sum(pairs * of)) / len(codes) ** 2 for of in (codes @ codes.T, pairs))
+    mixed, twofold = (float(np.sum(pairs * gram)) / len(codes) ** 2 for gram in (codes @ codes.T, pairs))
     return round(mixed, 6), round(twofold, 6)
 
 
 def _pairs_gram(codes: Matrix) -> Matrix:
-    """(n_runs, n_runs): P Pᵀ of the products P of all pairs of columns of ±1, without making them.
+    """Return P Pᵀ (n_runs, n_runs), where the columns of P are the products of all pairs of columns of ±1.
 
-    Σ_{a<b} x_a y_a x_b y_b = ((Σ_a x_a y_a)² − n_factors) / 2; the squares of P Pᵀ and of Pᵀ P have one sum,
-    and of 300 factors the latter has 16 GB.
+    P itself is never formed: Σ_{a<b} x_a y_a x_b y_b = ((Σ_a x_a y_a)² − n_factors) / 2. The squared entries
+    of P Pᵀ and of Pᵀ P have the same sum, and for 300 factors the latter matrix would take 16 GB.
     """
     return np.asarray(((codes @ codes.T) ** 2 - codes.shape[1]) / 2)
 
 
 def _constructible(n_runs: int) -> bool:
-    """Whether pyDOE3 has a Hadamard matrix of this order."""
+    """Return whether pyDOE3 can build a Hadamard matrix of this order."""
     quotients = (n_runs // base for base in _HADAMARD_BASES if n_runs % base == 0)
     return any(quotient & (quotient - 1) == 0 for quotient in quotients)
 
 
 def _centre_runs(factors: tuple[Factor, ...], corners: Matrix, n_points: int) -> Matrix:
-    """(n_points, n_factors): 0 where there is a centre, else alternating levels, in existing whole plots."""
+    """Return the codes of the centre points, (n_points, n_factors).
+
+    The code is 0 where the factor has a centre; the levels of the others alternate. Whole-plot factors take
+    combinations that the corners have too, so that no centre point costs a reboot of its own.
+    """
     runs = np.zeros((n_points, len(factors)))
     plot_columns = _whole_plot_columns(factors)
     plots = np.unique(corners[:, plot_columns], axis=0)
@@ -282,10 +298,12 @@ def _run_order(
     rng: Generator,
     last: tuple[float, ...] | None = None,
 ) -> ScreeningDesign:
-    """Randomise each block, grouped by whole plot; a block starts in the plot in which the last one ended.
+    """Randomise the order of the runs in each block, which stay grouped by whole plot.
 
-    Within a block each combination of whole-plot levels is visited once, and nothing is rebooted between
-    blocks: with p combinations and b blocks there are b·(p − 1) switches, the fewest with complete blocks.
+    Within a block each combination of whole-plot levels is visited once. A block starts in the whole plot in
+    which the block before it ended, so that nothing is rebooted between blocks: with p combinations and b
+    blocks there are b·(p − 1) reboots, the fewest that complete blocks allow. ``last`` holds the codes of the
+    whole-plot factors in the last run so far; None means that there is no earlier run.
     """
     plot_columns = _whole_plot_columns(factors)
     order: list[int] = []

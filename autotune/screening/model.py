@@ -16,20 +16,26 @@ from autotune.screening.design import Matrix, ScreeningDesign
 
 @dataclass(frozen=True, slots=True)
 class ScreeningRule:
-    """An analysis's assumptions about a screening."""
+    """The thresholds that the analysis of a screening assumes."""
 
-    alpha: float = 0.05  # Level of all tests.
-    tolerance: float = 1e-7  # A column of which less than this share is its own belongs to the others.
-    min_residual_df: int = 3  # Below this the residuals say too little (t quantiles beyond 4).
-    tiny: float = 1e-100  # Smaller errors are zero: their squares are.
-    most_left_out: int = 200  # Runs up to which each is left out in turn: of more, one hides nothing.
-    leading: float = 1.28  # Standard errors beyond which an effect may matter: one inert in five is.
-    hiding: float = 0.5  # Alias coefficient from which on two active factors may hide a main effect.
-    listed: float = 0.05  # Alias coefficients below are not listed; unbalanced tables have many.
-    min_results: int = 3  # Results of a level without which no factor is fixed.
+    alpha: float = 0.05  # Significance level of all tests.
+    tolerance: float = 1e-7
+    """A column of which a smaller share than this is orthogonal to the other columns depends on them."""
+    min_residual_df: int = 3
+    """Residual degrees of freedom below which residuals are no yardstick (t quantiles lie beyond 4)."""
+    tiny: float = 1e-100  # A smaller error counts as zero, because its square underflows to zero.
+    most_left_out: int = 200
+    """Number of runs up to which each is left out in turn; among more runs a single one hides nothing."""
+    leading: float = 1.28
+    """Number of standard errors beyond which an effect may matter; one inert effect in five is beyond it."""
+    hiding: float = 0.5
+    """Smallest alias coefficient with which an interaction of two active factors may hide a main effect."""
+    listed: float = 0.05  # Smallest alias coefficient listed; unbalanced tables have many smaller ones.
+    min_results: int = 3  # A factor is fixed only if each of its levels has at least so many results.
     negligible: float = 0.01  # The relative change of a response that nobody would tune for.
-    power: float = 0.8  # Probability with which an effect is called active that counts as detectable.
-    simulated: int = 4000  # Sets of contrasts for the power of Lenth's method: known to 0.01.
+    power: float = 0.8  # An effect that is called active with this probability counts as detectable.
+    simulated: int = 4000
+    """Sets of contrasts that are simulated for the power of Lenth's method, which gives it to within 0.01."""
 
 
 RULE = ScreeningRule()
@@ -37,31 +43,33 @@ RULE = ScreeningRule()
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Least-squares estimates of the main effects, half an effect each (per unit of code)."""
+    """Least-squares estimates of the main effects, each half an effect (the change per unit of code)."""
 
-    nuisance: Matrix  # (n_runs, n_nuisance) whitened.
-    main: Matrix  # (n_runs, n_factors) whitened.
-    y: Matrix  # (n_runs,) whitened.
-    estimable: NDArray[np.bool_]  # (n_factors,) whether the factor's column is free of the nuisance columns.
-    joint: bool  # Whether all were estimated together; else each alone, others not being corrected for.
-    beta: Matrix  # (n_factors,) estimates, nan where not estimable.
-    unit_variance: Matrix  # (n_factors,) variance of the estimates for noise of variance 1.
-    nuisance_beta: Matrix  # (n_nuisance,) estimates.
-    nuisance_covariance: Matrix  # (n_nuisance, n_nuisance) for noise of variance 1.
-    residual: Matrix  # (n_runs,) whitened; empty of meaning where not joint.
-    residual_df: int  # Runs minus parameters; 0 where not joint.
+    nuisance: Matrix  # Whitened nuisance columns, (n_runs, n_nuisance).
+    main: Matrix  # Whitened columns of the factors, (n_runs, n_factors).
+    y: Matrix  # Whitened responses, (n_runs,).
+    estimable: NDArray[np.bool_]
+    """Whether each factor's column is linearly independent of the nuisance columns, (n_factors,)."""
+    joint: bool  # Whether all factors were estimated together; else each without a correction for the others.
+    beta: Matrix  # Estimates of the factors, (n_factors,), nan where not estimable.
+    unit_variance: Matrix  # Variance of these estimates for noise of variance 1, (n_factors,).
+    nuisance_beta: Matrix  # Estimates of the nuisance columns, (n_nuisance,).
+    nuisance_covariance: Matrix  # Their covariance for noise of variance 1, (n_nuisance, n_nuisance).
+    residual: Matrix  # Whitened residuals, (n_runs,); zeros without a meaning where the fit is not joint.
+    residual_df: int  # Number of runs minus number of parameters; 0 where the fit is not joint.
 
     @property
     def matrix(self) -> Matrix:
-        """(n_runs, n_nuisance + n_estimable): the whitened model matrix."""
+        """Return the whitened model matrix, (n_runs, n_nuisance + n_estimable)."""
         return np.hstack([self.nuisance, self.main[:, self.estimable]])
 
 
 def nuisances(design: ScreeningDesign) -> tuple[Matrix, int]:
-    """(n_runs, n_nuisance) columns for everything else that differs between runs, and how many come first.
+    """Return the columns of everything but the factors that differs between runs.
 
-    The mean, the deviations of all blocks but the last, and behind these one for the centre points, where
-    they are not confounded with blocks.
+    The first result is (n_runs, n_nuisance): a column for the mean, one for the deviation of each block but
+    the last, and behind these one for the centre points where they are not confounded with blocks. The second
+    result is the number of columns without that of the centre points.
     """
     columns = [np.ones(design.n_runs)]
     names = list(dict.fromkeys(design.blocks))
@@ -74,50 +82,52 @@ def nuisances(design: ScreeningDesign) -> tuple[Matrix, int]:
 
 
 def plot_columns(design: ScreeningDesign, nuisance: Matrix) -> Matrix:
-    """(n_runs, n_extra): how whole plots can differ beyond blocks and whole-plot factors; often nothing.
+    """Return columns for differences between whole plots that blocks and whole-plot factors do not explain.
 
     Two reboots into the same setting need not behave alike. With these columns in the model, that difference
-    is kept out of the residuals of the runs, and is the noise of the whole-plot factors.
+    is kept out of the residuals of the runs, and is the noise of the whole-plot factors. The result is
+    (n_runs, n_extra); n_extra is 0 where there is no whole-plot factor or no such difference.
     """
     boot = [column for column, factor in enumerate(design.factors) if factor.whole_plot]
     if not boot:
         return np.zeros((design.n_runs, 0))
     plots = sorted(set(design.whole_plots))
-    indicators = np.array([[float(plot == its) for plot in plots] for its in design.whole_plots])
+    indicators = np.array([[float(plot == run_plot) for plot in plots] for run_plot in design.whole_plots])
     free = free_of(np.column_stack([nuisance, design.coded[:, boot]]), indicators)
     basis, size, _ = np.linalg.svd(free, full_matrices=False)
     return np.asarray(basis[:, size > RULE.tolerance], dtype=np.float64)
 
 
 def tied_factors(nuisance: Matrix, main: Matrix) -> NDArray[np.bool_]:
-    """(n_factors,) factors that change together, so that no number of such runs can separate them.
+    """Return which factors, (n_factors,), change together so that no number of such runs can separate them.
 
-    None where there are simply fewer runs than parameters: then ``fit`` takes every factor by itself.
+    No factor counts as tied where there are simply fewer runs than parameters: then ``fit`` estimates every
+    factor by itself.
     """
     columns = free_of(nuisance, main)
     sizes, free = np.linalg.norm(main, axis=0), np.linalg.norm(columns, axis=0)
-    alive = np.flatnonzero(free > RULE.tolerance * sizes)
+    varying = np.flatnonzero(free > RULE.tolerance * sizes)
     tied = np.zeros(main.shape[1], dtype=bool)
-    if len(main) < nuisance.shape[1] + len(alive) or not len(alive):
+    if len(main) < nuisance.shape[1] + len(varying) or not len(varying):
         return tied
-    _, singular, rows = np.linalg.svd(columns[:, alive] / free[alive], full_matrices=False)
-    tied[alive] = np.linalg.norm(rows[singular <= RULE.tolerance], axis=0) > math.sqrt(RULE.tolerance)
+    _, singular, rows = np.linalg.svd(columns[:, varying] / free[varying], full_matrices=False)
+    tied[varying] = np.linalg.norm(rows[singular <= RULE.tolerance], axis=0) > math.sqrt(RULE.tolerance)
     return tied
 
 
 def fit(nuisance: Matrix, main: Matrix, y: Matrix) -> Fit:
-    """Estimate all main effects together, or each alone where there are fewer runs than parameters."""
-    rest = free_of(nuisance, main)
-    estimable = np.linalg.norm(rest, axis=0) > RULE.tolerance * np.linalg.norm(main, axis=0)
-    columns = rest[:, estimable]
+    """Estimate all main effects together, or each by itself where there are fewer runs than parameters."""
+    orthogonal = free_of(nuisance, main)
+    estimable = np.linalg.norm(orthogonal, axis=0) > RULE.tolerance * np.linalg.norm(main, axis=0)
+    columns = orthogonal[:, estimable]
     joint = rank(columns) == columns.shape[1]
     inverse = dispersion(columns) if joint else np.diag(1 / np.sum(columns**2, axis=0))
     free_y = free_of(nuisance, y[:, None])[:, 0]
     beta, unit_variance = np.full((2, main.shape[1]), math.nan)
     beta[estimable] = inverse @ columns.T @ free_y
     unit_variance[estimable] = np.diag(inverse)
-    whole = np.hstack([nuisance, main[:, estimable]]) if joint else nuisance
-    covariance = dispersion(whole)
+    model_matrix = np.hstack([nuisance, main[:, estimable]]) if joint else nuisance
+    covariance = dispersion(model_matrix)
     n_nuisance = nuisance.shape[1]
     return Fit(
         nuisance,
@@ -127,7 +137,7 @@ def fit(nuisance: Matrix, main: Matrix, y: Matrix) -> Fit:
         joint,
         beta,
         unit_variance,
-        nuisance_beta=(covariance @ whole.T @ y)[:n_nuisance],
+        nuisance_beta=(covariance @ model_matrix.T @ y)[:n_nuisance],
         nuisance_covariance=covariance[:n_nuisance, :n_nuisance],
         residual=free_y - columns @ beta[estimable] if joint else np.zeros(len(y)),
         residual_df=len(y) - n_nuisance - columns.shape[1] if joint else 0,
@@ -135,23 +145,27 @@ def fit(nuisance: Matrix, main: Matrix, y: Matrix) -> Fit:
 
 
 def rank(columns: Matrix, scale: Matrix | None = None) -> int:
-    """Number of columns that are not made of others; ``scale``: their sizes before anything was taken off."""
+    """Return the rank of columns (n_rows, n_columns), to within the rule's tolerance.
+
+    ``scale`` holds the lengths (n_columns,) that the tolerance refers to: those of the columns before other
+    columns were projected out of them. None stands for their lengths as they are.
+    """
     sizes = np.linalg.norm(columns, axis=0) if scale is None else scale
     sound = columns[:, sizes > 0] / sizes[sizes > 0]
     return int(np.sum(np.linalg.svd(sound, compute_uv=False) > RULE.tolerance)) if sound.size else 0
 
 
 def independent(columns: Matrix) -> Matrix:
-    """The columns without those that are made of earlier ones."""
-    kept = columns[:, :0]
+    """Return the columns that are not linear combinations of earlier columns."""
+    basis = columns[:, :0]
     for column in columns.T:
-        longer = np.column_stack([kept, column])
-        kept = longer if rank(longer) > kept.shape[1] else kept
-    return kept
+        longer = np.column_stack([basis, column])
+        basis = longer if rank(longer) > basis.shape[1] else basis
+    return basis
 
 
 def dispersion(columns: Matrix) -> Matrix:
-    """(XᵀX)⁻¹, from the singular values of X with columns of length one."""
+    """Return (XᵀX)⁻¹, computed from the singular values of X with its columns scaled to length one."""
     sizes = np.linalg.norm(columns, axis=0)
     _, singular, rows = np.linalg.svd(columns / sizes, full_matrices=False)
     half = rows.T / singular
@@ -159,9 +173,9 @@ def dispersion(columns: Matrix) -> Matrix:
 
 
 def free_of(nuisance: Matrix, columns: Matrix) -> Matrix:
-    """The part of columns that is orthogonal to the nuisance columns."""
+    """Return the part of columns that is orthogonal to the nuisance columns."""
     sizes = np.linalg.norm(nuisance, axis=0)
     basis, singular, _ = np.linalg.svd(nuisance[:, sizes > 0] / sizes[sizes > 0], full_matrices=False)
     basis = basis[:, singular > RULE.tolerance]
-    once = columns - basis @ (basis.T @ columns)
-    return np.asarray(once - basis @ (basis.T @ once))  # twice is enough against rounding
+    projected = columns - basis @ (basis.T @ columns)
+    return np.asarray(projected - basis @ (basis.T @ projected))  # Twice is enough against rounding.

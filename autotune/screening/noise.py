@@ -1,4 +1,4 @@
-"""How large the noise of a screening is: the yardstick for its effects.
+"""Estimates of the noise of a screening, which is the yardstick for its effects.
 
 Notation: as in ``model``; the variances here are of one run, in whitened units.
 """
@@ -17,18 +17,19 @@ from autotune.screening.model import RULE, Fit, fit, free_of, rank
 
 @dataclass(frozen=True, slots=True)
 class Lenth:
-    """Lenth's yardstick for a set of contrasts."""
+    """Lenth's yardstick says from which size on contrasts are significant."""
 
     pse: float  # Pseudo standard error of one contrast; nan where there is none.
-    df: float  # Its degrees of freedom, m / 3.
-    margin: float  # Margin of error: a single contrast beyond it is significant at the level asked for.
-    simultaneous_margin: float  # The same for the largest of all m contrasts.
+    df: float  # Degrees of freedom of the pseudo standard error, m / 3.
+    margin: float  # Margin of error: a single contrast beyond it is significant at the level of the test.
+    simultaneous_margin: float  # The margin of error for the largest of all m contrasts.
 
 
 def lenth(contrasts: NDArray[np.float64], alpha: float = 0.05) -> Lenth:
-    """Lenth's pseudo standard error, and margins of error at a level, of (m,) contrasts (1989, eqs. 1–4).
+    """Return Lenth's pseudo standard error of (m,) contrasts and its margins of error at level ``alpha``.
 
-    PSE = 1.5 · median of those |c| that are below 2.5 · s₀, with s₀ = 1.5 · median |c|.
+    PSE = 1.5 · median of those |c| that are below 2.5 · s₀, with s₀ = 1.5 · median |c|
+    (Lenth 1989, eqs. 1–4).
     """
     from scipy import stats
 
@@ -42,7 +43,7 @@ def lenth(contrasts: NDArray[np.float64], alpha: float = 0.05) -> Lenth:
 
 
 def pseudo_error(contrasts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Lenth's pseudo standard error (...) of sets (..., m) of contrasts, m ≥ 1."""
+    """Return Lenth's pseudo standard error, (...), of each set of contrasts, (..., m) with m ≥ 1."""
     sizes = np.abs(contrasts)
     first = 1.5 * np.median(sizes, axis=-1, keepdims=True)
     inert = sizes < np.maximum(2.5 * first, np.finfo(float).tiny)
@@ -50,45 +51,46 @@ def pseudo_error(contrasts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def half_normal_scores(contrasts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(m,): where each |contrast| is expected if all are noise, in standard errors.
+    """Return the value, (m,) in standard errors, that is expected for each |contrast| if all are noise.
 
-    The i-th smallest of m has the score Φ⁻¹(½ + ½ (i − ½) / m); a contrast far above the line through the
-    small ones is active. Contrasts that are nan have the score nan.
+    The i-th smallest of m has the score Φ⁻¹(½ + ½ (i − ½) / m). A contrast far above the line through the
+    small ones is active. The score of a contrast that is nan is nan.
     """
     from scipy import stats
 
     scores = np.full(len(contrasts), math.nan)
-    known = np.flatnonzero(np.isfinite(contrasts))
-    ranks = stats.rankdata(np.abs(contrasts[known]))
-    scores[known] = stats.norm.ppf(0.5 + 0.5 * (ranks - 0.5) / max(len(known), 1))
+    finite = np.flatnonzero(np.isfinite(contrasts))
+    ranks = stats.rankdata(np.abs(contrasts[finite]))
+    scores[finite] = stats.norm.ppf(0.5 + 0.5 * (ranks - 0.5) / max(len(finite), 1))
     return scores
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseEstimate:
-    """The variance of one run, as used for the standard errors."""
+    """The variance of one run that the standard errors rest on."""
 
-    variance: float  # Of a run, in whitened units.
-    df: float  # Its degrees of freedom.
-    source: str  # ``residual``, ``lack of fit``, ``pure error``, ``lenth`` or ``none``.
+    variance: float  # Variance of a run, in whitened units.
+    df: float  # Degrees of freedom of the variance.
+    source: str  # ``residual``, ``lack of fit``, ``pure error``, ``lenth``, ``whole plots`` or ``none``.
 
 
 def noise_of(fitted: Fit, groups: Sequence[Hashable], floor: float) -> NoiseEstimate:
-    """The noise against which main effects are judged.
+    """Return the noise that main effects are compared with.
 
-    1. Three or more residual degrees of freedom: the residual mean square, unless replicates show that the
-       model does not fit (F-test of lack of fit against pure error at 5 %, interactions or curvature being
-       the cause). Then it is the mean square of lack of fit, because what does not fit also leaks into the
-       main effects; or pure error, where lack of fit has fewer than three degrees of freedom, too few to say
-       how much leaks.
-    2. Fewer: Lenth's pseudo standard error over the main effects and the contrasts of lack of fit; or pure
-       error, where there is some and Lenth's is significantly larger. Lenth's then rests on active effects,
-       and pure error with one or two degrees of freedom has the smaller margin.
+    1. With three or more residual degrees of freedom it is the residual mean square, unless replicates show
+       that the model does not fit (F-test of lack of fit against pure error at 5 %, interactions or curvature
+       being the cause). Then it is the mean square of lack of fit, because what does not fit also leaks into
+       the main effects; or pure error, where lack of fit has fewer than three degrees of freedom, too few to
+       say how much leaks.
+    2. With fewer it is Lenth's pseudo standard error over the main effects and the contrasts of lack of fit;
+       or pure error, where there is some and Lenth's is significantly larger. Lenth's then rests on active
+       effects, and pure error with one or two degrees of freedom has the smaller margin.
 
-    A large pseudo standard error by itself never outweighs replicates: it shows active effects as much as it
-    shows a leak.
+    A large pseudo standard error by itself never outweighs replicates: it may as well come from active
+    effects as from a leak.
 
-    Runs of one group are replicates; ``floor`` is the smallest variance that can be true, in whitened units.
+    ``groups`` names the group of each run; runs of one group are replicates. ``floor`` is the smallest
+    plausible variance, in whitened units.
     """
     rss, df = float(fitted.residual @ fitted.residual), fitted.residual_df
     pure_ss, pure_df = pure_error(fitted, groups)
@@ -108,70 +110,71 @@ def noise_of(fitted: Fit, groups: Sequence[Hashable], floor: float) -> NoiseEsti
 
 
 def _exceeds(noise: NoiseEstimate, pure: NoiseEstimate) -> bool:
-    """Whether a variance is significantly larger than pure error, by an F-test."""
+    """Return whether a variance is significantly larger than pure error, by an F-test."""
     from scipy import stats
 
     return noise.df > 0 and bool(stats.f.sf(noise.variance / pure.variance, noise.df, pure.df) < RULE.alpha)
 
 
 def run_variance(nuisance: Matrix, main: Matrix, y: Matrix, sem: Matrix) -> Matrix:
-    """(n_runs,) variance of each run: its own plus one between runs that explains the residuals.
+    """Return the variance of each run, (n_runs,): that within the run plus one common variance between runs.
 
     The variance between runs is the one at which the weighted residual sum of squares equals its degrees
-    of freedom (Paule & Mandel); none where the runs' own errors explain everything, or where too few
-    residuals are left. No run is believed to be 100 times better than the median one, and one that
-    is 1000 times worse counts for nothing anyway.
+    of freedom (Paule & Mandel). It is zero where the standard errors of the runs explain all differences, or
+    where too few residual degrees of freedom remain. A standard error is taken to be at least a hundredth of
+    the median one, because no run is that much better. It is capped at 1000 times the median one, beyond
+    which a run counts for nothing anyway.
 
-    Nothing is whitened here; standard errors are positive.
+    The arguments are not whitened; ``sem`` (n_runs,) holds standard errors above zero.
     """
     from scipy.optimize import brentq
 
     median = float(np.median(sem))
-    own = np.clip(sem, median / 100, median * 1000) ** 2
+    within = np.clip(sem, median / 100, median * 1000) ** 2
 
     def excess(between: float) -> float:
-        root = np.sqrt(own + between)
+        root = np.sqrt(within + between)
         fitted = fit(nuisance / root[:, None], main / root[:, None], y / root)
         if fitted.residual_df < RULE.min_residual_df:
             return -1.0
         return float(fitted.residual @ fitted.residual) / fitted.residual_df - 1
 
     if excess(0.0) <= 0:
-        return np.asarray(own)
+        return np.asarray(within)
     high = float(np.var(y)) + median**2
     while excess(high) > 0:
         high *= 2
-    return np.asarray(own + brentq(excess, 0.0, high))
+    return np.asarray(within + brentq(excess, 0.0, high))
 
 
 def smallest_error(deviations: Matrix, mean: float) -> float:
-    """The error below which differences between responses are rounding; positive."""
+    """Return the positive standard error below which differences between responses are rounding."""
     error = 1e-9 * float(np.std(deviations)) + 1e-12 * abs(mean)
     return error if error > RULE.tiny else 1.0
 
 
 def pure_error(fitted: Fit, groups: Sequence[Hashable]) -> tuple[float, int]:
-    """Sum of squares and degrees of freedom between replicates, differences of blocks taken out."""
+    """Return the sum of squares and the degrees of freedom between replicates, with block effects removed."""
     numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
     if not fitted.joint or len(numbers) == len(groups):
         return 0.0, 0
-    group = np.array([numbers[its] for its in groups], dtype=int)
-    weight = fitted.nuisance[:, 0]  # the mean's column holds the whitening
+    group = np.array([numbers[name] for name in groups], dtype=int)
+    weight = fitted.nuisance[:, 0]  # The column of the mean holds the whitening.
     squares = np.bincount(group, weight**2)
 
     def within(column: Matrix) -> Matrix:
-        """A column less the weighted mean of each group."""
+        """Return a column less the weighted mean of each group."""
         return np.asarray(column - weight * (np.bincount(group, weight * column) / squares)[group])
 
-    rest = np.column_stack([within(column) for column in fitted.nuisance.T])
-    lost, residual = rank(rest, np.linalg.norm(fitted.nuisance, axis=0)), within(fitted.y)
+    block_columns = np.column_stack([within(column) for column in fitted.nuisance.T])
+    lost, residual = rank(block_columns, np.linalg.norm(fitted.nuisance, axis=0)), within(fitted.y)
     if lost:
-        residual = free_of(rest, residual[:, None])[:, 0]
+        residual = free_of(block_columns, residual[:, None])[:, 0]
     return float(residual @ residual), len(groups) - len(numbers) - lost
 
 
 def _misfit(fitted: Fit, fit_ss: float, fit_df: int) -> Matrix:
-    """(fit_df,): what the main effects leave unexplained, as contrasts along two-factor interactions.
+    """Return what the main effects leave unexplained, as contrasts (fit_df,) along two-factor interactions.
 
     In a regular design these are the unassigned columns, so that a single large interaction stays a single
     large contrast and does not pass for noise.
@@ -186,6 +189,6 @@ def _misfit(fitted: Fit, fit_ss: float, fit_df: int) -> Matrix:
     n_contrasts = min(rank(free, np.linalg.norm(products, axis=0)), fit_df)
     basis = linalg.qr(free, mode="economic", pivoting=True)[0] if n_contrasts else free
     contrasts = basis[:, :n_contrasts].T @ fitted.residual
-    left = fit_df - n_contrasts
-    rest = max(fit_ss - float(contrasts @ contrasts), 0.0)
-    return np.append(contrasts, np.full(left, math.sqrt(rest / max(left, 1))))
+    n_missing = fit_df - n_contrasts
+    unexplained = max(fit_ss - float(contrasts @ contrasts), 0.0)
+    return np.append(contrasts, np.full(n_missing, math.sqrt(unexplained / max(n_missing, 1))))

@@ -1,4 +1,4 @@
-"""The algorithms of each collective by Open MPI's names, and the one that a component takes by itself.
+"""The algorithms of each collective by Open MPI's names, and the one that a component chooses by itself.
 
 Place in the flow: (collective, algorithm) → a function of ``tuned`` → `predict`.
 """
@@ -15,34 +15,35 @@ from autotune.simulate.decisions import Rules, fixed_choice
 from autotune.simulate.protocols import Floats
 from autotune.simulate.schedule import Group
 
-CHAIN_FANOUT = 4  # coll_tuned's chains below the root (coll_tuned_*_chain_fanout).
-KNOMIAL_RADIX = 4  # coll_tuned's default radix (coll_tuned_bcast_knomial_radix).
+CHAIN_FANOUT = 4  # Chains below the root in coll_tuned (coll_tuned_*_chain_fanout).
+KNOMIAL_RADIX = 4  # Default radix of coll_tuned (coll_tuned_bcast_knomial_radix).
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
     """The model of one collective."""
 
-    algorithms: Mapping[str, tuned.Algorithm]  # Name → what it does.
-    decisions: Rules  # What the library takes by itself.
-    buffers: Callable[[int], int]  # Ranks → message sizes that one touches: sent, received and kept.
-    vectors: bool = False  # Whether the algorithms count the whole vector where a message is one block of it.
+    algorithms: Mapping[str, tuned.Algorithm]  # Name → function that simulates the algorithm.
+    decisions: Rules  # Rules by which the library chooses an algorithm itself.
+    buffers: Callable[[int], int]
+    """Number of ranks → memory that a rank touches, in messages: sent, received and kept."""
+    vectors: bool = False  # Whether algorithms count the whole vector where a message is one block of it.
     smallest: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    """The library's replacement for an algorithm, and the bytes a rank below which it runs."""
+    """Algorithm → the library's replacement for it, and the bytes a rank below which the replacement runs."""
 
 
 def algorithms(collective: str, ranks: int) -> tuple[str, ...]:
-    """The algorithms that the model knows for a collective on so many ranks; the first is ``default``.
+    """Return the algorithms that the model knows for a collective on so many ranks; the first is ``default``.
 
     Raises:
         SpaceError: If the model does not know the collective.
     """
-    known = model_of(collective).algorithms
-    return ("default", *(name for name in known if ranks == 2 or name != "two_proc"))
+    modelled = model_of(collective).algorithms
+    return ("default", *(name for name in modelled if ranks == 2 or name != "two_proc"))
 
 
 def model_of(collective: str) -> Model:
-    """The model of a collective.
+    """Return the model of a collective.
 
     Raises:
         SpaceError: If there is none.
@@ -55,17 +56,23 @@ def model_of(collective: str) -> Model:
 def run(
     collective: str, algorithm: str, group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0
 ) -> Floats:
-    """Readiness after one call, shape (g, n), from the readiness t before it and the message sizes (n,).
+    """Simulate one call: return the readiness of all ranks after it, shape (g, n).
 
-    Segments of ``segment_bytes`` are sent where the algorithm has segments; 0: whole messages.
+    Args:
+        collective: Name of the collective.
+        algorithm: One of `algorithms`.
+        group: The communicator.
+        t: Readiness before the call, shape (g, n).
+        nbytes: Message sizes, shape (n,).
+        segment_bytes: Size of the segments, where the algorithm has segments; 0: whole messages.
 
     Raises:
         SpaceError: If the model does not know the collective, or the algorithm for it on so many ranks.
     """
-    known = algorithms(collective, group.size)
-    if algorithm not in known:
-        what = f"no {collective} algorithm {algorithm!r} on {group.size} ranks"
-        raise SpaceError(what, allowed(algorithm, known))
+    modelled = algorithms(collective, group.size)
+    if algorithm not in modelled:
+        problem = f"no {collective} algorithm {algorithm!r} on {group.size} ranks"
+        raise SpaceError(problem, allowed(algorithm, modelled))
     if group.size == 1:
         return t + group.copy_s(nbytes)
     model = _MODELS[collective]
@@ -74,43 +81,43 @@ def run(
     else:
         names = np.full(nbytes.shape, algorithm)
     for name in dict.fromkeys(names.tolist()):
-        # Vectors with fewer elements than ranks cannot be split: the library takes another algorithm then.
-        instead, per_rank = model.smallest.get(name, (name, 0))
-        names = np.where((names == name) & (nbytes < per_rank * group.size), instead, names)
-    done = np.empty_like(t)
+        # Vectors with fewer elements than ranks cannot be split: the library then uses another algorithm.
+        replacement, per_rank = model.smallest.get(name, (name, 0))
+        names = np.where((names == name) & (nbytes < per_rank * group.size), replacement, names)
+    ready = np.empty_like(t)
     for name in dict.fromkeys(names.tolist()):
-        at = names == name
+        selected = names == name
         call = model.algorithms[name]
-        done[:, at] = call(group.at_sizes(at), t[:, at], nbytes[at], segment_bytes)
-    return done
+        ready[:, selected] = call(group.at_sizes(selected), t[:, selected], nbytes[selected], segment_bytes)
+    return ready
 
 
 def fixed_algorithm(collective: str, ranks: int, nbytes: int) -> str:
-    """The choice of ``tuned`` by itself; empty for a collective whose fixed rules are not known."""
+    """Return the algorithm that ``tuned`` chooses by itself; empty where its fixed rules are not known."""
     model = _MODELS.get(collective)
     return fixed_choice(model.decisions, ranks, np.array([float(nbytes)]))[0] if model else ""
 
 
 def _nonoverlapping(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Allreduce: whatever reduce, then whatever bcast the fixed rules take."""
+    """Simulate an allreduce as reduce and bcast, each by the algorithm of the fixed rules."""
     t = run("reduce", "default", group, t, nbytes)
     return run("bcast", "default", group, t, nbytes)
 
 
 def _linear_allreduce(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Allreduce: a flat reduce, then whatever bcast the fixed rules take."""
+    """Simulate an allreduce as a flat reduce and a bcast by the algorithm of the fixed rules."""
     t = trees.ascend(group, t, trees.linear(group.size), nbytes)
     return run("bcast", "default", group, t, nbytes)
 
 
 def _linear_allgather(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Allgather: a flat gather, then a bcast of everything."""
+    """Simulate an allgather as a flat gather and a bcast of the whole result."""
     t = trees.ascend(group, t, trees.linear(group.size), nbytes, combine=False)
     return run("bcast", "default", group, t, group.size * nbytes)
 
 
 def _reduce_and_scatter(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Reduce-scatter: a reduce to rank 0, then a flat scatter."""
+    """Simulate a reduce-scatter as a reduce to rank 0 and a flat scatter."""
     t = run("reduce", "default", group, t, nbytes)
     return trees.descend(group, t, trees.linear(group.size), nbytes / group.size)
 
@@ -192,7 +199,7 @@ _MODELS: Mapping[str, Model] = {
             "linear": tuned.everybody,
             "pairwise": tuned.pairwise,
             "modified_bruck": tuned.modified_bruck,
-            "linear_sync": tuned.everybody,  # the same without a limit on its requests, which is the default
+            "linear_sync": tuned.everybody,  # equals linear without its limit on requests, the default
             "two_proc": tuned.swap,
         },
         decisions.ALLTOALL,

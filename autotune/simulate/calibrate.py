@@ -1,12 +1,12 @@
-"""Fits a machine's numbers to what was measured on it, and says how well they predict what was not.
+"""Fit of a machine's parameters to measurements, and a check of its predictions on other measurements.
 
 Place in the flow: measured series (ping-pong, copies, reductions) → :func:`fit` → `Machine` →
 :func:`machine_text` → a file of ``conf/machine/``; :func:`check` compares it with series that were held out.
 
-Notation: y are measured times, f(θ) the model's for the same operations, θ the machine's numbers. Minimised
-is Σ log²(f(θ)/y) + λ² Σ log²(θ/θ₀): relative errors count alike at all sizes, and what the measurements do
-not determine (the split of a latency into wire and overheads, say) stays near the machine θ₀ that one starts
-from.
+Notation: y are measured times, f(θ) the model's for the same operations, θ the machine's parameters. The fit
+minimises Σ log²(f(θ)/y) + λ² Σ log²(θ/θ₀): relative errors have the same weight at all sizes, and what the
+measurements do not determine (such as the split of a latency into wire and overheads) stays near the machine
+θ₀ at which the fit starts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from autotune.simulate.machine import Machine, Memory, Transport
 from autotune.simulate.protocols import Floats
 from autotune.simulate.settings import JobSettings
 
-RIDGE = 0.03  # λ: a number that moves by a factor e costs as much as a relative error of 3 % at one size.
+RIDGE = 0.03  # λ: a change of a parameter by a factor e costs as much as a relative error of 3 % at one size.
 
 
 EAGER = JobSettings(rndv_intra_bytes=inf, rndv_inter_bytes=inf)
@@ -31,18 +31,19 @@ EAGER = JobSettings(rndv_intra_bytes=inf, rndv_inter_bytes=inf)
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Times of one operation at several sizes, all else equal."""
+    """Times of one operation at several sizes, with everything else equal."""
 
     operation: str  # ``pingpong`` (half a round trip), ``copy`` or ``reduce`` (on one core).
-    sizes_bytes: tuple[float, ...]  # Payloads.
-    seconds: tuple[float, ...]  # What was measured, one for each size.
-    partner: str = "domain"  # Of a ping-pong: same ``domain``, ``socket`` or ``node``, or ``network``.
-    settings: JobSettings = EAGER  # Of a ping-pong, the protocols in effect; eager unless said otherwise.
+    sizes_bytes: tuple[float, ...]  # Payloads in bytes.
+    seconds: tuple[float, ...]  # Measured times, one for each size.
+    partner: str = "domain"
+    """Partner of a ping-pong: same ``domain``, ``socket`` or ``node``, or ``network``."""
+    settings: JobSettings = EAGER  # Settings of a ping-pong, which fix its protocols; eager by default.
 
     def __post_init__(self) -> None:
-        for what, known in (("operation", _OPERATIONS), ("partner", _PARTNERS)):
-            if (name := getattr(self, what)) not in known:
-                raise TableError(f"no {what} {name!r}", allowed(name, known))
+        for field_name, choices in (("operation", _OPERATIONS), ("partner", _PARTNERS)):
+            if (value := getattr(self, field_name)) not in choices:
+                raise TableError(f"no {field_name} {value!r}", allowed(value, choices))
         if not self.seconds or len(self.sizes_bytes) != len(self.seconds):
             raise TableError(
                 f"{self.operation}: {len(self.sizes_bytes)} sizes and {len(self.seconds)} times",
@@ -54,35 +55,36 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A machine and what is known about its numbers."""
+    """A machine with fitted parameters."""
 
-    machine: Machine  # With the fitted numbers.
-    fitted: tuple[str, ...]  # What the measurements determined: ``memory.NAME``, ``transports.KIND.NAME``.
+    machine: Machine  # The machine with the fitted values.
+    fitted: tuple[str, ...]
+    """Parameters that the measurements determine: ``memory.NAME``, ``transports.KIND.NAME``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """How a machine predicts one series."""
+    """Comparison of a machine's predictions with one series."""
 
-    series: Series  # What was measured.
+    series: Series  # The measured series.
     errors: tuple[float, ...]  # Predicted over measured, minus 1, for each size.
 
     @property
     def median(self) -> float:
-        """Median of the absolute errors."""
+        """Return the median of the absolute errors."""
         return float(np.median(np.abs(self.errors)))
 
     @property
     def worst(self) -> float:
-        """Largest of the absolute errors."""
+        """Return the largest of the absolute errors."""
         return float(np.max(np.abs(self.errors)))
 
 
 def expected(machine: Machine, series: Series) -> Floats:
-    """The model's times for a series on a machine, seconds, shape (n,).
+    """Return the model's times for a series on a machine, in seconds, shape (n,).
 
     Raises:
-        ScenarioError: the machine lacks the transport of the series.
+        ScenarioError: If the machine lacks the transport of the series.
     """
     nbytes = np.asarray(series.sizes_bytes, dtype=np.float64)
     if series.operation == "pingpong":
@@ -93,14 +95,16 @@ def expected(machine: Machine, series: Series) -> Floats:
 
 
 def fit(machine: Machine, series: Sequence[Series], source: str) -> Calibration:
-    """The machine whose predictions are nearest to the measurements (Levenberg-Marquardt in log θ).
+    """Return the machine whose predictions are nearest to the measurements (Levenberg-Marquardt in log θ).
 
-    One starts from the given machine, of which stays what was not measured; ``source`` says where the series
-    come from, and becomes `calibrated_from`.
+    Args:
+        machine: The machine at which the fit starts; parameters that were not measured keep its values.
+        series: The measurements.
+        source: Their origin, which becomes `calibrated_from`.
 
     Raises:
-        TableError: there are no measurements.
-        ScenarioError: the machine lacks the transport of a series.
+        TableError: If there are no measurements.
+        ScenarioError: If the machine lacks the transport of a series.
     """
     from scipy.optimize import least_squares
 
@@ -118,21 +122,26 @@ def fit(machine: Machine, series: Sequence[Series], source: str) -> Calibration:
         return np.concatenate([predicted - measured, RIDGE * (theta - start)])
 
     best = least_squares(residual, start, method="lm", ftol=_ENOUGH)
-    # What the measurements halve the prior's variance of is theirs; the rest is the machine one started from.
+    # A parameter is determined by the measurements if they halve its prior variance; otherwise it remains
+    # that of the first machine.
     slope: Floats = np.asarray(best.jac)
     variance = np.diag(np.linalg.inv(slope.T @ slope)) * RIDGE**2
-    known = tuple(name for name, left in zip(free, variance, strict=True) if left < 0.5)
-    return Calibration(replace(at(best.x), calibrated_from=source), known)
+    determined = tuple(
+        name for name, remaining_share in zip(free, variance, strict=True) if remaining_share < 0.5
+    )
+    return Calibration(replace(at(best.x), calibrated_from=source), determined)
 
 
 def check(machine: Machine, series: Sequence[Series]) -> tuple[Check, ...]:
-    """How well a machine predicts each series, best used on sizes and protocols that were not fitted."""
+    """Compare predictions with each series, best with sizes and protocols that were not fitted."""
     errors = (expected(machine, s) / np.asarray(s.seconds) - 1.0 for s in series)
-    return tuple(Check(s, tuple(of.tolist())) for s, of in zip(series, errors, strict=True))
+    return tuple(
+        Check(s, tuple(series_errors.tolist())) for s, series_errors in zip(series, errors, strict=True)
+    )
 
 
 def machine_text(calibrated: Calibration, name: str, base: str) -> str:
-    """The YAML text of a machine file called ``name``, each number marked as measured or as in ``base``."""
+    """Return the YAML text of a machine file; parameters are marked as measured or as in ``base``."""
     machine = calibrated.machine
     lines = [
         "# @package machine",
@@ -153,21 +162,21 @@ def machine_text(calibrated: Calibration, name: str, base: str) -> str:
 
 
 def _pingpong(machine: Machine, series: Series, nbytes: Floats) -> Floats:
-    """One message to a rank that waits for it: send, wire, receive."""
+    """Return the duration of one message to a rank that waits for it: send, wire, receive."""
     ppn = machine.memory.cores if series.partner != "network" else 1
     fabric = Fabric(machine, NodeLayout(2 if series.partner == "network" else 1, ppn), series.settings)
-    here = np.zeros(1, dtype=np.intp)
+    sender = np.zeros(1, dtype=np.intp)
     distances = fabric.distance(np.zeros(len(fabric.all_ranks), dtype=np.intp), fabric.all_ranks)
-    there = np.flatnonzero(distances == _PARTNERS.index(series.partner) + 1)
-    if not len(there):
+    receivers = np.flatnonzero(distances == _PARTNERS.index(series.partner) + 1)
+    if not len(receivers):
         raise TableError(
             f"{machine.name} has no {series.partner} partner with NPS {series.settings.numa_per_socket}",
             "set numa_per_socket of the series to the value in effect",
         )
-    # The buffers of sender and receiver are one core's each, and nobody else is there.
+    # Sender and receiver each use the caches of one core, and no other rank is active.
     memory = machine.memory
     uncached = missing(memory.cache_bytes + memory.socket_cache_bytes, nbytes)
-    costs = fabric.costs(here, there[:1], nbytes, uncached, alone=True)
+    costs = fabric.costs(sender, receivers[:1], nbytes, uncached, alone=True)
     return np.asarray((costs.send + costs.wire + costs.receive)[0])
 
 
@@ -181,13 +190,13 @@ _BETWEEN = (
     *("latency_s", "overhead_s", "flow_bytes_per_s"),
     *("rendezvous_s", "registration_s", "cpu_bytes_per_s"),
 )
-"""The numbers that ping-pongs with a partner there say something about."""
+"""Parameters that ping-pongs determine: inside a node, with a distant partner, between nodes."""
 _PARTNERS = ("domain", "socket", "node", "network")
-_ENOUGH = 1e-6  # A step that lowers the sum of squares by a smaller share is the last one.
+_ENOUGH = 1e-6  # The fit ends when a step lowers the sum of squares by a smaller share.
 
 
 def _free(machine: Machine, series: Sequence[Series]) -> list[str]:
-    """The numbers that the series say something about."""
+    """Return the parameters on which the series depend."""
     names: list[str] = []
     for s in series:
         if s.operation == "copy":
@@ -204,31 +213,33 @@ def _free(machine: Machine, series: Sequence[Series]) -> list[str]:
 
 
 def _part(machine: Machine, path: str) -> Memory | Transport:
+    """Return the memory or the transport to which a dotted path refers."""
     return machine.memory if path == "memory" else machine.transports[path.split(".")[1]]
 
 
 def _get(machine: Machine, name: str) -> float:
+    """Return a parameter by its dotted name."""
     path, _, last = name.rpartition(".")
     return float(getattr(_part(machine, path), last))
 
 
 def _with(machine: Machine, values: Mapping[str, float]) -> Machine:
-    """The machine with some numbers, by their dotted names, in place of its own."""
+    """Return the machine with some parameters, given by their dotted names, replaced."""
     parts: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
         path, _, last = name.rpartition(".")
         parts.setdefault(path, {})[last] = value
     transports = dict(machine.transports)
     for kind, transport in machine.transports.items():
-        own = parts.get(f"transports.{kind}", {})
-        # A connection that turns out faster than its NIC was thought to be is a measurement of the NIC.
-        nic = max(transport.bytes_per_s, own.get("flow_bytes_per_s", 0.0))
-        transports[kind] = replace(transport, **{**own, "bytes_per_s": nic})
+        values_of_transport = parts.get(f"transports.{kind}", {})
+        # A connection that is measured to be faster than its NIC raises the rate of the NIC.
+        nic = max(transport.bytes_per_s, values_of_transport.get("flow_bytes_per_s", 0.0))
+        transports[kind] = replace(transport, **{**values_of_transport, "bytes_per_s": nic})
     return replace(machine, memory=replace(machine.memory, **parts.get("memory", {})), transports=transports)
 
 
 def _section(machine: Machine, path: str, fitted: Sequence[str], base: str, indent: int) -> list[str]:
-    """The lines of one nested mapping."""
+    """Return the lines of one nested mapping."""
     values = {f.name: getattr(_part(machine, path), f.name) for f in fields(_part(machine, path))}
     return [
         _line(name, value, "measured" if f"{path}.{name}" in fitted else f"as in {base}", indent)
@@ -237,6 +248,7 @@ def _section(machine: Machine, path: str, fitted: Sequence[str], base: str, inde
 
 
 def _line(key: str, value: float, origin: str, indent: int) -> str:
-    # Truth values and infinity as YAML has them.
+    # Booleans and infinity are written in YAML's spelling.
+    """Return a line of YAML with a comment on the origin of its value."""
     text = str(value).lower() if isinstance(value, int) else f"{value:.4e}".replace("inf", ".inf")
     return f"{' ' * indent + f'{key}: {text}':<40} # {origin}"

@@ -1,16 +1,16 @@
 """Collective components other than ``tuned``: two-level (han, hcoll-like) and k-nomial (ucc-like) algorithms.
 
 Place in the flow: `Settings.component` → :func:`by_component` → `predict`. A component decides for itself
-what to run, so algorithm ids of ``tuned`` have no effect while it answers; a collective that it lacks falls
-to ``tuned``.
+what to run, so algorithm ids of ``tuned`` have no effect on its collectives; a collective that it lacks is
+left to ``tuned``.
 
-Notation: *low* is the communicator of one node (all nodes do the same at the same time, so one stands for
+Notation: *low* is the communicator of one node (all nodes do the same at the same time, so one represents
 all), *up* that of the nodes' leaders, a *rail* that of the ranks with equal numbers on all nodes.
 
-What is modelled: ``han`` as in Open MPI 5.0.9 (64 KiB segments whose stages overlap). ``ucc`` as its TL/UCP
-over all ranks: k-nomial below 4 KiB, scatter-reduce-allgather above. HCOLL's source is closed: ``hcoll``
-here is *like* it, two-level and tuned by its vendor, taken as the faster of its leader-based and its flat or
-rail-based algorithm.
+The models: ``han`` as in Open MPI 5.0.9 (64 KiB segments whose stages overlap). ``ucc`` as its TL/UCP over
+all ranks: k-nomial below 4 KiB, scatter-reduce-allgather above. HCOLL's source is closed: ``hcoll`` here is
+*like* it, two-level and tuned by its vendor, and takes the time of the faster of its leader-based and its
+flat or rail-based algorithm.
 """
 
 from collections.abc import Callable
@@ -24,15 +24,15 @@ from autotune.simulate.protocols import Floats
 from autotune.simulate.schedule import Group, exchange, makespan
 from autotune.simulate.tuned import ELEMENT_BYTES, fold, unfold
 
-_SEGMENT_BYTES = 65536  # coll_han_*_segsize, and the fragments of the hcoll-like component.
-_RADIX = 4  # Of the k-nomial exchanges and trees.
-_UCC_SHORT_BYTES = 4096  # Up to here TL/UCP moves whole vectors (allreduce, allgather).
-_UCC_TREE_BYTES = 32768  # Up to here TL/UCP broadcasts and reduces along a tree.
-_UCC_BRUCK_BYTES = 128  # Up to here TL/UCP's alltoall is Bruck's.
+_SEGMENT_BYTES = 65536  # Bytes of coll_han_*_segsize, and of the fragments of the hcoll-like component.
+_RADIX = 4  # Radix of the k-nomial exchanges and trees.
+_UCC_SHORT_BYTES = 4096  # Largest message of which TL/UCP moves whole vectors (allreduce, allgather).
+_UCC_TREE_BYTES = 32768  # Largest message that TL/UCP broadcasts and reduces along a tree.
+_UCC_BRUCK_BYTES = 128  # Largest message for which TL/UCP's alltoall is Bruck's.
 
 
 def by_component(component: str, collective: str, everybody: Group, nbytes: Floats) -> Floats | None:
-    """Time of a call by ``han``, ``hcoll`` or ``ucc``, (n,); None: it leaves it to ``tuned``."""
+    """Return the time of a call by ``han``, ``hcoll`` or ``ucc``, (n,); None: ``tuned`` makes the call."""
     plan = _PLANS[component].get(collective)
     cluster = everybody.fabric.cluster
     alone = cluster.ranks == 1 or (component == "han" and cluster.nodes == 1)
@@ -40,7 +40,7 @@ def by_component(component: str, collective: str, everybody: Group, nbytes: Floa
 
 
 class _Levels:
-    """The communicators of a two-level algorithm, and what it does on them that is none of ``tuned``'s."""
+    """The communicators of a two-level algorithm, and its operations that are not in ``tuned``."""
 
     def __init__(self, everybody: Group) -> None:
         fabric = everybody.fabric
@@ -50,17 +50,17 @@ class _Levels:
         self.all = everybody
 
     def on_rails(self, nbytes: Floats, *, ring: bool) -> Floats:
-        """An allreduce that all rails run at the same time: around a ring, or by recursive doubling."""
+        """Return the time of an allreduce on all rails at once: around a ring, or by recursive doubling."""
         if self.nodes == 1:
             return np.zeros_like(nbytes)
-        # All ranks exchange at distances of whole nodes, so that each node's NIC is shared as it would be.
+        # All ranks exchange at distances of whole nodes, so that each node's NIC is shared realistically.
         t = self.all.start()
         node, local = np.divmod(np.arange(self.all.size), self.ppn)
         if ring:
             blocks = nbytes / self.nodes
             target = (node + 1) % self.nodes * self.ppn + local
-            there = makespan(exchange(self.all, t, target, blocks, work_s=self.all.reduce_s(blocks)))
-            return (self.nodes - 1) * (there + makespan(exchange(self.all, t, target, blocks)))
+            scattering = makespan(exchange(self.all, t, target, blocks, work_s=self.all.reduce_s(blocks)))
+            return (self.nodes - 1) * (scattering + makespan(exchange(self.all, t, target, blocks)))
         core = 1 << (self.nodes.bit_length() - 1)
         partners = [np.where(node < core, node ^ (1 << k), node) for k in range(core.bit_length() - 1)]
         if core < self.nodes:
@@ -73,36 +73,37 @@ class _Levels:
         return makespan(t)
 
 
-Plan = Callable[[_Levels, Floats], Floats]  # Communicators, bytes (n,) → duration (n,).
+Plan = Callable[[_Levels, Floats], Floats]  # Function (communicators, bytes (n,)) → duration (n,).
 
 
 def _stage(words: str) -> Plan:
-    """The plan in one word of a table.
+    """Return the plan that an entry of a table names.
 
-    ``GROUP COLLECTIVE ALGORITHM``, or without the algorithm the default: the collective of ``tuned``.
-    ``GROUP ascend`` and ``GROUP descend``: a k-nomial tree, combining on the way up.
+    ``GROUP COLLECTIVE ALGORITHM`` is that collective of ``tuned``, by default with the algorithm ``default``.
+    ``GROUP ascend`` and ``GROUP descend`` are a k-nomial tree, combining on the way up.
     """
-    name, what, algorithm = (*words.split(), "default")[:3]
+    name, operation, algorithm = (*words.split(), "default")[:3]
 
     def duration(levels: _Levels, nbytes: Floats) -> Floats:
         group: Group = getattr(levels, name)
-        if what in ("ascend", "descend"):
+        if operation in ("ascend", "descend"):
             shape = trees.knomial(group.size, _RADIX)
-            return makespan(getattr(trees, what)(group, group.start(), shape, nbytes))
+            return makespan(getattr(trees, operation)(group, group.start(), shape, nbytes))
         if group.size == 1:
             return np.zeros_like(nbytes)
-        return makespan(run(what, algorithm, group, group.start(), nbytes))
+        return makespan(run(operation, algorithm, group, group.start(), nbytes))
 
     return duration
 
 
 def _in_turn(*words: str) -> Plan:
+    """Return a plan that runs stages one after the other."""
     stages = [*map(_stage, words)]
     return lambda levels, nbytes: sum((stage(levels, nbytes) for stage in stages), np.zeros_like(nbytes))
 
 
 def _pipelined(*words: str) -> Plan:
-    """Segments through stages that overlap: all stages once, then the slowest for each further segment."""
+    """Return a plan of overlapping stages: all stages once, then the slowest for each further segment."""
     stages = [*map(_stage, words)]
 
     def duration(levels: _Levels, nbytes: Floats) -> Floats:
@@ -115,17 +116,17 @@ def _pipelined(*words: str) -> Plan:
 
 
 def _fastest(*plans: Plan) -> Plan:
-    """For each message size the faster one."""
+    """Return a plan that takes the time of the faster one for each message size."""
     return lambda levels, nbytes: np.minimum(*(plan(levels, nbytes) for plan in plans))
 
 
 def _by_size(limit: int, short: Plan, long: Plan) -> Plan:
-    """One plan up to a message size, another one above it."""
+    """Return a plan that uses one plan up to a message size, another one above it."""
     return lambda levels, nbytes: np.where(nbytes <= limit, short(levels, nbytes), long(levels, nbytes))
 
 
 def _gathered(between: str, spread: str) -> Plan:
-    """Allgather: blocks flat to the leaders, the leaders' exchange, then everything spread on each node."""
+    """Return an allgather: flat gathers to the leaders, their exchange, and a spread on each node."""
 
     def duration(levels: _Levels, nbytes: Floats) -> Floats:
         exchanged = _stage(between)(levels, levels.ppn * nbytes)
@@ -136,6 +137,7 @@ def _gathered(between: str, spread: str) -> Plan:
 
 
 def _hcoll_allreduce(levels: _Levels, nbytes: Floats) -> Floats:
+    """Return the time of the faster one of leader-based and rail-based allreduce."""
     along = _pipelined("low ascend", "up allreduce recursive_doubling", "low descend")
     leaders, part = along(levels, nbytes), nbytes / levels.ppn
     inside = _stage("low reduce_scatter recursive_halving")(levels, nbytes)
@@ -146,11 +148,11 @@ def _hcoll_allreduce(levels: _Levels, nbytes: Floats) -> Floats:
 
 
 def _knomial_exchange(levels: _Levels, nbytes: Floats, *, scatter: bool = False) -> Floats:
-    """Allreduce in rounds of radix 4: whole vectors to three partners, or quarters and the way back.
+    """Return the time of an allreduce in rounds of radix 4.
 
-    The messages of a round leave together, so a round is one exchange with the farthest partner that carries
-    the bytes of all three; each further partner costs its overheads. Ranks beyond a power of two are folded
-    away.
+    Whole vectors go to three partners; with ``scatter`` it is quarters, and the same way back. The messages
+    of a round leave together, so a round is one exchange with the farthest partner that carries the bytes of
+    all three, and each further partner costs its overheads. Ranks beyond a power of two are folded away.
     """
     everybody = levels.all
     overhead = everybody.fabric.overhead_s
@@ -163,10 +165,10 @@ def _knomial_exchange(levels: _Levels, nbytes: Floats, *, scatter: bool = False)
         partner = np.arange(core.size) ^ (step * (radix - 1))
         rounds.append((partner, piece * (radix - 1), (radix - 2) * overhead))
         step *= radix
-    for partner, carried, more in rounds:
-        t = exchange(core, t, partner, carried, work_s=core.reduce_s(carried) + more)
-    for partner, carried, more in reversed(rounds) if scatter else ():
-        t = exchange(core, t, partner, carried, work_s=more)
+    for partner, carried, overheads_s in rounds:
+        t = exchange(core, t, partner, carried, work_s=core.reduce_s(carried) + overheads_s)
+    for partner, carried, overheads_s in reversed(rounds) if scatter else ():
+        t = exchange(core, t, partner, carried, work_s=overheads_s)
     return makespan(unfold(everybody, everybody.start(), t, at, nbytes))
 
 
@@ -202,4 +204,4 @@ _PLANS: dict[str, dict[str, Plan]] = {
         "barrier": _knomial_exchange,
     },
 }
-"""Component → collective → how it does it."""
+"""Component → collective → its plan."""

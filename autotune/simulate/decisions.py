@@ -1,11 +1,12 @@
-"""Which algorithm Open MPI's ``tuned`` component takes by default: its fixed rules, as tables.
+"""Default algorithms of Open MPI's ``tuned`` component: its fixed rules, as tables.
 
 Place in the flow: algorithm ``default`` → :func:`fixed_choice` → ``algorithms``.
 
-Notation: one row a communicator size (the first row whose bound is above the size counts), in it words
-``name<bytes`` in order: the first whose bound is above the message size counts, the last word has no bound.
-Message sizes are those of a call: one rank's vector, or block for allgather and alltoall (the *rules file*
-counts these two otherwise); a reduce-scatter counts the whole vector.
+Notation: a table has a row for each range of communicator sizes; the first row whose bound is above the size
+applies. A row is a list of entries ``name<bytes`` in order; the first whose bound is above the message size
+applies, and the last one has no bound. Message sizes are those of a call: one rank's vector, or block for
+allgather and alltoall (the *rules file* counts these two otherwise); a reduce-scatter counts the whole
+vector.
 """
 
 from collections.abc import Mapping
@@ -127,13 +128,14 @@ ALLGATHER: Rules = {
 
 
 def fixed_choice(rules: Rules, size: int, nbytes: NDArray[np.float64]) -> list[str]:
-    """The algorithm that a collective's fixed rules take for each message size (n,) on so many ranks."""
+    """Return the algorithm of a collective's fixed rules for each message size (n,) on so many ranks."""
     bounds, names = _row(rules[next(bound for bound in rules if size < bound)])
     return [names[i] for i in np.searchsorted(bounds, nbytes, side="right")]
 
 
 @cache
 def _row(words: str) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """Return the bounds in bytes and the names of a row; there is one name more than bounds."""
     listed = words.split()
     names = tuple(word.partition("<")[0] for word in listed)
     return np.array([float(word.partition("<")[2]) for word in listed[:-1]]), names

@@ -1,9 +1,9 @@
-"""Where each rank of a job sits, and what its messages cost while the others send theirs.
+"""Where each rank of a job is, and what its messages cost while the other ranks send theirs.
 
 Place in the flow: `Machine` + `NodeLayout` + `JobSettings` → `Fabric` → ``schedule``, ``trees`` → `predict`.
 
 Notation: g messages under way together, n sizes. The k messages that cross one NIC get 1/k of its bandwidth
-each and leave k gaps apart; the copies of one NUMA domain share the domain's memory bandwidth, messages
+each and leave k gaps apart. The copies of one NUMA domain share the domain's memory bandwidth, and messages
 between the sockets of a node share their link.
 """
 
@@ -31,7 +31,7 @@ from autotune.simulate.settings import JobSettings
 
 @dataclass(frozen=True, slots=True)
 class NodeLayout:
-    """How many nodes a job has, and how many ranks on each."""
+    """The number of nodes of a job, and of ranks on each."""
 
     nodes: int  # Nodes of the job; ranks fill one node after the other.
     ppn: int  # Ranks per node.
@@ -44,14 +44,14 @@ class NodeLayout:
 
     @property
     def ranks(self) -> int:
-        """Ranks of the whole job."""
+        """Return the number of ranks of the whole job."""
         return self.nodes * self.ppn
 
     def check(self, machine: Machine) -> None:
         """Refuse a machine that has no core for each rank.
 
         Raises:
-            ScenarioError: there are more ranks on a node than cores.
+            ScenarioError: If there are more ranks on a node than cores.
         """
         if self.ppn > (cores := machine.memory.cores):
             raise ScenarioError(f"{self.ppn} ranks per node on {machine.name}", f"at most {cores}, its cores")
@@ -61,8 +61,8 @@ class Fabric:
     """A job on a machine.
 
     Raises:
-        ScenarioError: If there are more ranks on a node than cores, or the machine lacks the transport asked
-            for.
+        ScenarioError: If there are more ranks on a node than cores, or the machine lacks the requested
+            transport.
     """
 
     def __init__(self, machine: Machine, cluster: NodeLayout, settings: JobSettings) -> None:
@@ -77,7 +77,7 @@ class Fabric:
         rank = np.arange(cluster.ranks)
         local = rank % cluster.ppn
         if settings.mapping == "cyclic":
-            # Round-robin over the sockets first, as mappers do: neighbours in rank are on different sockets.
+            # Round-robin over the sockets first, as mappers do: consecutive ranks are on different sockets.
             socket, turn = local % memory.sockets, local // memory.sockets
             self.domain = socket * numa + turn % numa
         else:
@@ -89,29 +89,29 @@ class Fabric:
 
     @cached_property
     def all_ranks(self) -> Ints:
-        """Every rank, in order."""
+        """Return every rank, in order."""
         return np.arange(self.cluster.ranks)
 
     @cached_property
     def ranks_per_domain(self) -> int:
-        """The most ranks of one NUMA domain."""
+        """Return the largest number of ranks in a NUMA domain."""
         return int(np.bincount(self.domain[: self.cluster.ppn]).max())
 
     @cached_property
     def cache_per_rank_bytes(self) -> float:
-        """Caches of a core and its part of what the ranks of its socket share."""
+        """Return the bytes of a core's caches and of its part of the cache that a socket's ranks share."""
         memory = self.protocols.machine.memory
         sharing = int(np.bincount(self.socket[: self.cluster.ppn]).max())
         return memory.cache_bytes + memory.socket_cache_bytes / sharing
 
     @property
     def overhead_s(self) -> float:
-        """CPU time that a further message of the same round costs sender and receiver together."""
+        """Return the CPU time of sender and receiver together for one more message of the same round."""
         machine, transport = self.protocols.machine, self.protocols.transport
         return 2.0 * (transport if self.cluster.nodes > 1 else machine.memory).overhead_s
 
     def part(self, ranks: int) -> "Fabric":
-        """The job with only the nodes that its first ranks need, equally filled; itself where that is all."""
+        """Return the job on the nodes that its first ranks need, equally filled; itself where that is all."""
         ppn = min(ranks, self.cluster.ppn)
         cluster = NodeLayout(-(-ranks // ppn), ppn)
         if cluster == self.cluster:
@@ -119,7 +119,7 @@ class Fabric:
         return Fabric(self.protocols.machine, cluster, self.settings)
 
     def distance(self, a: Ints, b: Ints) -> Ints:
-        """How far apart ranks are, one of SELF … NETWORK for each pair."""
+        """Return how far apart ranks are, one of SELF … NETWORK for each pair."""
         far = np.where(self.socket[a] == self.socket[b], SOCKET, NODE)
         far = np.where(self.domain[a] == self.domain[b], DOMAIN, far)
         return np.where(self.node[a] == self.node[b], np.where(a == b, SELF, far), NETWORK)
@@ -134,11 +134,15 @@ class Fabric:
         peers: int = 1,
         alone: bool = False,
     ) -> Costs:
-        """Costs of g messages between ranks that are under way together, each field of shape (g, n).
+        """Return the costs of g messages that are under way together, each field of shape (g, n).
 
-        Targets are a rank's own number where it sends nothing; ``missing`` (n,) is the share of the call's
-        data that is not in caches; peers are ranks of other nodes that each rank talks to in the whole
-        algorithm. ``alone``: they are not under way together, and nothing is shared.
+        Args:
+            source: Sending ranks, shape (g,).
+            target: Receiving ranks, shape (g,); a rank's own number where it sends nothing.
+            nbytes: Message sizes, shape (n,).
+            missing: Share of the call's data that is not in caches, shape (n,).
+            peers: Ranks of other nodes to which each rank sends in the whole algorithm.
+            alone: Whether the messages are not under way together, so that nothing is shared.
         """
         distance = self.distance(source, target)
         crossing = distance == NETWORK
@@ -151,52 +155,55 @@ class Fabric:
             into = np.bincount(self.node[target[crossing]], minlength=nodes)
             share = crossing * np.maximum(out[self.node[source]], into[self.node[target]])
             moving = distance != SELF
-            here, there = self._domain_key[source], self._domain_key[target]
-            sending = np.bincount(here[moving], minlength=domains)
-            busy = np.maximum(sending, np.bincount(there[moving], minlength=domains))
-            active = moving * np.maximum(busy[here], busy[there])
+            source_domain, target_domain = self._domain_key[source], self._domain_key[target]
+            sending = np.bincount(source_domain[moving], minlength=domains)
+            busy = np.maximum(sending, np.bincount(target_domain[moving], minlength=domains))
+            active = moving * np.maximum(busy[source_domain], busy[target_domain])
             bridging = distance == NODE
             side = self.node[source] * self.sockets + self.socket[source]
             bridge = bridging * np.bincount(side[bridging], minlength=nodes * self.sockets)[side]
         # Few different situations exist, so the cost of each is computed once for all messages in it.
         k = 1 + int(max(share.max(), active.max(), bridge.max()))
         code = (((distance * k + share) * k + active) * k + bridge) * 3 + far_ends
-        _, first, where = np.unique(code, return_index=True, return_inverse=True)
+        _, first, case = np.unique(code, return_index=True, return_inverse=True)
         sizes = (nbytes.tobytes(), missing.tobytes())
         rows = []
         for i in first:
-            at = Situation._make([*(int(of[i]) for of in (distance, share, active, bridge, far_ends)), peers])
-            if (at, *sizes) not in self._prices:
-                self._prices[at, *sizes] = self.protocols.price(at, nbytes, missing)
-            rows.append(self._prices[at, *sizes])
-        return Costs(*(np.stack(column)[where] for column in zip(*rows, strict=True)))
+            situation = Situation._make(
+                [*(int(feature[i]) for feature in (distance, share, active, bridge, far_ends)), peers]
+            )
+            if (situation, *sizes) not in self._prices:
+                self._prices[situation, *sizes] = self.protocols.price(situation, nbytes, missing)
+            rows.append(self._prices[situation, *sizes])
+        return Costs(*(np.stack(column)[case] for column in zip(*rows, strict=True)))
 
     def copy_s(self, nbytes: Floats, missing: Floats) -> Floats:
-        """A copy that every rank of the job makes at the same time; shape (n,)."""
+        """Return the duration of a copy that every rank of the job makes at the same time, shape (n,)."""
         return self.protocols.copy_s(nbytes, self.ranks_per_domain, missing)
 
     def reduce_s(self, nbytes: Floats, missing: Floats) -> Floats:
-        """Combining of a payload into another by every rank, (n,); from memory no faster than a copy."""
+        """Return the duration of combining two payloads on every rank, (n,); at least a copy from memory."""
         rate = self.protocols.machine.memory.reduce_bytes_per_s
         return np.maximum(nbytes / rate, missing * self.copy_s(nbytes, np.ones_like(nbytes)))
 
 
 def missing(cache_bytes: float, touched_bytes: Floats) -> Floats:
-    """Share of the data that a core touches which caches of this size do not hold, shape (n,)."""
+    """Return the share of a core's data that does not fit into caches of this size, shape (n,)."""
     return np.maximum(0.0, 1.0 - cache_bytes / np.maximum(touched_bytes, 1.0))
 
 
 def _transport(machine: Machine, cluster: NodeLayout, settings: JobSettings) -> Transport:
-    wanted = settings.tls.rpartition(",")[2]
-    if wanted == "all":
-        # UCX prefers rc up to a number of endpoints, dc beyond, and tcp only where there is nothing else.
-        few = cluster.ranks <= machine.rc_max_endpoints
-        order = ("rc", "dc", "ud", "tcp") if few else ("dc", "ud", "rc", "tcp")
-        wanted = next(name for name in order if name in machine.transports)
-    if wanted in machine.transports:
-        return machine.transports[wanted]
+    """Return the transport between nodes that UCX uses."""
+    name = settings.tls.rpartition(",")[2]
+    if name == "all":
+        # UCX prefers rc up to a number of endpoints, dc beyond, and tcp only without alternatives.
+        few_endpoints = cluster.ranks <= machine.rc_max_endpoints
+        order = ("rc", "dc", "ud", "tcp") if few_endpoints else ("dc", "ud", "rc", "tcp")
+        name = next(candidate for candidate in order if candidate in machine.transports)
+    if name in machine.transports:
+        return machine.transports[name]
     if cluster.nodes == 1:
-        return next(iter(machine.transports.values()))  # of no use: no message leaves the node
+        return next(iter(machine.transports.values()))  # never used: no message leaves the node
     raise ScenarioError(
-        f"UCX_TLS={settings.tls}: {machine.name} has no {wanted}", f"it has {', '.join(machine.transports)}"
+        f"UCX_TLS={settings.tls}: {machine.name} has no {name}", f"it has {', '.join(machine.transports)}"
     )

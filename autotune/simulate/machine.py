@@ -1,10 +1,10 @@
-"""Costs of a cluster's hardware, as numbers with units: the input that every prediction starts from.
+"""Costs of a cluster's hardware, as numbers with units: the input of every prediction.
 
 Place in the flow: ``conf/machine/NAME.yaml`` (or a calibration) → :func:`machine_from` → `Machine` →
 `predict`.
 
-Notation: a *path* is the way between two ranks (same NUMA domain, same socket, other socket, other node); a
-*transport* is what UCX uses between nodes (``rc``, ``ud``, ``dc``, ``tcp``); L, o, g, G are LogGP's latency,
+Notation: a *path* is the way between two ranks (same NUMA domain, same socket, other socket, other node). A
+*transport* is what UCX uses between nodes (``rc``, ``ud``, ``dc``, ``tcp``). L, o, g, G are LogGP's latency,
 overhead, gap per message and gap per byte (Alexandrov et al., "LogGP: Incorporating Long Messages into the
 LogP Model", SPAA 1995). Bandwidths are bytes per second (G = 1 / bandwidth), times are seconds.
 """
@@ -20,27 +20,27 @@ from autotune.structure import Document
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """One node: its cores, sockets and memory, and what a message inside it costs."""
+    """One node: its cores, sockets and memory, and the costs of a message inside it."""
 
-    cores: int  # Cores of a node; ranks per node cannot exceed it.
+    cores: int  # Cores of a node; ranks per node cannot exceed them.
     sockets: int  # Sockets of a node.
     copy_bytes_per_s: float  # Payload that one core copies from memory to memory.
     cache_copy_bytes_per_s: float  # Payload that one core copies while the data are in caches.
     cache_bytes: float  # Caches that a core has to itself.
     socket_cache_bytes: float  # Cache that the cores of a socket share.
     socket_bytes_per_s: float  # Payload that all cores of a socket together copy from memory to memory.
-    cross_socket_bytes_per_s: float  # Payload one way that all between a node's sockets share.
+    cross_socket_bytes_per_s: float  # Payload in one direction that all ranks share between a node's sockets.
     reduce_bytes_per_s: float  # Payload that one core combines (sum of doubles) out of its caches.
     latency_s: float  # Shared-memory latency of a message inside a NUMA domain, without the overheads.
-    domain_latency_s: float  # Added to `latency_s` between two NUMA domains of one socket.
-    socket_latency_s: float  # Added to `latency_s` between two sockets.
+    domain_latency_s: float  # Latency on top of `latency_s` between two NUMA domains of one socket.
+    socket_latency_s: float  # Latency on top of `latency_s` between two sockets.
     overhead_s: float  # CPU time that sender and receiver each spend on one shared-memory message.
-    fragment_bytes: float  # Eager messages travel in fragments of this size, so that both copies overlap.
+    fragment_bytes: float  # Size of the fragments of eager messages, which let both copies overlap.
     single_copy_bytes_per_s: float  # Payload that one core moves by one kernel copy (CMA).
-    single_copy_setup_s: float  # System call and page look-up that start one single-copy transfer.
+    single_copy_setup_s: float  # System call and page look-up at the start of one single-copy transfer.
     rendezvous_s: float
     """Handshake of one rendezvous inside a node, beyond the latencies of the message itself."""
-    numa_gain: float = 0.0  # How much faster memory copies are with two NUMA domains a socket.
+    numa_gain: float = 0.0  # Relative speed-up of memory copies with two NUMA domains a socket.
 
     def __post_init__(self) -> None:
         _check_numbers(self, "memory")
@@ -59,14 +59,17 @@ class Transport:
     flow_bytes_per_s: float  # Payload that one connection carries at most.
     rendezvous_s: float
     """Handshake of a rendezvous (request, read request, acknowledgement) beyond the data's own latency."""
-    registration_s: float  # Looking up (or making, averaged over its reuse) one buffer's memory registration.
-    cpu_bytes_per_s: float = inf  # Payload a core pushes through a transport's software; inf: offloaded.
-    fragment_bytes: float = 8192.0  # Eager messages go in fragments of this size: copy and wire overlap.
+    registration_s: float
+    """Time to look up one buffer's memory registration (or make it, averaged over its reuse)."""
+    cpu_bytes_per_s: float = inf  # Payload that a core pushes through a transport's software; inf: offloaded.
+    fragment_bytes: float = 8192.0
+    """Size of the fragments of eager messages, which let copy and wire overlap."""
     remote_access: bool = True  # Whether a rendezvous puts data in place (RDMA): no copy at the end.
-    connections_cached: float = inf  # Whose state the NIC keeps; with more, some messages wait.
-    connection_miss_s: float = 0.0  # Fetching one connection's state from memory into the NIC.
-    connection_gap_s: float = 0.0  # What such a fetch adds to the time between two messages of the NIC.
-    retarget_s: float = 0.0  # Added when a message goes to another peer than the last (dc's set-up).
+    connections_cached: float = inf  # Connections whose state the NIC keeps; with more, some messages wait.
+    connection_miss_s: float = 0.0  # Time to fetch one connection's state from memory into the NIC.
+    connection_gap_s: float = 0.0  # Time that such a fetch adds between two messages of the NIC.
+    retarget_s: float = 0.0
+    """Time added when a message goes to another peer than the previous one (dc's set-up)."""
 
     def __post_init__(self) -> None:
         _check_numbers(self, "transport")
@@ -77,28 +80,30 @@ class Machine:
     """A cluster's nodes and network."""
 
     name: str  # The name of its file in ``conf/machine/``.
-    description: str  # One line for people: nodes, network, and where the numbers come from.
+    description: str  # One line for users: nodes, network, and the origin of the numbers.
     memory: Memory  # The node.
     transports: Mapping[str, Transport] = field(hash=False)
     """Transports between nodes by UCX's names: some of ``rc``, ``ud``, ``dc``, ``tcp``."""
-    far_nic_latency_s: float = 0.0  # Added for each end on another socket than the NIC's (the first).
+    far_nic_latency_s: float = 0.0
+    """Latency added for each end on another socket than the NIC's, which is the first."""
     rc_max_endpoints: int = 256  # UCX_TLS=all: ranks above which UCX leaves rc for dc.
-    calibrated_from: str = ""  # The measurement that the numbers were fitted to; empty: not calibrated.
+    calibrated_from: str = ""  # Measurement to which the numbers were fitted; empty: not calibrated.
 
     def __post_init__(self) -> None:
         unknown = sorted(set(self.transports) - set(TRANSPORTS))
         if unknown or not self.transports:
-            given = ", ".join(unknown) or "nothing"
+            listed = ", ".join(unknown) or "nothing"
             raise ScenarioError(
-                f"machine {self.name}: transports must be some of {', '.join(TRANSPORTS)}, not {given}"
+                f"machine {self.name}: transports must be some of {', '.join(TRANSPORTS)}, not {listed}"
             )
 
 
-TRANSPORTS = ("rc", "ud", "dc", "tcp")  # The transports between nodes that a machine may have, by UCX's names
+TRANSPORTS = ("rc", "ud", "dc", "tcp")
+"""The transports between nodes that a machine may have, by UCX's names."""
 
 
 def machine_from(values: Mapping[str, Any]) -> Machine:
-    """The machine that a mapping (a file of ``conf/machine/``, read by someone else) describes.
+    """Return the machine that a mapping describes, as read from a file of ``conf/machine/``.
 
     Raises:
         ScenarioError: If a field is missing, unknown or not a number, or a value is out of its range.
@@ -106,16 +111,20 @@ def machine_from(values: Mapping[str, Any]) -> Machine:
     return Document("the machine", ScenarioError, infinite=True).structured(Machine, values, "machine")
 
 
-def _check_numbers(part: Memory | Transport, where: str) -> None:
-    """Check that times are finite and not negative, counts and bandwidths positive."""
+def _check_numbers(part: Memory | Transport, section: str) -> None:
+    """Check that times are finite and not negative, and that counts and bandwidths are positive.
+
+    Raises:
+        ScenarioError: If a number is out of its range.
+    """
     for f in fields(part):
         value = getattr(part, f.name)
         if isinstance(value, bool):
             continue
         is_time = f.name.endswith("_s") and not f.name.endswith("_per_s")
         if is_time or f.name == "numa_gain":
-            sound, bound = 0 <= value < inf, "zero or more"
+            valid, bound = 0 <= value < inf, "zero or more"
         else:
-            sound, bound = value > 0, "more than zero"
-        if not sound:
-            raise ScenarioError(f"{where}.{f.name} must be {bound}, not {value!r}")
+            valid, bound = value > 0, "more than zero"
+        if not valid:
+            raise ScenarioError(f"{section}.{f.name} must be {bound}, not {value!r}")

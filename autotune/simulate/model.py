@@ -1,4 +1,4 @@
-"""The model's one question: how long does this collective take there, with these settings, at these sizes?
+"""Interface of the model: the duration of a collective on a machine, with given settings and sizes.
 
 Place in the flow: (`Fabric`, collective, algorithm, segment size, sizes) → seconds. No noise (that is
 ``noise``), no randomness, no clock.
@@ -25,13 +25,19 @@ def predict(
     sizes_bytes: Sequence[int] | NDArray[np.float64],
     comm_size: int = 0,
 ) -> NDArray[np.float64]:
-    """Time of one call of a placed job until its last rank has returned, seconds, shape (n_sizes,).
+    """Return the time of one call until its last rank has returned, in seconds, shape (n_sizes,).
 
-    The algorithm is one of `algorithms(collective, ranks)`. As in reality it has no effect where another
-    component than ``tuned`` answers, and has one where that leaves the call to ``tuned``. Segments of 0 bytes
-    are whole messages. Sizes are counted as in `Cell`: the vector of a rank for allreduce, bcast, reduce, one
-    block for the others; of no meaning to a barrier. The communicator is the first ``comm_size`` ranks; 0:
-    all. Components other than ``tuned`` are taken to have whole nodes.
+    Args:
+        fabric: The job on its machine.
+        collective: Name of the collective or pattern.
+        algorithm: One of `algorithms(collective, ranks)`. As in reality it has no effect where another
+            component than ``tuned`` makes the call, and has one where that component leaves the call to
+            ``tuned``.
+        segment_bytes: Size of the segments; 0: whole messages.
+        sizes_bytes: Message sizes, counted as in `Cell`: the vector of a rank for allreduce, bcast, reduce,
+            one block for the others; ignored for a barrier.
+        comm_size: The communicator is the first so many ranks; 0: all. Components other than ``tuned`` are
+            assumed to have whole nodes.
 
     Raises:
         ScenarioError: If the communicator has more ranks than the job.
@@ -42,9 +48,9 @@ def predict(
         raise ScenarioError(f"a communicator of {ranks} ranks", f"the job has {fabric.cluster.ranks}")
     nbytes = np.asarray(sizes_bytes, dtype=np.float64)
     everybody = fabric.all_ranks[:ranks]
-    among = Group(fabric, everybody, missing(fabric.cache_per_rank_bytes, 2 * nbytes))
-    if (took := pattern_s(collective, among, nbytes)) is not None:
-        return took
+    pattern_group = Group(fabric, everybody, missing(fabric.cache_per_rank_bytes, 2 * nbytes))
+    if (duration := pattern_s(collective, pattern_group, nbytes)) is not None:
+        return duration
     returns_early = collective in BLOCKING  # no other component offers it
     collective = BLOCKING.get(collective, collective)
     model = model_of(collective)
@@ -53,8 +59,8 @@ def predict(
     group = Group(fabric, everybody, missing(fabric.cache_per_rank_bytes, buffers * nbytes))
     if fabric.settings.component != "tuned" and not returns_early:
         nodes = fabric.part(ranks)
-        whole = Group(nodes, nodes.all_ranks, group.missing)
-        took = by_component(fabric.settings.component, collective, whole, nbytes)
-        if took is not None:
-            return took
+        whole_nodes = Group(nodes, nodes.all_ranks, group.missing)
+        duration = by_component(fabric.settings.component, collective, whole_nodes, nbytes)
+        if duration is not None:
+            return duration
     return makespan(run(collective, algorithm, group, group.start(), nbytes, segment_bytes))

@@ -1,4 +1,4 @@
-"""Knobs of which a few matter, planted: for a simulated cluster, and to measure how well they are found.
+"""Planted knobs, few of which have an effect: for a simulated cluster, and to test how well they are found.
 
 Times here are factors on a curve: a planted level multiplies the time at each size.
 """
@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 from autotune.errors import ScenarioError
 from autotune.space import Value
 
-Level = tuple[str, Value]  # (knob, value).
+Level = tuple[str, Value]  # The tuple (knob, value).
 
 
 @dataclass(frozen=True)
 class Truth:
     """The planted effect of every level."""
 
-    factors: Mapping[Level, tuple[float, ...]]  # Level → factor on the time at each size; others: none.
+    factors: Mapping[Level, tuple[float, ...]]
+    """Level → factor on the time at each size; other levels have no effect."""
     fatal: frozenset[Level] = frozenset()  # Levels with which a launch ends without a result.
     hanging: frozenset[Level] = frozenset()  # Levels with which a launch does not end.
     together: Mapping[frozenset[Level], float] = field(default_factory=dict)
@@ -29,61 +30,65 @@ class Truth:
     """(Level, a collective or pattern) → a further factor on its time at each size."""
 
     def fate(self, changes: Collection[Level]) -> str:
-        """How these levels end a launch, as in ``Faults``: ``crash`` or ``hang``; empty: not at all."""
+        """Return how these levels end a launch, as in ``Faults``: ``crash``, ``hang`` or empty."""
         if self.fatal & set(changes):
             return "crash"
         return "hang" if self.hanging & set(changes) else ""
 
     def factor(self, changes: Collection[Level], n_sizes: int, collective: str = "") -> NDArray[np.float64]:
-        """The product of what the levels do to a collective, at each size."""
+        """Return the product of the levels' effects on a collective, at each size."""
         product = np.ones(n_sizes)
         for change in changes:
             product = product * np.asarray(self.factors.get(change, 1.0))
             product = product * np.asarray(self.only.get((change, collective), 1.0))
-        for pair, more in self.together.items():
-            product = product * (more if pair <= set(changes) else 1.0)
+        for pair, joint_factor in self.together.items():
+            product = product * (joint_factor if pair <= set(changes) else 1.0)
         return product
 
 
-NOTHING_PLANTED = Truth({})  # No knob does anything.
-UNSET = "default"  # The default of a planted knob.
+NOTHING_PLANTED = Truth({})  # Knobs without any effect.
+UNSET = "default"  # Default value of a planted knob.
 
 
 def truth_from(declared: Mapping[str, object], n_sizes: int) -> Truth:
-    """The planted knobs that a scenario's ``simulate.knobs`` declares.
+    """Return the planted knobs that a scenario's ``simulate.knobs`` declares.
 
     Raises:
-        ScenarioError: something that is no knob.
+        ScenarioError: If an entry is no knob.
     """
     factors: dict[Level, tuple[float, ...]] = {}
     only: dict[tuple[Level, str], tuple[float, ...]] = {}
-    bad: dict[str, set[Level]] = {"fatal": set(), "hangs": set()}
+    failing: dict[str, set[Level]] = {"fatal": set(), "hangs": set()}
     for name, levels in declared.items():
         if not isinstance(levels, Mapping):
             raise ScenarioError(
                 f"simulate.knobs.{name}={levels!r}", "expected levels, e.g. {a: 0.8, b: fatal}"
             )
         for value, effect in levels.items():
-            if isinstance(effect, str) and effect in bad:
-                bad[effect].add((name, value))
+            if isinstance(effect, str) and effect in failing:
+                failing[effect].add((name, value))
                 continue
-            where = f"simulate.knobs.{name}.{value}"
+            key = f"simulate.knobs.{name}.{value}"
             if isinstance(effect, Mapping):
-                for collective, its in effect.items():
-                    only[(name, value), collective] = _factors(f"{where}.{collective}", its, n_sizes)
+                for collective, effect_on_it in effect.items():
+                    only[(name, value), collective] = _factors(f"{key}.{collective}", effect_on_it, n_sizes)
             else:
-                factors[name, value] = _factors(where, effect, n_sizes)
-    return Truth(factors, frozenset(bad["fatal"]), frozenset(bad["hangs"]), only=only)
+                factors[name, value] = _factors(key, effect, n_sizes)
+    return Truth(factors, frozenset(failing["fatal"]), frozenset(failing["hangs"]), only=only)
 
 
-def _factors(where: str, effect: object, n_sizes: int) -> tuple[float, ...]:
-    """A factor at each size, as a user wrote it."""
-    at: Sequence[Any] = [effect] * n_sizes
+def _factors(key: str, effect: object, n_sizes: int) -> tuple[float, ...]:
+    """Return a factor at each size, as declared under a key.
+
+    Raises:
+        ScenarioError: If the effect is neither a factor nor one for each size.
+    """
+    values: Sequence[Any] = [effect] * n_sizes
     if isinstance(effect, Sequence) and not isinstance(effect, str):
-        at = effect
-    if len(at) != n_sizes or not all(isinstance(f, int | float) and f > 0 for f in at):
+        values = effect
+    if len(values) != n_sizes or not all(isinstance(f, int | float) and f > 0 for f in values):
         raise ScenarioError(
-            f"{where}={effect!r}",
+            f"{key}={effect!r}",
             "expected fatal, hangs, a factor on the time, one for each size, or these by collective",
         )
-    return tuple(float(f) for f in at)
+    return tuple(float(f) for f in values)

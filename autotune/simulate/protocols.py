@@ -1,6 +1,6 @@
 """Cost of one message under UCX's protocols, in one situation, for all sizes at once.
 
-Place in the flow: `Machine` + `JobSettings` → `Protocols` → `Fabric` (which finds out the situation of each
+Place in the flow: `Machine` + `JobSettings` → `Protocols` → `Fabric` (which determines the situation of each
 message).
 
 Notation: n sizes. A message of m bytes is described by seven numbers (`Costs`), each of shape (n,) here,
@@ -27,30 +27,31 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
 SELF, DOMAIN, SOCKET, NODE, NETWORK = range(5)
-"""How far apart two ranks are: the same rank, NUMA domain, socket, node, or none of these."""
+"""Distance of two ranks: they are the same rank, share a NUMA domain, socket or node, or none of these."""
 
 
 class Costs(NamedTuple):
-    """Costs of a message, seconds; shape (n,) for one situation, (g, n) for each of g messages."""
+    """Costs of a message, in seconds; shape (n,) for one situation, (g, n) for each of g messages."""
 
-    send: Floats  # CPU of the sender before the message is under way.
-    wire: Floats  # From there until a waiting receiver has it; -inf where there is no message.
-    hold: Floats  # From the receiver's being ready until it has it, if the message was waiting.
-    receive: Floats  # CPU of the receiver afterwards.
+    send: Floats  # CPU time of the sender until the message is under way.
+    wire: Floats  # Time from then until a waiting receiver has the message; -inf where there is no message.
+    hold: Floats  # Time from the receiver's readiness until it has a message that was already waiting.
+    receive: Floats  # CPU time of the receiver afterwards.
     port: Floats  # Time for which the message keeps the sender's port busy; the next one leaves no earlier.
-    release: Floats  # From the send until the sender's buffer is free (zcopy).
-    synchronous: NDArray[np.bool_]  # Whether the sender is held until the receiver has it (rendezvous).
+    release: Floats  # Time from the send until the sender's buffer is free (zcopy).
+    synchronous: NDArray[np.bool_]
+    """Whether the sender is held until the receiver has the message (rendezvous)."""
 
 
 class Situation(NamedTuple):
-    """Everything but its size that a message's cost depends on."""
+    """Everything but its size on which a message's cost depends."""
 
-    distance: int  # SELF … NETWORK.
+    distance: int  # Distance of the ranks, one of SELF … NETWORK.
     share: int  # Messages that cross the same NIC together.
     active: int  # Cores of the same NUMA domain that copy together.
     bridge: int  # Messages that leave the same socket for another one of its node together.
-    far_ends: int  # Ends (0, 1, 2) that sit on another socket than their node's NIC.
-    peers: int  # Ranks of other nodes that each rank talks to in the whole algorithm (connections kept).
+    far_ends: int  # Number of ends, 0 to 2, that are on another socket than their node's NIC.
+    peers: int  # Ranks of other nodes to which each rank sends in the whole algorithm (open connections).
 
 
 class Protocols:
@@ -64,29 +65,32 @@ class Protocols:
 
     @cached_property
     def rndv_intra_bytes(self) -> float:
-        """The rendezvous threshold in effect inside a node."""
-        chosen = self.settings.rndv_intra_bytes
-        return self._crossing(NODE) if chosen is None else chosen
+        """Return the rendezvous threshold in effect inside a node."""
+        threshold = self.settings.rndv_intra_bytes
+        return self._crossing(NODE) if threshold is None else threshold
 
     @cached_property
     def rndv_inter_bytes(self) -> float:
-        """The rendezvous threshold in effect between nodes."""
-        chosen = self.settings.rndv_inter_bytes
-        return self._crossing(NETWORK) if chosen is None else chosen
+        """Return the rendezvous threshold in effect between nodes."""
+        threshold = self.settings.rndv_inter_bytes
+        return self._crossing(NETWORK) if threshold is None else threshold
 
     @cached_property
     def zcopy_bytes(self) -> float:
-        """The zcopy threshold in effect: UCX's own is where a copy costs more than a registration."""
+        """Return the zcopy threshold in effect; UCX's own is where a copy costs more than a registration."""
         if self.settings.zcopy_bytes is not None:
             return self.settings.zcopy_bytes
         cheaper = self.transport.registration_s < _SIZES / _UCX_BCOPY_BYTES_PER_S
         return float(_SIZES[np.argmax(cheaper)]) if cheaper.any() else np.inf
 
     def copy_s(self, nbytes: Floats, active: int, missing: Floats, *, buffered: bool = False) -> Floats:
-        """One core's copy of a payload while `active` cores of its NUMA domain do the same; shape (n,).
+        """Return the duration of one core's copy while `active` cores of its NUMA domain copy too, (n,).
 
-        ``missing`` (n,) is the share of the data that comes from memory, not from caches. ``buffered``: one
-        end is a small buffer that stays in the caches, so half of the traffic is spared.
+        Args:
+            nbytes: Payloads, shape (n,).
+            active: Number of copying cores of the domain.
+            missing: Share of the data that comes from memory, not from caches, shape (n,).
+            buffered: Whether one end is a small buffer that stays in the caches, which halves the traffic.
         """
         memory = self.machine.memory
         core = memory.copy_bytes_per_s * (1.0 + memory.numa_gain * (self.settings.numa_per_socket > 1))
@@ -94,11 +98,11 @@ class Protocols:
         return nbytes * ((1.0 - missing) / memory.cache_copy_bytes_per_s + missing / core)
 
     def _domain_bytes_per_s(self, active: int) -> float:
-        """One core's part of the memory bandwidth of a NUMA domain."""
+        """Return one core's part of the memory bandwidth of a NUMA domain."""
         return self.machine.memory.socket_bytes_per_s / self.settings.numa_per_socket / max(active, 1)
 
     def price(self, situation: Situation, nbytes: Floats, missing: Floats) -> Costs:
-        """Costs of messages (n,) in one situation, by each one's protocol; ``missing``: not in caches."""
+        """Return the costs of messages (n,) in one situation; ``missing`` is the share not in caches."""
         if situation.distance == SELF:
             nothing = np.zeros_like(nbytes)
             return Costs(nothing, nothing - np.inf, nothing, nothing, nothing, nothing, nothing > 0)
@@ -109,12 +113,15 @@ class Protocols:
         else:
             eager, rendezvous = self._inside_node(situation, nbytes, missing)
         columns = [np.where(synchronous, r, e) for r, e in zip(rendezvous, eager, strict=True)]
-        return Costs(*columns, synchronous)  # type: ignore[call-arg] # the six of both protocols
+        return Costs(*columns, synchronous)  # type: ignore[call-arg] # a protocol has the first six fields
 
     def _inside_node(
         self, at: Situation, nbytes: Floats, missing: Floats
     ) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
-        """send, wire, hold, receive, port, release of a shared-memory message: eager, and rendezvous."""
+        """Return the costs of shared-memory messages, first eager, then by rendezvous.
+
+        Both are the tuple (send, wire, hold, receive, port, release).
+        """
         memory = self.machine.memory
         farther = {DOMAIN: 0.0, SOCKET: memory.domain_latency_s, NODE: memory.socket_latency_s}
         latency = memory.latency_s + farther[at.distance]
@@ -137,7 +144,10 @@ class Protocols:
     def _between_nodes(
         self, at: Situation, nbytes: Floats, missing: Floats
     ) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
-        """send, wire, hold, receive, port, release of a message over the network: eager, and rendezvous."""
+        """Return the costs of messages over the network, first eager, then by rendezvous.
+
+        Both are the tuple (send, wire, hold, receive, port, release).
+        """
         net = self.transport
         share = max(at.share, 1)
         fetched = max(0.0, 1.0 - net.connections_cached / max(at.peers * self.ppn, 1))
@@ -151,7 +161,7 @@ class Protocols:
         arriving = latency + np.maximum(serial, (share - 1) * gap)
         if at.peers > 1:
             # With ever new partners ranks drift apart: while some wait for the wire, others use the NIC, so
-            # that latency and queueing hide behind each other. Their sum in quadrature is what SMPI finds.
+            # that latency and queueing overlap. SMPI's result is their sum in quadrature.
             alone = nbytes / net.flow_bytes_per_s
             arriving = alone + np.hypot(latency, arriving - latency - alone)
         software = nbytes / net.cpu_bytes_per_s
@@ -166,14 +176,14 @@ class Protocols:
         port = np.maximum(overhead + pushed, np.maximum(serial, share * gap))
         eager = (overhead + pushed, wire, out, overhead, port, np.where(zcopy, serial + latency, 0.0))
         # Without remote memory access the receiver still copies each packet, while the others arrive.
-        taken = software if net.remote_access else out
-        hold = net.rendezvous_s + net.registration_s + np.maximum(arriving, latency + taken)
+        receiver_s = software if net.remote_access else out
+        hold = net.rendezvous_s + net.registration_s + np.maximum(arriving, latency + receiver_s)
         return eager, (overhead + net.registration_s, latency + hold, hold, overhead, serial, nothing)
 
     def _crossing(self, distance: int) -> float:
-        """The size from which UCX expects a rendezvous to be faster, by its own figures for an idle pair.
+        """Return the size from which UCX expects rendezvous to be faster, by its figures for an idle pair.
 
-        Its estimate adds the copies to the transfer without any overlap, at speeds that it takes for granted.
+        UCX's estimate adds the copies to the transfer without any overlap, at speeds that it assumes.
         """
         memory, net = self.machine.memory, self.transport
         if distance == NETWORK:
@@ -193,9 +203,9 @@ _UCX_BCOPY_BYTES_PER_S = 7000 * 2**20
 _UCX_SHARED_MEMORY_BYTES_PER_S = 15360 * 2**20
 """UCX's assumed rate of a copy through shared memory, anywhere (UCX 1.20, UCX_MM_BW)."""
 _SIZES: Floats = 2.0 ** np.arange(8, 23, 0.25)
-"""Where UCX's automatic thresholds are looked for: 256 B to 4 MiB."""
+"""Sizes among which UCX's automatic thresholds are searched: 256 B to 4 MiB."""
 
 
 def _fraction(nbytes: Floats, fragment_bytes: float) -> Floats:
-    """The part of a message that one fragment of it is."""
+    """Return the share of a message that is in one fragment."""
     return np.minimum(1.0, fragment_bytes / np.maximum(nbytes, 1.0))

@@ -1,7 +1,7 @@
-"""Job-wide settings that the model understands, under the names the search spaces use.
+"""Job-wide settings that the model understands, under the names that the search spaces use.
 
-Place in the flow: a trial's launch-level point → :func:`settings_from` → `JobSettings` → `predict`. Whatever
-a point does not mention keeps the stack's own default, so an empty mapping is the untuned baseline.
+Place in the flow: a trial's launch-level point → :func:`settings_from` → `JobSettings` → `predict`. Settings
+that a point does not contain keep the stack's own default, so an empty mapping is the untuned baseline.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ TLS = ("all", "self,sm,rc", "self,sm,ud", "self,sm,dc", "self,sm,tcp")
 """The values of UCX_TLS that the model knows."""
 COMPONENTS = ("tuned", "han", "hcoll", "ucc")  # The collective components that the model knows.
 STACK_COMPONENT = "han"
-"""The component that answers where nobody chooses: Open MPI 5 ranks han (35) above tuned (30)."""
-MAPPINGS = ("block", "cyclic")  # How the ranks of a node are laid over its NUMA domains.
+"""The component that makes collective calls by default: Open MPI 5 ranks han (35) above tuned (30)."""
+MAPPINGS = ("block", "cyclic")  # Ways to place the ranks of a node on its NUMA domains.
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +24,12 @@ class JobSettings:
     """Settings of one job for all its messages; None is UCX's ``auto``."""
 
     tls: str = "all"  # UCX_TLS, one of `TLS`.
-    rndv_intra_bytes: float | None = None  # UCX_RNDV_THRESH inside a node: rendezvous from here (inf: never).
+    rndv_intra_bytes: float | None = None
+    """UCX_RNDV_THRESH inside a node: smallest message sent by rendezvous (inf: never)."""
     rndv_inter_bytes: float | None = None  # UCX_RNDV_THRESH between nodes.
-    zcopy_bytes: float | None = None  # UCX_ZCOPY_THRESH: eager messages from here on are not copied first.
-    component: str = "tuned"  # The collective component, of `COMPONENTS`; only ``tuned`` takes algorithms.
+    zcopy_bytes: float | None = None
+    """UCX_ZCOPY_THRESH: eager messages from this size on are not copied first."""
+    component: str = "tuned"  # Collective component, of `COMPONENTS`; only ``tuned`` takes algorithms.
     mapping: str = "block"  # The layout of a node's ranks over its NUMA domains, one of `MAPPINGS`.
     numa_per_socket: int = 1  # NPS (SNC): NUMA domains of a socket, a firmware setting.
 
@@ -43,13 +45,12 @@ class JobSettings:
 
 
 def settings_from(values: Mapping[str, str | int | float | bool]) -> JobSettings:
-    """The settings that a point's values stand for.
+    """Return the settings that a point's values describe.
 
-    Names that the model does not know are passed over (algorithms and segment sizes go to `predict` by
-    themselves).
+    Names that the model does not know are ignored; algorithms and segment sizes are arguments of `predict`.
 
     Raises:
-        SpaceError: If one of these has a value that the model does not know.
+        SpaceError: If a known name has a value that the model does not know.
     """
     return JobSettings(
         tls=str(values.get("UCX_TLS", "all")),
@@ -63,6 +64,11 @@ def settings_from(values: Mapping[str, str | int | float | bool]) -> JobSettings
 
 
 def _threshold(values: Mapping[str, str | int | float | bool], name: str) -> float | None:
+    """Return a threshold in bytes; None is ``auto``.
+
+    Raises:
+        SpaceError: If the value is no size.
+    """
     text = str(values.get(name, "auto")).strip().lower()
     if text == "auto":
         return None
@@ -77,5 +83,10 @@ def _threshold(values: Mapping[str, str | int | float | bool], name: str) -> flo
 
 
 def _one_of(name: str, value: object, choices: tuple[object, ...]) -> None:
+    """Check a value.
+
+    Raises:
+        SpaceError: If it is none of the choices.
+    """
     if value not in choices:
         raise SpaceError(f"{name}={value!r} is unknown to the model", allowed(value, choices))

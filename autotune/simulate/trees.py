@@ -2,8 +2,8 @@
 
 Place in the flow: `Fabric` (costs of a message) → trees → ``algorithms`` → `predict`.
 
-Notation: as in ``schedule``; a tree is the parent of each rank (numbers in the group, -1 for a root) and its
-turn among its siblings. A message of several segments fills the tree with its first segment and then keeps
+Notation: as in ``schedule``. A tree is the parent of each rank (numbers in the group, -1 for a root) and its
+position among its siblings. A message of several segments fills the tree with its first segment. Then it has
 the pace of the slowest stage, all edges being busy together.
 """
 
@@ -16,22 +16,22 @@ from autotune.simulate.protocols import Floats, Ints
 from autotune.simulate.schedule import Group, makespan
 
 _STEPWISE = 160
-"""A tree with more steps (chains, flat trees) is summed along its paths in place of being walked."""
+"""Number of steps above which a tree (chains, flat trees) is summed along its paths and not walked."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankTree:
     """A rooted tree, or several."""
 
-    parent: Ints  # Number in the group, -1 for a root, shape (g,).
-    turn: Ints  # The position among the parent's children, from 0, shape (g,).
+    parent: Ints  # Parent's number in the group, -1 for a root, shape (g,).
+    turn: Ints  # Position among the parent's children, from 0, shape (g,).
 
     def depth(self) -> Ints:
-        """Edges between each rank and its root, shape (g,)."""
+        """Return the number of edges between each rank and its root, shape (g,)."""
         return self.along_paths(np.ones((len(self.parent), 1)))[:, 0].astype(np.intp)
 
     def along_paths(self, weight: Floats) -> Floats:
-        """Sum of the weights, shape (g, n), of the edges between each rank and its root (pointer jumping)."""
+        """Return the sum of weights (g, n) of the edges between each rank and its root (pointer jumping)."""
         total = np.where((self.parent >= 0)[:, None], weight, 0.0)
         above = self.parent.copy()
         while (above >= 0).any():
@@ -40,7 +40,7 @@ class RankTree:
         return total
 
     def steps(self) -> list[Ints]:
-        """Children that are served together, from the root down: by depth, then by turn."""
+        """Return the children that are served together, from the root down: by depth, then by turn."""
         children = np.flatnonzero(self.parent >= 0)
         if not len(children):
             return []
@@ -50,17 +50,17 @@ class RankTree:
         return np.split(children[order], first[1:])
 
 
-Shape = Callable[[int], RankTree]  # Number of ranks → their tree.
+Shape = Callable[[int], RankTree]  # Function from the number of ranks to their tree.
 
 
 def linear(size: int) -> RankTree:
-    """Rank 0 and everybody else directly below."""
+    """Return a tree with rank 0 as the root and all others as its children."""
     rank = np.arange(size)
     return RankTree(np.where(rank == 0, -1, 0), np.maximum(rank - 1, 0))
 
 
 def chains(size: int, fanout: int) -> RankTree:
-    """Rank 0 and below it `fanout` chains of consecutive ranks."""
+    """Return rank 0 with `fanout` chains of consecutive ranks below it."""
     rank = np.arange(size)
     length = max(1, -(-(size - 1) // fanout))
     place = (rank - 1) % length
@@ -70,30 +70,30 @@ def chains(size: int, fanout: int) -> RankTree:
 
 
 def binary(size: int) -> RankTree:
-    """A complete binary tree in breadth-first order."""
+    """Return a complete binary tree in breadth-first order."""
     rank = np.arange(size)
     return RankTree(np.where(rank == 0, -1, (rank - 1) // 2), np.where(rank == 0, 0, (rank - 1) % 2))
 
 
 def in_order_binary(size: int) -> RankTree:
-    """A binary tree rooted at the last rank whose in-order traversal is the order of the ranks."""
+    """Return a binary tree rooted at the last rank, whose in-order traversal is the order of the ranks."""
     parent = np.full(size, -1)
     turn = np.zeros(size, dtype=np.intp)
     low, high, root = np.zeros(1, np.intp), np.full(1, size - 1), np.full(1, size - 1)
     while len(root):
         # The subtree [low, high) below a root splits into halves, each rooted at its own last rank.
         middle = low + (high - low) // 2
-        left, right = middle > low, high > middle
-        parent[middle[left] - 1], turn[middle[left] - 1] = root[left], 1
-        parent[high[right] - 1], turn[high[right] - 1] = root[right], 0
-        starts = np.concatenate([low[left], middle[right]])
-        root = np.concatenate([middle[left] - 1, high[right] - 1])
+        has_left, has_right = middle > low, high > middle
+        parent[middle[has_left] - 1], turn[middle[has_left] - 1] = root[has_left], 1
+        parent[high[has_right] - 1], turn[high[has_right] - 1] = root[has_right], 0
+        starts = np.concatenate([low[has_left], middle[has_right]])
+        root = np.concatenate([middle[has_left] - 1, high[has_right] - 1])
         low, high = starts, root
     return RankTree(parent, turn)
 
 
 def binomial(size: int) -> RankTree:
-    """The binomial tree of Open MPI's broadcast: rank r's parent is r without its highest bit."""
+    """Return the binomial tree of Open MPI's broadcast: rank r's parent is r without its highest bit."""
     rank = np.arange(size)
     top = np.floor(np.log2(np.maximum(rank, 1))).astype(np.intp)
     parent = np.where(rank == 0, -1, rank - (1 << top))
@@ -102,7 +102,7 @@ def binomial(size: int) -> RankTree:
 
 
 def knomial(size: int, radix: int) -> RankTree:
-    """The k-nomial tree of contiguous subtrees, the largest first; radix 2: the in-order binomial one."""
+    """Return the k-nomial tree of contiguous subtrees, largest first; radix 2: the in-order binomial one."""
     rank = np.arange(size)
     parent = np.full(size, -1)
     turn = np.zeros(size, dtype=np.intp)
@@ -123,14 +123,14 @@ def knomial(size: int, radix: int) -> RankTree:
 
 
 def descend(group: Group, t: Floats, tree: RankTree, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Data going from the roots to the leaves in segments; 0 bytes a segment: whole."""
+    """Simulate data going from the roots to the leaves in segments; 0 bytes: in whole messages."""
     piece, pieces = segments(nbytes, segment_bytes)
-    rest = (pieces - 1) * _pace(group, tree, piece, 0.0, up=False)
+    later_segments = (pieces - 1) * _pace(group, tree, piece, 0.0, up=False)
     steps = tree.steps()
     if len(steps) > _STEPWISE:
         edge, spacing = _edges(group, tree, piece, up=False)
-        before = tree.turn[:, None] * spacing
-        return makespan(t) + tree.along_paths(edge + before) + rest
+        wait_for_siblings = tree.turn[:, None] * spacing
+        return makespan(t) + tree.along_paths(edge + wait_for_siblings) + later_segments
     t = t.copy()
     last = t.copy()
     for children in steps:
@@ -138,27 +138,27 @@ def descend(group: Group, t: Floats, tree: RankTree, nbytes: Floats, segment_byt
         costs = group.costs(parents, children, piece)
         start = t[parents] + costs.send
         arrived = np.maximum(t[children] + costs.hold, start + costs.wire) + costs.receive
-        held = np.where(costs.synchronous, arrived, start + costs.release)
-        last[parents] = np.maximum(last[parents], held)
+        sender_free = np.where(costs.synchronous, arrived, start + costs.release)
+        last[parents] = np.maximum(last[parents], sender_free)
         t[parents] += np.maximum(costs.send, costs.port)
         t[children] = arrived
-    return np.maximum(t, last) + rest
+    return np.maximum(t, last) + later_segments
 
 
 def ascend(
     group: Group, t: Floats, tree: RankTree, nbytes: Floats, segment_bytes: int = 0, *, combine: bool = True
 ) -> Floats:
-    """Data going from the leaves to the roots of the same tree, combined on the way by default."""
+    """Simulate data going from the leaves to the roots of the same tree, by default combined on the way."""
     piece, pieces = segments(nbytes, segment_bytes)
     work = group.reduce_s(piece) if combine else np.zeros_like(piece)
-    rest = (pieces - 1) * _pace(group, tree, piece, work, up=True)
-    # Up the tree the last turn of the way down (the smallest subtree) comes first.
+    later_segments = (pieces - 1) * _pace(group, tree, piece, work, up=True)
+    # Up the tree the order of the siblings is reversed: the smallest subtree comes first.
     steps = tree.steps()
     if len(steps) > _STEPWISE:
         edge, spacing = _edges(group, tree, piece, up=True)
-        before = tree.turn[:, None] * (spacing + work)
-        along = tree.along_paths(edge + work + before).max(axis=0)
-        return np.broadcast_to(makespan(t) + along + rest, t.shape)
+        wait_for_siblings = tree.turn[:, None] * (spacing + work)
+        along = tree.along_paths(edge + work + wait_for_siblings).max(axis=0)
+        return np.broadcast_to(makespan(t) + along + later_segments, t.shape)
     t = t.copy()
     for children in reversed(steps):
         parents = tree.parent[children]
@@ -167,18 +167,18 @@ def ascend(
         arrived = np.maximum(t[parents] + costs.hold, start + costs.wire) + costs.receive
         t[children] = np.where(costs.synchronous, arrived, start + costs.release)
         t[parents] = arrived + work
-    return t + rest
+    return t + later_segments
 
 
 def segments(nbytes: Floats, segment_bytes: int) -> tuple[Floats, Floats]:
-    """Size and number of the segments of messages, each shape (n,)."""
+    """Return size and number of the segments of messages, each of shape (n,)."""
     if segment_bytes <= 0:
         return nbytes, np.ones_like(nbytes)
     return np.minimum(nbytes, float(segment_bytes)), np.maximum(1.0, np.ceil(nbytes / segment_bytes))
 
 
 def _edges(group: Group, tree: RankTree, piece: Floats, *, up: bool) -> tuple[Floats, Floats]:
-    """Duration of each rank's edge to its parent when alone, and its spacing from the next, (g, n)."""
+    """Return the duration of each rank's edge to its parent when alone, and the edges' spacing, (g, n)."""
     below = np.arange(group.size)
     above = np.where(tree.parent >= 0, tree.parent, below)
     source, target = (below, above) if up else (above, below)
@@ -189,14 +189,14 @@ def _edges(group: Group, tree: RankTree, piece: Floats, *, up: bool) -> tuple[Fl
 
 
 def _pace(group: Group, tree: RankTree, piece: Floats, work_s: Floats | float, *, up: bool) -> Floats:
-    """Time between two segments at the slowest stage of a full pipeline, shape (n,)."""
+    """Return the time between two segments at the slowest stage of a full pipeline, shape (n,)."""
     children = np.flatnonzero(tree.parent >= 0)
     if not len(children):
         return np.zeros_like(piece)
     parents = tree.parent[children]
     source, target = (children, parents) if up else (parents, children)
     costs = group.costs(source, target, piece)
-    # Libraries keep two receives posted, so half of a rendezvous hides behind the segment before.
+    # Libraries keep two receives posted, so half of a rendezvous overlaps with the previous segment.
     taking = np.where(costs.synchronous, 0.5 * costs.hold, costs.hold) + costs.receive + work_s
     busy = np.zeros((group.size, len(piece)))
     np.add.at(busy, source, costs.send)

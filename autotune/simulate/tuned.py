@@ -4,8 +4,8 @@ Place in the flow: ``schedule`` and ``trees`` → these → ``algorithms`` (regi
 
 Notation: every function takes a communicator, the readiness t of shape (g, n), the message size in bytes of
 shape (n,) and a segment size in bytes (0: whole), and returns t after the call. A message is the whole vector
-of a reduction or bcast, the block of one rank in an allgather, the block of one pair in an alltoall.
-g = 2^k + e, the e ranks beyond the power of two being folded away first.
+of a reduction or bcast, the block of one rank in an allgather, the block of one pair in an alltoall. g = 2^k
++ e, where the e ranks beyond the power of two are folded away first.
 """
 
 from collections.abc import Callable
@@ -19,14 +19,14 @@ from autotune.simulate.schedule import Group, burst, exchange, ring
 Algorithm = Callable[[Group, Floats, Floats, int], Floats]
 """(communicator, readiness (g, n), bytes (n,), segment bytes) → readiness after the call (g, n)."""
 
-ELEMENT_BYTES = 8  # Size of an element of the reduced vectors (double).
+ELEMENT_BYTES = 8  # Bytes of an element of the reduced vectors (double).
 
 _WALKED = 1 << 21
-"""Long sequences of similar rounds are sampled: so many ranks × rounds are walked, for all of them."""
+"""Ranks × rounds that are simulated one by one; longer sequences of similar rounds are sampled."""
 
 
 def recursive_doubling(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Allreduce: log2 g rounds in which pairs swap and combine whole vectors."""
+    """Simulate an allreduce in log2 g rounds in which pairs swap and combine whole vectors."""
     work = group.reduce_s(nbytes)
     core, folded, at = fold(group, t, nbytes, work)
     for mask in _powers(core.size):
@@ -35,14 +35,14 @@ def recursive_doubling(group: Group, t: Floats, nbytes: Floats, segment_bytes: i
 
 
 def ring_allreduce(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Allreduce: a ring that scatters the sums, then a ring that gathers them."""
+    """Simulate an allreduce by a ring that scatters the sums and a ring that gathers them."""
     block = nbytes / group.size
     t = ring(group, t, block, group.size - 1, work_s=group.reduce_s(block))
     return ring(group, t, block, group.size - 1)
 
 
 def segmented_ring(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Allreduce: the ring, its reducing half in phases of one segment a block."""
+    """Simulate an allreduce by rings, the reducing one in phases of one segment a block."""
     if segment_bytes <= 0:
         return ring_allreduce(group, t, nbytes)
     block = nbytes / group.size
@@ -53,7 +53,7 @@ def segmented_ring(group: Group, t: Floats, nbytes: Floats, segment_bytes: int =
 
 
 def rabenseifner(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Allreduce: vector halving and distance doubling, then the way back (Rabenseifner 2004)."""
+    """Simulate an allreduce by vector halving and distance doubling, and the way back (Rabenseifner 2004)."""
     masks = _powers(group.size)
     core, folded, at, piece = _halved(group, t, nbytes, masks)
     for mask in reversed(masks):
@@ -63,17 +63,17 @@ def rabenseifner(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0
 
 
 def reduce_by(shape: trees.Shape, group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Reduce up a tree of the given shape, in segments."""
+    """Simulate a reduce up a tree of the given shape, in segments."""
     return trees.ascend(group, t, shape(group.size), nbytes, segment_bytes)
 
 
 def rabenseifner_reduce(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Reduce: vector halving and distance doubling, then a binomial gathering to the root."""
+    """Simulate a reduce by vector halving and distance doubling, then a binomial gathering to the root."""
     masks = _powers(group.size)
     core, folded, at, piece = _halved(group, t, nbytes, masks)
     rank = np.arange(core.size)
     for mask in reversed(masks):
-        # Ranks with only this bit set (and lower ones none) hand what they hold to their partner below.
+        # Ranks whose highest set bit is this one send their data to their partner below.
         giving = (rank & mask != 0) & (rank & ~(2 * mask - 1) == 0)
         folded = exchange(core, folded, np.where(giving, rank ^ mask, rank), piece)
         piece = piece * 2
@@ -83,19 +83,19 @@ def rabenseifner_reduce(group: Group, t: Floats, nbytes: Floats, segment_bytes: 
 
 
 def recursive_halving(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Reduce-scatter: pairs at halving distances swap halves; folded ranks get their block at the end."""
+    """Simulate a reduce-scatter of halves between pairs; folded ranks get their block at the end."""
     _, folded, at, _ = _halved(group, t, nbytes, _powers(group.size)[::-1])
     return unfold(group, t, folded, at, nbytes / group.size)
 
 
 def ring_scatter(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Reduce-scatter: g-1 rounds of one block around a ring."""
+    """Simulate a reduce-scatter in g-1 rounds of one block around a ring."""
     block = nbytes / group.size
     return ring(group, t, block, group.size - 1, work_s=group.reduce_s(block))
 
 
 def butterfly(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Reduce-scatter: halving at doubling distances, then one exchange that puts the blocks in order."""
+    """Simulate a reduce-scatter by halving at doubling distances, then an exchange for their order."""
     masks = _powers(group.size)
     core, folded, at, piece = _halved(group, t, nbytes, masks)
     rank, bits = np.arange(core.size), len(masks)
@@ -105,20 +105,24 @@ def butterfly(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -
 
 
 def barrier_by(shape: trees.Shape, group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Barrier: empty messages up a tree of the given shape and down again."""
+    """Simulate a barrier as empty messages up a tree of the given shape and down again."""
     tree = shape(group.size)
     return trees.descend(group, trees.ascend(group, t, tree, nbytes, combine=False), tree, nbytes)
 
 
 def dissemination(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Barrier: ceil(log2 g) rounds, in round k a message to the rank 2^k further (Bruck)."""
+    """Simulate a barrier in ceil(log2 g) rounds, in round k a message to the rank 2^k further (Bruck)."""
     for distance in doublings(group.size):
         t = exchange(group, t, (np.arange(group.size) + distance) % group.size, nbytes)
     return t
 
 
 def _halved(group: Group, t: Floats, nbytes: Floats, masks: list[int]) -> tuple[Group, Floats, Ints, Floats]:
-    """Pairs at these distances swap and combine halves of what they have: as `fold`, and what is left."""
+    """Simulate that pairs at these distances swap and combine halves of their vectors.
+
+    Returns:
+        What `fold` returns, and the size of the remaining piece.
+    """
     core, folded, at = fold(group, t, nbytes, group.reduce_s(nbytes))
     piece = nbytes
     for mask in masks:
@@ -128,17 +132,17 @@ def _halved(group: Group, t: Floats, nbytes: Floats, masks: list[int]) -> tuple[
 
 
 def _powers(size: int) -> list[int]:
-    """1, 2, 4 … below the largest power of two in a size."""
+    """Return 1, 2, 4 … below the largest power of two in a size."""
     return [1 << i for i in range(size.bit_length() - 1)]
 
 
 def doublings(size: int) -> list[int]:
-    """1, 2, 4 … below a size: the distances that reach every rank."""
+    """Return 1, 2, 4 … below a size: the distances that reach every rank."""
     return [1 << i for i in range((size - 1).bit_length())]
 
 
 def fold(group: Group, t: Floats, nbytes: Floats, work_s: Floats) -> tuple[Group, Floats, Ints]:
-    """The 2^k ranks that go on after the first 2e have been paired, their readiness, and who they are."""
+    """Pair the first 2e ranks; return the 2^k ranks that remain, their readiness, and their numbers."""
     core = 1 << (group.size.bit_length() - 1)
     extra = group.size - core
     if not extra:
@@ -151,7 +155,7 @@ def fold(group: Group, t: Floats, nbytes: Floats, work_s: Floats) -> tuple[Group
 
 
 def unfold(group: Group, t: Floats, folded: Floats, at: Ints, nbytes: Floats) -> Floats:
-    """Readiness of all ranks once those that were folded away have their result."""
+    """Return the readiness of all ranks once those that were folded away have their result."""
     extra = group.size - len(at)
     if not extra:
         return folded
@@ -162,7 +166,7 @@ def unfold(group: Group, t: Floats, folded: Floats, at: Ints, nbytes: Floats) ->
 
 
 def bruck_allgather(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Allgather: ceil(log2 g) rounds of doubling blocks and distances, then a rotation in memory."""
+    """Simulate an allgather in ceil(log2 g) rounds of doubling blocks and distances, then a rotation."""
     rank = np.arange(group.size)
     for distance in doublings(group.size):
         blocks = min(distance, group.size - distance)
@@ -171,7 +175,7 @@ def bruck_allgather(group: Group, t: Floats, nbytes: Floats, segment_bytes: int 
 
 
 def doubling_allgather(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Allgather: pairs swap all they have; Bruck's where g is not a power of two."""
+    """Simulate an allgather whose pairs swap all they have; Bruck's if g is no power of two."""
     if group.size & (group.size - 1):
         return bruck_allgather(group, t, nbytes)
     for distance in doublings(group.size):
@@ -180,12 +184,12 @@ def doubling_allgather(group: Group, t: Floats, nbytes: Floats, segment_bytes: i
 
 
 def ring_allgather(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Allgather: g-1 rounds of one block around the ring."""
+    """Simulate an allgather in g-1 rounds of one block around the ring."""
     return ring(group, t, nbytes, group.size - 1)
 
 
 def neighbor(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Allgather: g/2 rounds of exchanges with both neighbours in turn, two blocks each; odd g: ring."""
+    """Simulate an allgather in g/2 rounds of two blocks with both neighbours in turn; odd g: a ring."""
     if group.size % 2:
         return ring_allgather(group, t, nbytes)
     rank = np.arange(group.size)
@@ -193,36 +197,39 @@ def neighbor(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) ->
     t = exchange(group, t, partners[0], nbytes)
     rounds = group.size // 2 - 1
     walked = min(rounds, max(32, _WALKED // group.size))
-    before = t
+    start = t
     for k in range(walked):
         t = exchange(group, t, partners[(k + 1) % 2], 2 * nbytes)
-    return t + (rounds - walked) / max(walked, 1) * (t - before)
+    return t + (rounds - walked) / max(walked, 1) * (t - start)
 
 
 def sparbit(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Allgather: log2 g rounds at halving distances, so that large rounds stay near; blocks go one by one."""
+    """Simulate an allgather in log2 g rounds at halving distances.
+
+    Large rounds are thus between near ranks; blocks are sent one by one.
+    """
     rank = np.arange(group.size)
-    held = 1
+    own_blocks = 1
     for distance in reversed(doublings(group.size)):
-        blocks = min(held, group.size - held)
+        blocks = min(own_blocks, group.size - own_blocks)
         further_s = (blocks - 1) * group.fabric.overhead_s
         t = exchange(group, t, (rank + distance) % group.size, blocks * nbytes, work_s=further_s)
-        held += blocks
+        own_blocks += blocks
     return t
 
 
 def swap(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Allgather, alltoall or barrier of two ranks: one exchange."""
+    """Simulate an allgather, alltoall or barrier of two ranks as one exchange."""
     return exchange(group, t, np.arange(2)[::-1], nbytes) + group.copy_s(nbytes)
 
 
 def everybody(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Allgather (direct) or alltoall (linear): all messages posted at once."""
+    """Simulate an allgather (direct) or alltoall (linear) with all messages posted at once."""
     return burst(group, t, nbytes) + group.copy_s(nbytes)
 
 
 def pairwise(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Alltoall: in round k every rank sends to the k-th after it and receives from the k-th before it."""
+    """Simulate an alltoall: in round k ranks send to the k-th after and receive from the k-th before."""
     rank = np.arange(group.size)
     rounds = group.size - 1
     walked = np.unique(np.linspace(1, rounds, min(rounds, max(32, _WALKED // group.size))).astype(np.intp))
@@ -234,7 +241,7 @@ def pairwise(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) ->
 
 
 def modified_bruck(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Alltoall: ceil(log2 g) rounds, each packing, sending and unpacking about half of all blocks."""
+    """Simulate an alltoall in ceil(log2 g) rounds that pack, send and unpack about half of all blocks."""
     rank = np.arange(group.size)
     t = t + group.copy_s(group.size * nbytes)
     for distance in doublings(group.size):
@@ -245,37 +252,37 @@ def modified_bruck(group: Group, t: Floats, nbytes: Floats, segment_bytes: int =
 
 
 def bcast_by(shape: trees.Shape, group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Bcast down a tree of the given shape, in segments."""
+    """Simulate a bcast down a tree of the given shape, in segments."""
     return trees.descend(group, t, shape(group.size), nbytes, segment_bytes)
 
 
 def split_binary(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Bcast: each half down one side of a binary tree, then pairs across the sides swap halves."""
+    """Simulate a bcast of each half down one side of a binary tree; then pairs swap the halves."""
     tree = trees.binary(group.size)
     if group.size < 3:
         return trees.descend(group, t, tree, nbytes, segment_bytes)
     half = nbytes / 2
     t = trees.descend(group, t, tree, half, segment_bytes)
     side = _side(tree)
-    left, right = np.flatnonzero(side == 0), np.flatnonzero(side == 1)
-    pairs = min(len(left), len(right))
+    first_side, second_side = np.flatnonzero(side == 0), np.flatnonzero(side == 1)
+    pairs = min(len(first_side), len(second_side))
     target = np.arange(group.size)
-    target[left[:pairs]], target[right[:pairs]] = right[:pairs], left[:pairs]
+    target[first_side[:pairs]], target[second_side[:pairs]] = second_side[:pairs], first_side[:pairs]
     return exchange(group, t, target, half)
 
 
 def scatter_allgather(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Bcast: a binomial scatter, then an allgather by recursive doubling."""
+    """Simulate a bcast as a binomial scatter and an allgather by recursive doubling."""
     return doubling_allgather(group, _scatter(group, t, nbytes), nbytes / group.size)
 
 
 def scatter_allgather_ring(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Bcast: a binomial scatter, then an allgather around the ring."""
+    """Simulate a bcast as a binomial scatter and an allgather around the ring."""
     return ring_allgather(group, _scatter(group, t, nbytes), nbytes / group.size)
 
 
 def _scatter(group: Group, t: Floats, nbytes: Floats) -> Floats:
-    """A binomial scatter from rank 0: each holder hands the upper half of its ranks' blocks on."""
+    """Simulate a binomial scatter from rank 0: each holder sends the upper half of its ranks' blocks on."""
     rank = np.arange(group.size)
     for span in reversed(doublings(group.size)):
         giving = (rank % (2 * span) == 0) & (rank + span < group.size)
@@ -284,7 +291,7 @@ def _scatter(group: Group, t: Floats, nbytes: Floats) -> Floats:
 
 
 def _side(tree: trees.RankTree) -> Ints:
-    """The child of the root above each rank: 0, 1, or -1 for the root itself."""
+    """Return the child of the root above each rank: 0, 1, or -1 for the root itself."""
     rank = np.arange(len(tree.parent))
     top = rank.copy()
     for _ in range(int(tree.depth().max())):

@@ -1,4 +1,4 @@
-"""A whole site: measurements of few jobs carried over to other sizes, and abstention where they are too few.
+"""A whole site: measurements of few jobs extrapolated to other sizes, and abstention where they are too few.
 
 Place in the flow: measured times of shapes → decisions for all shapes. No I/O, no clock.
 """

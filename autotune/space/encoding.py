@@ -15,15 +15,16 @@ from autotune.space.space import Space
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One column of the encoding."""
+    """Describes one column of the encoding."""
 
-    parameter: str  # Whose value it shows.
-    value: Value | None = None  # An indicator of this value; None: of "not active" (or a position, see below)
+    parameter: str  # Name of the parameter that the column encodes.
+    value: Value | None = None
+    """The value that the column indicates, without ``positions``; None: it indicates "not active"."""
     positions: Mapping[Value, float] = field(default_factory=dict)
-    """Not empty: the position of the value on an ordered scale, 0.5 beside the scale."""
+    """If not empty, the column is the value's position on an ordered scale, and 0.5 off the scale."""
 
     def __call__(self, point: Point) -> float:
-        """The entry of this column for one point."""
+        """Return the entry of this column for one point."""
         actual = point.get(self.parameter)
         if self.positions:
             return 0.5 if actual is None else self.positions.get(actual, 0.5)
@@ -31,16 +32,16 @@ class Feature:
 
 
 def features(space: Space) -> tuple[Feature, ...]:
-    """The columns of ``encode``, in order; parameters with a single value and no condition have none."""
+    """Return the columns of ``encode`` in order; a parameter with one value and no condition has none."""
     return tuple(f for p in space.job if len(p.values) > 1 or p.when for f in _columns(p))
 
 
 def encode(space: Space, points: Sequence[Point]) -> NDArray[np.float64]:
-    """Job-wide points as rows of ``X``, shape ``(n_points, n_features)``.
+    """Return job-wide points as rows of ``X``, shape ``(n_points, n_features)``.
 
-    An ordered parameter gives its position on the scale (0.5 beside the scale) and an indicator of each
-    value beside it; any other parameter an indicator of each value; a parameter with a condition one more
-    indicator, of not being active.
+    An ordered parameter has a column with its position on the scale (0.5 off the scale), and an indicator of
+    each value off the scale. Any other parameter has an indicator of each value. A parameter with a condition
+    has one more indicator, of not being active.
     """
     columns = features(space)
     rows = [[column(point) for column in columns] for point in points]

@@ -7,35 +7,35 @@ from autotune.space.parameter import Point, Value
 from autotune.space.space import Space
 
 
-def fixed(space: Space, given: Mapping[str, object]) -> Space:
-    """The space with what a user fixes (``fix.NAME=VALUE``).
+def fixed(space: Space, values: Mapping[str, object]) -> Space:
+    """Return the space with the values that a user fixes (``fix.NAME=VALUE``).
 
     Raises:
-        SpaceError: an unknown parameter or value; the message lists what is allowed.
+        SpaceError: a parameter or a value is unknown; the message lists what is allowed.
     """
-    return space.fix({name: value_of(space, name, value) for name, value in given.items()})
+    return space.fix({name: value_of(space, name, value) for name, value in values.items()})
 
 
-def value_of(space: Space, name: str, given: object) -> Value:
-    """The value of a parameter that a user wrote, whatever type the shell or YAML made of it.
+def value_of(space: Space, name: str, user_value: object) -> Value:
+    """Return the value of a parameter that a user wrote, whatever type the shell or YAML gave it.
 
     Raises:
-        SpaceError: unknown parameter or value.
+        SpaceError: the parameter or the value is unknown.
     """
     parameter = space[name]
     for value in parameter.values:
-        if given == value or text_of(given) == str(value):
+        if user_value == value or text_of(user_value) == str(value):
             return value
-    parameter.check(text_of(given))
+    parameter.check(text_of(user_value))
     raise AssertionError("check refuses what is not among the values")
 
 
 def point_of(space: Space, pairs: tuple[str, ...]) -> Point:
-    """The job-wide point that ``NAME=VALUE`` words describe, defaults for the rest.
+    """Return the job-wide point that ``NAME=VALUE`` words describe, with defaults for other parameters.
 
     Raises:
-        ScenarioError: a word without ``=``, or a parameter that the other values leave without effect.
-        SpaceError: an unknown parameter or value.
+        ScenarioError: a word has no ``=``, or a parameter has no effect beside the other values.
+        SpaceError: a parameter or a value is unknown.
     """
     values: dict[str, Value] = {}
     for pair in pairs:
@@ -46,12 +46,13 @@ def point_of(space: Space, pairs: tuple[str, ...]) -> Point:
     point = space.complete(values)
     for name in (n for n in values if n not in point):
         needed = " and ".join(
-            f"--point {parent}={' or '.join(map(str, wanted))}" for parent, wanted in space[name].when.items()
+            f"--point {parent}={' or '.join(map(str, accepted))}"
+            for parent, accepted in space[name].when.items()
         )
         raise ScenarioError(f"--point {name}={values[name]} would change nothing", f"it needs {needed}")
     return point
 
 
 def text_of(value: object) -> str:
-    """YAML's true and false are what MCA calls 1 and 0; everything else is its own text."""
+    """Return the text of a value; YAML's true and false become 1 and 0, as MCA parameters have them."""
     return str(int(value)) if isinstance(value, bool) else str(value)

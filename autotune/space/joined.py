@@ -1,4 +1,4 @@
-"""Spaces made of others: named parameters beside discovered ones, and what is left of both (step 2)."""
+"""Spaces made from others: named parameters together with discovered ones, and smaller spaces (step 2)."""
 
 import math
 import re
@@ -9,47 +9,50 @@ from itertools import pairwise
 from autotune.space.parameter import Parameter, Value, size_in_bytes
 from autotune.space.space import Dropped, Space
 
-DISCOVER = "discover"  # The name of a space that the stack's own variables make up.
-LANE = "ucx_lane:"  # How a fact begins that says which transport carries messages.
+DISCOVER = "discover"  # Name of the space that consists of the stack's own variables.
+LANE = "ucx_lane:"  # Beginning of facts that say which transport carries messages.
 _PRIORITY = re.compile(r"coll_\w+_priority")
-"""Names of the variables by which components of collectives compete for the calls."""
+"""A parameter that sets the priority of a component of collectives; the highest one gets the calls."""
 
 
-def joined(named: Space, knobs: Space) -> Space:
-    """A named space together with discovered knobs; where both turn the same, the named one does.
+def joined(named_space: Space, knobs: Space) -> Space:
+    """Return a named space together with discovered knobs.
 
-    What is swept inside a launch comes last. A knob of some of UCX's transports waits for a list of these
-    that has one: beside others UCX does not use it, and a discovery would say that launches fail with it.
+    Where both set the same variable, the parameter of the named space is kept. Parameters that are swept
+    inside a launch come last. A knob for some of UCX's transports is active only with a list of transports
+    that has one of them: otherwise UCX does not use it, and a discovery would find that it fails.
     """
-    parameters = {p.name: p for p in named.job}
-    turned = {variable for p in named.job for variable in variables(p)}
-    dropped = [*named.dropped, *knobs.dropped]
+    parameters = {p.name: p for p in named_space.job}
+    turned = {variable for p in named_space.job for variable in variables(p)}
+    dropped = [*named_space.dropped, *knobs.dropped]
     for knob in knobs.parameters:
         if knob.name in parameters or turned & set(variables(knob)):
             if knob.name not in parameters:
-                dropped.append(Dropped(knob.name, None, f"turned by a parameter of {named.name}"))
+                dropped.append(Dropped(knob.name, None, f"turned by a parameter of {named_space.name}"))
             continue
         when = {
-            parent: tuple(v for v in wanted if parent in parameters and v in parameters[parent].values)
-            for parent, wanted in knob.when.items()
+            parent: tuple(v for v in accepted if parent in parameters and v in parameters[parent].values)
+            for parent, accepted in knob.when.items()
         }
         lanes = {need.removeprefix(LANE) for need in knob.requires if need.startswith(LANE)}
         if lanes and "UCX_TLS" in parameters:
             lists = parameters["UCX_TLS"].values
-            when["UCX_TLS"] = tuple(one for one in lists if lanes & set(str(one).split(",")))
+            when["UCX_TLS"] = tuple(
+                transports for transports in lists if lanes & set(str(transports).split(","))
+            )
         if all(when.values()):
             parameters[knob.name] = replace(knob, when=when, requires=())
         else:
-            absent = ", ".join(parent for parent, wanted in when.items() if not wanted)
+            absent = ", ".join(parent for parent, accepted in when.items() if not accepted)
             dropped.append(Dropped(knob.name, None, f"depends on {absent}, not available here"))
-    swept = (_reached(p, parameters.values()) for p in named.call)
-    return Space(DISCOVER, (*parameters.values(), *swept), tuple(dropped), named.stack)
+    swept = (_reached(p, parameters.values()) for p in named_space.call)
+    return Space(DISCOVER, (*parameters.values(), *swept), tuple(dropped), named_space.stack)
 
 
 def _reached(swept: Parameter, job: Iterable[Parameter]) -> Parameter:
-    """Confine a component's sweep to points where no other component is raised above its default priority.
+    """Restrict a component's sweep to points where no other component is raised above its default priority.
 
-    That one would take the calls, and what was seen of choices that no call reaches is noise.
+    Such a component would take the calls, and measurements of choices that no call reaches are noise.
     """
     if not any(need.startswith("coll:") for need in swept.requires):
         return swept
@@ -59,53 +62,62 @@ def _reached(swept: Parameter, job: Iterable[Parameter]) -> Parameter:
 
 
 def narrowed(
-    whole: Space,
+    space: Space,
     levels: Mapping[str, Collection[Value]],
-    kept: Collection[str],
+    kept_names: Collection[str],
     failing: Collection[tuple[str, Value]] = (),
 ) -> Space:
-    """A space with only some parameters of a launch: with the levels that matter, and finer ones beside them.
+    """Return a space with only some of the job-wide parameters.
 
-    What is kept stays as it is but for levels that make launches fail, and so does what is held or swept
-    inside a launch.
+    Parameters that are held at one value, or swept inside a launch, stay as they are, except for failing
+    levels.
+
+    Args:
+        space: The whole space.
+        levels: Parameter → levels that matter; the parameter gets these, and finer ones next to them.
+        kept_names: Parameters that stay as they are, except for failing levels.
+        failing: (parameter, level) pairs with which launches fail.
     """
-    needed = {parent for name in (*levels, *kept) for parent in _ancestors(whole, name)}
+    needed = {parent for name in (*levels, *kept_names) for parent in _ancestors(space, name)}
     parameters = []
-    for parameter in whole.parameters:
-        if parameter not in whole.job or parameter.name in kept or len(parameter.values) == 1:
+    for parameter in space.parameters:
+        if parameter not in space.job or parameter.name in kept_names or len(parameter.values) == 1:
             works = tuple(v for v in parameter.values if (parameter.name, v) not in failing)
             parameters.append(replace(parameter, values=works))
         elif parameter.name in levels or parameter.name in needed:
-            children = (p.when.get(parameter.name, ()) for p in whole.job if p.name in levels)
-            asked = {v for wanted in children for v in wanted if v is not None}
-            wanted = asked | set(levels.get(parameter.name, ()))
-            parameters.append(_with_levels(parameter, wanted, finer=parameter.name in levels))
-    known = {p.name: p for p in parameters}
-    left = []
+            children = (p.when.get(parameter.name, ()) for p in space.job if p.name in levels)
+            required = {v for accepted in children for v in accepted if v is not None}
+            chosen_levels = required | set(levels.get(parameter.name, ()))
+            parameters.append(_with_levels(parameter, chosen_levels, finer=parameter.name in levels))
+    remaining = {p.name: p for p in parameters}
+    parameters_left = []
     for parameter in parameters:
-        unmet = {n for n, of in parameter.when.items() if n not in known and whole[n].default not in of}
+        unmet = {n for n, of in parameter.when.items() if n not in remaining and space[n].default not in of}
         if unmet:
-            del known[parameter.name]  # and what waits for it, which follows
+            del remaining[parameter.name]  # later parameters that depend on it are dropped in turn
         else:
-            when = {n: wanted for n, wanted in parameter.when.items() if n in known}  # others are met
-            when = {n: tuple(v for v in wanted if v in known[n].values) for n, wanted in when.items()}
-            left.append(replace(parameter, when=when))
-    return replace(whole, parameters=tuple(left))
+            when = {n: accepted for n, accepted in parameter.when.items() if n in remaining}  # others are met
+            when = {n: tuple(v for v in accepted if v in remaining[n].values) for n, accepted in when.items()}
+            parameters_left.append(replace(parameter, when=when))
+    return replace(space, parameters=tuple(parameters_left))
 
 
 def _ancestors(space: Space, name: str) -> Iterator[str]:
-    """The parameters that have to leave their default so that one is in effect."""
-    for parent, wanted in space[name].when.items():
-        if space[parent].default not in wanted:
+    """Yield the parameters that must leave their defaults so that a parameter is active."""
+    for parent, accepted in space[name].when.items():
+        if space[parent].default not in accepted:
             yield parent
             yield from _ancestors(space, parent)
 
 
-def _with_levels(parameter: Parameter, wanted: Collection[Value], finer: bool) -> Parameter:
-    """The parameter with its default, these levels, their neighbours on the scale, and those half-way."""
-    near = {v for pair in pairwise(parameter.scale) if finer and set(pair) & set(wanted) for v in pair}
-    values = {v for v in parameter.values if v == parameter.default or v in wanted or v in near}
-    between = set(_between(parameter.scale, wanted)) - set(parameter.values) if finer else set()
+def _with_levels(parameter: Parameter, levels: Collection[Value], finer: bool) -> Parameter:
+    """Return a parameter with its default and some levels.
+
+    With ``finer`` it also gets the neighbours of these levels on the scale, and values half-way to them.
+    """
+    near = {v for pair in pairwise(parameter.scale) if finer and set(pair) & set(levels) for v in pair}
+    values = {v for v in parameter.values if v == parameter.default or v in levels or v in near}
+    between = set(_between(parameter.scale, levels)) - set(parameter.values) if finer else set()
     order = {v: i for i, v in enumerate(parameter.values)}
     numbers = [v for v in (*values, *between) if parameter.ordered and size_in_bytes(v) is not None]
     words = sorted((v for v in values if v not in numbers), key=order.__getitem__)
@@ -113,18 +125,18 @@ def _with_levels(parameter: Parameter, wanted: Collection[Value], finer: bool) -
     return replace(parameter, values=listed, value_requires={})
 
 
-def _between(scale: Sequence[Value], wanted: Collection[Value]) -> Iterator[Value]:
+def _between(scale: Sequence[Value], levels: Collection[Value]) -> Iterator[Value]:
     for low, high in pairwise(scale):
         a, b = size_in_bytes(low), size_in_bytes(high)
-        if (low in wanted or high in wanted) and a and b and a > 0:
+        if (low in levels or high in levels) and a and b and a > 0:
             middle = math.sqrt(a * b)
-            whole = a == int(a) and b == int(b)
-            yield round(middle) if whole else float(f"{middle:.3g}")
+            both_whole = a == int(a) and b == int(b)
+            yield round(middle) if both_whole else float(f"{middle:.3g}")
 
 
 def variables(parameter: Parameter) -> Iterator[str]:
-    """Targets of a parameter: MCA parameters and environment variables by name, placement by kind."""
+    """Yield what a parameter sets: names of MCA parameters and variables, or the kind of a placement."""
     by_value = any(key in parameter.values for key in parameter.apply)
     for target in parameter.apply.values() if by_value else (parameter.apply,):
-        for kind, what in target.items() if isinstance(target, Mapping) else ():
-            yield from what if isinstance(what, Mapping) else (kind,)
+        for kind, targets in target.items() if isinstance(target, Mapping) else ():
+            yield from targets if isinstance(targets, Mapping) else (kind,)

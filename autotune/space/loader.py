@@ -1,6 +1,6 @@
 """``search_spaces/*.yaml`` → ``Space`` (step 2 of the flow); the grammar is in ``docs/search_spaces.md``.
 
-Pure: it takes text. Where a file lies is known to ``resources``.
+These functions take text and read no file; ``resources`` finds the files.
 """
 
 import re
@@ -19,17 +19,17 @@ _NOT_KEYS = ("name", "held_from", "strong")
 _PARAMETER_KEYS = tuple(f.name for f in fields(Parameter) if f.name not in _NOT_KEYS)
 _VARIABLES = ("env", "mca", "cvar")
 _APPLY_KEYS = (*_VARIABLES, "map_by", "bind_to")
-_HOLE = re.compile(r"\{[^{}]*\}")  # Of a template: what is filled in is checked again.
+_HOLE = re.compile(r"\{[^{}]*\}")  # A field of a template; values that are filled in are checked later.
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads no aliases: a few lines of them stand for more than any memory holds."""
+    """Refuses aliases, a few lines of which can stand for more than any memory holds."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """The next node.
+        """Return the next node.
 
         Raises:
-            YAMLError: it is an alias.
+            YAMLError: the node is an alias.
         """
         if self.check_event(yaml.AliasEvent):
             raise yaml.YAMLError("aliases (*) are not read")
@@ -37,10 +37,10 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_yaml(text: str) -> Any:
-    """A YAML text of the user as scalars, lists and mappings.
+    """Return a YAML text of the user as scalars, lists and mappings.
 
     Raises:
-        ValueError: it is none; in words.
+        ValueError: the text is no YAML; the message says why.
     """
     try:
         return yaml.load(text, _Loader)  # noqa: S506 - a safe one
@@ -57,14 +57,14 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "description": str,
 }
 _KINDS.update(dict.fromkeys(("per_size", "ordered", "strong"), bool))
-"""Types of a parameter's fields in a document."""
+"""Field of a parameter in a document → its type."""
 
 
 def load_space(text: str, name: str) -> Space:
-    """The space that a YAML text declares; the name is for messages, usually the file's.
+    """Return the space that a YAML text declares; ``name`` is for messages, and usually that of the file.
 
     Raises:
-        SpaceError: no YAML, unknown keys, or a parameter that is wrong; the message names it.
+        SpaceError: the text is no YAML, a key is unknown, or a parameter is wrong; the message names it.
     """
     try:
         document = read_yaml(text)
@@ -72,7 +72,7 @@ def load_space(text: str, name: str) -> Space:
         raise SpaceError(f"space {name!r} is no YAML: {exc}") from exc
     if not isinstance(document, Mapping):
         raise SpaceError(f"space {name!r} must be a mapping", f"with the keys {', '.join(_SPACE_KEYS)}")
-    _known(document, _SPACE_KEYS, f"space {name!r}")
+    _check_keys(document, _SPACE_KEYS, f"space {name!r}")
     declared = document.get("parameters")
     if not isinstance(declared, Mapping) or not declared:
         raise SpaceError(f"space {name!r} declares no parameters", "parameters: {NAME: {values: [...]}}")
@@ -81,7 +81,7 @@ def load_space(text: str, name: str) -> Space:
 
 
 def space_document(space: Space) -> dict[str, Any]:
-    """A space as JSON values, complete: ``space_of`` gives the same space back."""
+    """Return a space as JSON values, from which ``space_of`` makes an equal space."""
     return {
         "name": space.name,
         "stack": space.stack,
@@ -92,26 +92,26 @@ def space_document(space: Space) -> dict[str, Any]:
 
 
 def space_of(document: Mapping[str, Any]) -> Space:
-    """The space in a document that ``space_document`` made.
+    """Return the space in a document that ``space_document`` made.
 
     Raises:
-        SpaceError: a field of another type than ``load_space`` gives.
-        TypeError: so, in a document that is damaged.
+        SpaceError: a list in a damaged document has entries of a wrong type.
+        TypeError: a field in a damaged document has a wrong type.
     """
     parameters = []
     for declared in document["parameters"]:
         plain = {k: v for k, v in declared.items() if k in Parameter.__dataclass_fields__}
-        where = f"parameter {plain['name']!r}"
+        place = f"parameter {plain['name']!r}"
         for key, kind in _KINDS.items():
             if key in plain and not isinstance(plain[key], kind):
-                raise TypeError(f"{where}: {key} = {plain[key]!r}")
+                raise TypeError(f"{place}: {key} = {plain[key]!r}")
         plain["level"] = Level(plain["level"])
-        plain["values"] = _scalars([*plain["values"]], where)
+        plain["values"] = _scalars([*plain["values"]], place)
         for key in ("requires", "always"):
-            plain[key] = _tokens(plain.get(key, ()), where)
-        for key, made in (("when", _wanted), ("value_requires", _tokens), ("collectives", _scalars)):
+            plain[key] = _tokens(plain.get(key, ()), place)
+        for key, convert in (("when", _accepted), ("value_requires", _tokens), ("collectives", _scalars)):
             pairs = ((k, [*v] if isinstance(v, tuple) else v) for k, v in plain[key])
-            plain[key] = {k: made(v, f"{where}: {key}") for k, v in pairs}
+            plain[key] = {k: convert(v, f"{place}: {key}") for k, v in pairs}
         parameters.append(Parameter(**plain))
     listed = document.get("listed")
     return Space(
@@ -124,7 +124,10 @@ def space_of(document: Mapping[str, Any]) -> Space:
 
 
 def _pairs(parameter: dict[str, Any]) -> dict[str, Any]:
-    """Mappings as pairs: JSON would turn keys that are numbers into text; ``strong`` only where it is."""
+    """Return the fields of a parameter for JSON, without ``strong`` and ``always`` where they are not set.
+
+    Mappings become lists of pairs, since JSON would turn keys that are numbers into texts.
+    """
     return {
         k: list(v.items()) if k in ("when", "value_requires", "collectives") else v
         for k, v in parameter.items()
@@ -133,34 +136,34 @@ def _pairs(parameter: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parameter(name: str, declared: Any, space: str, names: Collection[str]) -> Parameter:
-    where = f"space {space!r}, parameter {name!r}"
+    place = f"space {space!r}, parameter {name!r}"
     if not isinstance(declared, Mapping):
-        raise SpaceError(f"{where} must be a mapping", f"with the keys {', '.join(_PARAMETER_KEYS)}")
-    _known(declared, _PARAMETER_KEYS, where)
+        raise SpaceError(f"{place} must be a mapping", f"with the keys {', '.join(_PARAMETER_KEYS)}")
+    _check_keys(declared, _PARAMETER_KEYS, place)
     for key in ("collectives", "when", "value_requires"):
         if not isinstance(declared.get(key, {}), Mapping):
-            raise SpaceError(f"{where}: {key} must be a mapping", "of names to lists")
+            raise SpaceError(f"{place}: {key} must be a mapping", "of names to lists")
     collectives = {
-        str(k): _scalars(v, f"{where}: collectives") for k, v in declared.get("collectives", {}).items()
+        str(k): _scalars(v, f"{place}: collectives") for k, v in declared.get("collectives", {}).items()
     }
     union = list(dict.fromkeys(v for listed in collectives.values() for v in listed))
-    values = _scalars(declared.get("values", union), f"{where}: values")
+    values = _scalars(declared.get("values", union), f"{place}: values")
     if not values:
-        raise SpaceError(f"{where} has no values", "values: a list, or collectives with a list for each")
+        raise SpaceError(f"{place} has no values", "values: a list, or collectives with a list for each")
     level = declared.get("level", Level.LAUNCH.value)
     if level not in list(Level):
-        raise SpaceError(f"{where}: level {level!r}", allowed(level, list(Level)))
+        raise SpaceError(f"{place}: level {level!r}", allowed(level, list(Level)))
     apply = declared.get("apply", {})
     if not isinstance(apply, Mapping):
-        raise SpaceError(f"{where}: apply must be a mapping", allowed("", (*_APPLY_KEYS, *values)))
+        raise SpaceError(f"{place}: apply must be a mapping", allowed("", (*_APPLY_KEYS, *values)))
     by_value = any(key in values for key in apply)
     for key, target in apply.items():
         if by_value and key not in values:
-            raise SpaceError(f"{where}: apply has {key!r}, which is none of its values", allowed(key, values))
+            raise SpaceError(f"{place}: apply has {key!r}, which is none of its values", allowed(key, values))
         if by_value and not isinstance(target, Mapping):
-            raise SpaceError(f"{where}: apply.{key} must be a mapping", allowed("", _APPLY_KEYS))
+            raise SpaceError(f"{place}: apply.{key} must be a mapping", allowed("", _APPLY_KEYS))
         for kind, words in target.items() if by_value else ((key, target),):
-            _check_target(kind, words, {*names, "value", "collective", "COLLECTIVE"}, where)
+            _check_target(kind, words, {*names, "value", "collective", "COLLECTIVE"}, place)
     for value in values:
         check_words("a parameter", name, str(value))
     return Parameter(
@@ -168,74 +171,80 @@ def _parameter(name: str, declared: Any, space: str, names: Collection[str]) -> 
         values=values,
         default=declared.get("default", values[0]),
         level=Level(level),
-        per_size=_flag(declared, "per_size", where),
-        ordered=_flag(declared, "ordered", where),
-        when={str(k): _wanted(v, f"{where}: when") for k, v in declared.get("when", {}).items()},
-        always=_tokens(declared.get("always", ()), where),
+        per_size=_flag(declared, "per_size", place),
+        ordered=_flag(declared, "ordered", place),
+        when={str(k): _accepted(v, f"{place}: when") for k, v in declared.get("when", {}).items()},
+        always=_tokens(declared.get("always", ()), place),
         apply=dict(apply),
-        requires=_tokens(declared.get("requires", ()), where),
-        value_requires={k: _tokens(v, where) for k, v in declared.get("value_requires", {}).items()},
+        requires=_tokens(declared.get("requires", ()), place),
+        value_requires={k: _tokens(v, place) for k, v in declared.get("value_requires", {}).items()},
         collectives=collectives,
         description=str(declared.get("description", "")),
     )
 
 
-def _check_target(kind: str, words: Any, fields: Collection[str], where: str) -> None:
-    """Refuse what could not be applied, before anything is launched."""
+def _check_target(kind: str, words: Any, fields: Collection[str], place: str) -> None:
+    """Refuse a target that could not be applied, before anything is launched."""
     if kind not in _APPLY_KEYS:
-        raise SpaceError(f"{where}: cannot apply by {kind!r}", allowed(kind, _APPLY_KEYS))
+        raise SpaceError(f"{place}: cannot apply by {kind!r}", allowed(kind, _APPLY_KEYS))
     if isinstance(words, Mapping) != (kind in _VARIABLES):
         expected = "NAME: VALUE" if kind in _VARIABLES else "text"
-        raise SpaceError(f"{where}: apply.{kind} = {words!r}", f"expected {expected}")
+        raise SpaceError(f"{place}: apply.{kind} = {words!r}", f"expected {expected}")
     for pair in words.items() if isinstance(words, Mapping) else ((kind, words),):
         for template in map(str, pair):
             try:
                 names_in(template, fields)
             except SpaceError as exc:
-                raise SpaceError(f"{where}: {exc.message}", exc.hint) from exc
+                raise SpaceError(f"{place}: {exc.message}", exc.hint) from exc
         check_words(kind, *(_HOLE.sub("x", str(part)) for part in pair))
 
 
-def _known(document: Mapping[Any, Any], keys: tuple[str, ...], where: str) -> None:
+def _check_keys(document: Mapping[Any, Any], keys: tuple[str, ...], place: str) -> None:
     for key in document:
         if key not in keys:
-            raise SpaceError(f"{where} has an unknown key {key!r}", allowed(key, keys))
+            raise SpaceError(f"{place} has an unknown key {key!r}", allowed(key, keys))
 
 
-def _flag(declared: Mapping[str, Any], key: str, where: str) -> bool:
+def _flag(declared: Mapping[str, Any], key: str, place: str) -> bool:
     value = declared.get(key, False)
     if not isinstance(value, bool):
-        raise SpaceError(f"{where}: {key} = {value!r}", "allowed: true, false")
+        raise SpaceError(f"{place}: {key} = {value!r}", "allowed: true, false")
     return value
 
 
-def _tokens(listed: Any, where: str) -> tuple[str, ...]:
+def _tokens(listed: Any, place: str) -> tuple[str, ...]:
     if not isinstance(listed, str | list | tuple):
-        raise SpaceError(f"{where} requires {listed!r}", "allowed: a word, or a list of words")
+        raise SpaceError(f"{place} requires {listed!r}", "allowed: a word, or a list of words")
     return (listed,) if isinstance(listed, str) else tuple(str(token) for token in listed)
 
 
-def _wanted(listed: Any, where: str) -> tuple[Value | None, ...]:
+def _accepted(listed: Any, place: str) -> tuple[Value | None, ...]:
     items = listed if isinstance(listed, list) else [listed]
-    return (*_scalars([v for v in items if v is not None], where), *([None] if None in items else []))
+    return (*_scalars([v for v in items if v is not None], place), *([None] if None in items else []))
 
 
-def _scalars(listed: Any, where: str) -> tuple[Value, ...]:
+def _scalars(listed: Any, place: str) -> tuple[Value, ...]:
     items = listed if isinstance(listed, list) else [listed]
     for item in items:
         if not isinstance(item, str | int | float | bool):
             raise SpaceError(
-                f"{where} holds {item!r}", "allowed: text, numbers, true, false (quote 'on'/'off')"
+                f"{place} holds {item!r}", "allowed: text, numbers, true, false (quote 'on'/'off')"
             )
     return tuple(items)
 
 
-def space_text_of(space: Space, above: Sequence[str], beside: Mapping[str, Sequence[str]]) -> str:
-    """A space as a file that ``load_space`` reads, with comments ``above`` all and ``beside`` parameters."""
+def space_text_of(space: Space, above: Sequence[str], parameter_comments: Mapping[str, Sequence[str]]) -> str:
+    """Return a space as the text of a file that ``load_space`` reads.
+
+    Args:
+        space: The space.
+        above: Lines of comment at the top of the file.
+        parameter_comments: Parameter → lines of comment in front of it.
+    """
     head = yaml.safe_dump({"stack": space.stack, "description": above[0] if above else space.name})
     parts = [*(f"# {line}" for line in above), head.rstrip(), "", "parameters:"]
     for parameter in space.parameters:
-        parts += [f"  # {line}" for line in beside.get(parameter.name, ())]
+        parts += [f"  # {line}" for line in parameter_comments.get(parameter.name, ())]
         text = yaml.safe_dump({parameter.name: _declaration(parameter)}, sort_keys=False, width=110)
         parts += [f"  {line}" for line in text.splitlines()]
     return "\n".join(parts) + "\n"
@@ -254,7 +263,7 @@ def _declaration(parameter: Parameter) -> dict[str, Any]:
         declared["values"] = list(parameter.values)
     declared["default"] = parameter.default
     if parameter.when:
-        declared["when"] = {name: list(wanted) for name, wanted in parameter.when.items()}
+        declared["when"] = {name: list(accepted) for name, accepted in parameter.when.items()}
     if parameter.always:
         declared["always"] = list(parameter.always)
     if parameter.apply:

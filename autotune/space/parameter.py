@@ -1,4 +1,4 @@
-"""One knob: its values, what a change of it costs, and how it reaches the MPI stack (step 2 of the flow).
+"""One parameter: its values, what a change costs, and how a value reaches the MPI stack (step 2 of the flow).
 
 Notation: a *value* is a JSON scalar; a *point* assigns values to the parameters that are active in it.
 """
@@ -27,9 +27,9 @@ _FACTOR = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def size_in_bytes(text: Value) -> float | None:
-    """The number that an ordered value stands for: ``"4k"`` → 4096.0, 7 → 7.0, ``"auto"`` → None.
+    """Return the number that an ordered value stands for: ``"4k"`` → 4096.0, 7 → 7.0, ``"auto"`` → None.
 
-    None too where a double has no such number: of some hundred digits, or infinite.
+    It is None too for numbers that a double cannot hold, and for infinity.
     """
     number = math.inf
     if isinstance(text, int | float):
@@ -41,18 +41,21 @@ def size_in_bytes(text: Value) -> float | None:
 
 
 def worded(value: object) -> str:
-    """A value as programs and tables write it: truth values in lower case."""
+    """Return a value as programs and tables write it, with truth values in lower case."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def check_words(kind: str, name: str, value: str) -> None:
     """Refuse names and values that scripts and command lines could take for something else.
 
-    The kind is as in ``apply`` (``env``, ``mca``, ``cvar``, ``map_by``, ``bind_to``); of a placement the name
-    is its kind again.
+    Args:
+        kind: A kind of ``apply``: ``env``, ``mca``, ``cvar``, ``map_by`` or ``bind_to``.
+        name: Name of the variable; for a placement the kind again.
+        value: The value.
 
     Raises:
-        SpaceError: no name of a variable or one that is obeyed, no placement, or control characters.
+        SpaceError: the name is not that of a variable, or is one of ``obeyed``; or the value is no placement,
+            or has control characters.
     """
     if not _VARIABLE.fullmatch(name):
         raise SpaceError(f"{name!r} is no name for {kind}", "letters, digits and _, the first no digit")
@@ -66,12 +69,12 @@ def check_words(kind: str, name: str, value: str) -> None:
         raise SpaceError(f"{name}={value!r}: control characters", "values on one line")
 
 
-def names_in(template: str, known: Iterable[str]) -> frozenset[str]:
-    """Names in the fields of a template: each is a known name alone, ``{name}``; a brace is ``{{``.
+def names_in(template: str, known_names: Iterable[str]) -> frozenset[str]:
+    """Return the names in the fields of a template such as ``{name}``; a brace itself is written ``{{``.
 
     Raises:
-        SpaceError: a brace without its other one, a field with anything but a name (an attribute, an index, a
-            conversion, a format), or an unknown name.
+        SpaceError: a brace is not closed, a field has anything but a name (an attribute, an index, a
+            conversion, a format), or a name is not in ``known_names``.
     """
     try:
         parts = [part[1:] for part in Formatter().parse(template) if part[1] is not None]
@@ -81,46 +84,46 @@ def names_in(template: str, known: Iterable[str]) -> frozenset[str]:
         raise SpaceError(
             f"the template {template!r} has more than a name in a field", "{NAME}, no : and no !"
         )
-    named = frozenset(str(name) for name, _, _ in parts)
-    if unknown := sorted(named - set(known)):
+    names = frozenset(str(name) for name, _, _ in parts)
+    if unknown := sorted(names - set(known_names)):
         raise SpaceError(
-            f"the template {template!r} names {', '.join(unknown)}", allowed(unknown[0], sorted(known))
+            f"the template {template!r} names {', '.join(unknown)}", allowed(unknown[0], sorted(known_names))
         )
-    return named
+    return names
 
 
 class Level(StrEnum):
-    """Cost of a change of the parameter while searching."""
+    """Says what a change of a parameter costs while searching."""
 
-    CALL = "call"  # Nothing: set inside a running MPI job, swept inside every launch.
-    LAUNCH = "launch"  # One launch, seconds.
-    BOOT = "boot"  # A firmware change and a reboot, minutes and an administrator.
+    CALL = "call"  # Nothing: it is set inside a running MPI job, and swept inside every launch.
+    LAUNCH = "launch"  # One launch, which takes seconds.
+    BOOT = "boot"  # A firmware change and a reboot, which take minutes and an administrator.
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One knob of the MPI stack with a finite list of values."""
+    """Describes one parameter of the MPI stack, with a finite list of values."""
 
-    name: str  # Unique in its space; a column of ``history``.
-    values: tuple[Value, ...]  # All that may be tried, the default too; ascending where ``ordered``.
-    default: Value  # What the stack does when it is not set. Choosing it sets nothing (see ``apply``).
+    name: str  # Name, unique in its space; it is also a column of tables of the history.
+    values: tuple[Value, ...]  # All values that may be tried, with the default; ascending where ``ordered``.
+    default: Value  # What the stack does when nothing is set. Choosing it sets nothing (see ``apply``).
     level: Level = Level.LAUNCH  # What a change costs while searching.
     per_size: bool = False  # Whether a deployed file can choose it per message size, or only per job.
-    ordered: bool = False  # Whether its numbers lie on a scale; others (``auto``) are beside it.
+    ordered: bool = False  # Whether its numbers lie on a scale; other values (``auto``) are off the scale.
     when: Mapping[str, tuple[Value | None, ...]] = field(default_factory=dict)
-    """Active only where each named parameter has one of the listed values; None: also where there is no such
-    parameter on this machine."""
-    always: tuple[str, ...] = ()  # Collectives of which ``when`` asks nothing.
+    """Parameter → values: it is active only where each of these parameters has one of its values; None among
+    them: also where this machine does not have that parameter."""
+    always: tuple[str, ...] = ()  # Collectives for which ``when`` does not count.
     apply: Mapping[str, object] = field(default_factory=dict)
     """How a value reaches the stack; the stack's module reads it (see ``docs/search_spaces.md``)."""
     requires: tuple[str, ...] = ()  # Facts of the machine (``doctor``) without which it is dropped.
     value_requires: Mapping[Value, tuple[str, ...]] = field(default_factory=dict)
-    """Facts without which single values are dropped."""
+    """Value → facts without which this value is dropped."""
     collectives: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
-    """Where the values differ by collective: the values of each; empty = all values for all."""
+    """Collective → its values, where values differ by collective; empty: all values for all collectives."""
     description: str = ""  # One line for the report.
-    held_from: Value | None = None  # The stack's own value, where a parameter is held at another one.
-    strong: bool = False  # Of a discovered one: it mattered elsewhere, so it goes before the long tail.
+    held_from: Value | None = None  # The stack's own value, where the parameter is held at another one.
+    strong: bool = False  # Whether a discovered parameter mattered elsewhere, so that it is tried early.
 
     def __post_init__(self) -> None:
         if not self.values:
@@ -135,12 +138,12 @@ class Parameter:
 
     @property
     def unset(self) -> Value:
-        """The value that needs no setting: the stack's own."""
+        """The stack's own value, which needs no setting."""
         return self.default if self.held_from is None else self.held_from
 
     @property
     def numbers(self) -> tuple[float | None, ...]:
-        """The position of each value on the scale, None for values beside it; all None if not ordered."""
+        """The number of each value, None for values off the scale; all None if not ordered."""
         return tuple(size_in_bytes(v) if self.ordered else None for v in self.values)
 
     @property
@@ -150,7 +153,7 @@ class Parameter:
         return tuple(v for _, v in sorted(pairs, key=lambda pair: pair[0]))
 
     def positions(self) -> dict[Value, float]:
-        """Position in [0, 1] of each value on the scale, on a log axis where all numbers are positive."""
+        """Return value → position in [0, 1] on the scale, on a log axis where all numbers are positive."""
         numbers = {v: n for v, n in zip(self.values, self.numbers, strict=True) if n is not None}
         if not numbers:
             return {}
@@ -161,10 +164,10 @@ class Parameter:
         return {v: (x - low) / span for v, x in axis.items()}
 
     def check(self, value: Value) -> None:
-        """Refuse a value that is not of this parameter.
+        """Refuse a value that is not among the values of this parameter.
 
         Raises:
-            SpaceError: with the values that are allowed.
+            SpaceError: it is not among them; the message lists what is allowed.
         """
         if value not in self.values:
             raise SpaceError(f"{self.name} = {value!r} is not in the space", allowed(value, self.values))
@@ -172,16 +175,16 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Point(Mapping[str, Value]):
-    """An immutable, hashable assignment of values to parameters, in the order of their names."""
+    """Assigns values to parameters, in the order of their names; it is immutable and hashable."""
 
-    items_: tuple[tuple[str, Value], ...] = ()  # Sorted (name, value) pairs.
+    items_: tuple[tuple[str, Value], ...] = ()  # (name, value) pairs, sorted by name.
 
     @classmethod
     def of(cls, values: Mapping[str, Value]) -> "Point":
-        """The point with these values.
+        """Return the point with these values.
 
         Raises:
-            TypeError: one of them is no scalar, as in a damaged document.
+            TypeError: a value is no scalar, as in a damaged document.
         """
         point = cls(tuple(sorted(values.items())))
         hash(point)
@@ -203,16 +206,16 @@ class Point(Mapping[str, Value]):
     def __hash__(self) -> int:
         return hash(self.items_)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Point) and self.items_ == other.items_
+    def __eq__(self, point: object) -> bool:
+        return isinstance(point, Point) and self.items_ == point.items_
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={value}" for name, value in self.items_) or "(nothing set)"
 
     def replace(self, **changes: Value) -> "Point":
-        """The same point with some values changed or added."""
+        """Return the same point with some values changed or added."""
         return Point.of({**self._values, **changes})
 
     def restricted(self, names: "Mapping[str, object] | set[str] | frozenset[str]") -> "Point":
-        """The part of the point that concerns these parameters."""
+        """Return the part of the point that concerns these parameters."""
         return Point(tuple(pair for pair in self.items_ if pair[0] in names))

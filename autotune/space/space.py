@@ -20,42 +20,43 @@ from autotune.space.parameter import Level, Parameter, Point, Value
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A parameter, or one of its values, that this machine cannot offer."""
+    """Names a parameter, or one of its values, that this machine cannot offer, and the reason."""
 
-    parameter: str  # Its name.
+    parameter: str  # Name of the parameter.
     value: Value | None  # The value, or None for the parameter as a whole.
-    reason: str  # Why, in words for the user.
+    reason: str  # Why it cannot be offered, in words for the user.
 
 
 @dataclass(frozen=True)
 class Space:
-    """All parameters of a campaign, parents before children."""
+    """Holds all parameters of a campaign, parents before children."""
 
     name: str
-    """Where it came from, as the user named it."""
+    """Name of the space, or path of its file, as the user gave it."""
     parameters: tuple[Parameter, ...]
-    """In the order of the file."""
+    """The parameters, in the order of the file."""
     dropped: tuple[Dropped, ...] = ()
     """Parameters and values that this machine lacks."""
     stack: str = "openmpi"
     """The MPI implementation that the parameters belong to."""
     listed: tuple[Point, ...] | None = None
-    """Where not every combination exists (a recorded table): the points that do, the default first."""
+    """The points that exist, the default first, where not every combination does (a recorded table); None:
+    every combination exists."""
 
     def __post_init__(self) -> None:
-        seen: dict[str, Parameter] = {}
+        earlier: dict[str, Parameter] = {}
         for parameter in self.parameters:
-            if parameter.name in seen:
+            if parameter.name in earlier:
                 raise SpaceError(f"space {self.name!r} names {parameter.name!r} twice")
-            for parent, wanted in parameter.when.items():
-                if parent not in seen:
+            for parent, accepted in parameter.when.items():
+                if parent not in earlier:
                     raise SpaceError(
                         f"{parameter.name}: condition on {parent!r}, which is not an earlier parameter",
-                        allowed(parent, seen),
+                        allowed(parent, earlier),
                     )
-                for value in (v for v in wanted if v is not None):
-                    seen[parent].check(value)
-            seen[parameter.name] = parameter
+                for value in (v for v in accepted if v is not None):
+                    earlier[parent].check(value)
+            earlier[parameter.name] = parameter
 
     def __hash__(self) -> int:
         return hash((self.name, self.stack, len(self.parameters)))
@@ -71,17 +72,17 @@ class Space:
 
     @cached_property
     def job(self) -> tuple[Parameter, ...]:
-        """The parameters that are fixed for a launch: levels ``launch`` and ``boot``."""
+        """The parameters that are fixed for a launch, those of levels ``launch`` and ``boot``."""
         return tuple(p for p in self.parameters if p.level is not Level.CALL)
 
     @cached_property
     def call(self) -> tuple[Parameter, ...]:
-        """The parameters that are swept inside a launch."""
+        """The parameters that are swept inside a launch, those of level ``call``."""
         return tuple(p for p in self.parameters if p.level is Level.CALL)
 
     @cached_property
     def job_wide(self) -> frozenset[str]:
-        """Names of the parameters that a whole job must share: a file cannot choose them per size."""
+        """The names of parameters that a whole job must share, since a file cannot choose them per size."""
         return frozenset(p.name for p in self.job if not p.per_size)
 
     @cached_property
@@ -90,70 +91,70 @@ class Space:
 
     @cached_property
     def _parents(self) -> frozenset[str]:
-        """Names of the parameters on whose values it depends whether others are active."""
+        """The names of parameters whose values decide whether others are active."""
         return frozenset(name for p in self.parameters for name in p.when)
 
     @cached_property
     def default(self) -> Point:
-        """The job-wide point in which nothing is set."""
+        """The job-wide point in which every parameter has its default."""
         if self.listed is not None:
             return self.listed[0]
         return self.complete({p.name: p.default for p in self.job})
 
     @property
     def untouched(self) -> Point:
-        """The job-wide values of the stack as it is, also where the scenario fixes others."""
-        own: dict[str, Value] = {}
+        """The job-wide values that the stack has by itself, also where the scenario fixes other ones."""
+        values: dict[str, Value] = {}
         for parameter in self.job:
-            if _active(parameter, own):
-                own[parameter.name] = parameter.unset
-        return Point.of(own)
+            if _active(parameter, values):
+                values[parameter.name] = parameter.unset
+        return Point.of(values)
 
     @property
     def unset(self) -> Point:
-        """The stack's own value of each job-wide parameter, also of those that are not active in it."""
+        """The stack's own value of each job-wide parameter, also of parameters that are not active there."""
         return Point.of({p.name: p.unset for p in self.job})
 
     def changes(self, point: Point) -> Point:
-        """The job-wide values that differ from the stack's own."""
-        own = self.unset
-        return Point.of({name: value for name, value in point.items() if own.get(name) != value})
+        """Return the job-wide values of a point that differ from the stack's own."""
+        unset = self.unset
+        return Point.of({name: value for name, value in point.items() if unset.get(name) != value})
 
     def says(self, choice: Point) -> bool:
-        """Whether a choice is anything but the stack's own."""
+        """Whether a choice differs from the stack's own."""
         return any(value != self[name].unset for name, value in choice.items())
 
     @property
     def fingerprint(self) -> str:
-        """Twelve hex digits that change whenever what can be tried changes."""
-        tried = [asdict(p) for p in self.parameters]
-        for parameter in tried:
+        """Twelve hex digits that change whenever the set of possible points changes."""
+        documents = [asdict(p) for p in self.parameters]
+        for parameter in documents:
             del parameter["strong"]  # the order in which they are tried is not what can be tried
             if not parameter["always"]:
                 del parameter["always"]
-        text = json.dumps(tried, sort_keys=True, default=str)
+        text = json.dumps(documents, sort_keys=True, default=str)
         if self.listed is not None:
             text += json.dumps([p.items_ for p in self.listed])
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def complete(self, values: Mapping[str, Value]) -> Point:
-        """The job-wide point with these values, defaults for the rest, without what is not active.
+        """Return the job-wide point with these values, and defaults for other parameters that are active.
 
         Raises:
-            SpaceError: an unknown parameter, a value outside of it, or one of level ``call``.
+            SpaceError: a parameter is unknown or of level ``call``, or a value is not one of its values.
         """
         for name in values:
             if name not in self._names:
                 raise SpaceError(
                     f"{name!r} is not a launch-level parameter of {self.name!r}", allowed(name, self._names)
                 )
-        chosen: dict[str, Value] = {}
+        completed: dict[str, Value] = {}
         for parameter in self.job:
-            if _active(parameter, chosen):
+            if _active(parameter, completed):
                 value = values.get(parameter.name, parameter.default)
                 parameter.check(value)
-                chosen[parameter.name] = value
-        return Point.of(chosen)
+                completed[parameter.name] = value
+        return Point.of(completed)
 
     def __contains__(self, point: Point) -> bool:
         if self.listed is not None:
@@ -165,18 +166,18 @@ class Space:
 
     @property
     def size(self) -> int:
-        """The number of job-wide points (an upper bound where conditions hold)."""
+        """The number of job-wide points; an upper bound where parameters have conditions."""
         return len(self.listed) if self.listed is not None else math.prod(len(p.values) for p in self.job)
 
     def points(self) -> Iterator[Point]:
-        """Every job-wide point once, the default of each parameter first."""
+        """Yield every job-wide point once, the default of each parameter first."""
         if self.listed is not None:
             yield from self.listed
             return
         yield from _enumerate(self.job, {})
 
     def draw(self, rng: np.random.Generator, n: int) -> list[Point]:
-        """Up to ``n`` distinct job-wide points, uniform over the values of each parameter."""
+        """Return up to ``n`` distinct job-wide points, drawn uniformly over the values of each parameter."""
         if self.size <= 4 * n:
             everything = list(dict.fromkeys(self.points()))
             order = rng.permutation(len(everything))
@@ -195,27 +196,27 @@ class Space:
         return list(drawn)
 
     def neighbours(self, point: Point) -> list[Point]:
-        """The points of the space that differ from ``point`` in one parameter (and what depends on it).
+        """Return the points that differ from ``point`` in one parameter (and in what depends on it).
 
-        Of a point outside (one of the whole space, where this one holds parameters): those beside the point
-        that it becomes inside.
+        A point outside this space, such as one of the whole space where this one holds parameters at one
+        value, is first completed to a point inside.
         """
         inside = {p.name: point[p.name] for p in self.job if point.get(p.name) in p.values}
-        whole = dict(self.complete(inside).items_)
+        start = dict(self.complete(inside).items_)
         near: dict[Point, None] = {}
         for parameter in self.job:
             if parameter.name in point:
                 for value in parameter.values:
-                    # Most are nobody's condition: then nothing else changes, and nothing has to be checked.
-                    if parameter.name in whole and parameter.name not in self._parents:
-                        near[Point.of({**whole, parameter.name: value})] = None
+                    # No condition depends on most parameters: then nothing else changes and needs a check.
+                    if parameter.name in start and parameter.name not in self._parents:
+                        near[Point.of({**start, parameter.name: value})] = None
                     else:
                         near[self.complete({**inside, parameter.name: value})] = None
         near.pop(point, None)
         return [p for p in near if p in self] if self.listed is not None else list(near)
 
     def choices(self, collective: str, point: Point | None = None) -> tuple[Point, ...]:
-        """The call-level choices of one collective under a job-wide point, the all-default one first."""
+        """Return the call-level choices of one collective under a job-wide point, the default one first."""
         parameters = [
             _of(p, collective) if p.collectives else p
             for p in self.call
@@ -225,35 +226,35 @@ class Space:
         return tuple(dict.fromkeys(q.restricted(names) for q in _enumerate(parameters, dict(point or {}))))
 
     def fix(self, values: Mapping[str, Value]) -> "Space":
-        """The same space with some parameters held at one value.
+        """Return the same space with some parameters held at one value.
 
-        Conditions stay meaningful: a held parameter keeps its place with a single value, and children whose
-        condition can no longer be met disappear.
+        A held parameter keeps its place with a single value, so that conditions on it stay meaningful.
+        Parameters whose condition can no longer be met are removed.
 
         Raises:
-            SpaceError: an unknown parameter or a value outside of it.
+            SpaceError: a parameter is unknown, or a value is not one of its values.
         """
         for name, value in values.items():
             self[name].check(value)
-        kept: list[Parameter] = []
+        parameters: list[Parameter] = []
         for parameter in self.parameters:
             if parameter.name in values:
                 value = values[parameter.name]
-                own = None if value == parameter.unset else parameter.unset
+                held_from = None if value == parameter.unset else parameter.unset
                 parameter = replace(
-                    parameter, values=(value,), default=value, held_from=own, value_requires={}
+                    parameter, values=(value,), default=value, held_from=held_from, value_requires={}
                 )
-            known = {p.name: p for p in kept}
-            when = _still(parameter, known)
+            parents = {p.name: p for p in parameters}
+            when = _still(parameter, parents)
             if len(when) == len(parameter.when) and all(when.values()):
-                kept.append(replace(parameter, when=when))
+                parameters.append(replace(parameter, when=when))
         listed = self.listed
         if listed is not None:
             listed = tuple(p for p in listed if all(p.get(n, v) == v for n, v in values.items()))
-        return replace(self, parameters=tuple(kept), listed=listed)
+        return replace(self, parameters=tuple(parameters), listed=listed)
 
     def restrict(self, facts: frozenset[str]) -> "Space":
-        """The space that a machine with these facts can offer; what it cannot is listed in ``dropped``."""
+        """Return the space that a machine with these facts can offer; ``dropped`` lists what it cannot."""
 
         def lacking(parameter: Parameter, value: Value | None) -> str:
             tokens = parameter.requires if value is None else parameter.value_requires.get(value, ())
@@ -263,11 +264,15 @@ class Space:
         return self.without(lacking)
 
     def without(self, why: Callable[[Parameter, Value | None], str]) -> "Space":
-        """The space without each parameter (value None), and each value, that there is a reason against.
+        """Return the space without parameters and values that ``why`` gives a reason against.
 
-        What goes, also what depends on it, is listed in ``dropped``.
+        They are listed in ``dropped``, with the parameters that depend on them.
+
+        Args:
+            why: Returns the reason against a value, or against the whole parameter if the value is None;
+                empty: there is none.
         """
-        kept: list[Parameter] = []
+        parameters: list[Parameter] = []
         dropped: list[Dropped] = list(self.dropped)
         for parameter in self.parameters:
             if reason := why(parameter, None):
@@ -282,47 +287,47 @@ class Space:
             if len(values) == 1 and len(parameter.values) > 1:
                 dropped.append(Dropped(parameter.name, None, "only its default is available here"))
                 continue
-            known = {p.name: p for p in kept}
-            gone = [n for n in parameter.when if n not in known]
-            when = _still(parameter, known)
+            parents = {p.name: p for p in parameters}
+            absent_parents = [n for n in parameter.when if n not in parents]
+            when = _still(parameter, parents)
             unmet = [n for n, vs in when.items() if not vs]
-            if unmet or any({None, self[n].default}.isdisjoint(parameter.when[n]) for n in gone):
-                absent = ", ".join([*gone, *unmet])
+            if unmet or any({None, self[n].default}.isdisjoint(parameter.when[n]) for n in absent_parents):
+                absent = ", ".join([*absent_parents, *unmet])
                 dropped.append(Dropped(parameter.name, None, f"depends on {absent}, not available here"))
                 continue
-            kept.append(replace(parameter, values=tuple(values), when=when))
-        return replace(self, parameters=tuple(kept), dropped=tuple(dropped))
+            parameters.append(replace(parameter, values=tuple(values), when=when))
+        return replace(self, parameters=tuple(parameters), dropped=tuple(dropped))
 
 
 def _of(parameter: Parameter, collective: str) -> Parameter:
-    """The parameter with the values of one collective, among which the stack's own choice need not be."""
+    """Return a parameter with its values for one collective; the stack's own value need not be among them."""
     values = parameter.collectives[collective]
     first = parameter.default if parameter.default in values else values[0]
     when = {} if collective in parameter.always else parameter.when
     return replace(parameter, values=values, default=first, when=when, collectives={})
 
 
-def _active(parameter: Parameter, chosen: Mapping[str, Value]) -> bool:
+def _active(parameter: Parameter, values: Mapping[str, Value]) -> bool:
     conditions = parameter.when
-    return not conditions or all(chosen.get(parent) in wanted for parent, wanted in conditions.items())
+    return not conditions or all(values.get(parent) in accepted for parent, accepted in conditions.items())
 
 
-def _still(parameter: Parameter, known: Mapping[str, Parameter]) -> dict[str, tuple[Value | None, ...]]:
-    """The conditions of a parameter that can still be met by what is left of its parents."""
+def _still(parameter: Parameter, parents: Mapping[str, Parameter]) -> dict[str, tuple[Value | None, ...]]:
+    """Return the conditions of a parameter on ``parents``, with the accepted values that the parents have."""
     return {
-        name: tuple(v for v in wanted if v is None or v in known[name].values)
-        for name, wanted in parameter.when.items()
-        if name in known
+        name: tuple(v for v in accepted if v is None or v in parents[name].values)
+        for name, accepted in parameter.when.items()
+        if name in parents
     }
 
 
-def _enumerate(parameters: Sequence[Parameter], chosen: dict[str, Value]) -> Iterator[Point]:
+def _enumerate(parameters: Sequence[Parameter], values: dict[str, Value]) -> Iterator[Point]:
     if not parameters:
-        yield Point.of(chosen)
+        yield Point.of(values)
         return
-    first, rest = parameters[0], parameters[1:]
-    if not _active(first, chosen):
-        yield from _enumerate(rest, chosen)
+    first, remaining = parameters[0], parameters[1:]
+    if not _active(first, values):
+        yield from _enumerate(remaining, values)
         return
     for value in sorted(first.values, key=lambda v: v != first.default):
-        yield from _enumerate(rest, {**chosen, first.name: value})
+        yield from _enumerate(remaining, {**values, first.name: value})

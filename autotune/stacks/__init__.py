@@ -1,6 +1,6 @@
-"""One module for each MPI implementation: its words, what is installed, a trial rendered (step 5).
+"""MPI implementations, one module each: its dialect, what is installed, and how a trial is rendered (step 5).
 
-To add one: a module with a subclass of ``words.Dialect``, and a line in ``DIALECTS``.
+To add an implementation, write a module with a subclass of ``words.Dialect``, and add a line to ``DIALECTS``.
 """
 
 from importlib import import_module
@@ -16,17 +16,17 @@ DIALECTS = {
     "command": "words:CommandDialect",
     "recorded": "words:RecordedDialect",
 }
-"""Every ``Space.stack`` with the module and the class that knows its words."""
+"""``Space.stack`` → the module and the class of its dialect."""
 
 
 def dialect(name: str) -> "Dialect":
-    """The words of a stack; of one that nobody here knows, those that all have in common."""
+    """Return the dialect of a stack; of an unknown stack, the base class with what all have in common."""
     module, _, cls = DIALECTS.get(name, "words:Dialect").partition(":")
-    made: Dialect = getattr(import_module(f"autotune.stacks.{module}"), cls)()
-    return made
+    words: Dialect = getattr(import_module(f"autotune.stacks.{module}"), cls)()
+    return words
 
 
 def implementations() -> dict[str, "Dialect"]:
-    """All that have a launcher, by name, in order."""
-    known = {name: dialect(name) for name in DIALECTS}
-    return {name: words for name, words in known.items() if words.banner}
+    """Return the dialects of the implementations that have a launcher, by name, in a fixed order."""
+    dialects = {name: dialect(name) for name in DIALECTS}
+    return {name: words for name, words in dialects.items() if words.banner}

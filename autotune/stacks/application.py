@@ -1,7 +1,8 @@
-"""An application of the user's, started as they start it: recorded, or with files in effect.
+"""Runs an application of the user's, started as they start it: recorded, or with tuning files in effect.
 
-Beside the flow of a campaign. What the application prints goes where ours goes; nothing of its command is
-changed, but that Open MPI's launcher is asked to forward our variables to other nodes.
+This is not part of the flow of a campaign. The application prints to the outputs of this process. Its command
+is not changed, except that Open MPI's launcher is asked to forward our variables to other nodes, and that
+preloaded libraries of the command's own are preloaded together with ours.
 """
 
 import contextlib
@@ -29,35 +30,35 @@ from autotune.history.folder import opened_file
 from autotune.probe.compiling import FLAGS, compiled
 from autotune.stacks.installation import Installation, find
 
-FOLDER = "AUTOTUNE_RECORD"  # Variable with the folder of the recorder's files.
-RUN_FOLDER = "AUTOTUNE_RUN"  # Variable with the folder of the switcher's files and plan.
+FOLDER = "AUTOTUNE_RECORD"  # Variable that holds the folder of the recorder's files.
+RUN_FOLDER = "AUTOTUNE_RUN"  # Variable that holds the folder of the switcher's files and plan.
 _LAUNCHERS = ("mpirun", "mpiexec", "orterun", "prterun")
 _FLAGS = (*FLAGS, "-ftls-model=initial-exec", "-Wl,--as-needed")
 _LIBRARIES = {"switcher": ("-Wl,--push-state,--no-as-needed,-lm,--pop-state",)}
-"""Libraries linked although nothing before them needs any: flags that come before the source."""
+"""Library that is compiled → flags in front of its source that link libraries which nothing needs yet."""
 _LATER = {
     "NO_LARGE": b"PMPI_Allreduce_c",
     "NO_PERSISTENT": b"PMPI_Allreduce_init",
     "NO_REVOKE": b"PMPIX_Comm_revoke",
 }
-"""Names for what an MPI lacks, for what is preloaded ← a function of it."""
+"""Macro that says to the preloaded source what an MPI lacks → a function that an MPI with it exports."""
 _PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
-"""Signals of batch systems before a limit, for the application to write its state."""
-_TAIL = 300  # Characters of what a program printed, in a message.
-_MARKER = "AUTOTUNE_LAUNCH"  # Variable by which the guard knows what an application has started.
-_GUARD = "hydra_plugins.autotune._guard"  # The program that ends what a killed driver leaves.
+"""Signals that batch systems send before a time limit, upon which an application may write its state."""
+_TAIL = 300  # Characters that a message quotes from the end of a program's output.
+_MARKER = "AUTOTUNE_LAUNCH"  # Variable by which the guard knows the processes of an application.
+_GUARD = "hydra_plugins.autotune._guard"  # The program that ends what a killed driver leaves running.
 _PRELOAD = re.compile(r"(^|[=,;])LD_PRELOAD=")
 """Where a word of a command sets what is preloaded: ``-x LD_PRELOAD=…``, ``--export=ALL,LD_PRELOAD=…``."""
-_PATIENCE_S = 10.0  # Between asking an application to end and ending it.
+_PATIENCE_S = 10.0  # Seconds between asking an application to end and killing it.
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """How a run of an application ended."""
+    """Says how a run of an application ended."""
 
-    exit_code: int  # As a shell has it: 128 + N for signal N.
-    seconds: float  # Wall time, the launcher's own included.
-    page_faults: int = 0  # Minor ones of all its processes on this node.
+    exit_code: int  # Exit code as a shell has it: 128 + N for signal N.
+    seconds: float  # Wall time in seconds, including that of the launcher.
+    page_faults: int = 0  # Number of minor page faults of all its processes on this node.
 
 
 def is_launcher(word: str) -> bool:
@@ -66,11 +67,11 @@ def is_launcher(word: str) -> bool:
 
 
 def installation_of(command: Sequence[str]) -> Installation:
-    """The MPI whose launcher a command begins with, else the one that a campaign would use.
+    """Return the MPI whose launcher a command begins with, else the one that a campaign would use.
 
     Raises:
-        UserError: there is no command, or its program cannot be found.
-        StackError: no MPI.
+        UserError: the command is empty, or its program cannot be found.
+        StackError: there is no usable MPI.
     """
     if not command:
         raise UserError("no application was given", "write it behind --, e.g. -- mpirun -n 4 ./app")
@@ -80,13 +81,18 @@ def installation_of(command: Sequence[str]) -> Installation:
 
 
 def preload(installation: Installation, fallback: Path, name: str = "recorder") -> Path:
-    """The library that records or ``switcher``, for an MPI, compiled where it is not there yet.
+    """Return the path of a library to preload, which is compiled for an MPI if it is not there yet.
 
-    It calls MPI by what the process has loaded, so any compiler whose header has the same binary interface
-    will do: Open MPI 4.1 and 5 share one, MPICH and Intel MPI another.
+    The library calls the MPI that the process has loaded, so any compiler whose header has the same binary
+    interface will do: Open MPI 4.1 and 5 share one, MPICH and Intel MPI another.
+
+    Args:
+        installation: The MPI of the application.
+        fallback: Folder for the compiled library where the usual one cannot be written.
+        name: ``recorder`` or ``switcher``.
 
     Raises:
-        StackError: no compiler fits.
+        StackError: there is no compiler that fits.
     """
     open_mpi = installation.flavour == "openmpi"
     probe = Path(str(files("autotune.probe")))
@@ -112,15 +118,25 @@ def preload(installation: Installation, fallback: Path, name: str = "recorder") 
 
 
 def recording(library: Path, folder: Path, name: str = FOLDER) -> dict[str, str]:
-    """Variables with which each rank of an application leaves a file in the folder."""
+    """Return the variables with which each rank of an application writes a file into a folder.
+
+    Args:
+        library: The library that is preloaded.
+        folder: The folder of the files.
+        name: The variable by which the library gets the folder.
+    """
     preload = " ".join(filter(None, (str(library), os.environ.get("LD_PRELOAD", ""))))
     return {"LD_PRELOAD": preload, name: str(folder.absolute())}
 
 
 @contextlib.contextmanager
 def passed_on(to: Callable[[int], object]) -> Iterator[None]:
-    """While this lasts signals that are meant for an application go to it, and do not end us."""
-    # None is a handler of somebody who is no Python, which could not be put back: it stays.
+    """Pass signals that are meant for an application on to it, so that they do not end this process.
+
+    Args:
+        to: Sends a signal of this number to the application.
+    """
+    # None is a handler that was not set from Python. It could not be restored, so it stays.
     former = {number: was for number in _PASSED_ON if (was := signal.getsignal(number)) is not None}
     for number in former:
         signal.signal(number, lambda n, _: to(n))
@@ -141,11 +157,17 @@ def run(
 ) -> Ran:
     """Run an application to its end, with further variables for each of its ranks.
 
-    ``check`` raises where the work is to end, which is asked whenever ``alarm`` can be read; then the
-    application is ended first.
+    Args:
+        command: Words of the user's command.
+        installation: The MPI of the application.
+        variables: Environment variables that each rank gets.
+        check: Called whenever ``alarm`` can be read; it raises to end the work, and then the application is
+            ended first.
+        alarm: A file descriptor; None: ``check`` is only called when the application has ended.
+        out: Where the application's standard output goes; None: where ours goes.
 
     Raises:
-        StackError: it cannot be started.
+        StackError: the application cannot be started.
     """
     words = _with_variables(command, installation, variables)
     with _guarded() as (mark, tell):
@@ -155,17 +177,17 @@ def run(
         except OSError as exc:
             raise StackError(f"cannot start {words[0]}: {exc.strerror or exc}") from exc
         tell(process.pid)
-        ended = os.pidfd_open(process.pid)
+        process_end = os.pidfd_open(process.pid)
         try:
             with passed_on(process.send_signal):
                 while process.poll() is None:
-                    select.select([ended, *([] if alarm is None else [alarm])], (), ())
+                    select.select([process_end, *([] if alarm is None else [alarm])], (), ())
                     check()
         except BaseException:
             _end(process)
             raise
         finally:
-            os.close(ended)
+            os.close(process_end)
         seconds, code = time.monotonic() - begin, process.wait()
         faults = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt - former
     return Ran(code if code >= 0 else 128 - code, seconds, faults)
@@ -174,37 +196,38 @@ def run(
 def _with_variables(
     command: Sequence[str], installation: Installation, variables: Mapping[str, str]
 ) -> list[str]:
-    """The words of a command whose launcher forwards the variables, and that preloads its tools as well."""
-    words, own = list(command), variables.get("LD_PRELOAD", "").split(" ")[0]
-    for i, word in enumerate(words if own else ()):
+    """Return a command whose launcher forwards the variables, and that preloads its own tools as well."""
+    words, preloaded = list(command), variables.get("LD_PRELOAD", "").split(" ")[0]
+    for i, word in enumerate(words if preloaded else ()):
         if word == "LD_PRELOAD" and words[i - 1].lstrip("-") in ("env", "genv") and i + 1 < len(words):
-            words[i + 1] = f"{own}:{words[i + 1]}"
-        words[i] = _PRELOAD.sub(rf"\g<1>LD_PRELOAD={own}:", words[i])
+            words[i + 1] = f"{preloaded}:{words[i + 1]}"
+        words[i] = _PRELOAD.sub(rf"\g<1>LD_PRELOAD={preloaded}:", words[i])
     if installation.flavour != "openmpi" or not is_launcher(words[0]):
         return words
     parts: list[list[str]] = [[]]
-    for word in words[1:]:  # programs of one job, each with options of its own
+    for word in words[1:]:  # a colon separates the programs of one job, each with options of its own
         parts[-1].append(word)
         if word == ":":
             parts.append([])
     for part in parts:
-        given = {value.split("=")[0] for option, value in pairwise(part) if option in ("-x", "--x")}
-        part[:0] = [word for name in variables if name not in given for word in ("-x", name)]
+        exported = {value.split("=")[0] for option, value in pairwise(part) if option in ("-x", "--x")}
+        part[:0] = [word for name in variables if name not in exported for word in ("-x", name)]
     return [words[0], *(word for part in parts for word in part)]
 
 
 @contextlib.contextmanager
 def _guarded() -> Iterator[tuple[str, Callable[[int], None]]]:
-    """A mark for an application's environment, and what takes its pid, to end it if we are killed.
+    """Start a guard, which ends an application if this process is killed.
 
-    The guard is a process beside us that waits for the end of a pipe, which the kernel closes.
+    Yields a mark for the application's environment, and a function that gives the guard its process id. The
+    guard is a process of its own that waits for the end of a pipe, which the kernel closes when we end.
     """
     driver = f"application-{uuid.uuid4().hex}"
-    found = importlib.util.find_spec(_GUARD)
-    if found is None or found.origin is None:
+    guard_module = importlib.util.find_spec(_GUARD)
+    if guard_module is None or guard_module.origin is None:
         raise StackError(f"no {_GUARD}", "is the installation whole?")
     guard = subprocess.Popen(
-        [sys.executable, "-I", "-S", found.origin, driver, str(_PATIENCE_S)],
+        [sys.executable, "-I", "-S", guard_module.origin, driver, str(_PATIENCE_S)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -212,16 +235,19 @@ def _guarded() -> Iterator[tuple[str, Callable[[int], None]]]:
     )
 
     def tell(pid: int) -> None:
-        with contextlib.suppress(BrokenPipeError):  # somebody has ended it: there is one guard less
+        with contextlib.suppress(BrokenPipeError):  # the guard was ended: the application runs without one
             os.write(guard.stdin.fileno() if guard.stdin else -1, b"%f %d\n" % (time.time(), -pid))
 
-    with guard:  # whose end closes the pipe, and waits
+    with guard:  # its end closes the pipe and waits for the guard
         yield f"{driver}:", tell
-        guard.kill()  # before it sees that: what an application that has ended leaves on purpose stays
+        guard.kill()  # before the pipe closes, so that what an application leaves running on purpose stays
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """As Ctrl-C would; by force if that has no effect, or is asked for again (``timeout`` does at once)."""
+    """Ask a process to end, and kill it if that has no effect or if Ctrl-C is pressed again.
+
+    ``timeout`` sends its signal to all processes at once, so the second one may come immediately.
+    """
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(signal.SIGTERM)
     try:
@@ -232,9 +258,10 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 class Background:
-    """A line of shell that runs while this lasts, with all it starts; ``ended`` reports its end.
+    """Runs a line of shell, with everything it starts, while the context lasts; ``ended`` reports its end.
 
-    It is in a session of its own, which a pipe ends: when we close it, or when we are killed.
+    The line runs in a session of its own. The session ends when a pipe closes, which happens when we close it
+    or when we are killed.
     """
 
     _LINE = 'exec 3<&0 </dev/null; (cat <&3 >/dev/null; kill 0) & eval "$1" 3<&-'
@@ -261,31 +288,37 @@ class Background:
             self._process.wait()
 
     def end(self) -> None:
-        """Have it end; what still runs some time after is killed when this does."""
+        """Ask the line to end; what still runs ten seconds after the context has ended is killed."""
         if self._process.stdin is not None:
             self._process.stdin.close()
 
     @property
     def exit_code(self) -> int | None:
-        """Its own, below 0 the number of a signal; None: it runs."""
+        """The exit code of the line, −N for signal N; None while it runs."""
         return self._process.poll()
 
     @property
-    def said(self) -> str:
-        """Everything that it printed."""
+    def printed(self) -> str:
+        """Everything that the line has printed."""
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     @property
     def ended(self) -> str:
-        """How it ended by itself, with the end of what it printed; empty: it runs."""
+        """How the line ended by itself, with the end of its output; empty while it runs."""
         if self.exit_code is None:
             return ""
-        said = self.said[-_TAIL:].strip()
-        return f"exit code {self.exit_code}" + (f", {said}" if said else "")
+        printed = self.printed[-_TAIL:].strip()
+        return f"exit code {self.exit_code}" + (f", {printed}" if printed else "")
 
 
 def why_nothing(command: Sequence[str], exit_code: int, unseen: Sequence[str] = ()) -> tuple[str, str]:
-    """The problem, and a hint, of a program that ended without MPI; ``unseen``: what it used."""
+    """Return the problem, and a hint, where an application ended and no rank was recorded.
+
+    Args:
+        command: Words of the user's command.
+        exit_code: Its exit code.
+        unseen: Libraries other than MPI by which its processes communicated.
+    """
     if unseen:
         return (
             f"{command[0]} communicates by {' and '.join(unseen)}, which this does not see: "
@@ -298,8 +331,8 @@ def why_nothing(command: Sequence[str], exit_code: int, unseen: Sequence[str] = 
             "does it run without record?",
         )
     for word in command[1:] if is_launcher(command[0]) else command:
-        found = shutil.which(word)
-        if found and _static(Path(found)):
+        program = shutil.which(word)
+        if program and _static(Path(program)):
             return (
                 f"{word} is linked statically: nothing can be recorded of it",
                 "link it dynamically, or at least its MPI",
@@ -314,7 +347,7 @@ def _static(path: Path) -> bool:
     """Whether a file is an ELF program that no loader reads: no PT_INTERP among its program headers."""
     with contextlib.suppress(OSError, struct.error), path.open("rb") as file:
         start = file.read(64)
-        if start[:5] != b"\x7fELF\x02":  # scripts, and what is not of 64 bits
+        if start[:5] != b"\x7fELF\x02":  # a script, or a program that is not of 64 bits
             return False
         (offset,) = struct.unpack_from("<Q", start, 32)
         size, many = struct.unpack_from("<HH", start, 54)

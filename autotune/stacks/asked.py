@@ -1,4 +1,4 @@
-"""A call that a tuning file is asked for, and the answer: which algorithm of which component."""
+"""A call of a collective, and the answer of a tuning file to it: which algorithm of which component runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,16 +13,16 @@ COUNTS = {
     Size.MESSAGE: "the message",
     Size.NONE: "nothing: it carries no data",
 }
-"""The quantity that a message size counts, in words."""
+"""Meaning of a message size → the quantity that it counts, in words."""
 
 CHOSEN = tuple(
     c.name for c in COLLECTIVES.values() if c.mpich or c.intel or (c.openmpi and c.openmpi.algorithms)
 )
-"""Collectives for which any library lets somebody choose."""
+"""Collectives for which some library offers a choice of algorithms."""
 
 
 def collective_named(text: str) -> str:
-    """The collective that somebody calls so.
+    """Return the collective with this name or alias.
 
     Raises:
         UserError: there is none.
@@ -34,42 +34,45 @@ def collective_named(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One call."""
+    """Describes one call of a collective."""
 
-    collective: str
-    ranks: int
-    nbytes: int  # As the OSU benchmarks count them: see ``COUNTS``.
-    ppn: int = 0  # Ranks of a node; 0: all on one.
+    collective: str  # Name of the collective.
+    ranks: int  # Ranks of the communicator.
+    nbytes: int  # Message size in bytes, as the OSU benchmarks count it: see ``COUNTS``.
+    ppn: int = 0  # Ranks on a node; 0: all are on one node.
 
     @property
     def nodes(self) -> int:
-        """Nodes that it runs on."""
+        """The number of nodes that the call runs on."""
         return -(-self.ranks // self.ppn) if self.ppn else 1
 
     @property
     def total_bytes(self) -> int:
-        """The blocks of all ranks together."""
+        """The size of the blocks of all ranks together, in bytes."""
         return self.nbytes * self.ranks
 
     @property
     def counted(self) -> str:
-        """The quantity that its size counts, in words."""
+        """The quantity that the message size counts, in words."""
         return COUNTS[COLLECTIVES[self.collective].size]
 
 
 @dataclass(slots=True)
 class Answer:
-    """The decision on a call, and the reasons."""
+    """Holds the algorithm that a call runs, and the reasons."""
 
-    collective: str
-    algorithm: str = ""  # Empty: the library decides by itself.
-    line: int = 0  # That says so; 0: none says anything.
-    component: str = ""  # Component of the library that runs it.
-    why: list[str] = field(default_factory=list)  # One reason a line.
+    collective: str  # Name of the collective.
+    algorithm: str = ""  # Name of the algorithm; empty: the library decides by itself.
+    line: int = 0  # Number of the line that decides; 0: no line decides.
+    component: str = ""  # Component of the library that runs the call.
+    why: list[str] = field(default_factory=list)  # The reasons, one line each.
 
 
 def last_up_to(bounds: Sequence[int], value: int) -> int:
-    """Where a search from the front ends that goes on while bounds are not larger; the first, below all."""
+    """Return the index of the last bound before the first one that exceeds a value; 0 where the first does.
+
+    This is how libraries search a list of bounds from the front, whether or not it is sorted.
+    """
     at = 0
     for i, bound in enumerate(bounds):
         if bound > value:

@@ -1,8 +1,8 @@
-"""The classic rules file of ``coll_tuned`` as Open MPI reads it, and looks calls up in it: the one reader.
+"""Reads the classic rules file of ``coll_tuned`` as Open MPI does, and looks calls up in it as Open MPI does.
 
-It takes the next number wherever it stands, in C's notation, and skips everything else; what it cannot make
-sense of makes it forget the whole file. A search goes from the front while bounds are not larger: the first
-communicator size serves all smaller ones too, and the last one all larger ones.
+Open MPI takes the next number wherever it stands, in C's notation, and skips everything else; if it cannot
+make sense of a number, it ignores the whole file. It searches from the front while bounds are not larger: the
+first communicator size serves all smaller ones too, and the last one all larger ones.
 
 References:
     Open MPI 5.0, ompi/mca/coll/tuned: coll_tuned_dynamic_file.c, coll_tuned_dynamic_rules.c.
@@ -17,108 +17,119 @@ from autotune.collectives import COLLECTIVES, Lookup
 from autotune.stacks import coll_tuned
 from autotune.stacks.asked import Answer, Asked, last_up_to
 
-NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
-HEADER = "rule-file-version-"
-NAMES = {number: name for name, number in coll_tuned.COLLECTIVE_IDS.items()}
-IGNORED = "the whole file is silently ignored"  # Consequence of a file that does not make sense to its reader
+NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")  # A number in C's notation.
+HEADER = "rule-file-version-"  # Beginning of a first line that says the version of the format.
+NAMES = {number: name for name, number in coll_tuned.COLLECTIVE_IDS.items()}  # Id → collective.
+IGNORED = "the whole file is silently ignored"  # What a mistake in the file leads to, in words.
 COLUMNS = ("the message size", "the algorithm", "the fan-out", "the segment size")
 SECOND = {(4, 1): (4, 1, 8), (5, 0): (5, 0, 7)}
-"""Version → its first release that knows the header (the tags of its sources); others read it as a count."""
+"""Version → its first release that knows the header (the tags of its sources); earlier ones read the header
+as a count."""
 
 
 class Token(NamedTuple):
-    """A number of the file."""
+    """Holds a number of the file."""
 
     value: int
-    line: int
+    line: int  # Number of the line that it is on.
 
 
 class RulesRow(NamedTuple):
-    """One row."""
+    """Holds one row with its place in the file."""
 
-    line: int
+    line: int  # Number of the line where the row begins.
     row: coll_tuned.TunedRow
 
 
 @dataclass(slots=True)
 class RulesEntry:
-    """The rows of one communicator size, as far as they were read."""
+    """Holds the rows of one communicator size, as far as they were read."""
 
-    line: int
+    line: int  # Number of the line with the communicator size.
     comm_size: int
-    counted: int = 0  # The line with the number of its rows.
+    count_line: int = 0  # Number of the line that says how many rows follow.
     rows: list[RulesRow] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class RulesOf:
-    """The entries of one collective, as far as they were read."""
+    """Holds the entries of one collective, as far as they were read."""
 
-    line: int
+    line: int  # Number of the line with the id of the collective.
     name: str
     entries: list[RulesEntry] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class RulesFile:
-    """All that was read, and where reading ended: a line, what becomes of the file, and what to write."""
+    """Holds all that was read of a file, and where the reading ended."""
 
     collectives: list[RulesOf] = field(default_factory=list)
     cut: tuple[int, str, str] | None = None
-    rest: int = 0  # The first line that no count announced.
+    """Where the reading ended early: line, what becomes of the file, and a remedy; None: it did not."""
+    unread_line: int = 0  # First line with a number that no count announced; 0: there is none.
 
 
 class _Cut(Exception):  # noqa: N818 - ends the reading as the stack ends it
-    """The file ends, or stops making sense, where a number should be."""
+    """Raised when the file ends, or stops making sense, where a number should be."""
 
 
 def heading(lines: Sequence[str]) -> int:
-    """The version that a file's first line says; 0: none."""
-    said = re.match(rf"{HEADER}(\d+)", lines[0]) if lines else None
-    return int(said[1]) if said else 0
+    """Return the version that a file's first line says; 0 if it says none."""
+    match = re.match(rf"{HEADER}(\d+)", lines[0]) if lines else None
+    return int(match[1]) if match else 0
 
 
 def read(text: str) -> RulesFile:
-    """A classic file, up to where the stack gives up, or where its counts do not fit its lines."""
+    """Return what a classic file says, up to where Open MPI gives up or the counts do not fit the lines."""
     reader = _Reader(text)
     try:
         reader.file()
     except _Cut:
         pass
     else:
-        rest = next(reader.tokens, None)
-        reader.found.rest = rest.line if rest else 0
-    return reader.found
+        token = next(reader.tokens, None)
+        reader.rules.unread_line = token.line if token else 0
+    return reader.rules
 
 
 class _Reader:
+    """Reads the numbers of a classic file in the order in which Open MPI reads them."""
+
     def __init__(self, text: str) -> None:
         lines = text.splitlines()
         version = heading(lines)
-        self.found = RulesFile()
+        self.rules = RulesFile()
         self.tokens = _tokens(lines, bool(version))
         self.five = version > 1
-        said = (line.partition("#")[0] for line in lines)
-        self.widths = {n: len(NUMBER.findall(line)) for n, line in enumerate(said, 1)}
-        if sum(map(bool, self.widths.values())) - bool(version) == 1:  # all on one line: no table
+        contents = (line.partition("#")[0] for line in lines)
+        self.widths = {n: len(NUMBER.findall(line)) for n, line in enumerate(contents, 1)}
+        if (
+            sum(map(bool, self.widths.values())) - bool(version) == 1
+        ):  # all numbers are on one line: there is no table
             self.widths = dict.fromkeys(self.widths, 0)
         self.tabular = max(self.widths.values(), default=0) >= len(COLUMNS)
         self.line = 1
 
     def cut(self, line: int, effect: str, remedy: str) -> NoReturn:
-        self.found.cut = (line, effect, remedy)
+        """Record where the reading ends and why, and end it."""
+        self.rules.cut = (line, effect, remedy)
         raise _Cut
 
-    def next(self, what: str) -> Token:
+    def next(self, number_name: str) -> Token:
+        """Return the next number of the file; ``number_name`` is what messages call it."""
         token = next(self.tokens, None)
         if token is None:
-            self.cut(self.line, f"the file ends where {what} should be: {IGNORED}", "check the counts above")
+            self.cut(
+                self.line, f"the file ends where {number_name} should be: {IGNORED}", "check the counts above"
+            )
         self.line = token.line
         if token.value < 0:
-            self.cut(token.line, f"{token.value} as {what}: {IGNORED}", "no negative numbers")
+            self.cut(token.line, f"{token.value} as {number_name}: {IGNORED}", "no negative numbers")
         return token
 
     def file(self) -> None:
+        """Read the whole file."""
         for k in range(self.next("the number of collectives").value):
             token = self.next("the id of a collective")
             self.no_row(token, k)
@@ -127,25 +138,26 @@ class _Reader:
                 self.cut(
                     token.line, f"there is no collective {token.value}: {IGNORED}", "ids go from 0 to 16"
                 )
-            its = RulesOf(token.line, name)
-            self.found.collectives.append(its)
+            collective = RulesOf(token.line, name)
+            self.rules.collectives.append(collective)
             for n in range(self.next(f"the number of communicator sizes of {name}").value):
                 size = self.next(f"a communicator size of {name}")
                 self.no_row(size, n)
-                its.entries.append(RulesEntry(size.line, size.value))
-                self.rows(its.entries[-1], name)
+                collective.entries.append(RulesEntry(size.line, size.value))
+                self.rows(collective.entries[-1], name)
 
-    def no_row(self, token: Token, before: int) -> None:
-        """End the reading where a row is found instead of an id or a size."""
-        if before and self.widths.get(token.line, 1) >= len(COLUMNS):
+    def no_row(self, token: Token, rows_before: int) -> None:
+        """End the reading where there is a row instead of an id or a communicator size."""
+        if rows_before and self.widths.get(token.line, 1) >= len(COLUMNS):
             effect = "wrong count: one row more than announced, or one communicator size"
             self.cut(token.line, f"{effect}; everything after is misread", "correct the counts above")
 
     def rows(self, entry: RulesEntry, name: str) -> None:
+        """Read the rows of one communicator size of the collective ``name``."""
         n_rows = self.next(f"the number of rows of {name}")
-        entry.counted = n_rows.line
+        entry.count_line = n_rows.line
         for k in range(n_rows.value):
-            row = [self.next(f"{what} of a row of {name}") for what in COLUMNS]
+            row = [self.next(f"{column} of a row of {name}") for column in COLUMNS]
             line = row[0].line
             width = self.widths[line]
             if self.tabular and width < len(COLUMNS):
@@ -178,21 +190,28 @@ def _tokens(lines: Sequence[str], headed: bool) -> Iterator[Token]:
 
 
 def entries(text: str) -> Mapping[str, Sequence[RulesEntry]]:
-    """Collective → its entries, in the order of the file; of one that comes twice the later ones."""
+    """Return collective → its entries in the order of the file; a later block of a collective replaces it."""
     return {its.name: its.entries for its in read(text).collectives}
 
 
 def looked_up(name: str, text: str, call: Asked, version: tuple[int, int]) -> Answer:
-    """Which row a call reaches, in a file of that name."""
+    """Return the algorithm that a file chooses for a call, with the row that the call reaches as a reason.
+
+    Args:
+        name: What the reasons call the file.
+        text: Content of the file.
+        call: The call.
+        version: Open MPI's (major, minor), which decides on the algorithms there are.
+    """
     answer = Answer(call.collective)
-    own = entries(text).get(call.collective)
-    if not own:
+    size_entries = entries(text).get(call.collective)
+    if not size_entries:
         answer.why.append(f"{name} has no rules for {call.collective}")
         return answer
-    entry = own[last_up_to([one.comm_size for one in own], call.ranks)]
+    entry = size_entries[last_up_to([candidate.comm_size for candidate in size_entries], call.ranks)]
     if call.ranks < entry.comm_size:
         which = f"the first one, which serves all smaller communicators too: {call.ranks} ranks reach it"
-    elif entry is own[-1] and call.ranks > entry.comm_size:
+    elif entry is size_entries[-1] and call.ranks > entry.comm_size:
         which = f"the last one, which serves all larger communicators: {call.ranks} ranks reach it"
     else:
         which = f"the last one up to {call.ranks} ranks"
@@ -201,34 +220,34 @@ def looked_up(name: str, text: str, call: Asked, version: tuple[int, int]) -> An
         return answer
     threshold = coll_tuned.threshold_bytes(call.collective, call.nbytes, call.ranks)
     answer.why.append(_compared(call, threshold))
-    row = entry.rows[last_up_to([one.row.threshold_bytes for one in entry.rows], threshold)]
+    row = entry.rows[last_up_to([candidate.row.threshold_bytes for candidate in entry.rows], threshold)]
     last = f"the row from {row.row.threshold_bytes} bytes on is the last up to that"
     answer.why.append(f"{name}:{row.line}: {last}")
     answer.line = row.line
-    known = coll_tuned.algorithms(call.collective, version)
+    names = coll_tuned.algorithms(call.collective, version)
     number = row.row.algorithm
-    if number >= len(known):
+    if number >= len(names):
         answer.algorithm = (
             f"none: there is no {call.collective} algorithm {number}, the call ends with MPI_ERR_ARG"
         )
     elif number:
-        rest = [
-            f"{what} {value}"
-            for what, value in (("fan-out", row.row.fanout), ("segments of", row.row.segment_bytes))
+        details = [
+            f"{title} {value}"
+            for title, value in (("fan-out", row.row.fanout), ("segments of", row.row.segment_bytes))
             if value
         ]
-        answer.algorithm = ", ".join([f"{known[number]} ({number})", *rest])
+        answer.algorithm = ", ".join([f"{names[number]} ({number})", *details])
     else:
         answer.why.append("algorithm 0 leaves it to coll_tuned's own fixed rules")
     return answer
 
 
 def _compared(call: Asked, threshold: int) -> str:
-    """The quantity that rows are compared with, and its value here."""
+    """Return a sentence that says which quantity rows are compared with, and its value for a call."""
     lookup = (openmpi := COLLECTIVES[call.collective].openmpi) and openmpi.lookup
     if lookup in (Lookup.TOTAL, Lookup.ROOT):
-        said = f"rows of {call.collective} are compared with the {lookup.value}: "
-        return f"{said}{call.nbytes} × {call.ranks} = {threshold}"
+        beginning = f"rows of {call.collective} are compared with the {lookup.value}: "
+        return f"{beginning}{call.nbytes} × {call.ranks} = {threshold}"
     if lookup is Lookup.SIZE:
         return f"rows of {call.collective} are compared with the {lookup.value}: {threshold}"
     return f"rows of {call.collective} do not differ by its message size"

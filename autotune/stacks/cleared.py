@@ -2,13 +2,15 @@
 
 ``conformance.toml`` is written by ``python -m tests.conformance`` (``make conformance``), which runs every
 algorithm that can be forced against results that no MPI computed. An algorithm is *cleared* in a version if
-it was checked there and nothing failed, or failed for operations alone that do not commute. Versions that
-were not checked go by the nearest one of their series (``SERIES``); of a series without any, by all versions
-of the stack together: what fails in one of them is refused.
+it was checked there and nothing failed. An algorithm that failed only for operations that do not commute is
+cleared for users who say that their programs have none (``operations=commutative``), since Open MPI forces it
+on every operation (``tests/integration/test_conformance.py``). For a version that was not checked, the
+nearest checked version of its series decides (``SERIES``). If its series has none, all versions of the stack
+decide together: what fails in one of them is refused.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -23,184 +25,243 @@ from autotune.stacks import coll_tuned, mpich
 SERIES = {"openmpi": 2, "mpich": 2, "intelmpi": 1}
 """How many numbers of a version name its series: 5.0 of Open MPI 5.0.11, 2021 of Intel MPI 2021.18.1."""
 
-_STACKS = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI"}
+_STACKS = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI"}  # Flavour → name in messages.
 
-_OWN = ("", "0", "-1", "auto", "default", "ignore")  # Words for the library's own choice.
+_OWN = ("", "0", "-1", "auto", "default", "ignore")  # Values that leave the choice to the library.
 
 _VARIABLES = {
     "openmpi": re.compile(r"(?:OMPI_MCA_)?coll_tuned_([a-z_]+)_algorithm"),
     "mpich": re.compile(r"MPIR_CVAR_([A-Z_]+)_INTRA_ALGORITHM"),
     "intelmpi": re.compile(r"I_MPI_ADJUST_([A-Z_]+)"),
 }
-"""Variables that force an algorithm, each with a group for the collective."""
+"""Flavour → pattern of the variables that force an algorithm, with one group for the collective."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An algorithm's first failing case in one version."""
+    """Describes the first case in which an algorithm failed in one version."""
 
     collective: str
     algorithm: str
     ranks: int
     case: str  # Datatypes or operation, count, and what else is special.
     seen: str  # What was wrong: values, the error's text, the signal.
-    commuting_right: bool = False  # Whether only operations fail that do not commute.
-    version: str = ""  # In which it was seen.
+    commuting_right: bool = False  # Whether it fails only for operations that do not commute.
+    version: str = ""  # The version of the library in which it failed.
+
+    def stands(self, commutative: bool) -> bool:
+        """Whether the fault counts; ``commutative`` says that all operations of the programs commute."""
+        return not (self.commuting_right and commutative)
 
     def proof(self, flavour: str) -> str:
-        """One sentence for users."""
-        where = f"{_STACKS[flavour]} {self.version}, {self.ranks} ranks"
-        what = f"{self.collective} {self.algorithm} gives wrong results or fails"
-        return f"{what} ({where}; {self.case}: {self.seen})"
+        """Return one sentence for users that says what failed and where."""
+        place = f"{_STACKS[flavour]} {self.version}, {self.ranks} ranks"
+        which = " for operations that do not commute" if self.commuting_right else ""
+        failure = f"{self.collective} {self.algorithm} gives wrong results or fails{which}"
+        return f"{failure} ({place}; {self.case}: {self.seen})"
 
 
 @dataclass(frozen=True, slots=True)
 class Clearance:
-    """Algorithms that may be forced in one version of a stack."""
+    """Says which algorithms may be forced in one version of a stack."""
 
     flavour: str
-    versions: tuple[str, ...]  # Whose checks decide; several where its series has none.
-    checked: Mapping[str, frozenset[str]]  # Collective → algorithms.
-    faults: Mapping[tuple[str, str], Fault]  # Collective and algorithm → what failed.
-    note: str = ""  # Where another version was checked than the one in use.
+    versions: tuple[str, ...]  # Versions whose checks decide; several where the series has none.
+    checked: Mapping[str, frozenset[str]]  # Collective → algorithms that were checked.
+    faults: Mapping[tuple[str, str], Fault]  # (collective, algorithm) → what failed.
+    note: str = ""  # Remark where another version was checked than the one in use; else empty.
+    commutative: bool = False  # Whether it holds only for programs whose operations all commute.
 
     def refusal(self, collective: str, algorithm: str) -> str:
-        """Why an algorithm is not forced, in words; empty: it may be."""
-        name = _named(self.flavour, collective, algorithm)
+        """Return the reason why an algorithm may not be forced, in words; empty if it may be."""
+        name = _canonical(self.flavour, collective, algorithm)
         fault = self.faults.get((collective, name))
-        if fault and not fault.commuting_right:
+        if fault and fault.stands(self.commutative):
             return fault.proof(self.flavour)
         if name and name not in self.checked.get(collective, ()):
-            tried = ", ".join(self.versions)
-            return f"{collective} {algorithm} was never checked ({_STACKS[self.flavour]} {tried})"
+            versions = ", ".join(self.versions)
+            return f"{collective} {algorithm} was never checked ({_STACKS[self.flavour]} {versions})"
         return ""
 
     def commuting_alone(self, collective: str, algorithm: str) -> str:
-        """The fault with operations that do not commute, in words; empty: none."""
-        fault = self.faults.get((collective, _named(self.flavour, collective, algorithm)))
+        """Return the fault that concerns only operations that do not commute, in words; empty if none."""
+        fault = self.faults.get((collective, _canonical(self.flavour, collective, algorithm)))
         return fault.proof(self.flavour) if fault and fault.commuting_right else ""
 
 
-def clearance(flavour: str, version: str) -> Clearance | None:
-    """The algorithms of this version of a stack that may be forced; None: nobody checks that stack."""
-    known = _versions(flavour) if flavour in SERIES else {}
-    if not known:
+def clearance(flavour: str, version: str, commutative: bool = False) -> Clearance | None:
+    """Return which algorithms may be forced in a version of a stack; None where that stack is not checked.
+
+    Args:
+        flavour: ``openmpi``, ``mpich`` or ``intelmpi``; of others nothing is known.
+        version: Version of the library.
+        commutative: Whether all operations of the users' programs commute.
+    """
+    by_version = _versions(flavour) if flavour in SERIES else {}
+    by_version = {name: replace(entry, commutative=commutative) for name, entry in by_version.items()}
+    if not by_version:
         return None
-    if version in known:
-        return known[version]
+    if version in by_version:
+        return by_version[version]
     numbers = _numbers(version)
-    series = [v for v in known if _numbers(v)[: SERIES[flavour]] == numbers[: SERIES[flavour]]]
+    series = [v for v in by_version if _numbers(v)[: SERIES[flavour]] == numbers[: SERIES[flavour]]]
     name = f"{_STACKS[flavour]} {version}".rstrip()
     if series:
         below = [v for v in series if _numbers(v) <= numbers]
         nearest = max(below, key=_numbers) if below else min(series, key=_numbers)
         note = f"the algorithms of {name} were not checked: what was seen in {nearest} decides"
-        return replace(known[nearest], note=note)
+        return replace(by_version[nearest], note=note)
     checked: dict[str, frozenset[str]] = {}
     faults: dict[tuple[str, str], Fault] = {}
-    for each in known.values():
+    for each in by_version.values():
         for collective, names in each.checked.items():
             checked[collective] = checked.get(collective, frozenset()) | names
-        for where, fault in each.faults.items():
-            if where not in faults or faults[where].commuting_right:
-                faults[where] = fault
-    everywhere = ", ".join(known)
+        for key, fault in each.faults.items():
+            if key not in faults or faults[key].commuting_right:
+                faults[key] = fault
+    everywhere = ", ".join(by_version)
     note = f"no version of the series of {name} was checked: what fails in any of {everywhere} is left out"
-    return Clearance(flavour, tuple(known), checked, faults, note)
+    return Clearance(flavour, tuple(by_version), checked, faults, note, commutative)
 
 
-def clearance_of(described: str) -> Clearance | None:
-    """As ``clearance``, of a stack as ``Stack.description`` has it: ``Open MPI 5.0.11, UCX 1.20.1``."""
+def clearance_of(described: str, commutative: bool = False) -> Clearance | None:
+    """Return what ``clearance`` returns for a stack given as in ``Stack.description``.
+
+    An example is ``Open MPI 5.0.11, UCX 1.20.1``.
+    """
     for flavour, name in _STACKS.items():
         if match := re.match(rf"{re.escape(name)}\b *([\w.]*)", described):
-            return clearance(flavour, match[1])
+            return clearance(flavour, match[1], commutative)
     return None
 
 
 def forced_by(name: str, value: str) -> list[tuple[str, str]]:
-    """Collectives and algorithms that a variable forces; empty: none that is known."""
+    """Return the (collective, algorithm) pairs that a variable forces; empty where it forces none we know."""
     for flavour, pattern in _VARIABLES.items():
         if match := pattern.fullmatch(name):
             collective, ranges = match[1].lower(), r"(?:^|;)\s*([^:;@]+)"
             words = re.findall(ranges, value) if flavour == "intelmpi" else [value]
-            named = (_named(flavour, collective, word.strip()) for word in words)
-            return [(collective, algorithm) for algorithm in named if algorithm]
+            algorithms = (_canonical(flavour, collective, word.strip()) for word in words)
+            return [(collective, algorithm) for algorithm in algorithms if algorithm]
     return []
 
 
-def check_forced(flavour: str, version: str, variables: Iterable[tuple[str, str]]) -> None:
-    """Refuse variables by which somebody forces an algorithm that is not cleared.
+def check_forced(
+    flavour: str, version: str, variables: Iterable[tuple[str, str]], commutative: bool = False
+) -> None:
+    """Refuse variables that force an algorithm which is not cleared.
 
     Raises:
-        StackError: there is one; the message has the proof.
+        StackError: one of them does; the message says what failed.
     """
-    known = clearance(flavour, version)
-    for name, value in variables if known else ():
+    permission = clearance(flavour, version, commutative)
+    for name, value in variables if permission else ():
         for collective, algorithm in forced_by(name, str(value)):
-            if known and (why := known.refusal(collective, algorithm)):
-                raise StackError(f"{name}={value}: {why}", _hint(known, collective))
+            if permission and (why := permission.refusal(collective, algorithm)):
+                raise StackError(f"{name}={value}: {why}", _hint(permission, collective))
 
 
-def check_rules(flavour: str, described: str, rules: Iterable[tuple[str, str]]) -> None:
-    """Refuse to write rules, as collectives and algorithms, for users' programs that are not cleared.
+def check_rules(
+    flavour: str, described: str, rules: Iterable[tuple[str, str]], commutative: bool = False
+) -> None:
+    """Refuse to write rules for users' programs whose algorithms are not cleared.
 
-    The stack that was measured is as in ``clearance_of``; of another flavour nothing is known.
+    Args:
+        flavour: The stack that the rules are written for.
+        described: The stack that was measured, as for ``clearance_of``. Nothing is refused if it is of
+            another flavour.
+        rules: (collective, algorithm) pairs.
+        commutative: Whether all operations of the users' programs commute.
 
     Raises:
-        UserError: there is one; the message has the proof.
+        UserError: an algorithm is not cleared; the message says what failed.
     """
-    known = clearance_of(described)
-    for collective, algorithm in rules if known and known.flavour == flavour else ():
-        if known and collective in known.checked and (why := known.refusal(collective, algorithm)):
-            raise UserError(f"no rule for {collective} {algorithm}: {why}", _hint(known, collective))
+    permission = clearance_of(described, commutative)
+    for collective, algorithm in rules if permission and permission.flavour == flavour else ():
+        if (
+            permission
+            and collective in permission.checked
+            and (why := permission.refusal(collective, algorithm))
+        ):
+            raise UserError(f"no rule for {collective} {algorithm}: {why}", _hint(permission, collective))
 
 
-def cleared(space: Space, flavour: str, version: str) -> Space:
-    """The space without values that force what is not cleared; each is listed with its proof."""
-    known = clearance(flavour, version)
-    if known is None:
+def cleared(space: Space, flavour: str, version: str, commutative: bool = False) -> Space:
+    """Return the space without values that force an algorithm which is not cleared.
+
+    Each of them is listed in ``dropped`` with what failed.
+    """
+    permission = clearance(flavour, version, commutative)
+    if permission is None:
         return space
-    kept, dropped = [], list(space.dropped)
+    parameters, dropped = [], list(space.dropped)
     for parameter in space.parameters:
         if parameter.name == "algorithm" and parameter.collectives:
             lists = {}
             for collective, values in parameter.collectives.items():
-                reasons = {v: known.refusal(collective, str(v)) for v in values if v != parameter.unset}
+                reasons = {v: permission.refusal(collective, str(v)) for v in values if v != parameter.unset}
                 reasons = {v: why for v, why in reasons.items() if why}
-                dropped += [Dropped(f"algorithm of {collective}", v, why) for v, why in reasons.items()]
-                if left := tuple(v for v in values if v not in reasons):
-                    lists[collective] = left
+                dropped += [Dropped(f"{_OF}{collective}", v, why) for v, why in reasons.items()]
+                if remaining := tuple(v for v in values if v not in reasons):
+                    lists[collective] = remaining
             parameter = replace(parameter, collectives=lists)
-        kept.append(parameter)
-    rest = replace(space, parameters=tuple(kept), dropped=tuple(dropped))
+        parameters.append(parameter)
+    reduced = replace(space, parameters=tuple(parameters), dropped=tuple(dropped))
 
     def forcing(parameter: Parameter, value: Value | None) -> str:
         if value is None or value == parameter.unset or parameter.collectives:
             return ""
         pairs = (pair for name, text in _applied(parameter.apply, value) for pair in forced_by(name, text))
-        return next(filter(None, (known.refusal(*pair) for pair in pairs)), "")
+        return next(filter(None, (permission.refusal(*pair) for pair in pairs)), "")
 
-    return rest.without(forcing)
+    return reduced.without(forcing)
 
 
 @cache
 def _versions(flavour: str) -> Mapping[str, Clearance]:
-    known = {}
+    by_version = {}
     for title, entry in facts("stacks/conformance").items():
-        its, _, version = title.partition(" ")
-        if its == flavour:
+        stack, _, version = title.partition(" ")
+        if stack == flavour:
             checked = {c: frozenset(names.split()) for c, names in entry["checked"].items()}
             faults = {
-                (one["collective"], one["algorithm"]): Fault(**one, version=version)
-                for one in entry.get("faults", ())
+                (case["collective"], case["algorithm"]): Fault(**case, version=version)
+                for case in entry.get("faults", ())
             }
-            known[version] = Clearance(flavour, (version,), checked, faults)
-    return known
+            by_version[version] = Clearance(flavour, (version,), checked, faults)
+    return by_version
 
 
-def _hint(known: Clearance, collective: str) -> str:
-    names = sorted(a for a in known.checked.get(collective, ()) if not known.refusal(collective, a))
-    note = f"; {known.note}" if known.note else ""
+def left_out(space: Space, described: str, collectives: Collection[str] = ()) -> str:
+    """Return a sentence on algorithms that a space lacks only because of operations that do not commute.
+
+    It is empty where there are none.
+
+    Args:
+        space: The space; what it lacks is in its ``dropped``.
+        described: The stack, as for ``clearance_of``.
+        collectives: Collectives that the sentence is about; empty: all.
+    """
+    permission = clearance_of(described)
+    dropped = ((drop.parameter.removeprefix(_OF), str(drop.value)) for drop in space.dropped)
+    pairs = dict.fromkeys(pair for pair in dropped if not collectives or pair[0] in collectives)
+    names = [" ".join(pair) for pair in pairs if permission and permission.commuting_alone(*pair)]
+    if not names:
+        return ""
+    were = "1 algorithm was" if len(names) == 1 else f"{len(names)} algorithms were"
+    return f"{were} left out, wrong for operations that do not commute: {', '.join(names)}; {_OPT_IN}"
+
+
+_OF = "algorithm of "  # Beginning of the names under which ``cleared`` drops values; the collective follows.
+_OPT_IN = "if no program here makes one (MPI_Op_create), operations=commutative tries them"
+
+
+def _hint(permission: Clearance, collective: str) -> str:
+    listed = sorted(permission.checked.get(collective, ()))
+    names = [name for name in listed if not permission.refusal(collective, name)]
+    note = f"; {permission.note}" if permission.note else ""
+    if not permission.commutative and any(permission.commuting_alone(collective, name) for name in listed):
+        note += "; operations=commutative allows those that are wrong for operations that do not commute"
     return f"cleared for {collective}: {', '.join(names) or 'none'} (make conformance){note}"
 
 
@@ -208,8 +269,11 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
-def _named(flavour: str, collective: str, word: str) -> str:
-    """The algorithm of a value by our name, unchanged where nobody knows it; empty: the library's own."""
+def _canonical(flavour: str, collective: str, word: str) -> str:
+    """Return our name of the algorithm that a value stands for; the value itself where it is unknown.
+
+    It is empty where the value leaves the choice to the library.
+    """
     if word in _OWN or collective not in COLLECTIVES:
         return ""
     try:
@@ -224,7 +288,10 @@ def _named(flavour: str, collective: str, word: str) -> str:
 
 
 def _applied(apply: Mapping[str, Any], value: Value) -> list[tuple[str, str]]:
-    """Variables of a value of a parameter, as far as its declaration says them without others."""
+    """Return the (variable, value) pairs that a value of a parameter sets.
+
+    Only ``{value}`` is filled in: templates that name other parameters stay as they are.
+    """
     declared = apply.get(str(value), apply)
     pairs: list[tuple[str, str]] = []
     for target in declared.values():

@@ -1,6 +1,6 @@
 """Names in Open MPI's component ``coll_tuned``, and its rules file as text (used by steps 5 and 12).
 
-The names are in ``collectives``; the rest is checked against a real 5.0 in the tests. Notation: an
+The names are in ``collectives``; everything else is checked against a real 5.0 in the tests. Notation: an
 *algorithm* is one of the names that ``ompi_info`` lists, or ``default``; a *threshold* is the number of bytes
 that a row of a rules file is compared with, which is not always the message size that a benchmark counts.
 """
@@ -15,29 +15,29 @@ from autotune.history.objectives import Slot
 from autotune.history.trial import Rule
 from autotune.space.parameter import Point, size_in_bytes
 
-DEFAULT = "default"  # Leave the choice to the stack: id 0.
+DEFAULT = "default"  # Name that leaves the choice to the stack; its id is 0.
 
 _OPEN_MPI: Mapping[str, OpenMpi] = {c.name: c.openmpi for c in COLLECTIVES.values() if c.openmpi}
 
-COLLECTIVE_IDS: Mapping[str, int] = {name: known.id for name, known in _OPEN_MPI.items()}
-"""The ids of all collectives; those that are not in ``ALGORITHMS`` have no choice in ``coll_tuned``."""
+COLLECTIVE_IDS: Mapping[str, int] = {name: openmpi.id for name, openmpi in _OPEN_MPI.items()}
+"""Collective → its id; for those that are not in ``ALGORITHMS``, ``coll_tuned`` offers no choice."""
 
 ALGORITHMS: Mapping[str, tuple[str, ...]] = {
-    name: (DEFAULT, *known.algorithms) for name, known in _OPEN_MPI.items() if known.algorithms
+    name: (DEFAULT, *openmpi.algorithms) for name, openmpi in _OPEN_MPI.items() if openmpi.algorithms
 }
-"""The algorithms of each collective; the place in the tuple is the id. Some are newer, see ``algorithms``."""
+"""Collective → its algorithms, indexed by their ids. Old versions lack some of them: see ``algorithms``."""
 
 ONE_ROW = frozenset(name for name in ALGORITHMS if _OPEN_MPI[name].lookup in (Lookup.NOTHING, Lookup.ROOT))
 """Collectives whose rules must be the same for all message sizes: see ``Lookup``."""
 
-HAN = frozenset(name for name, known in _OPEN_MPI.items() if known.han)
+HAN = frozenset(name for name, openmpi in _OPEN_MPI.items() if openmpi.han)
 """Collectives for which ``coll_han`` has dynamic rules."""
 
 PAIRS_ONLY = "two_proc"
-"""The algorithm that fails with MPI_ERR_UNSUPPORTED_OPERATION on any other number of ranks than two."""
+"""The algorithm for two ranks; on any other number it fails with MPI_ERR_UNSUPPORTED_OPERATION."""
 
 CHAIN_FANOUT = 4
-"""Fan-out of a forced ``chain`` (``coll_tuned_init_chain_fanout``); a file that says 0 gets a pipeline."""
+"""Fan-out of a forced ``chain`` (``coll_tuned_init_chain_fanout``); with 0 in a file it is a pipeline."""
 
 
 SEGMENTED: Mapping[str, frozenset[str]] = {
@@ -46,20 +46,20 @@ SEGMENTED: Mapping[str, frozenset[str]] = {
     "gather": frozenset({"linear_sync"}),
     "reduce": frozenset({"chain", "pipeline", "binary", "binomial", "in_order_binary", "knomial"}),
 }
-"""Algorithms that cut messages into segments; all others ignore a segment size."""
+"""Collective → its algorithms that cut messages into segments; all others ignore a segment size."""
 
 
 @dataclass(frozen=True, slots=True)
 class TunedRow:
-    """One row of a rules file."""
+    """Holds one row of a rules file."""
 
-    threshold_bytes: int  # From this many bytes on, in the unit of the collective (see ``threshold_bytes``).
-    algorithm: int  # Its id; 0: the stack decides.
-    fanout: int = 0  # Of chains; 0 where it means nothing.
-    segment_bytes: int = 0  # 0: no segmentation.
+    threshold_bytes: int  # It holds from this number on, counted as the function ``threshold_bytes`` does.
+    algorithm: int  # Id of the algorithm; 0: the stack decides.
+    fanout: int = 0  # Fan-out of a chain; 0 for other algorithms.
+    segment_bytes: int = 0  # Bytes of a segment; 0: no segmentation.
 
 
-_UNTOUCHED = (TunedRow(0, 0),)
+_UNTOUCHED = (TunedRow(0, 0),)  # A table that leaves everything to the stack.
 
 Tables = Mapping[str, Mapping[int, tuple[TunedRow, ...]]]  # Collective → communicator size → rows, ascending.
 
@@ -67,30 +67,34 @@ NO_ALGORITHM = 99  # An id that no collective has in any version: Open MPI refus
 
 
 def algorithm_id(collective: str, name: str | int) -> int:
-    """The id of an algorithm, given by our name, by Open MPI's own, or as the id itself.
+    """Return the id of an algorithm, given by our name, by Open MPI's own, or as the id itself.
 
     Raises:
-        UserError: no such collective in ``coll_tuned``, or no such algorithm.
+        UserError: ``coll_tuned`` offers no choice for the collective, or has no such algorithm.
     """
     names = algorithms(collective)
     if isinstance(name, int) or name.isdecimal():
         if int(name) < len(names):
             return int(name)
     else:
-        wanted = _plain(name)
-        for i, known in enumerate(names):
-            own = {_plain(enumerator(collective, i, version)) for version in ((5, 0), (6, 0))} if i else set()
-            if wanted == _plain(known) or wanted in own:
+        plain_name = _plain(name)
+        for i, candidate in enumerate(names):
+            library_names = (
+                {_plain(enumerator(collective, i, version)) for version in ((5, 0), (6, 0))} if i else set()
+            )
+            if plain_name == _plain(candidate) or plain_name in library_names:
                 return i
-        if wanted in ("", "ignore", "auto"):
+        if plain_name in ("", "ignore", "auto"):
             return 0
     raise UserError(f"coll_tuned has no {collective} algorithm {name!r}", allowed(name, names))
 
 
 def algorithms(collective: str, version: tuple[int, int] | None = None) -> tuple[str, ...]:
-    """The names of a collective's algorithms in the order of their ids, ``default`` first.
+    """Return the names of a collective's algorithms in the order of their ids, ``default`` first.
 
-    Open MPI's (major, minor) leaves out what is newer; without it all that any version has.
+    Args:
+        collective: Name of the collective.
+        version: Open MPI's (major, minor), which leaves out newer algorithms; None: those of any version.
 
     Raises:
         UserError: ``coll_tuned`` offers no choice for this collective.
@@ -107,28 +111,28 @@ def algorithms(collective: str, version: tuple[int, int] | None = None) -> tuple
 
 
 def enumerator(collective: str, algorithm: int, version: tuple[int, int] = (5, 0)) -> str:
-    """Open MPI's name for an algorithm in ``ompi_info`` and in JSON rules."""
+    """Return Open MPI's name for an algorithm id, as ``ompi_info`` and JSON rules have it."""
     if algorithm == 0:
         return "ignore"
-    name, known = algorithms(collective)[algorithm], _OPEN_MPI[collective]
-    return (known.renamed if version >= (6, 0) else {}).get(name) or known.own_names.get(name, name)
+    name, openmpi = algorithms(collective)[algorithm], _OPEN_MPI[collective]
+    return (openmpi.renamed if version >= (6, 0) else {}).get(name) or openmpi.own_names.get(name, name)
 
 
 def segments(collective: str, algorithm: int) -> bool:
-    """Whether an algorithm, given by its id, has segments, or is not known."""
-    known = ALGORITHMS.get(collective, ())
-    return algorithm >= len(known) or known[algorithm] in SEGMENTED.get(collective, ())
+    """Whether an algorithm, given by its id, cuts messages into segments; true also for an unknown id."""
+    names = ALGORITHMS.get(collective, ())
+    return algorithm >= len(names) or names[algorithm] in SEGMENTED.get(collective, ())
 
 
 def one_row(collective: str) -> str:
-    """The effect of a table of ``ONE_ROW`` with several sizes."""
+    """Return a sentence on what happens if a table of a collective in ``ONE_ROW`` has several sizes."""
     if collective in ("scatter", "gather"):
         return f"not all ranks know the size of a {collective}: they may reach different rows and deadlock"
     return f"{collective} is not looked up by its message size"
 
 
 def threshold_bytes(collective: str, message_bytes: int, comm_size: int) -> int:
-    """The number that a rules file compares when the benchmark counts ``message_bytes``: see ``Lookup``.
+    """Return the number that a rules file compares when a benchmark counts ``message_bytes``: see ``Lookup``.
 
     Raises:
         UserError: ``coll_tuned`` offers no choice for this collective.
@@ -141,14 +145,14 @@ def threshold_bytes(collective: str, message_bytes: int, comm_size: int) -> int:
 
 
 def table(rules: Iterable[Rule]) -> dict[str, dict[int, tuple[TunedRow, ...]]]:
-    """The rules in Open MPI's own units; collectives that are left to the stack altogether are left out.
+    """Return the rules as collective → communicator size → rows, in Open MPI's own units.
 
-    Where no table holds (see ``history.lookup``) the stack decides, by a row with id 0. Tables with an
-    algorithm for two ranks hold for two ranks only. A collective of ``ONE_ROW`` whose rules differ by size is
-    left to the stack.
+    Collectives that are left to the stack altogether are left out. Where no table holds (see
+    ``history.lookup``) the stack decides, by a row with id 0. Tables with an algorithm for two ranks hold for
+    two ranks only. A collective of ``ONE_ROW`` whose rules differ by size is left to the stack.
 
     Raises:
-        UserError: a collective, an algorithm or a value that ``coll_tuned`` has no word for.
+        UserError: ``coll_tuned`` has no word for a collective, an algorithm or a value of the rules.
     """
     tables: dict[str, dict[int, list[TunedRow]]] = {}
     for rule in sorted(rules, key=lambda r: (COLLECTIVE_IDS.get(r.collective, 99), r.comm_size, r.min_bytes)):
@@ -169,7 +173,7 @@ def table(rules: Iterable[Rule]) -> dict[str, dict[int, tuple[TunedRow, ...]]]:
 
 
 def row_at(tables: Tables, slot: Slot) -> TunedRow:
-    """The row of ``table`` that a call reaches; one that leaves it to the stack where there is none."""
+    """Return the row of ``table`` that a call reaches; without one, a row that leaves it to the stack."""
     collective, comm_size, size = slot
     rows = last_up_to(tables.get(collective, {}), comm_size) or _UNTOUCHED
     threshold = threshold_bytes(collective, size, comm_size) if collective in tables else 0
@@ -177,27 +181,29 @@ def row_at(tables: Tables, slot: Slot) -> TunedRow:
 
 
 def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:
-    """The rules as a classic rules file for Open MPI 4.x and 5.x; empty where the stack decides everything.
+    """Return the rules as a classic rules file for Open MPI 4.x and 5.x; empty if the stack decides all.
 
-    Comments are at its head, here without the ``#``.
+    Args:
+        rules: The rules.
+        comments: Lines for the head of the file, without the ``#``.
 
     Raises:
-        UserError: a collective, an algorithm or a value that ``coll_tuned`` has no word for.
+        UserError: ``coll_tuned`` has no word for a collective, an algorithm or a value of the rules.
     """
     tables = table(rules)
     return text(tables, comments) if tables else ""
 
 
 def refusing(tables: Tables, spared_bytes: int) -> Tables:
-    """The same tables with an algorithm that does not exist, for messages from so many bytes on."""
+    """Return the tables with an algorithm that does not exist for messages of ``spared_bytes`` and more."""
 
     def with_refusals(collective: str, comm_size: int, rows: Sequence[TunedRow]) -> tuple[TunedRow, ...]:
         bound = threshold_bytes(collective, spared_bytes, comm_size)
-        there = row_at(tables, (collective, comm_size, spared_bytes))
+        reached_row = row_at(tables, (collective, comm_size, spared_bytes))
         refused = (
             TunedRow(max(row.threshold_bytes, bound), row.algorithm and NO_ALGORITHM, *astuple(row)[2:])
             for row in rows
-            if row is there or row.threshold_bytes > bound
+            if row is reached_row or row.threshold_bytes > bound
         )
         return (*(row for row in rows if row.threshold_bytes < bound), *refused)
 
@@ -208,7 +214,7 @@ def refusing(tables: Tables, spared_bytes: int) -> Tables:
 
 
 def text(tables: Tables, comments: Sequence[str] = ()) -> str:
-    """Tables as a classic rules file; ``comments`` stand above, without the ``#``."""
+    """Return tables as a classic rules file, under ``comments`` that are given without the ``#``."""
     lines = [f"# {line}".rstrip() for line in comments]
     lines.append(f"{len(tables)}  # collectives")
     for collective, by_size in tables.items():
@@ -243,11 +249,11 @@ def _row(rule: Rule) -> TunedRow:
     if number == 0:
         return TunedRow(threshold, 0)
     chain = algorithms(rule.collective)[number] == "chain"
-    fanout = _whole(rule.choice, "fanout") or (CHAIN_FANOUT if chain else 0)
-    return TunedRow(threshold, number, fanout, _whole(rule.choice, "segsize"))
+    fanout = _number(rule.choice, "fanout") or (CHAIN_FANOUT if chain else 0)
+    return TunedRow(threshold, number, fanout, _number(rule.choice, "segsize"))
 
 
-def _whole(choice: Point, name: str) -> int:
+def _number(choice: Point, name: str) -> int:
     value = choice.get(name, 0)
     number = 0.0 if value in ("", DEFAULT, "auto") else size_in_bytes(value)
     if number is None or number != int(number) or number < 0:
@@ -258,7 +264,7 @@ def _whole(choice: Point, name: str) -> int:
 
 
 def _fenced(collective: str, by_size: Mapping[int, tuple[TunedRow, ...]]) -> dict[int, tuple[TunedRow, ...]]:
-    """The tables of one collective, with tables that leave it to the stack where nothing was measured."""
+    """Return the tables of one collective, with further ones that leave it to the stack where none holds."""
     names = algorithms(collective)
     pairs = {n for n, rows in by_size.items() if PAIRS_ONLY in {names[row.algorithm] for row in rows}}
     fenced: dict[int, tuple[TunedRow, ...]] = {}

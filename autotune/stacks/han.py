@@ -1,8 +1,8 @@
 """The rules file of Open MPI's ``coll_han`` as text: which component serves calls, by level, ranks and size.
 
-At the level of the whole communicator a rule hands exactly the calls of one collective, from some ranks and
-bytes on, to another component, such as ``coll_tuned`` with rules of its own; all others stay where they are.
-The job-wide way (``coll_han_priority``) takes every call of every collective from it.
+At the level of the whole communicator, a rule hands the calls of one collective, from some number of ranks
+and bytes on, to another component, such as ``coll_tuned`` with rules of its own; ``coll_han`` keeps all other
+calls. The job-wide parameter ``coll_han_priority`` would take every call of every collective from it.
 
 References:
     Open MPI 5.0, ``ompi/mca/coll/han/coll_han_dynamic.c`` and ``coll_han_dynamic_file.h``.
@@ -21,20 +21,22 @@ from autotune.stacks.tables import tables
 COMPONENTS = ("self", "basic", "libnbc", "tuned", "sm", "adapt", "han")
 """Components that a rule can name."""
 
-COMPONENT = "component"  # The per-size value that names who serves a whole communicator.
+COMPONENT = "component"  # Per-size parameter whose value is the component for a whole communicator.
 LEVELS: Mapping[str, int] = {"han_intra": 0, "han_inter": 1, COMPONENT: 2}
-"""Per-size value → topological level: inside a node, between nodes, the whole communicator."""
+"""Per-size parameter → topological level: inside a node, between nodes, the whole communicator."""
 
-PRIORITY = "OMPI_MCA_coll_han_priority"  # With 0 it serves nothing at all.
+PRIORITY = "OMPI_MCA_coll_han_priority"  # Variable of its priority; with 0 ``coll_han`` serves no call.
 
 
 def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:
-    """The rules as a file; empty where none of them names a component.
+    """Return the rules as a file of ``coll_han``; empty where none of them names a component.
 
-    Comments are at its head, here without the ``#``.
+    Args:
+        rules: The rules.
+        comments: Lines for the head of the file, without the ``#``.
 
     Raises:
-        UserError: a collective for which it has no rules, or a component that it does not know.
+        UserError: ``coll_han`` has no rules for a collective, or does not know a component.
     """
     blocks: dict[str, list[str]] = {}
     for collective, by_size in tables(rules).items():
@@ -42,8 +44,8 @@ def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:
         if not levels:
             continue
         if collective not in coll_tuned.HAN:
-            known = ", ".join(sorted(coll_tuned.HAN))
-            raise UserError(f"coll_han has no rules for {collective}", f"it has: {known}")
+            supported = ", ".join(sorted(coll_tuned.HAN))
+            raise UserError(f"coll_han has no rules for {collective}", f"it has: {supported}")
         ordered = sorted(levels, key=LEVELS.__getitem__)
         lines = [f"{len(ordered)}  # levels"]
         for level in ordered:
@@ -58,17 +60,17 @@ def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:
 
 
 def handed_over(rule: Rule) -> Rule:
-    """The rule for ``coll_tuned``, which serves its calls in place of ``coll_han`` where that has a say."""
+    """Return a rule that gives its calls to ``coll_tuned``; unchanged where ``coll_han`` has no rules."""
     if rule.collective not in coll_tuned.HAN:
         return rule
     return replace(rule, choice=Point.of({**rule.choice, COMPONENT: "tuned"}))
 
 
 def _level(level: str, by_size: Mapping[int, list[Rule]]) -> list[str]:
-    """The configurations of one level: the first one must be for 1 rank, its first row for 0 bytes.
+    """Return the lines of one level; its first table must be for 1 rank, a table's first row for 0 bytes.
 
-    Inside nodes and between them the size of the communicator is that of the level, which a campaign does
-    not know: one table, that of the largest communicator, holds for all. Message sizes are per rank or block.
+    Inside nodes and between them, ranks are counted at that level, which a campaign does not know. So one
+    table, that of the largest communicator, holds for all. Message sizes are per rank or block.
     """
     starts = {1: max(by_size)}
     if level == COMPONENT:

@@ -1,4 +1,4 @@
-"""Which MPI is used: the scenario's, else the site's own, else the PyPI wheel beside this interpreter."""
+"""Finds the MPI to use: the scenario's, else the site's own, else the PyPI wheel beside this interpreter."""
 
 import os
 import shutil
@@ -14,29 +14,33 @@ from pathlib import Path
 from autotune.errors import StackError, allowed, installing
 from autotune.stacks import implementations
 
-_STACKS = "AUTOTUNE_STACKS"  # Names environments with an MPI each, beside those of ``make stacks``.
-_TIMEOUT_S = 60.0  # Until a command is given up.
+_STACKS = "AUTOTUNE_STACKS"  # Variable that lists further environments with an MPI, as ``make stacks`` makes.
+_TIMEOUT_S = 60.0  # Seconds after which a command that does not answer is given up.
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """One MPI on this machine."""
+    """Describes one MPI on this machine."""
 
     flavour: str  # ``openmpi``, ``mpich`` or ``intelmpi``.
-    version: str  # As its launcher says.
-    mpirun: Path  # The launcher.
-    library: Path  # The MPI library that belongs to it, links resolved.
-    origin: str  # Why this one: ``scenario``, ``site`` or ``wheel``.
+    version: str  # Version that its launcher prints.
+    mpirun: Path  # Path of its launcher.
+    library: Path  # Path of its MPI library, links resolved.
+    origin: str  # Who chose it: ``scenario``, ``site`` or ``wheel``.
 
 
 def find(mpirun: str | None = None, origin: str = "auto", stack: str = "any") -> Installation:
-    """The MPI that the scenario gives by path or name, else by ``auto`` the site's own, else the wheel.
+    """Return the MPI that the scenario names, else the site's own, else that of the wheel.
 
-    A stack is a flavour, with or without its major version (``openmpi4``); others than the first one that is
-    found are looked for along the search path, then in this interpreter's environment and in those beside it.
+    Args:
+        mpirun: Path or name of a launcher; None: it is looked for.
+        origin: Where it is looked for: ``site``, ``wheel``, or ``auto`` for the two in this order.
+        stack: A flavour, with or without its major version (``openmpi4``), for which the whole search path is
+            searched, then this interpreter's environment and those beside it. ``any``: the first MPI is
+            taken.
 
     Raises:
-        StackError: there is none, it does not answer, or it is none that this project knows.
+        StackError: there is none, it does not answer, or it is no MPI that this project knows.
     """
     if origin not in ("auto", "site", "wheel"):
         raise StackError(f"mpi.from={origin!r}", allowed(origin, ("auto", "site", "wheel")))
@@ -46,48 +50,52 @@ def find(mpirun: str | None = None, origin: str = "auto", stack: str = "any") ->
             raise StackError(
                 f"mpi.mpirun={mpirun!r} is not an executable", "give the path of an mpirun, or leave it out"
             )
-        found = _inspect(path, "scenario")
-        if not _is(found, stack):
+        candidate = _inspect(path, "scenario")
+        if not _fits(candidate, stack):
             raise StackError(
-                f"mpi.mpirun={mpirun} is {found.flavour} {found.version}, asked for is mpi={stack}",
+                f"mpi.mpirun={mpirun} is {candidate.flavour} {candidate.version}, asked for is mpi={stack}",
                 "leave one of the two out",
             )
-        return found
-    seen = []
+        return candidate
+    unsuitable = []
     for path, whence in _launchers(origin, stack != "any"):
         try:
-            found = _inspect(path, whence)
+            candidate = _inspect(path, whence)
         except StackError:
             if stack == "any":
                 raise
-            continue  # a launcher that is none of ours does not hide one that was named
-        if _is(found, stack):
-            return found
-        seen.append(f"{found.flavour} {found.version}")
-    wanted = "mpirun" if stack == "any" else stack
+            continue  # an unknown launcher in front does not hide the MPI that was asked for
+        if _fits(candidate, stack):
+            return candidate
+        unsuitable.append(f"{candidate.flavour} {candidate.version}")
+    missing = "mpirun" if stack == "any" else stack
     raise StackError(
-        f"no {wanted} found"
+        f"no {missing} found"
         + ("" if origin == "auto" else f" with mpi.from={origin}")
-        + (f", only {', '.join(dict.fromkeys(seen))}" if seen else ""),
+        + (f", only {', '.join(dict.fromkeys(unsuitable))}" if unsuitable else ""),
         "load your MPI module, set mpi.mpirun=/path/to/mpirun, "
         + (f"or: {installing('openmpi')}" if stack == "any" else "or: make stacks"),
     )
 
 
 def unreached(mpirun: Path) -> str:
-    """For a user whose search path does not lead to this launcher, which one was measured; empty: it does."""
-    found = shutil.which("mpirun")
-    if found and mpirun.samefile(found):
+    """Return a note on which MPI was measured, where the search path leads to another one; else empty."""
+    on_path = shutil.which("mpirun")
+    if on_path and mpirun.samefile(on_path):
         return ""
-    return f"where mpirun is {mpirun}, which was measured; PATH has {found or 'none'}"
+    return f"where mpirun is {mpirun}, which was measured; PATH has {on_path or 'none'}"
 
 
-def _is(found: Installation, stack: str) -> bool:
-    return stack in ("any", found.flavour, f"{found.flavour}{found.version.partition('.')[0]}")
+def _fits(installation: Installation, stack: str) -> bool:
+    return stack in (
+        "any",
+        installation.flavour,
+        f"{installation.flavour}{installation.version.partition('.')[0]}",
+    )
 
 
 def _launchers(origin: str, all_of_them: bool) -> Iterator[tuple[Path, str]]:
-    """Launchers where one is to be looked for, with why; only the first of the search path, or all of it."""
+    """Yield (launcher, origin), preferred ones first: all of the search path, or only the first one on it."""
     wheel = _wheel()
     if origin != "wheel":
         site = [d for d in os.get_exec_path() if wheel is None or Path(d).resolve() != wheel.parent.resolve()]
@@ -96,26 +104,34 @@ def _launchers(origin: str, all_of_them: bool) -> Iterator[tuple[Path, str]]:
                 if path := _on_path(name, folders):
                     yield path, "site"
                     break
-            for name in ("mpirun.openmpi", "mpirun.mpich") if all_of_them else ():  # Debian's, side by side
+            for name in ("mpirun.openmpi", "mpirun.mpich") if all_of_them else ():  # Debian has both at once
                 if path := _on_path(name, folders):
                     yield path, "site"
     if origin != "site":
         if wheel is not None:
             yield wheel, "wheel"
-        for prefix in _beside() if all_of_them else ():
+        for prefix in _other_environments() if all_of_them else ():
             if path := _on_path("mpiexec", [str(prefix / "bin")]):
                 yield path, "wheel"
 
 
-def _beside() -> list[Path]:
-    named = filter(None, os.environ.get(_STACKS, "").split(os.pathsep))
-    return [*map(Path, named), *(Path(f"{sys.prefix}-{name}") for name in ("openmpi41", "mpich", "intel"))]
+def _other_environments() -> list[Path]:
+    environments = filter(None, os.environ.get(_STACKS, "").split(os.pathsep))
+    return [
+        *map(Path, environments),
+        *(Path(f"{sys.prefix}-{name}") for name in ("openmpi41", "mpich", "intel")),
+    ]
 
 
 def run(
     command: Sequence[str], env: Mapping[str, str], errors: int = subprocess.PIPE
 ) -> subprocess.CompletedProcess[bytes]:
-    """A command that ended, with what it printed; ``errors`` is where its standard error goes.
+    """Run a command to its end and return it with what it printed.
+
+    Args:
+        command: Words of the command.
+        env: Its whole environment.
+        errors: Where its standard error goes, as for ``subprocess.run``.
 
     Raises:
         StackError: it cannot be started or does not end in time.
@@ -135,7 +151,7 @@ def run(
 
 
 def output(command: Sequence[str], env: Mapping[str, str] | None = None) -> str:
-    """Output of a command, both streams.
+    """Return the output of a command, both streams; ``env`` is added to the environment.
 
     Raises:
         StackError: it cannot be started or does not end in time.
@@ -145,9 +161,9 @@ def output(command: Sequence[str], env: Mapping[str, str] | None = None) -> str:
 
 def _inspect(mpirun: Path, origin: str) -> Installation:
     text = output([str(mpirun), "--version"])
-    for flavour, known in implementations().items():
-        if known.banner and (match := known.banner.search(text)):
-            library = _library(mpirun, known.library_folders(mpirun), flavour)
+    for flavour, dialect in implementations().items():
+        if dialect.banner and (match := dialect.banner.search(text)):
+            library = _library(mpirun, dialect.library_folders(mpirun), flavour)
             return Installation(flavour, match[1], mpirun, library, origin)
     first = text.strip().splitlines()[0] if text.strip() else "(nothing)"
     raise StackError(
@@ -156,14 +172,14 @@ def _inspect(mpirun: Path, origin: str) -> Installation:
 
 
 def _library(mpirun: Path, first: Sequence[Path], flavour: str) -> Path:
-    """``libmpi`` of the installation that ``mpirun`` belongs to; ``first``: folders that come first."""
+    """Return ``libmpi`` of the installation that ``mpirun`` belongs to, looked for in ``first`` at first."""
     prefixes = dict.fromkeys((mpirun.parent.parent, mpirun.resolve().parent.parent))
     multiarch = sysconfig.get_config_var("MULTIARCH") or ""
     lib = ("lib", "lib64", f"lib/{multiarch}") if multiarch else ("lib", "lib64")
     folders = [*first, *(prefix / name for prefix in prefixes for name in lib)]
-    own = ("libmpich.so.[0-9]*",) if flavour == "mpich" else ()  # Debian's, beside Open MPI's libmpi.so
+    debian = ("libmpich.so.[0-9]*",) if flavour == "mpich" else ()  # Debian's, beside Open MPI's libmpi.so
     for folder in folders:
-        for pattern in (*own, "libmpi.so.[0-9]*", "libmpi.so"):
+        for pattern in (*debian, "libmpi.so.[0-9]*", "libmpi.so"):
             for candidate in sorted(folder.glob(pattern), key=lambda p: len(p.name)):
                 if _begins_as_library(candidate.resolve()):  # libmpi.so can be a linker script
                     return candidate.resolve()
@@ -171,7 +187,7 @@ def _library(mpirun: Path, first: Sequence[Path], flavour: str) -> Path:
 
 
 def _begins_as_library(file: Path) -> bool:
-    """Whether a file is in the format of libraries."""
+    """Whether a file begins as an ELF file does."""
     if not file.is_file():
         return False
     with file.open("rb") as content:
@@ -179,8 +195,8 @@ def _begins_as_library(file: Path) -> bool:
 
 
 def _wheel() -> Path | None:
-    """The launcher of an MPI that was installed by pip into this interpreter's environment."""
-    for name in (known.distribution for known in implementations().values()):
+    """Return the launcher of an MPI that pip installed into this interpreter's environment; None if none."""
+    for name in (words.distribution for words in implementations().values()):
         try:
             files = distribution(name).files or []
         except PackageNotFoundError:
@@ -189,14 +205,14 @@ def _wheel() -> Path | None:
         for launcher in ("mpirun", "mpiexec"):
             if launcher in launchers:
                 return Path(os.path.normpath(str(launchers[launcher].locate())))
-    beside = Path(sys.prefix) / "bin" / "mpirun"
-    return beside if sys.prefix != sys.base_prefix and beside.exists() else None
+    launcher_here = Path(sys.prefix) / "bin" / "mpirun"
+    return launcher_here if sys.prefix != sys.base_prefix and launcher_here.exists() else None
 
 
 def _on_path(name: str, folders: Iterable[str]) -> Path | None:
     candidates = [Path(name)] if "/" in name else [Path(d) / name for d in folders if d]
     for candidate in candidates:
-        with suppress(OSError):  # of a folder that cannot be searched, as a shell passes over it
+        with suppress(OSError):  # a folder that cannot be searched is passed over, as shells do
             if candidate.is_file() and os.access(candidate, os.X_OK):
                 return candidate.absolute()
     return None

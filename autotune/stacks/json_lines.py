@@ -1,23 +1,23 @@
-"""Positions in a JSON text: path of keys and places → line."""
+"""Positions in a JSON text: maps the path of each key and element to its line."""
 
 import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
-Where = tuple[str | int, ...]  # Keys of objects and places in lists, from the top.
+KeyPath = tuple[str | int, ...]  # Keys of objects and indices of lists, from the top of a document.
 
 _BLANK = re.compile(r"\s*")
-_DEEP = 200  # Levels that are followed; selection trees have some ten.
+_DEEP = 200  # Most levels of nesting that are read; selection trees have some ten.
 
 
-def lines_in(text: str) -> tuple[Any, Mapping[Where, int]]:
-    """The document, and the lines of all keys and elements in it.
+def lines_in(text: str) -> tuple[Any, Mapping[KeyPath, int]]:
+    """Return the document in a JSON text, and the line of each key and element in it, counted from 1.
 
     Raises:
-        ValueError: no JSON, or nested deeper than is followed.
+        ValueError: the text is no JSON, or is nested deeper than ``_DEEP`` levels.
     """
-    lines: dict[Where, int] = {}
+    lines: dict[KeyPath, int] = {}
     breaks = [match.start() for match in re.finditer("\n", text)]
 
     def line(at: int) -> int:
@@ -26,10 +26,10 @@ def lines_in(text: str) -> tuple[Any, Mapping[Where, int]]:
         return bisect_left(breaks, at) + 1
 
     def skip(at: int) -> int:
-        return _BLANK.match(text, at).end()  # type: ignore[union-attr]  # it matches nothing too
+        return _BLANK.match(text, at).end()  # type: ignore[union-attr]  # it matches the empty text too
 
-    def value(at: int, where: Where) -> int:
-        if len(where) > _DEEP:
+    def value(at: int, key_path: KeyPath) -> int:
+        if len(key_path) > _DEEP:
             raise ValueError(f"line {line(at)}: nested deeper than {_DEEP} levels")
         at = skip(at)
         opened = text[at : at + 1]
@@ -41,9 +41,9 @@ def lines_in(text: str) -> tuple[Any, Mapping[Where, int]]:
             begin = at
             if opened == "{":
                 key, at = json.JSONDecoder().raw_decode(text, at)
-                at = skip(at) + 1  # the colon
-            lines[*where, key] = line(begin)
-            at, n = skip(value(at, (*where, key))), n + 1
+                at = skip(at) + 1  # skip the colon
+            lines[*key_path, key] = line(begin)
+            at, n = skip(value(at, (*key_path, key))), n + 1
             at = skip(at + (text[at] == ","))
         return at + 1
 

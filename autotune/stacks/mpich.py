@@ -1,9 +1,9 @@
 """MPICH's names for its algorithms, and its collective-selection tree (used by step 12).
 
 The tree decides like nested ``if``s: an object's keys are conditions, tried in order, down to
-``algorithm=NAME``. A file that is given replaces the whole tree of the library, and MPICH asserts at the
-first collective that is missing from it; so the tree of the user's own library is read (it is in ``libmpi``
-as JSON text) and single subtrees are exchanged. Read in the sources of 5.0, checked against a real 5.0.2.
+``algorithm=NAME``. A file that the user names replaces the whole tree of the library, and MPICH aborts at the
+first collective that is missing from it. So the tree of the user's own library is read (it is in ``libmpi``
+as JSON text) and single subtrees are exchanged. This follows the sources of 5.0 and was checked with 5.0.2.
 """
 
 import json
@@ -22,14 +22,14 @@ from autotune.stacks.words import Dialect, forwarded
 
 DEFAULT = "auto"  # MPICH's own word for leaving the choice to the library.
 
-Tree = dict[str, Any]  # Conditions, in order, each with its subtree.
+Tree = dict[str, Any]  # Condition → subtree; conditions are tried in order.
 
 _MPICH: Mapping[str, Mpich] = {c.name: c.mpich for c in COLLECTIVES.values() if c.mpich}
 
 _INTEL: Mapping[str, tuple[str, ...]] = {c.name: c.intel for c in COLLECTIVES.values() if c.intel}
-"""Names of algorithms in ``I_MPI_ADJUST_*`` of Intel MPI, which is made from MPICH."""
+"""Collective → its algorithms in ``I_MPI_ADJUST_*`` of Intel MPI, which is derived from MPICH."""
 
-_ANY = 1 << 20  # Rows of a table that may have as many as there are sizes.
+_ANY = 1 << 20  # Number of rows that stands for "no limit".
 
 _GUARDS = {
     "commutative": ("is_commutative=yes", "is_commutative=no", True),
@@ -40,46 +40,46 @@ _GUARDS = {
     "parent": ("comm_hierarchy=parent", "comm_hierarchy=any", True),
     "consecutive": ("is_node_consecutive=yes", "is_node_consecutive=no", True),
 }
-"""Need → (condition tried first, condition tried second, whether the first one fulfils the need)."""
+"""Need of an algorithm → (first condition, second condition, whether the first one fulfils the need)."""
 
 
 def algorithms(collective: str) -> tuple[str, ...]:
-    """All names that a variable can force, ``auto`` first.
+    """Return all names of algorithms that a variable can force, ``auto`` first.
 
     Raises:
-        UserError: no choice is offered for this collective.
+        UserError: MPICH offers no choice for this collective.
     """
     if collective not in _MPICH:
         raise UserError(f"MPICH offers no algorithms for {collective!r}", allowed(collective, _MPICH))
-    known = _MPICH[collective]
-    return (DEFAULT, *known.algorithms, *known.forcible)
+    mpich = _MPICH[collective]
+    return (DEFAULT, *mpich.algorithms, *mpich.forcible)
 
 
 def size_condition(collective: str, comm_size: int) -> tuple[str, int]:
-    """The tree's condition on the size of a collective, and how many messages that is; empty: none."""
+    """Return the tree's condition on the size, empty if none, and the number of messages that it counts."""
     condition = _MPICH[collective].size
     return condition, comm_size if condition.startswith("total") else 1
 
 
 def check(collective: str, algorithm: str) -> str:
-    """The algorithm, ``auto`` for an empty name or ``default``.
+    """Return the name of an algorithm, ``auto`` for an empty name or ``default``.
 
     Raises:
         UserError: MPICH has no such algorithm; it would abort in MPI_Init.
     """
-    known = algorithms(collective)
+    names = algorithms(collective)
     if algorithm in ("", "default"):
         return DEFAULT
-    if algorithm not in known:
-        raise UserError(f"MPICH has no {collective} algorithm {algorithm!r}", allowed(algorithm, known))
+    if algorithm not in names:
+        raise UserError(f"MPICH has no {collective} algorithm {algorithm!r}", allowed(algorithm, names))
     return algorithm
 
 
 def leaf(collective: str, algorithm: str, otherwise: Tree) -> Tree:
-    """The subtree that runs an algorithm wherever it may run, and ``otherwise`` elsewhere.
+    """Return the subtree that runs an algorithm wherever it can run, and decides by ``otherwise`` elsewhere.
 
     Raises:
-        UserError: an algorithm that a tree cannot name.
+        UserError: a tree cannot name the algorithm.
     """
     if check(collective, algorithm) == DEFAULT:
         return otherwise
@@ -97,7 +97,7 @@ def leaf(collective: str, algorithm: str, otherwise: Tree) -> Tree:
 
 
 def installed_tree(library: Path) -> Tree:
-    """The generic selection tree in an MPICH library.
+    """Return the generic selection tree in an MPICH library.
 
     Raises:
         StackError: the library cannot be read or holds no tree.
@@ -108,7 +108,7 @@ def installed_tree(library: Path) -> Tree:
         raise StackError(f"{library} cannot be read: {exc}") from exc
     for match in re.finditer(rb'\{"collective=[ -~]+', content):
         text = match[0].decode()
-        # It has three trees; the generic one names the algorithms themselves, of nonblocking ones too.
+        # The library has three trees; only the generic one names algorithms of nonblocking collectives too.
         if '"collective=ibcast"' in text and "algorithm=MPIR_Allreduce_intra" in text:
             tree: Tree = json.loads(text)
             return tree
@@ -118,37 +118,37 @@ def installed_tree(library: Path) -> Tree:
 
 
 def intel_id(collective: str, name: str) -> int:
-    """The id of an algorithm, given by its name or as the id itself.
+    """Return Intel MPI's id of an algorithm, which is given by its name or as the id itself.
 
     Raises:
-        UserError: Intel MPI lets nobody choose for this collective, or has no such algorithm.
+        UserError: Intel MPI offers no choice for this collective, or has no such algorithm.
     """
     if collective not in _INTEL:
         raise UserError(f"Intel MPI adjusts no {collective}", allowed(collective, _INTEL))
     if name.isdecimal():
         return int(name)
-    known = _INTEL[collective]
-    if name not in known:
-        raise UserError(f"Intel MPI has no {collective} algorithm {name!r}", allowed(name, known))
-    return known.index(name) + 1
+    names = _INTEL[collective]
+    if name not in names:
+        raise UserError(f"Intel MPI has no {collective} algorithm {name!r}", allowed(name, names))
+    return names.index(name) + 1
 
 
 class MpichDialect(Dialect):
-    """MPICH's words; its launcher is the process manager Hydra."""
+    """Knows MPICH's words; its launcher is the process manager Hydra."""
 
     formats = ("mpich_json",)
-    one_row: ClassVar[Mapping[str, int]] = {name: 1 for name, known in _MPICH.items() if not known.size}
+    one_row: ClassVar[Mapping[str, int]] = {name: 1 for name, mpich in _MPICH.items() if not mpich.size}
     by_ranks = True
     banner = re.compile(r"HYDRA build details:\s+Version:\s+(\S+)")
     distribution = "mpich"
     campaigns = "MPICH 4 or 5"
     slurm_plugins = ("pmi2", "pmix", "cray_shasta")
-    # The device puts collectives together from parts inside and between nodes, whatever algorithm is forced.
+    # The device would compose collectives from parts inside and between nodes, whatever algorithm is forced.
     reproducible: ClassVar[Mapping[str, str]] = {"MPIR_CVAR_DEVICE_COLLECTIVES": "none"}
     by_place = ("smp",)
 
     def mpirun_options(self, placement: Placement, env: Mapping[str, str]) -> list[str]:
-        """Words for ``mpirun``."""
+        """Return the words for ``mpirun``: see ``Dialect``."""
         words = ["-n", str(placement.ranks)]
         if placement.hosts:
             words += ["-hosts", ",".join(placement.hosts)]
@@ -164,8 +164,8 @@ class MpichDialect(Dialect):
     def detect(
         self, installation: Installation, settings: Mapping[str, str], env: Mapping[str, str], ranks: int
     ) -> Stack:
-        """See ``Dialect``."""
-        from autotune.stacks.mpich_here import detect  # it needs the words that stand here
+        """Return the installed stack: see ``Dialect``."""
+        from autotune.stacks.mpich_here import detect  # here, since that module imports this one
 
         if settings:
             raise StackError(
@@ -175,12 +175,12 @@ class MpichDialect(Dialect):
         return detect(self, installation, env, ranks)
 
     def surroundings(self, mpirun: Path) -> dict[str, str]:
-        """Variables that make it print its provider as it starts."""
+        """Return the variables that make MPICH print its provider as it starts."""
         return {} if "MPIR_CVAR_DEBUG_SUMMARY" in os.environ else {"MPIR_CVAR_DEBUG_SUMMARY": "1"}
 
 
 class IntelMpiDialect(MpichDialect):
-    """Intel MPI's words: its launcher is MPICH's."""
+    """Knows Intel MPI's words; its launcher is MPICH's."""
 
     formats = ("intel",)
     one_row: ClassVar[Mapping[str, int]] = dict.fromkeys(_INTEL, _ANY)
@@ -189,16 +189,24 @@ class IntelMpiDialect(MpichDialect):
     distribution = "impi-rt"
     campaigns = "Intel MPI 2021"
     reproducible: ClassVar[Mapping[str, str]] = {"I_MPI_CBWR": "1"}
-    by_place = ("",)  # all: with I_MPI_CBWR the library takes its own for sums, whatever is asked for
+    by_place = ("",)  # every algorithm: with I_MPI_CBWR the library takes its own for sums in any case
 
     def surroundings(self, mpirun: Path) -> dict[str, str]:
-        """Where a wheel's libraries lie, which a site's own scripts say; and to print what it reads."""
-        said = {} if "I_MPI_DEBUG" in os.environ else {"I_MPI_DEBUG": "5"}
+        """Return the variables that make Intel MPI print what it reads, and that locate a wheel's libraries.
+
+        A site's own scripts set the latter.
+        """
+        report = {} if "I_MPI_DEBUG" in os.environ else {"I_MPI_DEBUG": "5"}
         prefix = mpirun.parent.parent
         if os.environ.get("I_MPI_ROOT") or not (prefix / "lib" / "libmpi.so.12").exists():
-            return said
+            return report
         libraries = str(prefix / "lib")
         search = [libraries, *filter(None, [os.environ.get("LD_LIBRARY_PATH", "")])]
         providers = prefix / "opt/mpi/libfabric/lib/prov"
-        found = {"FI_PROVIDER_PATH": str(providers)} if providers.exists() else {}
-        return {**said, **found, "I_MPI_ROOT": str(prefix), "LD_LIBRARY_PATH": os.pathsep.join(search)}
+        provider_path = {"FI_PROVIDER_PATH": str(providers)} if providers.exists() else {}
+        return {
+            **report,
+            **provider_path,
+            "I_MPI_ROOT": str(prefix),
+            "LD_LIBRARY_PATH": os.pathsep.join(search),
+        }

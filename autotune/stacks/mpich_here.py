@@ -1,11 +1,11 @@
-"""MPICH and Intel MPI on this machine: what is here, and a trial as variables and control variables.
+"""MPICH and Intel MPI on this machine: what is installed, and a trial as environment and control variables.
 
 Algorithms of MPICH are control variables that a running program can write
-(``MPIR_CVAR_*_INTRA_ALGORITHM``), so a launch sweeps them; for a deployed setting they are in a selection
-tree (``stacks.mpich_tree``). Intel MPI reads ``I_MPI_ADJUST_*`` once, as it starts: each algorithm is a
+(``MPIR_CVAR_*_INTRA_ALGORITHM``), so one launch sweeps them; for a deployed setting they are in a selection
+tree (``stacks.mpich_tree``). Intel MPI reads ``I_MPI_ADJUST_*`` once, as it starts: each algorithm takes a
 launch of its own, and a deployed setting has ranges of message sizes in the same variables
-(``stacks.intel_ranges``). What was asked for is proved by control variables that read back, and by what the
-libraries themselves print as they start.
+(``stacks.intel_ranges``). Two things prove that a setting was applied: control variables are read back, and
+the libraries themselves print what they use as they start.
 """
 
 import os
@@ -33,7 +33,7 @@ TREE_FILE = "selection.json"  # Name of the selection tree inside the directory 
 
 PROVIDERS = ("tcp", "tcp;ofi_rxm", "shm")  # Providers of libfabric that need no fast network.
 
-_NETMOD = "MPIR_CVAR_CH4_NETMOD"  # Chooses the device between nodes.
+_NETMOD = "MPIR_CVAR_CH4_NETMOD"  # Variable that chooses the device between nodes.
 
 _FABRIC = re.compile(r"libfabric provider: ([\w;]+)")
 _PROGRAM = (
@@ -44,13 +44,13 @@ _PROGRAM = (
 
 @dataclass(frozen=True)
 class MpichStack(Stack):
-    """MPICH, or what is made from it, on this machine, with what the scenario fixes for every launch."""
+    """Describes MPICH, or an MPI derived from it, on this machine, with what the scenario fixes."""
 
     words: Dialect  # Its dialect.
     device: str = ""  # What moves messages between nodes, e.g. ``ofi`` or ``ucx``.
-    networked: bool = False  # Whether ranks' messages go through it: nodes, or no shared memory.
-    providers: tuple[str, ...] = ()  # Of ``PROVIDERS`` those that work here, where libfabric is in use.
-    provider: str = ""  # The one that a launch with ``fixed`` really uses.
+    networked: bool = False  # Whether the device moves messages: several nodes, or no shared memory.
+    providers: tuple[str, ...] = ()  # Members of ``PROVIDERS`` that work here, where libfabric is in use.
+    provider: str = ""  # The provider that a launch with ``fixed`` really uses.
     declared: frozenset[str] = frozenset()  # Variables of the libfabric in use; empty: it was not asked.
 
     @property
@@ -60,14 +60,14 @@ class MpichStack(Stack):
 
     @property
     def description(self) -> str:
-        """One line for reports and exported files."""
+        """The version and the transport in one line, for reports and exported files."""
         way = f", {self.device} {self.provider}".rstrip() if self.networked else ", shared memory"
         return f"{self.named}{way}"
 
     def _facts(self) -> set[str]:
         if not self.networked:
             return {"shared_memory"}
-        # Layered providers carry the parameters of each layer.
+        # A layered provider has the parameters of each of its layers.
         in_use = {f"provider_in_use:{name}" for name in self.provider.split(";") if name}
         return {f"netmod_in_use:{self.device}", *(f"provider:{name}" for name in self.providers), *in_use}
 
@@ -78,18 +78,20 @@ class MpichStack(Stack):
         return rows
 
     def available(self, space: Space) -> Space:
-        """The space without what this machine lacks, and without what its libfabric would ignore."""
-        known = self.declared | {"FI_PROVIDER"}
+        """Return the space without what this machine lacks, and without what its libfabric would ignore."""
+        understood = self.declared | {"FI_PROVIDER"}
         needing = []
-        for parameter in space.parameters:  # nothing fulfils the need of a variable that is not declared
-            ours = [name for name in variables(parameter) if name.startswith("FI_")] if self.declared else []
-            needs = (f"{name} in libfabric" for name in ours if name not in known)
+        for parameter in space.parameters:  # a variable that is not declared gets a need that nothing fulfils
+            libfabric_names = (
+                [name for name in variables(parameter) if name.startswith("FI_")] if self.declared else []
+            )
+            needs = (f"{name} in libfabric" for name in libfabric_names if name not in understood)
             needing.append(replace(parameter, requires=(*parameter.requires, *needs)))
-        here = replace(space, parameters=tuple(needing)).restrict(self.facts)
-        return cleared(here, self.installation.flavour, self.installation.version)
+        offered = replace(space, parameters=tuple(needing)).restrict(self.facts)
+        return cleared(offered, self.installation.flavour, self.installation.version, self.commutative)
 
     def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
-        """The trial as environment, files and choices."""
+        """Return a trial as environment, files and choices."""
         if trial.subject is Subject.UNTOUCHED:
             return self._with(Rendering(env=self.fixed))
         env, placement = self.words.environment(space, trial.point, self.fixed)
@@ -99,21 +101,23 @@ class MpichStack(Stack):
             choices = {c: self._choices(space, trial.point, c, always) for c in collectives}
             return self._with(replace(plain, choices=choices))
         if self.intel:
-            # It obeys one table for communicators of any size: that of the most ranks.
+            # Intel MPI obeys one table for communicators of any size: take that of the most ranks.
             by_comm_size = adjustments(trial.rules)
             variables = by_comm_size.get(max(by_comm_size, default=0), {})
             return self._with(replace(plain, env={**env, **variables}))
         if not any(rule.choice for rule in trial.rules):
             return self._with(plain)
         tree = mpich_tree.tuned(self._tree, tables(trial.rules))
-        named = {mpich_tree.FILE_VARIABLE: f"{{directory}}/{TREE_FILE}"}
-        return self._with(replace(plain, env={**env, **named}, files={TREE_FILE: mpich_tree.text(tree)}))
+        tree_variable = {mpich_tree.FILE_VARIABLE: f"{{directory}}/{TREE_FILE}"}
+        return self._with(
+            replace(plain, env={**env, **tree_variable}, files={TREE_FILE: mpich_tree.text(tree)})
+        )
 
     @cached_property
     def _tree(self) -> mpich.Tree:
         return mpich.installed_tree(self.installation.library)
 
-    def _said(
+    def _settings(
         self, collective: str, algorithm: bool, applied: Mapping[str, Any]
     ) -> tuple[dict[str, int | str], dict[str, str]]:
         cvars, env = applied.get("cvar", {}), applied.get("env", {})
@@ -123,27 +127,33 @@ class MpichStack(Stack):
         }
 
     def _with(self, rendering: Rendering) -> Rendering:
-        """The rendering with what the probe and the launch must show of it."""
-        env = {k: v for k, v in rendering.env.items() if "{directory}" not in v}
+        """Return the rendering with what the probe must find, and what the launch must print, to prove it."""
+        env = {k: v for k, v in self._compared(rendering.env).items() if "{directory}" not in v}
         cvars = {k: v for k, v in env.items() if k.startswith("MPIR_CVAR_")}
         cvars = {k: v for k, v in cvars.items() if k not in mpich_tree.UNREADABLE}
         provider = env.get("FI_PROVIDER", "")
-        said = [f"libfabric provider: {provider}"] if self.networked and provider in PROVIDERS else []
+        must_print = [f"libfabric provider: {provider}"] if self.networked and provider in PROVIDERS else []
         if self.intel:
-            said += [
+            must_print += [
                 f"{name}={value}"
                 for name, value in env.items()
                 if name.startswith("I_MPI_ADJUST_") or (name.startswith("I_MPI_") and name not in self.fixed)
             ]
         expect = Expectation(str(self.installation.library), env, cvars)
-        return replace(rendering, expect=expect, said=tuple(said))
+        return replace(rendering, expect=expect, must_print=tuple(must_print))
 
 
 def detect(words: Dialect, installation: Installation, env: Mapping[str, str], ranks: int) -> MpichStack:
-    """The facts from a launch of one rank; 0 ranks: they are on several nodes, or nobody knows yet.
+    """Return the stack that an installation is, after a launch of one rank.
+
+    Args:
+        words: Dialect of the installation.
+        installation: The MPI.
+        env: Environment of every launch.
+        ranks: Ranks of a launch on this machine; 0: launches are on several nodes, or it is not known yet.
 
     Raises:
-        StackError: that launch fails.
+        StackError: the launch fails.
     """
     text = _launch(words, installation, env)
     check_works(installation, text)
@@ -162,18 +172,20 @@ def detect(words: Dialect, installation: Installation, env: Mapping[str, str], r
     providers: tuple[str, ...] = ()
     declared: frozenset[str] = frozenset()
     if networked and device == "ofi":
-        from autotune.stacks.knobs.listing import read  # it needs the words that need this module
+        from autotune.stacks.knobs.listing import read  # here, since that module needs this one
 
-        tried = {name: _launch(words, installation, {**env, "FI_PROVIDER": name}) for name in PROVIDERS}
-        shown = {name: (f"{WORKS} 1", f"libfabric provider: {name}") for name in PROVIDERS}
-        providers = tuple(name for name, said in tried.items() if all(part in said for part in shown[name]))
+        outputs = {name: _launch(words, installation, {**env, "FI_PROVIDER": name}) for name in PROVIDERS}
+        expected = {name: (f"{WORKS} 1", f"libfabric provider: {name}") for name in PROVIDERS}
+        providers = tuple(
+            name for name, text in outputs.items() if all(part in text for part in expected[name])
+        )
         declared = frozenset(knob.name for knob in read("libfabric", installation))
     provider = used[1] if used and networked else ""
-    seen = (device, networked, providers, provider, declared)
-    return MpichStack(installation, words, *seen, fixed=dict(env), cores=cores)
+    details = (device, networked, providers, provider, declared)
+    return MpichStack(installation, words, *details, fixed=dict(env), cores=cores)
 
 
 def _launch(words: Dialect, installation: Installation, env: Mapping[str, str]) -> str:
     command = [str(installation.mpirun), "-n", "1", sys.executable, "-P", "-c", _PROGRAM]
-    own = words.surroundings(installation.mpirun)
-    return output(command, {**own, **env, "MPI4PY_LIBMPI": str(installation.library)})
+    surroundings = words.surroundings(installation.mpirun)
+    return output(command, {**surroundings, **env, "MPI4PY_LIBMPI": str(installation.library)})

@@ -1,7 +1,7 @@
 """Per-size rules as MPICH's selection tree (used by steps 5 and 12).
 
-A tree decides like nested ``if``s; single collectives of the library's own tree are exchanged (see
-``stacks.mpich``), each by conditions on the communicator size and in them on the message size.
+A tree decides like nested ``if``s. Subtrees of single collectives replace those of the library's own tree
+(see ``stacks.mpich``); they have conditions on the communicator size, and inside these on the message size.
 """
 
 import json
@@ -12,50 +12,55 @@ from autotune.errors import UserError, allowed
 from autotune.history.lookup import table_starts
 from autotune.history.trial import Rule
 from autotune.stacks.asked import Answer, Asked
-from autotune.stacks.json_lines import Where, lines_in
+from autotune.stacks.json_lines import KeyPath, lines_in
 from autotune.stacks.mpich import Tree, algorithms, leaf, size_condition
 from autotune.stacks.tables import algorithm_of
 
-FILE_VARIABLE = "MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"  # Names the file that replaces the library's tree
+FILE_VARIABLE = "MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"
+"""Variable that names the file which replaces the library's tree."""
 
 UNREADABLE = frozenset({FILE_VARIABLE, "MPIR_CVAR_CH4_NETMOD"})
-"""Variables of texts, which MPICH 5.0 obeys and reads back as empty."""
+"""Variables with texts as values, which MPICH 5.0 obeys although it reads them back as empty."""
 
 
 def tuned(generic: Tree, tables: Mapping[str, Mapping[int, list[Rule]]]) -> Tree:
-    """The library's tree with these tables (collective → communicator size → rules, each from 0 bytes on).
+    """Return the library's tree with the subtrees of some collectives replaced.
+
+    Args:
+        generic: The library's tree.
+        tables: Collective → communicator size → rules; each table begins at 0 bytes.
 
     Raises:
-        UserError: an algorithm that a tree cannot name, or a collective that this MPICH's tree lacks.
+        UserError: a tree cannot name an algorithm, or the library's tree lacks a collective.
     """
     tree = dict(generic)
     for collective, by_size in tables.items():
         algorithms(collective)
-        whole = tree.get(f"collective={collective}")
-        if whole is None:
-            known = [key.removeprefix("collective=") for key in tree]
+        current = tree.get(f"collective={collective}")
+        if current is None:
+            collectives = [key.removeprefix("collective=") for key in tree]
             raise UserError(
-                f"the tree of the installed MPICH has no {collective}", allowed(collective, known)
+                f"the tree of the installed MPICH has no {collective}", allowed(collective, collectives)
             )
-        own = whole.get("comm_type=intra", whole)
+        intra = current.get("comm_type=intra", current)
         starts = table_starts(sorted(by_size))
         _, *ends = starts
         branches: Tree = {}
         for owner, end in zip(starts.values(), [*ends, None], strict=True):
             condition = "comm_size=any" if end is None else f"comm_size<{end}"
-            branches[condition] = _sizes(collective, by_size[owner], own, owner) if owner else own
-        inter = {k: v for k, v in whole.items() if k == "comm_type=inter"}
+            branches[condition] = _sizes(collective, by_size[owner], intra, owner) if owner else intra
+        inter = {k: v for k, v in current.items() if k == "comm_type=inter"}
         tree[f"collective={collective}"] = {"comm_type=intra": branches, **inter} if inter else branches
     return tree
 
 
 def text(tree: Tree) -> str:
-    """The tree as a file."""
+    """Return the tree as the text of a file."""
     return json.dumps(tree, indent=1) + "\n"
 
 
 def _sizes(collective: str, table: list[Rule], generic: Tree, comm_size: int) -> Tree:
-    """One communicator size: conditions on the message size, counted as the tree can ask for it."""
+    """Return the subtree of one communicator size: conditions on the message size as the tree counts it."""
     leaves = [leaf(collective, algorithm_of(rule), generic) for rule in table]
     if len(leaves) == 1:
         return leaves[0]
@@ -67,20 +72,25 @@ def _sizes(collective: str, table: list[Rule], generic: Tree, comm_size: int) ->
     return {**tree, f"{condition}=any": leaves[-1]}
 
 
-_LIMIT = re.compile(r"(\w+)(<=|<)(\d+|pow2)")
+_LIMIT = re.compile(r"(\w+)(<=|<)(\d+|pow2)")  # A condition with an upper bound.
 
 
 def reached(name: str, text: str, call: Asked) -> Answer:
-    """Which leaf of a file of that name a call reaches: at each level the first condition that holds.
+    """Return the algorithm that a tree chooses for a call: at each level the first condition that holds wins.
 
-    The operation is taken to be built in and commutative, the ranks to be consecutive, the buffers apart.
+    The operation is taken to be built in and commutative, the ranks consecutive, and the buffers distinct.
+
+    Args:
+        name: What the reasons call the file of the tree.
+        text: Content of the file.
+        call: The call.
 
     Raises:
-        ValueError: no JSON; in words.
+        ValueError: the text is no JSON; the message says why.
     """
     tree, lines = lines_in(text)
     answer, node = Answer(call.collective), tree
-    where: Where = ()
+    path: KeyPath = ()
     facts = {
         "collective": call.collective,
         "comm_type": "intra",
@@ -94,18 +104,18 @@ def reached(name: str, text: str, call: Asked) -> Answer:
     while isinstance(node, dict) and node:
         key = next((key for key in node if _holds(key, facts, call)), None)
         if key is None:
-            answer.why.append(f"{name}: no branch holds below {where[-1] if where else 'the top'}")
+            answer.why.append(f"{name}: no branch holds below {path[-1] if path else 'the top'}")
             return answer
-        where, node = (*where, key), node[key]
+        path, node = (*path, key), node[key]
         if key.startswith("algorithm="):
-            answer.line, answer.algorithm = lines[where], key.removeprefix("algorithm=")
-            answer.why.append(f"{name}:{answer.line}: {' → '.join(map(str, where[1:]))}")
+            answer.line, answer.algorithm = lines[path], key.removeprefix("algorithm=")
+            answer.why.append(f"{name}:{answer.line}: {' → '.join(map(str, path[1:]))}")
             break
     return answer
 
 
 def _holds(key: str, facts: Mapping[str, str], call: Asked) -> bool:
-    """Whether a condition holds; what cannot be known does not, and a leaf always does."""
+    """Whether a condition holds for a call; an unknown condition does not hold, and a leaf always does."""
     if key.startswith(("algorithm=", "composition=")):
         return True
     numbers = {
@@ -116,12 +126,14 @@ def _holds(key: str, facts: Mapping[str, str], call: Asked) -> bool:
         "count": call.nbytes,
     }
     if limit := _LIMIT.fullmatch(key):
-        what, sign, said = limit.groups()
-        bound = 1 << (call.ranks.bit_length() - 1) if said == "pow2" else int(said)
-        return what in numbers and (numbers[what] < bound or (sign == "<=" and numbers[what] == bound))
-    what, _, said = key.partition("=")
-    if said == "any":
+        quantity, sign, limit_word = limit.groups()
+        bound = 1 << (call.ranks.bit_length() - 1) if limit_word == "pow2" else int(limit_word)
+        return quantity in numbers and (
+            numbers[quantity] < bound or (sign == "<=" and numbers[quantity] == bound)
+        )
+    quantity, _, limit_word = key.partition("=")
+    if limit_word == "any":
         return True
-    if (what, said) == ("comm_size", "pow2"):
+    if (quantity, limit_word) == ("comm_size", "pow2"):
         return call.ranks & (call.ranks - 1) == 0
-    return str(numbers.get(what, facts.get(what))) == said
+    return str(numbers.get(quantity, facts.get(quantity))) == limit_word

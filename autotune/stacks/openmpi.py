@@ -1,6 +1,6 @@
-"""Open MPI 4.1 and 5.0: what is here, and a trial as environment variables.
+"""Open MPI 4.1 and 5.0: what is installed on this machine, and a trial as environment variables.
 
-Everything is said in the environment (``OMPI_MCA_*``, ``UCX_*``), so that ``mpirun`` and ``srun`` start the
+All settings are environment variables (``OMPI_MCA_*``, ``UCX_*``), so that ``mpirun`` and ``srun`` start the
 same thing. ``coll_tuned`` obeys forced algorithms and rules files only with
 ``coll_tuned_use_dynamic_rules``, which is therefore set wherever choices are swept or rules are in effect,
 and never in an untouched launch.
@@ -27,7 +27,7 @@ from autotune.stacks.ports import Placement, Rendering
 from autotune.stacks.stack import WORKS, Stack, check_works, reason
 from autotune.stacks.words import Dialect, forwarded
 
-PARAMETERS = "openmpi-mca-params.conf"  # Name of the parameter file for everybody.
+PARAMETERS = "openmpi-mca-params.conf"  # Name of the parameter file for all users of an installation.
 RULES_FILE, HAN_RULES_FILE = "coll_tuned.rules", "coll_han.rules"
 """Names of the rules files inside the directory of a launch."""
 
@@ -39,37 +39,37 @@ _SELECTING = {
     f"{_MCA}pml_": _PML,
     f"{_MCA}coll_": rf"{_MCA}coll(_\w+_(priority|enable))?",
 }
-"""How names begin that only some component reads → the parameters that select it."""
+"""Prefix of variables that only one component reads → pattern of the variables that select this component."""
 
 
 @dataclass(frozen=True)
 class OpenMpiStack(Stack):
-    """Open MPI on this machine, with what the scenario fixes for every launch."""
+    """Describes Open MPI on this machine, with what the scenario fixes for every launch."""
 
     components: Mapping[str, tuple[str, ...]]  # Framework → components: ``coll`` → (``basic``, ``han`` …).
     enumerators: Mapping[str, Mapping[str, int]]  # Collective → algorithm, as ``ompi_info`` spells it → id.
-    ucx: ucx.Ucx | None  # The UCX that belongs to it.
+    ucx: ucx.Ucx | None  # The UCX that belongs to it; None: it has none.
     pml: str  # The point-to-point component that a launch with ``fixed`` really uses.
-    numa_nodes: int = 1  # Of this machine.
+    numa_nodes: int = 1  # Number of NUMA nodes of this machine.
     read_only: tuple[str, ...] = ()  # Variables of algorithms that cannot be written while a program runs.
 
     @property
     def coll(self) -> tuple[str, ...]:
-        """Its collective components."""
+        """The collective components that are built: see ``Stack``."""
         return self.components.get("coll", ())
 
     @property
     def description(self) -> str:
-        """See ``Stack``."""
+        """The versions and the point-to-point component in one line: see ``Stack``."""
         tail = f", UCX {self.ucx.version}" if self.ucx else ""
-        chosen = "" if _PML in self.fixed else " by default"
-        return f"{self.named}{tail}, pml {self.pml}{chosen}"
+        suffix = "" if _PML in self.fixed else " by default"
+        return f"{self.named}{tail}, pml {self.pml}{suffix}"
 
     def _facts(self) -> set[str]:
         tokens = {f"pml_in_use:{self.pml}"}
         for framework, names in self.components.items():
             tokens |= {f"{framework}:{name}" for name in names if framework != "pml"}
-        tokens.add(f"pml:{self.pml}")  # the others are there, but a variable of theirs would change nothing
+        tokens.add(f"pml:{self.pml}")  # variables of a pml that is built but not in use would change nothing
         tokens |= {f"pml_built:{name}" for name in self.components.get("pml", ())}
         if self.ucx:
             tokens |= {f"ucx_tl:{name}" for name in self.ucx.transports}
@@ -96,7 +96,7 @@ class OpenMpiStack(Stack):
         return rows
 
     def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
-        """The trial as environment, mapping, files and call-level choices."""
+        """Return a trial as environment, mapping, files and call-level choices."""
         if trial.subject is Subject.UNTOUCHED:
             return Rendering(env=self.fixed, expect=self._expect(self.fixed))
         env, placement = OpenMpiDialect().environment(space, trial.point, self.fixed, self.coll)
@@ -119,51 +119,56 @@ class OpenMpiStack(Stack):
             choices = {c: self._choices(space, trial.point, c, always=True) for c in collectives}
             if any(choice.cvars for listed in choices.values() for choice in listed):
                 env[f"{_MCA}coll_tuned_use_dynamic_rules"] = "1"
-        where = placement.get("map_by", ""), placement.get("bind_to", "")
-        return Rendering(env, *where, files=files, choices=choices, expect=self._expect(env))
+        placement_words = placement.get("map_by", ""), placement.get("bind_to", "")
+        return Rendering(env, *placement_words, files=files, choices=choices, expect=self._expect(env))
 
     def available(self, space: Space) -> Space:
-        """The space without what lacks a component and without algorithms that this library does not list."""
+        """Return the space without what lacks a component, and without algorithms ``ompi_info`` lacks."""
         restricted = self._as_fixed(space).restrict(self.facts)
         algorithms = []
         for parameter in restricted.parameters:
             if parameter.name != "algorithm" or not parameter.collectives:
                 algorithms.append(parameter)
                 continue
-            kept = {
+            collectives = {
                 collective: tuple(v for v in values if self._offers(collective, str(v)))
                 for collective, values in parameter.collectives.items()
             }
-            algorithms.append(replace(parameter, collectives=kept))
-        here = replace(restricted, parameters=tuple(algorithms))
-        return cleared(here, self.installation.flavour, self.installation.version)
+            algorithms.append(replace(parameter, collectives=collectives))
+        offered = replace(restricted, parameters=tuple(algorithms))
+        return cleared(offered, self.installation.flavour, self.installation.version, self.commutative)
 
     def _as_fixed(self, space: Space) -> Space:
-        """The space without a choice of the pml where the scenario made it; what needs another is gone."""
+        """Return the space without a choice of the pml, and without what needs another, if one is fixed."""
         if _PML not in self.fixed or "pml" not in {p.name for p in space.parameters}:
             return space
-        wanted, declared = self.fixed[_PML], space["pml"]
-        held = space.fix({"pml": wanted if wanted in declared.values else declared.default})
-        kept = tuple(replace(p, held_from=None, apply={}) if p.name == "pml" else p for p in held.parameters)
-        gone = {p.name for p in space.parameters} - {p.name for p in kept}
-        reason = f"the scenario fixes pml = {wanted}"
-        dropped = tuple(Dropped(p.name, None, reason) for p in space.parameters if p.name in gone)
-        return replace(held, parameters=kept, dropped=(*held.dropped, *dropped))
+        pml, declared = self.fixed[_PML], space["pml"]
+        narrowed = space.fix({"pml": pml if pml in declared.values else declared.default})
+        parameters = tuple(
+            replace(p, held_from=None, apply={}) if p.name == "pml" else p for p in narrowed.parameters
+        )
+        lost = {p.name for p in space.parameters} - {p.name for p in parameters}
+        reason = f"the scenario fixes pml = {pml}"
+        dropped = tuple(Dropped(p.name, None, reason) for p in space.parameters if p.name in lost)
+        return replace(narrowed, parameters=parameters, dropped=(*narrowed.dropped, *dropped))
 
     def _offers(self, collective: str, algorithm: str) -> bool:
-        known = self.enumerators.get(collective)
-        return known is None or coll_tuned.algorithm_id(collective, algorithm) in known.values()
+        enumerator_ids = self.enumerators.get(collective)
+        return (
+            enumerator_ids is None
+            or coll_tuned.algorithm_id(collective, algorithm) in enumerator_ids.values()
+        )
 
-    def _said(
+    def _settings(
         self, collective: str, algorithm: bool, applied: Mapping[str, Any]
     ) -> tuple[dict[str, int | str], dict[str, str]]:
         number = partial(coll_tuned.algorithm_id, collective) if algorithm else int
         return {variable: number(text) for variable, text in applied.get("cvar", {}).items()}, {}
 
     def _expect(self, env: Mapping[str, str]) -> Expectation:
-        # What the launcher reads it keeps to itself: PRTE_MCA_*, and of OMPI_MCA_* what no library knows.
-        seen = {k: v for k, v in env.items() if not k.startswith("PRTE_MCA_")}
-        directory_free = {k: v for k, v in seen.items() if "{directory}" not in v}
+        # Ranks do not see what only the launcher reads: PRTE_MCA_*, and OMPI_MCA_* that no library knows.
+        visible = {k: v for k, v in self._compared(env).items() if not k.startswith("PRTE_MCA_")}
+        directory_free = {k: v for k, v in visible.items() if "{directory}" not in v}
         cvars = {k.removeprefix(_MCA): v for k, v in directory_free.items() if k.startswith(_MCA)}
         cvars = {k: v for k, v in cvars.items() if not of_the_runtime(k)}
         ucx_moves = env.get(_PML, self.pml) == "ucx"
@@ -171,7 +176,7 @@ class OpenMpiStack(Stack):
 
 
 class OpenMpiDialect(Dialect):
-    """Open MPI's words."""
+    """Knows Open MPI's words."""
 
     formats = ("openmpi_mca", "env_sh")
     one_row: ClassVar[Mapping[str, int]] = dict.fromkeys(sorted(coll_tuned.ONE_ROW), 1)
@@ -180,38 +185,38 @@ class OpenMpiDialect(Dialect):
     distribution = "openmpi"
     campaigns = "Open MPI 4.1 or 5"
     slurm_plugins = ("pmix",)
-    # Components that sum inside a node first; a priority has no effect on missing ones.
+    # These components sum inside a node first. Excluding one that is not built has no effect.
     reproducible: ClassVar[Mapping[str, str]] = {f"{_MCA}coll": "^han,xhc,acoll,hcoll,ucc,sm"}
     switches = ("coll_han",)
 
     def needed(self, fixed: Mapping[str, str], env: Mapping[str, str], rules: bool) -> dict[str, str]:
-        """Parameters that select the component which reads the recommended ones."""
+        """Return the fixed parameters that select the components which read the recommended ones."""
         readers = [*env, *([f"{_MCA}coll_tuned"] if rules else [])]
         used = _SELECTING.items()
-        selecting = [chosen for prefix, chosen in used if any(n.startswith(prefix) for n in readers)]
-        alike = super().needed(fixed, env, rules)
-        return alike | {
+        selecting = [pattern for prefix, pattern in used if any(n.startswith(prefix) for n in readers)]
+        common = super().needed(fixed, env, rules)
+        return common | {
             name: value
             for name, value in fixed.items()
-            if name not in env and any(re.fullmatch(chosen, name) for chosen in selecting)
+            if name not in env and any(re.fullmatch(pattern, name) for pattern in selecting)
         }
 
     def variables(self, kind: str, target: Mapping[str, str], components: Collection[str]) -> dict[str, str]:
-        """MCA parameters as variables too, without switches of collective components that are not there.
+        """Return MCA parameters as variables too, without switches of components that are not built.
 
-        A stack without a component does not know its switches.
+        A library without a collective component does not know the component's switches.
         """
         if kind != "mca":
             return super().variables(kind, target, components)
 
-        def known(name: str) -> bool:
+        def is_built(name: str) -> bool:
             switch = re.fullmatch(r"coll_(\w+)_(?:enable|priority)", name)
             return switch is None or not components or switch[1] in components
 
-        return {f"{_MCA}{name}": value for name, value in target.items() if known(name)}
+        return {f"{_MCA}{name}": value for name, value in target.items() if is_built(name)}
 
     def mpirun_options(self, placement: Placement, env: Mapping[str, str]) -> list[str]:
-        """Words for ``mpirun``."""
+        """Return the words for ``mpirun``: see ``Dialect``."""
         words = ["-np", str(placement.ranks)]
         if placement.hosts:
             slots = placement.ppn or -(-placement.ranks // len(placement.hosts))
@@ -228,7 +233,10 @@ class OpenMpiDialect(Dialect):
         return [*words, *(word for name in forwarded(env) for word in ("-x", name))]
 
     def mpirun_env(self, agent: Sequence[str] = ()) -> dict[str, str]:
-        """Variables ``mpirun`` needs to run for root, and the agent, for Open MPI 5 (PRRTE) and 4.1."""
+        """Return the variables that let ``mpirun`` run as root, and those that name the agent to start with.
+
+        They are given by the names of Open MPI 5 (PRRTE) and of 4.1.
+        """
         agents = ("PRTE_MCA_plm_ssh_agent", f"{_MCA}plm_rsh_agent") if agent else ()
         runs = ("OMPI_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT") if os.geteuid() == 0 else ()
         return {
@@ -237,13 +245,16 @@ class OpenMpiDialect(Dialect):
         }
 
     def library_folders(self, mpirun: Path) -> list[Path]:
-        """Where ``ompi_info`` says, or two above: Debian's has only its own links there."""
+        """Return the folder that ``ompi_info`` names, and the one two levels above it.
+
+        Debian has only links of its own in the first one.
+        """
         return [place for folder in _built(mpirun, "libdir") for place in (folder, folder.parent.parent)]
 
     def detect(
         self, installation: Installation, settings: Mapping[str, str], env: Mapping[str, str], ranks: int
     ) -> "OpenMpiStack":
-        """See ``Dialect``; more ranks than cores make waiting ranks yield."""
+        """Return the installed stack: see ``Dialect``. With more ranks than cores, waiting ranks yield."""
         cores = len(os.sched_getaffinity(0))
         fixed = {**env, **{f"{_MCA}{k}": v for k, v in settings.items()}}
         if ranks > cores:
@@ -275,24 +286,28 @@ class OpenMpiDialect(Dialect):
 
 
 def site_folder(mpirun: Path) -> Path:
-    """Where an installation looks for the parameter files of everybody.
+    """Return the folder where an installation looks for the parameter files of all its users.
 
-    Below its own prefix, wherever it was moved to; Debian's, which has none there, where it was built for.
+    The folder is below the installation's own prefix, even if it was moved. Debian's Open MPI has no such
+    folder there and looks in the one that it was built for.
     """
-    own = mpirun.resolve().parent.parent / "etc"
-    built = () if (own / PARAMETERS).exists() else _built(mpirun, "sysconfdir")
-    return next((folder for folder in built if folder.is_dir()), own)
+    prefix_folder = mpirun.resolve().parent.parent / "etc"
+    built = () if (prefix_folder / PARAMETERS).exists() else _built(mpirun, "sysconfdir")
+    return next((folder for folder in built if folder.is_dir()), prefix_folder)
 
 
-def _built(mpirun: Path, what: str) -> list[Path]:
-    """The folder that ``ompi_info`` knows by this name, if it is there and says one."""
+def _built(mpirun: Path, folder_name: str) -> list[Path]:
+    """Return the folder that ``ompi_info`` knows by a name such as ``libdir``, in a list; empty if none."""
     info = mpirun.resolve().with_name("ompi_info")
-    text = output([str(info), "--parsable", "--path", what]) if info.exists() else ""
-    return [Path(folder) for folder in re.findall(rf"^path:{what}:(.+)$", text, re.MULTILINE)[:1]]
+    text = output([str(info), "--parsable", "--path", folder_name]) if info.exists() else ""
+    return [Path(folder) for folder in re.findall(rf"^path:{folder_name}:(.+)$", text, re.MULTILINE)[:1]]
 
 
 def _pml_in_use(installation: Installation, fixed: Mapping[str, str]) -> str:
-    """The point-to-point component that a launch selects; also the first proof that a launch works at all."""
+    """Return the point-to-point component that a launch selects.
+
+    This launch is also the first proof that launches work at all.
+    """
     env = {**fixed, **OpenMpiDialect().mpirun_env(), "MPI4PY_LIBMPI": str(installation.library)}
     env[f"{_MCA}pml_base_verbose"] = "10"
     program = [sys.executable, "-P", "-c", f"from mpi4py import MPI; print('{WORKS}', MPI.COMM_WORLD.size)"]

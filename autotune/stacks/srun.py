@@ -1,6 +1,6 @@
-"""Where ranks are put, in the words of ``srun`` (used by steps 5 and 12).
+"""Placement of ranks in the words of ``srun`` (used by steps 5 and 12).
 
-The words to be translated are those of ``Placement``, which are Open MPI's.
+The tables translate the words of ``Placement``, which are Open MPI's.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ DISTRIBUTIONS: Mapping[str, str] = {
     "numa": "block:cyclic",
     "node": "cyclic",
 }
-"""``map_by`` → ``--distribution``: over nodes, then over the sockets of each."""
+"""``map_by`` → ``--distribution``: first over nodes, then over the sockets of each node."""
 
 CPU_BINDS: Mapping[str, str] = {
     "core": "cores",

@@ -1,4 +1,4 @@
-"""An MPI implementation that was detected on this machine: the port that renders a trial (step 5)."""
+"""The port of an MPI implementation that was detected on this machine: it renders trials (step 5)."""
 
 import re
 from abc import ABC, abstractmethod
@@ -10,90 +10,100 @@ from typing import Any
 from autotune.errors import StackError
 from autotune.history.trial import Trial
 from autotune.probe.protocol import SweptChoice
+from autotune.resources.secret import environment_without_secrets, is_secret
 from autotune.space import Point, Space
 from autotune.stacks.installation import Installation
 from autotune.stacks.ports import Rendering
 from autotune.stacks.words import targets
 
 _MAKERS = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI"}
-"""Flavour → what its makers call it."""
+"""Flavour → the name that its makers give it."""
 
-WORKS = "MPI works"  # What each rank of a first launch prints, with their number behind.
+WORKS = "MPI works"  # Text that each rank of a first launch prints, followed by the number of ranks.
 
 
 @dataclass(frozen=True)
 class Stack(ABC):
-    """One MPI implementation on this machine, with what the scenario fixes for every launch."""
+    """Describes one MPI implementation on this machine, with what the scenario fixes for every launch."""
 
-    installation: Installation  # Which one.
+    installation: Installation  # The MPI that is used.
     _: KW_ONLY
-    fixed: Mapping[str, str] = field(default_factory=dict)  # Environment of every launch, untouched too.
-    cores: int = 1  # That this process may use.
-    nodes: int = 1  # Of a job.
+    fixed: Mapping[str, str] = field(default_factory=dict)  # Environment of every launch, untouched ones too.
+    cores: int = 1  # Number of cores that this process may use.
+    nodes: int = 1  # Number of nodes of a job.
+    commutative: bool = False  # Whether all operations of users' programs commute.
 
     @property
     @abstractmethod
     def description(self) -> str:
-        """Its versions in one line, for reports and exported files."""
+        """The versions of the implementation in one line, for reports and exported files."""
 
     @abstractmethod
     def available(self, space: Space) -> Space:
-        """The space without what it does not have."""
+        """Return the space without parameters and values that this machine cannot offer."""
 
     @abstractmethod
     def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
-        """The trial in this implementation's words.
+        """Return a trial in this implementation's words.
 
         Raises:
             SpaceError: the space asks for something that the implementation has no word for.
-            UserError: rules that its files cannot express.
+            UserError: the trial has rules that the implementation's files cannot express.
         """
 
     @property
     def coll(self) -> tuple[str, ...]:
-        """Its collective components, for ``Dialect.environment``; empty: it has none to switch."""
+        """The collective components, for ``Dialect.environment``; empty where there are none to switch."""
         return ()
 
     @property
     def named(self) -> str:
-        """Its makers' name for it, with its version."""
+        """The makers' name of the implementation, with its version."""
         return _named(self.installation)
 
     @cached_property
     def facts(self) -> frozenset[str]:
-        """Tokens that ``requires`` in a search space can name."""
+        """The tokens that ``requires`` in a search space can name, as far as they hold here."""
         flavour, version = self.installation.flavour, self.installation.version
         whose = {f"mpi:{flavour}", f"{flavour}:{version.partition('.')[0]}"}
         have = {"cores": self.cores, "nodes": self.nodes}
-        enough = (f"{what}:{n}" for what, most in have.items() for n in range(1, most + 1))
+        enough = (f"{resource}:{n}" for resource, count in have.items() for n in range(1, count + 1))
         return frozenset({*whose, *enough, *self._facts()})
 
     def findings(self) -> tuple[tuple[str, str], ...]:
-        """The rows of ``doctor``, as (fact, finding)."""
+        """Return the rows of ``doctor``, as (fact, finding)."""
         rows = [*beginning(self.installation), *self._own_findings()]
-        from autotune.stacks.cleared import clearance  # it needs words that need this module
+        from autotune.stacks.cleared import clearance  # here, since that module needs this one
 
-        known = clearance(self.installation.flavour, self.installation.version)
-        if known and known.note:
-            rows.append(("algorithms", known.note))
+        clearance_here = clearance(self.installation.flavour, self.installation.version)
+        if clearance_here and clearance_here.note:
+            rows.append(("algorithms", clearance_here.note))
         if self.fixed:
-            rows.append(("fixed by the scenario", " ".join(f"{k}={v}" for k, v in self.fixed.items())))
+            visible = environment_without_secrets(self.fixed).items()
+            rows.append(("fixed by the scenario", " ".join(f"{name}={value}" for name, value in visible)))
         return tuple(rows)
 
     @abstractmethod
     def _facts(self) -> set[str]:
-        """Facts beside flavour, version and cores."""
+        """Return the facts other than flavour, version, cores and nodes."""
 
     @abstractmethod
     def _own_findings(self) -> list[tuple[str, str]]:
-        """Findings beside launcher, version and library."""
+        """Return the findings other than launcher, version and library."""
+
+    def _compared(self, env: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables that each rank compares with its own environment.
+
+        Fixed variables with secret values are not among them, since the probe quotes what differs.
+        """
+        return {name: value for name, value in env.items() if name not in self.fixed or not is_secret(name)}
 
     def _choices(self, space: Space, point: Point, collective: str, always: bool) -> tuple[SweptChoice, ...]:
-        """The sweep of one collective; ``always``: values at their defaults are said too.
+        """Return the choices of the sweep of one collective.
 
-        With ``always`` a choice writes every variable, so that none inherits another's. A choice at its
-        defaults writes none, as the site's own file or environment is then in effect, in the sweep as
-        with the files that are exported.
+        A choice at its defaults writes no variable: then the site's own file or environment is in effect, in
+        the sweep as with the exported files. With ``always``, any other choice writes every variable, also
+        those at their defaults, so that it inherits none from another choice.
         """
         swept = space.choices(collective, point)
         used = [p for p in space.call if any(p.name in choice for choice in swept)]
@@ -101,41 +111,51 @@ class Stack(ABC):
         for choice in swept:
             cvars: dict[str, int | str] = {}
             env: dict[str, str] = {}
-            where = {**point, **{p.name: choice.get(p.name, p.default) for p in used}}
-            chosen = any(where[p.name] != p.unset for p in used)
-            for parameter in used if chosen else ():
-                applied = targets(space, parameter, where, collective, always=always)
-                own_cvars, own_env = self._said(collective, parameter.name == "algorithm", applied)
+            values = {**point, **{p.name: choice.get(p.name, p.default) for p in used}}
+            is_set = any(values[p.name] != p.unset for p in used)
+            for parameter in used if is_set else ():
+                applied = targets(space, parameter, values, collective, always=always)
+                own_cvars, own_env = self._settings(collective, parameter.name == "algorithm", applied)
                 cvars |= own_cvars
                 env |= own_env
             listed.append(SweptChoice(dict(choice), cvars, env))
         return tuple(listed)
 
     @abstractmethod
-    def _said(
+    def _settings(
         self, collective: str, algorithm: bool, applied: Mapping[str, Any]
     ) -> tuple[Mapping[str, int | str], Mapping[str, str]]:
-        """Control variables and environment that say one value, which may be an algorithm, by ``targets``."""
+        """Return the control variables and the environment that set one value.
+
+        Args:
+            collective: The collective that is swept.
+            algorithm: Whether the value is the name of an algorithm.
+            applied: What ``targets`` returns for the value.
+        """
 
 
-def beginning(here: Installation) -> list[tuple[str, str]]:
-    """The first rows of ``doctor``, which need no launch."""
+def beginning(installation: Installation) -> list[tuple[str, str]]:
+    """Return the first rows of ``doctor``, which need no launch, as (fact, finding)."""
     return [
-        ("mpirun", f"{here.mpirun} ({here.origin})"),
-        ("MPI", _named(here)),
-        ("library", str(here.library)),
+        ("mpirun", f"{installation.mpirun} ({installation.origin})"),
+        ("MPI", _named(installation)),
+        ("library", str(installation.library)),
     ]
 
 
-def _named(here: Installation) -> str:
-    return f"{_MAKERS[here.flavour]} {here.version}"
+def _named(installation: Installation) -> str:
+    return f"{_MAKERS[installation.flavour]} {installation.version}"
 
 
 def check_works(installation: Installation, text: str) -> None:
-    """Refuse an MPI whose first launch, of one rank, printed this.
+    """Refuse an MPI whose first launch, of one rank, does not work.
+
+    Args:
+        installation: The MPI.
+        text: What the launch printed.
 
     Raises:
-        StackError: no rank said that it works.
+        StackError: the rank did not print ``WORKS``.
     """
     if f"{WORKS} 1" not in text:
         raise StackError(
@@ -145,9 +165,10 @@ def check_works(installation: Installation, text: str) -> None:
 
 
 def reason(text: str) -> str:
-    """Words of a launch on its failure: the first message between lines of dashes, else the last lines.
+    """Return the part of a failed launch's output that says why it failed.
 
-    Open MPI frames its messages, and what comes after the first one is about the consequences.
+    Open MPI frames its messages by lines of dashes, and messages after the first one are about consequences.
+    So it is the first framed message, or the last six lines where there is none.
     """
     plain = text.replace("\0", "").strip()
     framed = re.search(r"^-{20,}\n(.+?)^-{20,}$", plain, re.DOTALL | re.MULTILINE)

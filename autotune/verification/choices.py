@@ -1,12 +1,13 @@
-"""Choices for export, and the cost of each (after step 11 of the flow).
+"""Offer choices for export, and show the cost of each (after step 11 of the flow).
 
-A verdict answers one question: what gains, fails no more often than the untouched stack, and loses at no size
-more than its launches exclude. Whoever runs large messages only may want the best on
-the whole and pay for it at small ones; so a campaign ends in choices, each with its cost, verified or not.
+A verdict answers one question: which setting gains, fails no more often than the untouched stack, and loses
+at no size more than its launches exclude. A user who runs large messages only may want the best on the whole
+and accept its cost at small ones; so a campaign ends in choices, each with its cost, verified or not.
 
-The value that a cost goes with follows from the search's launches: of the job-wide values that a setting
-changes, the one whose launches differ the most, in that slot, from those that leave it at its default. That
-is a main effect, averaged over whatever else the search did with either value: a hint, not a proof.
+Which value a cost is associated with follows from the search's launches: of the job-wide values that a
+setting changes, it is the one whose launches differ the most, in that slot, from those that leave it at its
+default. That is a main effect, averaged over whatever else the search did with either value: a hint and not a
+proof.
 """
 
 import math
@@ -18,6 +19,7 @@ from statistics import fmean
 from autotune.history.objectives import Envelope, Objective, Slot, envelope, place_text
 from autotune.history.trial import History, Phase
 from autotune.recommend.front import recommendations
+from autotune.recommend.other_calls import slower
 from autotune.recommend.recommendation import Checked, Gain, Recommendation
 from autotune.space import Point, Space
 from autotune.verification.deployed import deploys
@@ -28,15 +30,17 @@ from autotune.verification.verdict import Verdict
 
 
 class ChoiceKind(StrEnum):
-    """The criterion of a choice."""
+    """Name the criterion of a choice."""
 
-    RECOMMENDED = "recommended"  # Best without a significant loss at any size.
-    OVERALL = "overall"  # On the whole, all sizes alike.
-    PROFILE = "profile"  # By ``objective.weights``: for the calls that an application makes.
+    RECOMMENDED = "recommended"  # The best setting without a significant loss at any size.
+    HARMLESS = "harmless"  # The best verified setting that makes no other call of a job slower.
+    OVERALL = "overall"  # The best on the whole, with all sizes weighted alike.
+    PROFILE = "profile"  # The best for the calls that an application makes, by ``objective.weights``.
 
 
 _WORDS = {
     ChoiceKind.RECOMMENDED: "recommended",
+    ChoiceKind.HARMLESS: "best that makes no other call slower",
     ChoiceKind.OVERALL: "best overall",
     ChoiceKind.PROFILE: "best for the profile of calls",
 }
@@ -44,14 +48,15 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class MainEffect:
-    """The job-wide value that a loss goes with in the search's launches."""
+    """Describe the job-wide value that a loss is associated with in the search's launches."""
 
     name: str  # Name of the parameter.
-    value: object  # Which the setting gives it.
-    ratio: float  # Default / launches with it, geometric mean.
-    launches: int  # With it.
-    other_ratio: float  # The same of launches that leave the parameter at its default; 1 where none does.
-    others: int  # So many.
+    value: object  # The value that the setting gives it.
+    ratio: float  # Time of the default over that of launches with the value, geometric mean.
+    launches: int  # Number of launches with the value.
+    other_ratio: float
+    """The same ratio of launches that leave the parameter at its default; 1 if there are none."""
+    others: int  # Number of launches that leave the parameter at its default.
 
     def __str__(self) -> str:
         without = f"{self.other_ratio:.2f}× in {self.others} without" if self.others else "none without"
@@ -60,32 +65,34 @@ class MainEffect:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """A loss at one size."""
+    """Describe a loss at one size."""
 
-    gain: Gain  # Default against the choice there.
-    effect: MainEffect | None  # The value it is associated with; None where no job-wide value is changed.
+    gain: Gain  # The default against the choice in the slot.
+    effect: MainEffect | None
+    """The value that the loss is associated with; None if no job-wide value is changed."""
 
     @property
     def text(self) -> str:
-        """The loss, and where it is."""
+        """Return the loss and its slot in words."""
         return f"{self.gain.ratio:.2f}× at {place_text(self.gain.slot)} on {self.gain.slot[1]} ranks"
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One setting that may be exported."""
+    """Hold one setting that may be exported."""
 
     kind: ChoiceKind  # Its criterion.
-    recommendation: Recommendation  # With gains from fresh launches where it had any.
+    recommendation: Recommendation  # The setting, with gains from fresh launches if it had any.
     changes: Point  # The job-wide values that differ from the defaults.
     checked: Checked
     """``holds``: verified; ``refused``: launched afresh, and slower somewhere; else not verified."""
-    prices: tuple[Price, ...]  # At the sizes that pay for it, the highest first.
-    failures: Failures = NO_FAILURES  # Among its fresh launches and those of the untouched stack beside them.
+    prices: tuple[Price, ...]  # The losses at the sizes that have any, the largest first.
+    failures: Failures = NO_FAILURES
+    """Failures among its fresh launches and those of the untouched stack beside them."""
 
     @property
     def unverified(self) -> str:
-        """For exported files, where it is not what the verification confirmed."""
+        """Return the mark for exported files of a choice that the verification did not confirm."""
         price = f"; {self.prices[0].text}" if self.prices else ""
         return f"UNVERIFIED ({_WORDS[self.kind]}{price}{self._failed})"
 
@@ -94,12 +101,17 @@ class Choice:
         return f"; {self.failures.text}" if self.failures.any else ""
 
     @property
+    def harms(self) -> bool:
+        """Whether it makes calls slower that it was not tuned for."""
+        return bool(slower(self.recommendation.others))
+
+    @property
     def text(self) -> str:
-        """One line for people."""
+        """Return one line for users."""
         rules = sum(rule.sets for rule in self.recommendation.rules)
         parts = [str(self.changes)] if self.changes else []
         parts += [f"{rules} rule{'s' if rules > 1 else ''} by message size"] if rules else []
-        what = " and ".join(parts) or "the stack's own defaults"
+        content = " and ".join(parts) or "the stack's own defaults"
         speedup = self.recommendation.speedup
         gain = f", {speedup:.2f}× overall" if parts and math.isfinite(speedup) else ""
         state = "not verified"
@@ -107,77 +119,92 @@ class Choice:
             state = "verified" if self.checked.done else state
         elif self.checked is Checked.REFUSED:
             state = "measured on fresh launches, and not confirmed"
-        line = f"{_WORDS[self.kind]}: {what}{gain} [{state}{self._failed if parts else ''}]"
+        line = f"{_WORDS[self.kind]}: {content}{gain} [{state}{self._failed if parts else ''}]"
+        scope = self.recommendation.scope
+        if scope and (
+            self.kind is ChoiceKind.HARMLESS or (self.kind is ChoiceKind.RECOMMENDED and self.harms)
+        ):
+            line = f"{line}; {scope}"
         if not self.prices or self.failures.doubtful:
             return line
         highest = self.prices[0]
-        more = f", less at {len(self.prices) - 1} more" if len(self.prices) > 1 else ""
+        elsewhere = f", less at {len(self.prices) - 1} more" if len(self.prices) > 1 else ""
         effect = f" ({highest.effect})" if highest.effect else ""
         loss = math.ceil(100 * (1 - highest.gain.interval[0])) / 100
-        return f"{line}; cost: {highest.text}{effect}{more}; accepted with verify.max_loss={loss:g}"
+        return f"{line}; cost: {highest.text}{effect}{elsewhere}; accepted with verify.max_loss={loss:g}"
 
 
 def choices(
     space: Space,
     objectives: Sequence[Objective],
     history: History,
-    chosen: Recommendation,
+    recommended: Recommendation,
     verdict: Verdict | None,
     one_row: Collection[str],
     max_loss: float,
 ) -> tuple[Choice, ...]:
-    """The settings that may be exported.
+    """Return the settings that may be exported.
 
-    ``chosen`` is what the campaign recommends. Objectives have the weights of the user's profile, if there is
-    one; ``one_row`` names collectives for which the stack's files have one row for all sizes;
-    differences below ``max_loss`` do not matter.
+    Args:
+        space: The space of settings.
+        objectives: The objectives, with the weights of the user's profile if there is one.
+        history: All observations.
+        recommended: The setting that the campaign recommends.
+        verdict: The result of the verification; None without one.
+        one_row: Collectives for which the stack's files have one row for all sizes.
+        max_loss: Relative loss below which differences do not matter.
     """
-    wanted = {ChoiceKind.OVERALL: [replace(objective, weights={}) for objective in objectives]}
+    criteria = {ChoiceKind.OVERALL: [replace(objective, weights={}) for objective in objectives]}
     if any(objective.weights for objective in objectives):
-        wanted[ChoiceKind.PROFILE] = list(objectives)
-    made = history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
-    baseline = envelope(space, made.of(Phase.BASELINE))
+        criteria[ChoiceKind.PROFILE] = list(objectives)
+    searched = history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
+    baseline = envelope(space, searched.of(Phase.BASELINE))
     failures = {r.setting.point: r.failures for r in (verdict.rounds if verdict else ())}
 
     def choice(kind: ChoiceKind, setting: Recommendation, checked: Checked) -> Choice:
         paid = [g for g in setting.gains if g.ratio < 1.0 - max_loss and g.interval[1] < 1.0]
         changes = space.changes(setting.point)
         prices = tuple(
-            Price(gain, main_effect(space, made, baseline, gain.slot, changes))
+            Price(gain, main_effect(space, searched, baseline, gain.slot, changes))
             for gain in sorted(paid, key=lambda gain: gain.ratio)
         )
         return Choice(kind, setting, changes, checked, prices, failures.get(setting.point, NO_FAILURES))
 
-    listed = [choice(ChoiceKind.RECOMMENDED, chosen, verdict.checked if verdict else Checked.NOT)]
-    for kind, judged in wanted.items():
-        for best in recommendations(judged, space, made, one_row):
-            if deploys(space, best) and best.point == chosen.point and deploys(space, chosen):
-                listed.append(choice(kind, chosen, listed[0].checked))
+    listed = [choice(ChoiceKind.RECOMMENDED, recommended, verdict.checked if verdict else Checked.NOT)]
+    if verdict and verdict.harmless:
+        listed.append(choice(ChoiceKind.HARMLESS, verdict.harmless.recommendation, Checked.HOLDS))
+    for kind, weighted in criteria.items():
+        for best in recommendations(weighted, space, searched, one_row):
+            if deploys(space, best) and best.point == recommended.point and deploys(space, recommended):
+                listed.append(choice(kind, recommended, listed[0].checked))
             elif (launched := _launched(best, verdict)) is None:
                 fails = failures.get(best.point, NO_FAILURES).doubtful
                 listed.append(choice(kind, best, Checked.REFUSED if fails else Checked.NOT))
-            elif _mean_gain(fresh := freshly_measured(space, launched.setting, launched), judged) > 0.0:
+            elif _mean_gain(fresh := freshly_measured(space, launched.setting, launched), weighted) > 0.0:
                 listed.append(choice(kind, fresh, Checked.REFUSED))
             else:
-                continue  # its fresh launches say that it is not even better on the whole
+                continue  # by its fresh launches it is not even better on the whole
             break
         else:
-            if not deploys(space, chosen):
-                listed.append(choice(kind, chosen, listed[0].checked))
+            if not deploys(space, recommended):
+                listed.append(choice(kind, recommended, listed[0].checked))
     return tuple(listed)
 
 
 def _mean_gain(setting: Recommendation, objectives: Sequence[Objective]) -> float:
     weights = {slot: weight for objective in objectives for slot, weight in objective.weights.items()}
     weighted = [(math.log(g.ratio), weights.get(g.slot, 0.0) if weights else 1.0) for g in setting.gains]
-    whole = sum(weight for _, weight in weighted)
-    return sum(ratio * weight for ratio, weight in weighted) / whole if whole else 0.0
+    total_weight = sum(weight for _, weight in weighted)
+    return sum(ratio * weight for ratio, weight in weighted) / total_weight if total_weight else 0.0
 
 
 def main_effect(
     space: Space, history: History, baseline: Envelope, slot: Slot, changes: Point
 ) -> MainEffect | None:
-    """The changed value whose launches in the search are furthest behind those without it."""
+    """Return the changed value whose launches in the search are furthest behind those without it.
+
+    The result is None if no value was changed, or the slot was not measured.
+    """
     if slot not in baseline:
         return None
     ratios = [
@@ -190,14 +217,16 @@ def main_effect(
         with_it = [d for point, d in ratios if point.get(name) == value]
         without = [d for point, d in ratios if point.get(name) == space.untouched.get(name)]
         if with_it:
-            mean, other = fmean(with_it), fmean(without) if without else 0.0
-            effect = MainEffect(name, value, math.exp(mean), len(with_it), math.exp(other), len(without))
-            effects.append((mean - other, effect))
+            mean, mean_without = fmean(with_it), fmean(without) if without else 0.0
+            effect = MainEffect(
+                name, value, math.exp(mean), len(with_it), math.exp(mean_without), len(without)
+            )
+            effects.append((mean - mean_without, effect))
     return min(effects, key=lambda pair: pair[0])[1] if effects else None
 
 
 def _launched(setting: Recommendation, verdict: Verdict | None) -> VerificationRound | None:
-    """The last round of a setting's job-wide values that could be compared; None: it had none."""
+    """Return the last round of a setting's job-wide values that could be compared; None if it had none."""
     rounds = verdict.rounds if verdict else ()
-    mine = [r for r in rounds if r.setting.point == setting.point and r.judged and r.complete]
-    return mine[-1] if mine else None
+    comparable = [r for r in rounds if r.setting.point == setting.point and r.comparisons and r.complete]
+    return comparable[-1] if comparable else None

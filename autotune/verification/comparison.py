@@ -1,29 +1,27 @@
-"""Whether one setting is faster or slower than another, slot by slot, on fresh launches (step 11).
+"""Test whether one setting is faster or slower than another, slot by slot, on fresh launches (step 11).
 
-All follows from the evidence E of the order of launches (see ``evidence``), and from the probability that the
-comparison may spend, alpha:
+All results follow from the group-sequential test of the order of launches (see ``planned``), and from alpha,
+the error probability that the comparison may spend:
 
-- of one slot alone: ``low … high`` excludes more and less with alpha / 2 each. By it rules are kept or
-  dropped.
-- of all together, gains and losses with alpha / 2 each: the setting ``gains`` where the mean of E on the
-  whole and of the mean of E over the slots reaches 2 / alpha, ``wins`` in a slot where its share of that mean
-  alone does, ``loses`` in one where its share of the mean of the evidence for losses does. So of a comparison
-  without any difference anything is claimed with a probability of at most alpha, whatever the dependence
-  between slots, and whenever one looks.
-- that a slot is slower by no more than ``margin`` (non-inferiority): what a program waits for is the plain
-  mean of its calls, slow calls and slow launches included. So what excludes it is an interval of the ratio of
-  the means over launches of the means over calls (``mean_ratio``), and one of the means of the launches'
-  locations, with ``bound_alpha`` each, each launch over the median of the reference in its block and stratum.
-  ``at_least`` is the lower of both.
-  Nothing is divided by the number of slots: the claim is wrong only if one slot is that much slower, and the
-  test of that slot must have missed it (intersection-union, Berger 1982).
+- For one slot alone, ``low … high`` excludes more and less with alpha / 2 each. Rules are kept or dropped by
+  it.
+- For all slots together, gains and losses have alpha / 2 each. The setting ``gains`` if it is faster on the
+  whole with half of that, or in one slot with the other half divided by the number of slots; such a slot
+  ``wins``. It ``loses`` in a slot with alpha / 2 divided by their number. So in a comparison without any
+  difference anything is claimed with a probability of at most alpha, whatever the dependence between slots,
+  and however often the launches are looked at.
+- A slot may be slower by no more than ``margin`` (non-inferiority). A program waits for the plain mean of its
+  calls, with slow calls and slow launches included. So the claim rests on an interval of the ratio of the
+  means over launches of the means over calls (``mean_ratio``), with ``bound_alpha``: ``at_least``. It is not
+  divided by the number of slots: the claim is wrong only if one slot is that much slower, and the test of
+  that slot must have missed it (intersection-union, Berger 1982).
 
-``doubtful`` is a slot that was seen slower by more than ``max_loss``, where the statistic of a loss of just
-``max_loss`` is below its mean over the drawable orders by more than some slot does by chance in two
-comparisons of five: it is no claim, but a doubtful setting is not exported.
+A slot is ``doubtful`` if it was seen slower by more than ``max_loss``, and the statistic of a loss of just
+``max_loss`` is below its mean over the drawable orders by more than some slot is by chance in two comparisons
+of five. That is no claim, but a doubtful setting is not exported.
 
-Slots in which both sides make the same calls win or lose together: of those only the overhead can differ, so
-their mean is one slot.
+Slots in which both sides make the same calls win or lose together: only their overhead can differ, so their
+mean is treated as one slot.
 
 References:
     Berger: Multiparameter hypothesis testing and acceptance sampling. Technometrics 24 (1982) 295–300.
@@ -40,49 +38,51 @@ from functools import lru_cache
 import numpy as np
 
 from autotune.history.objectives import Slot
-from autotune.verification import evidence, mean_ratio
+from autotune.verification import mean_ratio
 from autotune.verification.blocks import Block
-from autotune.verification.evidence import Drawn, Floats
+from autotune.verification.planned import Drawn, Floats
 from autotune.verification.sequential import DOUBT, SequentialDesign
 
 WHOLE: Slot = ("all", 0, 0)
-"""The mean over slots."""
+"""Stands for the mean over slots."""
 _REMEMBERED = 512
-"""Comparisons: those of earlier launches are asked for with each that follows."""
+"""Number of cached comparisons: those of earlier launches are requested again at each later launch."""
 
 
 class SlotDecision(StrEnum):
-    """Decision on one slot."""
+    """State the decision on one slot."""
 
     STILL_BETTER = "still better"
-    """Faster than the reference beyond the error rate, and its mean time surely not slower by ``margin``."""
-    NO_LONGER = "no longer"  # Beyond the error rate not faster by more than ``max_loss``.
-    INCONCLUSIVE = "inconclusive"  # Neither; more launches may be conclusive.
+    """Faster than the reference, significant at the error rate, and its mean time surely not slower by
+    ``margin``."""
+    NO_LONGER = "no longer"  # Not faster by more than ``max_loss``, significant at the error rate.
+    INCONCLUSIVE = "inconclusive"  # Neither of these; more launches may be conclusive.
     SAME_CALLS = "same calls"
-    """Both sides do the same there; only the overhead of all such slots together is tested."""
+    """Both sides make the same calls there; only the overhead of all such slots together is tested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Reference against tuned in one slot."""
+    """Compare reference and tuned setting in one slot."""
 
-    slot: Slot  # Where.
-    launches: int  # Launches of the tuned side behind it.
+    slot: Slot  # The slot.
+    launches: int  # Number of launches of the tuned side.
     gain: float  # Ln of the speed-up.
-    sem: float  # Its standard error; NaN where one launch alone of either side is known.
+    sem: float  # Standard error of ``gain``; NaN if only one launch of either side is known.
     low: float  # Lower end of the interval of this slot alone.
-    high: float  # Upper end of it.
+    high: float  # Upper end of the interval of this slot alone.
     decision: SlotDecision  # Decision on this slot alone.
-    shrunk: float = math.nan  # ``gain`` drawn towards the mean of all slots by as much as it is uncertain.
+    shrunk: float = math.nan
+    """``gain`` shrunk towards the mean of all slots, the more the less certain it is."""
     loses: bool = False
-    """Whether it is slower by more than ``max_loss``, beyond the error rate of all slots together."""
-    wins: bool = False  # Whether it is faster, beyond the error rate of all slots together.
+    """Whether it is slower by more than ``max_loss``, significant at the error rate of all slots together."""
+    wins: bool = False  # Whether it is faster, significant at the error rate of all slots together.
     doubtful: bool = False
-    """Whether it was seen slower, by more than ``max_loss`` and than some slot is in two of five."""
-    at_least: float = -math.inf  # Its lower bound, one-sided.
-    mean_sem: float = math.nan  # Standard error of ln of the ratio of mean times, on which the bound rests.
-    mean_gain: float = math.nan
-    """Ln of the ratio of mean times, of the mean calls or the locations of launches, the lower of both."""
+    """Whether it was seen slower by more than ``max_loss``, and by more than some slot is by chance in two of
+    five comparisons."""
+    at_least: float = -math.inf  # One-sided lower bound of ``mean_gain``.
+    mean_sem: float = math.nan  # Standard error of ``mean_gain``, on which the bound rests.
+    mean_gain: float = math.nan  # Ln of the ratio of mean times.
 
     @property
     def overhead(self) -> bool:
@@ -92,70 +92,76 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """Claims on all slots, without the bounds that take longer."""
+    """Hold the claims on all slots, without the bounds that take longer to compute."""
 
-    gains: bool  # Whether the setting is faster, on the whole or somewhere, beyond the error rate.
-    loses: frozenset[Slot]  # Where it is slower by more than ``max_loss``, beyond it.
-    doubtful: frozenset[Slot]  # Where it was seen slower by more than ``max_loss``.
-    open: frozenset[Slot]  # Where a loss of ``margin`` is not excluded.
-    wins: frozenset[Slot]  # Where it is faster, beyond the error rate of all slots together.
+    gains: bool  # Whether the setting is faster, on the whole or in a slot, significant at the error rate.
+    loses: frozenset[Slot]
+    """Slots in which it is slower by more than ``max_loss``, significant at the error rate."""
+    doubtful: frozenset[Slot]  # Slots in which it was seen slower by more than ``max_loss``.
+    open: frozenset[Slot]  # Slots in which a loss of ``margin`` is not excluded.
+    wins: frozenset[Slot]  # Slots in which it is faster, significant at the error rate of all slots together.
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def claims(
-    blocks: tuple[Block, ...], design: SequentialDesign, same: frozenset[Slot] = frozenset()
+    blocks: tuple[Block, ...], design: SequentialDesign, same_calls: frozenset[Slot] = frozenset()
 ) -> Claims:
-    """The claims of launches in whole blocks; ``same``: slots in which both make the same calls."""
+    """Return the claims of launches in whole blocks.
+
+    Args:
+        blocks: The blocks of launches.
+        design: The design of the test.
+        same_calls: Slots in which both sides make the same calls.
+    """
     from scipy.special import ndtri
 
-    slots, drawn = _drawn(blocks, same)
+    slots, drawn = _drawn(blocks, same_calls)
     if not slots:
         return Claims(False, frozenset(), frozenset(), frozenset(), frozenset())
-    gain, limit = evidence.estimate(drawn), math.log(2 / design.alpha)
-    each, against = evidence.log_evidence(drawn), evidence.log_evidence(drawn, sign=-1.0)
-    differing = [i for i, slot in enumerate(slots) if slot != WHOLE]
-    share = math.log(max(len(differing), 1))
-    whole = float(evidence.log_evidence(_averaged(drawn, differing))[0]) if differing else 0.0
-    parts = [whole, *(each[differing] - share)]
-    least = gain < design.least
-    lost = least & (against - math.log(len(slots)) >= limit)
-    below = evidence.deviation(drawn, np.full(len(slots), design.least)) < float(ndtri(DOUBT / len(slots)))
-    excluded = _of_means(drawn, _drawn(blocks, same, means=True)[1], design)[2] > design.hidden
-    wins = each - share - math.log(2) >= limit
+    differing = np.array([slot != WHOLE for slot in slots])
+    wins = differing & drawn.significant(design.gain_alpha / max(int(differing.sum()), 1))
+    mean_over_slots = Drawn(drawn.y[:, :, differing], drawn.tuned).averaged
+    faster = differing.any() and mean_over_slots.significant(design.gain_alpha).all()
+    seen_slower = drawn.estimate() < design.least
+    lost = seen_slower & drawn.significant(design.alpha / 2 / len(slots), -1.0)
+    below = drawn.deviation(design.least) < float(ndtri(DOUBT / len(slots)))
+    excluded = _of_means(_drawn(blocks, same_calls, means=True)[1], design)[2] > design.hidden
 
-    def where(which: np.ndarray) -> frozenset[Slot]:
-        chosen = {slot for slot, chosen_one in zip(slots, which, strict=True) if chosen_one}
-        return frozenset((chosen - {WHOLE}) | (set(same) if WHOLE in chosen else set()))
+    def where(mask: np.ndarray) -> frozenset[Slot]:
+        selected = {slot for slot, is_selected in zip(slots, mask, strict=True) if is_selected}
+        return frozenset((selected - {WHOLE}) | (set(same_calls) if WHOLE in selected else set()))
 
     return Claims(
-        math.log(sum(map(math.exp, np.array(parts) - max(parts)))) + max(parts) - math.log(2) >= limit,
+        bool(faster or wins.any()),
         where(lost),
-        where(least & below) - set(same),
+        where(seen_slower & below) - set(same_calls),
         where(~excluded),
-        where(wins) - set(same),
+        where(wins) - set(same_calls),
     )
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def compare(
-    blocks: tuple[Block, ...], design: SequentialDesign, same: frozenset[Slot] = frozenset()
+    blocks: tuple[Block, ...], design: SequentialDesign, same_calls: frozenset[Slot] = frozenset()
 ) -> tuple[Comparison, ...]:
-    """Every slot that both sides have, judged on these launches with its bounds; as ``claims`` takes them."""
-    claimed = claims(blocks, design, same)
+    """Return a comparison with bounds for every slot that both sides have.
+
+    See ``claims`` for the arguments.
+    """
+    claimed = claims(blocks, design, same_calls)
     slots = _slots(blocks)
-    drawn, calls = (_arrays(blocks, slots, means) for means in (False, True))
     if not slots:
         return ()
-    gain = evidence.estimate(drawn)
-    low, high = (evidence.bound(drawn, design.alpha / 2, sign) for sign in (1.0, -1.0))
-    mean_gain, mean_sem, bounds = _of_means(drawn, calls, design)
+    drawn, calls = (_arrays(blocks, slots, means) for means in (False, True))
+    gain = drawn.estimate()
+    low, high = (drawn.bound(gain, design.alpha / 2, sign) for sign in (1.0, -1.0))
+    mean_gain, mean_sem, bounds = _of_means(calls, design)
     at_least = dict(zip(slots, bounds, strict=True))
-    if together := set(same) & set(slots):
-        chosen = [i for i, slot in enumerate(slots) if slot in together]
-        *_, whole = _of_means(_averaged(drawn, chosen), _averaged(calls, chosen), design)
-        at_least |= dict.fromkeys(together, float(whole[0]))
-    sem, counts = _errors(drawn, gain), _launches(drawn)
-    judged = [
+    if joint_slots := set(same_calls) & set(slots):
+        *_, joint_bound = _of_means(_arrays(blocks, sorted(joint_slots), means=True).averaged, design)
+        at_least |= dict.fromkeys(joint_slots, float(joint_bound[0]))
+    sem, counts = drawn.errors(gain), drawn.launches
+    comparisons = [
         Comparison(
             slot,
             int(counts[i]),
@@ -164,7 +170,7 @@ def compare(
             float(low[i]),
             float(high[i]),
             SlotDecision.SAME_CALLS
-            if slot in same
+            if slot in same_calls
             else _decision(low[i], high[i], design, at_least[slot] > design.hidden),
             float(gain[i]),
             slot in claimed.loses,
@@ -177,50 +183,46 @@ def compare(
         for i, slot in enumerate(slots)
         if math.isfinite(gain[i])
     ]
-    return _shrunk(judged)
+    return _shrunk(comparisons)
 
 
-def decided(judged: Iterable[Comparison]) -> bool:
+def decided(comparisons: Iterable[Comparison]) -> bool:
     """Whether more launches could change nothing about any slot."""
-    return all(c.decision is not SlotDecision.INCONCLUSIVE for c in judged)
+    return all(c.decision is not SlotDecision.INCONCLUSIVE for c in comparisons)
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def overall(
     blocks: tuple[Block, ...], slots: frozenset[Slot] | None = None, alpha: float = 0.05
 ) -> Comparison:
-    """The mean gain over slots, by default those that all working launches have, at an error rate."""
-    worked = [{slot for slot, _ in one} for block in blocks for one in block.logs if one]
-    common = set(slots) if slots is not None else set.intersection(*worked) if worked else set()
-    drawn = _averaged(_arrays(blocks, sorted(common)), range(len(common))) if common else []
-    if not common or not np.isfinite(gain := float(evidence.estimate(drawn)[0])):
-        return Comparison(WHOLE, 0, 0.0, math.nan, -math.inf, math.inf, SlotDecision.INCONCLUSIVE)
-    low, high = (float(evidence.bound(drawn, alpha / 2, sign)[0]) for sign in (1.0, -1.0))
-    sem = float(_errors(drawn, np.array([gain]))[0])
-    said = _decision(low, high, SequentialDesign(max_loss=0.0))
-    return Comparison(WHOLE, int(_launches(drawn)[0]), gain, sem, low, high, said, gain)
+    """Return the mean gain over slots.
 
-
-def launches_for(comparison: Comparison, to: float, alpha: float) -> float:
-    """About how many launches of both sides would show that a slot gains more than ``to``.
-
-    If it is one standard error better than seen, but no faster than the reference where ``to`` is a loss. The
-    evidence of n launches that lie σ apart, with an effect d, grows as n d² / (8 σ²) to first order (that of
-    the normal distribution at its best λ, of which the mean over λ has its share). Infinite where the slot
-    is below.
+    Args:
+        blocks: The blocks of launches.
+        slots: Slots to average; None: those that all working launches have.
+        alpha: Error rate of the interval.
     """
-    if not math.isfinite(comparison.sem) or comparison.launches < 2:
-        return 2.0 * comparison.launches
-    better = comparison.gain + comparison.sem
-    distance = (min(better, 0.0) if to < 0.0 else better) - to
-    if not distance > 0.0:
-        return math.inf
-    variance = comparison.sem**2 * comparison.launches / 2
-    return 8 * variance * math.log(len(evidence.STRENGTHS) / alpha) / distance**2
+    worked = [{slot for slot, _ in launch} for block in blocks for launch in block.logs if launch]
+    common = set(slots) if slots is not None else set.intersection(*worked) if worked else set()
+    nothing = Comparison(WHOLE, 0, 0.0, math.nan, -math.inf, math.inf, SlotDecision.INCONCLUSIVE)
+    if not common:
+        return nothing
+    drawn = _arrays(blocks, sorted(common)).averaged
+    estimate = drawn.estimate()
+    gain, sem = float(estimate[0]), float(drawn.errors(estimate)[0])
+    if not math.isfinite(gain):
+        return nothing
+    low, high = (float(drawn.bound(estimate, alpha / 2, sign)[0]) for sign in (1.0, -1.0))
+    decision = _decision(low, high, SequentialDesign(max_loss=0.0))
+    return Comparison(WHOLE, int(drawn.launches[0]), gain, sem, low, high, decision, gain)
 
 
 def _decision(low: float, high: float, design: SequentialDesign, safe: bool = True) -> SlotDecision:
-    """``safe``: its bound excludes a loss, which a fast setting with a few very slow launches may have."""
+    """Return the decision by an interval.
+
+    ``safe`` says whether the bound excludes a loss, which even a fast setting may have by a few very slow
+    launches.
+    """
     if low > 0.0:
         return SlotDecision.STILL_BETTER if safe else SlotDecision.INCONCLUSIVE
     return SlotDecision.NO_LONGER if high <= math.log1p(design.max_loss) else SlotDecision.INCONCLUSIVE
@@ -230,100 +232,66 @@ def _slots(blocks: Iterable[Block]) -> list[Slot]:
     return sorted(frozenset().union(*(block.slots for block in blocks)))
 
 
-def _arrays(blocks: Iterable[Block], slots: Sequence[Slot], means: bool = False) -> list[Drawn]:
-    found = []
-    for block in blocks:
-        each = list(map(dict, (means and block.means) or block.logs))
-        y = np.array([[one.get(slot, math.nan) for slot in slots] for one in each], dtype=float)
-        found.append(Drawn(y, np.array(block.tuned, dtype=bool), np.array(block.states, dtype=int)))
-    return found
+def _arrays(blocks: Sequence[Block], slots: Sequence[Slot], means: bool = False) -> Drawn:
+    widest = max((len(block.tuned) for block in blocks), default=0)
+    y = np.full((len(blocks), widest, len(slots)), math.nan)
+    tuned = np.zeros(y.shape[:2], dtype=bool)
+    for i, block in enumerate(blocks):
+        tuned[i, : len(block.tuned)] = block.tuned
+        for j, log_times in enumerate(map(dict, (means and block.means) or block.logs)):
+            y[i, j] = [log_times.get(slot, math.nan) for slot in slots]
+    return Drawn(y, tuned)
 
 
 def _drawn(
-    blocks: Sequence[Block], same: Collection[Slot], means: bool = False
-) -> tuple[list[Slot], list[Drawn]]:
-    """Slots that are tested, those of the same calls as one, and the launches in them, or their means."""
+    blocks: Sequence[Block], same_calls: Collection[Slot], means: bool = False
+) -> tuple[list[Slot], Drawn]:
+    """Return the slots that are tested, and the launches in them, or their means.
+
+    Slots with the same calls are tested as one.
+    """
     slots = _slots(blocks)
-    differing, alike = [s for s in slots if s not in same], [s for s in slots if s in same]
+    differing, identical = [s for s in slots if s not in same_calls], [s for s in slots if s in same_calls]
     drawn = _arrays(blocks, differing, means)
-    if not alike:
+    if not identical:
         return differing, drawn
-    mean = _averaged(_arrays(blocks, alike, means), range(len(alike)))
-    both = zip(drawn, mean, strict=True)
-    return [*differing, WHOLE], [replace(d, y=np.hstack([d.y, m.y])) for d, m in both]
+    mean = _arrays(blocks, identical, means).averaged
+    return [*differing, WHOLE], Drawn(np.concatenate([drawn.y, mean.y], axis=2), drawn.tuned)
 
 
-def _averaged(blocks: Iterable[Drawn], columns: Iterable[int]) -> list[Drawn]:
-    """The mean over some slots of each launch, as far as it has them all."""
-    chosen = list(columns)
-    return [replace(block, y=block.y[:, chosen].mean(axis=1, keepdims=True)) for block in blocks]
+def _of_means(calls: Drawn, design: SequentialDesign) -> tuple[Floats, Floats, Floats]:
+    """Return ln of the reference's mean time over the setting's, its error and lower bound, by slot."""
+    times = _paired(calls)
+    return (*mean_ratio.log_ratio(*times), mean_ratio.bound(*times, design.bound_alpha))
 
 
-def _launches(blocks: Sequence[Drawn]) -> Floats:
-    return np.asarray(sum(np.isfinite(block.y[block.tuned]).sum(axis=0) for block in blocks), dtype=float)
+def _paired(calls: Drawn) -> tuple[Floats, Floats]:
+    """Return the times of both sides in pairs, the setting's first; the launches of a pair share a block."""
+    pairs = []
+    for y, tuned in zip(calls.y, calls.tuned, strict=True):
+        worked = np.isfinite(y).any(axis=1)
+        sides = [y[side & worked] for side in (tuned, ~tuned)]
+        n = min(map(len, sides))
+        pairs.append([side[:n] for side in sides])
+    tuned_s, reference_s = (np.exp(np.concatenate(side)) for side in zip(*pairs, strict=True))
+    return tuned_s, reference_s
 
 
-def _errors(blocks: Sequence[Drawn], gain: Floats) -> Floats:
-    known = [
-        np.concatenate([np.isfinite(block.y[block.tuned == tuned]) for block in blocks]).sum(axis=0)
-        for tuned in (True, False)
-    ]
-    with np.errstate(divide="ignore"):
-        spread = evidence.spread(blocks, gain)
-        error = np.hypot(*(one / np.sqrt(n) for one, n in zip(spread, known, strict=True)))
-    return np.where(np.minimum(*known) > 1, error, math.nan)
+def _shrunk(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """Return the comparisons with each gain shrunk to their weighted mean: g̃ = μ + (g − μ) τ² / (τ² + sem²).
 
-
-def _of_means(
-    blocks: Sequence[Drawn], calls: Sequence[Drawn], design: SequentialDesign
-) -> tuple[Floats, Floats, Floats]:
-    """Ln of the mean time of the reference over the setting's, its standard error and lower bound by slot.
-
-    ``blocks`` are of the launches' locations, ``calls`` of their calls' means. Of the two the lower gain and
-    bound count, with the error that belongs to the gain of the calls.
+    Slots were selected because they looked good. Shrunk to their mean by as much as they are uncertain, the
+    best of them no longer stand out by luck (Efron and Morris 1975). τ², the variance of the true gains, is
+    the moment estimate of DerSimonian and Laird (1986), and μ has weights 1 / (τ² + sem²).
     """
-    (typical, _), (gain, error) = (mean_ratio.log_ratio(*_times(of)) for of in (blocks, calls))
-    bounds = [mean_ratio.bound(*_times(of), design.bound_alpha) for of in (blocks, calls)]
-    return np.fmin(gain, typical), error, np.minimum(*bounds)
-
-
-def _times(blocks: Sequence[Drawn]) -> tuple[Floats, Floats]:
-    """Times of both sides, the setting's first, each over the median of the reference beside it."""
-    times = []
-    known = {stratum for block in blocks for stratum in block.strata[~block.tuned].tolist()}
-    for block in blocks:
-        level = np.empty_like(block.y)
-        whole = evidence.median(block.y[~block.tuned])
-        for part in block.parts:
-            own = evidence.median(block.y[part[~block.tuned[part]]])
-            if block.strata[part[0]] not in known:  # the setting itself may have moved the ranks
-                own = whole
-            elif not block.tuned[part].any():  # compared with nothing
-                own = math.nan * own
-            level[part] = own
-        times.append(np.exp(block.y - level))
-    tuned, others = (
-        np.concatenate([x[block.tuned == side] for x, block in zip(times, blocks, strict=True)])
-        for side in (True, False)
-    )
-    return tuned, others
-
-
-def _shrunk(judged: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    """With each gain drawn to the weighted mean of all: g̃ = μ + (g − μ) τ² / (τ² + sem²).
-
-    Slots were kept because they looked good; drawn to their mean by as much as they are uncertain, the best
-    of them no longer stand out by luck (Efron and Morris 1975). τ², how much the true gains differ, is the
-    moment estimate of DerSimonian and Laird (1986), and μ has weights 1 / (τ² + sem²).
-    """
-    gains, errors = (np.array([getattr(c, name) for c in judged]) for name in ("gain", "sem"))
+    gains, errors = (np.array([getattr(c, name) for c in comparisons]) for name in ("gain", "sem"))
     errors = errors**2
-    if len(judged) < 3 or not np.isfinite(errors).all() or not (errors > 0).all():
-        return tuple(judged)
+    if len(comparisons) < 3 or not np.isfinite(errors).all() or not (errors > 0).all():
+        return tuple(comparisons)
     weights = 1.0 / errors
     heterogeneity = float(weights @ (gains - np.average(gains, weights=weights)) ** 2)
     scale = float(weights.sum() - (weights**2).sum() / weights.sum())
-    between = max((heterogeneity - (len(judged) - 1)) / scale, 0.0)
+    between = max((heterogeneity - (len(comparisons) - 1)) / scale, 0.0)
     centre = float(np.average(gains, weights=1.0 / (between + errors)))
     drawn = centre + (gains - centre) * between / (between + errors)
-    return tuple(replace(c, shrunk=float(g)) for c, g in zip(judged, drawn, strict=True))
+    return tuple(replace(c, shrunk=float(g)) for c, g in zip(comparisons, drawn, strict=True))

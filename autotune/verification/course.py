@@ -1,46 +1,56 @@
-"""How one setting is compared with the untouched stack (step 11 of the flow).
+"""Compare one setting with the untouched stack, round by round (step 11 of the flow).
 
-A setting goes on until its launches show that it gains, somewhere and on the whole, and exclude at every size
-a loss of more than ``margin``; then it holds, if it had the launches without which nothing is known of rare
-failures, and nothing is doubtful. It is refused where it surely loses, fails more often, or where a gain is
-out of reach; where twice the launches that are wanted were inconclusive and half as many again would be; and
-where those were.
+A setting is launched until its launches show that it gains, somewhere or on the whole, and exclude at every
+size a loss of more than ``margin``; then it holds, unless anything is doubtful. It is refused if it surely
+loses or fails more often, or if the predictive probability that all launches it may have would show that it
+holds falls below a tenth (Spiegelhalter, Freedman, Blackburn: Monitoring clinical trials: conditional or
+predictive power? Controlled Clinical Trials 7, 1986, 8-17).
 
-Rules by message size under which it is not better are dropped. Where that leaves the stack's own calls,
-nothing is launched again; under a job-wide change it leaves calls that nobody launched, so what is left of
-the setting is launched afresh, and keeps the evidence of the slots in which it makes the same calls. So is
-the setting without its rules, where sizes at which none acts are doubtful, since a stack that has
-rules looks them up at each call.
+Before a setting is exported, launches that start, check results and time nothing are made until failures in
+more than one of ten launches are excluded, or failures as often as those of the settings that it shares
+values with.
+
+Rules by message size under which the setting is not better are dropped. Where that leaves the stack's own
+calls, nothing is launched again. Under a job-wide change it leaves calls that were never launched, so the
+reduced setting is launched afresh, and keeps the evidence of the slots in which it makes the same calls. The
+setting without its rules is launched in the same way if sizes at which no rule acts are doubtful, since a
+stack that has rules looks them up at each call.
 """
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from autotune.history.lookup import choice_at
 from autotune.history.objectives import Z95, Slot, ratio_of
 from autotune.history.trial import Observation, Rule, Subject
+from autotune.recommend.other_calls import OtherCall, slower
 from autotune.recommend.recommendation import Recommendation
 from autotune.verification.blocks import Block, blocks_of
-from autotune.verification.comparison import Comparison, SlotDecision, claims, compare, launches_for
+from autotune.verification.comparison import Comparison, SlotDecision, claims, compare
 from autotune.verification.deployed import deploys, has_rules, ruled, same_calls
 from autotune.verification.failed import Failures
 from autotune.verification.kept_rules import kept_rules
 from autotune.verification.one_round import VerificationRound
+from autotune.verification.other_calls import other_calls
+from autotune.verification.planned import critical
 from autotune.verification.searched import Searched
-from autotune.verification.sequential import ONE_IN_TWENTY, SequentialDesign
+from autotune.verification.sequential import DOUBT, ONE_IN_TWENTY, SequentialDesign
 from autotune.verification.shared_failures import Suspicion, levels_of
 
 _LOOKED_UP = 0.08
-"""No more does it cost a small message that a stack looks rules up, on the log scale."""
+"""Most that looking up rules costs a small message, in ln of the time."""
+HOPELESS = 0.1
+"""Predictive probability below which a setting is abandoned: it takes ten such settings to verify one."""
 _ROUNDS = 4
-"""Rounds of a setting: rules are dropped, what that left is launched again."""
+"""Number of rounds of a setting, at most: in each, rules are dropped and the rest is launched again."""
 
 Launches = tuple[Observation, ...]  # Launches of one block, in order.
 
 
 class Course:
-    """One walk through the rounds of a setting."""
+    """Walk through the rounds of one setting."""
 
     def __init__(
         self,
@@ -48,249 +58,304 @@ class Course:
         design: SequentialDesign,
         blocks: Iterable[Launches],
         both_count: bool = False,
-        begun: int | None = None,
+        open_block: int | None = None,
         untouched: Sequence[Observation] | None = None,
         suspicions: Sequence[Suspicion] = (),
+        starts: Sequence[Observation] = (),
     ) -> None:
-        """``blocks``: those of the setting; ``both_count``: what loses in either loop of the probe loses.
+        """Set up the comparison of one setting.
 
-        ``begun``: the number of the block that is not launched whole yet, which says nothing of speed.
-        ``untouched``: every launch of the untouched stack, None: those in the blocks; ``suspicions``: what
-        other settings that fail have in common.
+        Args:
+            searched: The search's findings.
+            design: The design of the test, with the setting's share of the error rates.
+            blocks: The blocks of the setting.
+            both_count: Whether what loses in either loop of the probe loses.
+            open_block: Number of the block that is not complete yet, which says nothing of speed; None: all
+                are.
+            untouched: Every launch of the untouched stack; None: those in the blocks.
+            suspicions: Values that other settings that fail have in common.
+            starts: Launches of the setting that timed nothing.
         """
         self._searched, self._space = searched, searched.space
         self.design = design
         self._each_loop = design.share(1 / 2) if both_count else design
-        self._both_count, self._begun = both_count, begun
-        self._untouched, self._suspicions = untouched, suspicions
+        self._both_count, self._open_block = both_count, open_block
+        self._untouched, self._suspicions, self.starts = untouched, suspicions, tuple(starts)
         self._blocks = list(blocks)
         self.rounds: list[VerificationRound] = []
-        """So far, the last one being under way or the one that decided."""
-        self.held: Recommendation | None = None
-        """The rest of the setting, where it holds."""
+        """The rounds so far; the last one is under way or has decided."""
+        self.verified: Recommendation | None = None
+        """The setting with the rules that are left, if it holds; else None."""
+        self.proving: Recommendation | None = None
+        """The setting with its remaining rules, if it holds but failures are not excluded yet; else None."""
         self.not_worth = 0.0
-        """Promised speed-up where it was inconclusive; so are settings that promise less."""
+        """Its promised speed-up, if it was inconclusive, as settings that promise less would be; else 0."""
 
     @property
     def under_way(self) -> bool:
         """Whether more launches are wanted."""
         return not self.rounds[-1].complete
 
+    @cached_property
+    def other_calls(self) -> tuple[OtherCall, ...]:
+        """Return its effects on other calls so far; none if it consists of rules alone, which affect none."""
+        if not self.rounds or not self._space.says(self.rounds[-1].setting.point):
+            return ()
+        return other_calls((o for r in self.rounds for o in r.launches), self.design)
+
     @property
-    def doubtful(self) -> bool:
-        """Whether what was launched speaks against the setting, so that another may take its place."""
+    def harmless(self) -> bool:
+        """Whether it holds, and no other call is slower."""
+        return self.verified is not None and not slower(self.other_calls)
+
+    @property
+    def n_own(self) -> int:
+        """Return the number of timed launches of the setting, in all rounds with these job-wide values."""
         last = self.rounds[-1]
-        return last.failures.doubtful or bool(last.lost | last.doubtful)
+        rounds = (r for r in self.rounds if r.setting.point == last.setting.point)
+        return _launched(o for r in rounds for o in r.launches)
 
     def verify(self, setting: Recommendation) -> None:
-        """Walk through the rounds of a setting until it is refused, or holds, or wants another launch."""
+        """Walk through the rounds of a setting until it is refused, or holds, or needs another launch."""
         keeps, promised = self._needed(setting), setting.speedup
         while len(self.rounds) < _ROUNDS:
-            done = self._round(setting, keeps)
-            self.rounds.append(done)
-            if not done.complete:
+            current = self._round(setting, keeps)
+            self.rounds.append(current)
+            if not current.complete:
                 return
-            if self._better_without_rules(done):
+            if self._better_without_rules(current):
                 setting, keeps = replace(setting, rules=()), set()
                 continue
-            if done.loses or done.failures.doubtful:
+            if current.loses or current.failures.doubtful:
                 return
-            measured = {c.slot for c in done.judged}
-            rules = self._kept(done, keeps)
+            measured = {c.slot for c in current.comparisons}
+            rules = self._holding_rules(current, keeps)
             changed = {s for s in measured if choice_at(rules, s) != choice_at(setting.rules, s)}
             setting = replace(setting, rules=rules)
             if not deploys(self._space, setting):
                 return
-            if changed and self._space.says(setting.point) and self._better(done):
-                keeps = measured  # what was dropped makes calls now that were not measured
-            elif not done.gains:
-                self.not_worth = promised if self._disappoints(done, promised) else 0.0
+            if changed and self._space.says(setting.point) and self._better(current):
+                keeps = measured  # without the dropped rules the setting makes calls that were not measured
+            elif not current.gains:
+                self.not_worth = promised if self._disappoints(current, promised) else 0.0
                 return
             else:
-                # A rule for all sizes stays where it is not better: there it must not lose either.
-                still = ruled(self._space, setting, measured)
-                unsafe = any(c.slot in still and c.at_least <= self.design.hidden for c in done.counting)
-                doubted = bool(done.open | done.doubtful or done.suspect)
-                self.held = None if doubted or unsafe else setting
+                # A rule for all sizes also acts where it is not better, and it must not lose there either.
+                ruled_slots = ruled(self._space, setting, measured)
+                unsafe = any(
+                    c.slot in ruled_slots and c.at_least <= self.design.hidden for c in current.counting
+                )
+                if not (current.open or current.doubtful or unsafe):
+                    unproven = current.suspect or current.failures.starts_to_exclude(self.design.max_failures)
+                    self.verified, self.proving = (None, setting) if unproven else (setting, None)
                 return
 
-    def _better(self, done: VerificationRound) -> bool:
-        return done.gains or any(c.decision is SlotDecision.STILL_BETTER for c in done.judged)
+    def _better(self, current: VerificationRound) -> bool:
+        return current.gains or any(c.decision is SlotDecision.STILL_BETTER for c in current.comparisons)
 
-    def _kept(self, done: VerificationRound, keeps: Collection[Slot]) -> tuple[Rule, ...]:
-        """The rules of a round's setting that hold."""
-        alike = same_calls(self._space, done.setting, {c.slot for c in done.judged})
-        return kept_rules(done.setting.rules, done.worst, alike.union(keeps), self._searched.one_row)
+    def _holding_rules(self, current: VerificationRound, keeps: Collection[Slot]) -> tuple[Rule, ...]:
+        """Return the rules of a round's setting that hold."""
+        unchanged = same_calls(self._space, current.setting, {c.slot for c in current.comparisons})
+        return kept_rules(
+            current.setting.rules, current.worst, unchanged.union(keeps), self._searched.one_row
+        )
 
-    def _better_without_rules(self, done: VerificationRound) -> bool:
-        """Whether a setting gains without rules too, and loses no more than they may cost where none acts."""
-        setting, doubtful = done.setting, done.lost | done.open | done.doubtful
+    def _better_without_rules(self, current: VerificationRound) -> bool:
+        """Whether a setting gains without rules too, and loses little at sizes without a rule.
+
+        It may lose no more there than looking rules up costs.
+        """
+        setting, doubtful = current.setting, current.lost | current.open | current.doubtful
         idle = doubtful - ruled(self._space, setting, doubtful)
         if not (has_rules(setting) and idle and self._space.says(setting.point)):
             return False
-        own = self._searched.own_choices(setting).values()
-        gain = sum(math.log(untouched.median_s / mine.median_s) for mine, untouched in own) / max(len(own), 1)
-        least = min((c.gain for c in done.counting if c.slot in idle), default=-math.inf)
-        return least > -_LOOKED_UP and gain > math.log(max(setting.speedup, 1.0)) / 2
+        own_choices = self._searched.own_choices(setting).values()
+        gain = sum(
+            math.log(untouched.median_s / own_choice.median_s) for own_choice, untouched in own_choices
+        ) / max(len(own_choices), 1)
+        worst_gain = min((c.gain for c in current.counting if c.slot in idle), default=-math.inf)
+        return worst_gain > -_LOOKED_UP and gain > math.log(max(setting.speedup, 1.0)) / 2
 
-    def _disappoints(self, done: VerificationRound, promised: float) -> bool:
-        """Whether a setting is no better, and what it promised is out of reach.
+    def _disappoints(self, current: VerificationRound, promised: float) -> bool:
+        """Whether a setting is no better, and the speed-up that it promised is out of reach.
 
-        Where one size alone is wild it may well hold, and says nothing of settings that promise less.
+        A setting with large losses at one size alone may well hold, and says nothing of settings that promise
+        less.
         """
-        whole = done.total
-        return bool(whole and whole.gain >= self.design.least and promised > ratio_of(whole.high))
+        total = current.total
+        if total is None or total.gain < self.design.least or total.low > 0.0:
+            return False
+        return promised > ratio_of(total.high)
 
     def _round(self, setting: Recommendation, keeps: set[Slot]) -> VerificationRound:
-        """One round as far as it got; no rule is dropped in the slots that it keeps."""
-        own: list[Observation] = []
-        before = [o for r in self.rounds if r.setting.point == setting.point for o in r.launches]
+        """Return one round of the setting with its launches so far.
+
+        No rule is dropped in the slots of ``keeps``.
+        """
+        launches: list[Observation] = []
+        earlier = [o for r in self.rounds if r.setting.point == setting.point for o in r.launches]
         levels = levels_of(self._space, setting.point, setting.rules)
-        done = VerificationRound(setting, both_count=self._both_count)
+        current = VerificationRound(setting, both_count=self._both_count)
         for block in self._take(setting):
-            own += block
-            failures = self._failures([*before, *own])
-            suspect = next((s.text(levels) for s in self._suspicions if s.concerns(levels, failures)), "")
-            done = replace(done, launches=tuple(own), failures=failures, suspect=suspect)
-            if failures.wrong:
-                return self._judged(replace(done, complete=True))
-            if block[0].trial.block != self._begun:
-                done = self._looked(done, keeps)
-                if failures.surely_more(ONE_IN_TWENTY) or self._ends(done, keeps):
-                    return self._judged(replace(done, complete=True))
-        return self._judged(done)
+            launches += block
+        if not launches:
+            return current
+        failures = self._failures([*earlier, *launches])
+        suspect = next((s.text(levels) for s in self._suspicions if s.concerns(levels, failures)), "")
+        current = replace(
+            current, launches=tuple(launches), failures=failures, starts=self.starts, suspect=suspect
+        )
+        current = self._with_comparisons(self._with_claims(current, keeps))
+        complete = failures.surely_more(ONE_IN_TWENTY)
+        if launches[-1].trial.block != self._open_block:
+            complete = complete or self._is_over(current, keeps, _launched([*earlier, *launches]))
+        return replace(current, complete=complete)
 
-    def _failures(self, made: Sequence[Observation]) -> Failures:
-        """Those of a setting among these launches, and of the untouched stack in all launches until then."""
-        latest = max(o.trial.number for o in made)
-        beside = [o for o in made if not _deployed(o)] if self._untouched is None else self._untouched
-        until = [o for o in beside if o.trial.number <= latest]
-        return Failures.between([o for o in made if _deployed(o)], until)
+    def _failures(self, launches: Sequence[Observation]) -> Failures:
+        """Return the failures of a setting among these launches, and of the untouched stack until then."""
+        launches = [*launches, *self.starts]
+        latest = max(o.trial.number for o in launches)
+        untouched = [o for o in launches if not _deployed(o)] if self._untouched is None else self._untouched
+        untouched_so_far = [o for o in untouched if o.trial.number <= latest]
+        return Failures.between([o for o in launches if _deployed(o)], untouched_so_far)
 
-    def _looked(self, done: VerificationRound, keeps: set[Slot]) -> VerificationRound:
-        """A round with what its whole blocks so far say."""
+    def _with_claims(self, current: VerificationRound, keeps: set[Slot]) -> VerificationRound:
+        """Return a round with the claims of its complete blocks so far."""
         loops = [
-            (*self._earlier(done.setting, other), *self._compared(done.launches, other))
-            for other in (False, True)
+            (*self._earlier(current.setting, other_loop), *self._compared(current.launches, other_loop))
+            for other_loop in (False, True)
         ]
         measured = set().union(*(block.slots for block in loops[0]))
-        alike = frozenset(same_calls(self._space, done.setting, measured))
-        claimed = [claims(blocks, self._each_loop, alike) for blocks in loops[: 1 + self._both_count]]
-        healed = ruled(self._space, done.setting, measured) - keeps
+        unchanged = frozenset(same_calls(self._space, current.setting, measured))
+        claimed = [claims(blocks, self._each_loop, unchanged) for blocks in loops[: 1 + self._both_count]]
+        healed = ruled(self._space, current.setting, measured) - keeps
         unmeasured: set[Slot] = set()
         if self._both_count:
             unmeasured = measured.difference(*(block.slots for block in loops[1]))
         lost, doubtful, is_open = (
-            frozenset().union(*(getattr(one, name) for one in claimed)) - healed
+            frozenset().union(*(getattr(loop_claims, name) for loop_claims in claimed)) - healed
             for name in ("loses", "doubtful", "open")
         )
         return replace(
-            done,
+            current,
             blocks=loops[0],
             other_blocks=loops[1],
             gains=claimed[0].gains,
             lost=lost,
             doubtful=doubtful,
-            open=frozenset((is_open | unmeasured) - healed - alike),
+            open=frozenset((is_open | unmeasured) - healed - unchanged),
         )
 
-    def _judged(self, done: VerificationRound) -> VerificationRound:
-        """A round with every slot of it; what was launched most recently decides for all looks."""
-        if not done.blocks:
-            return done
-        slots = set().union(*(block.slots for block in done.blocks))
-        alike = frozenset(same_calls(self._space, done.setting, slots))
+    def _with_comparisons(self, current: VerificationRound) -> VerificationRound:
+        """Return a round with a comparison of every slot, by all complete blocks so far."""
+        if not current.blocks:
+            return current
+        slots = set().union(*(block.slots for block in current.blocks))
+        unchanged = frozenset(same_calls(self._space, current.setting, slots))
         return replace(
-            done,
-            judged=compare(done.blocks, self._each_loop, alike),
-            judged_otherwise=compare(done.other_blocks, self._each_loop, alike),
+            current,
+            comparisons=compare(current.blocks, self._each_loop, unchanged),
+            other_comparisons=compare(current.other_blocks, self._each_loop, unchanged),
         )
 
-    def _ends(self, done: VerificationRound, keeps: set[Slot]) -> bool:
-        """Whether more launches are not wanted: all is clear, a loss is, or a gain is out of reach."""
-        n_own = done.failures.n_deployed
-        if done.lost or n_own >= self.design.longest:
+    def _is_over(self, current: VerificationRound, keeps: set[Slot], n_own: int) -> bool:
+        """Whether no more launches are wanted: all is clear, a loss is, or a gain is out of reach."""
+        if current.lost or n_own >= self.design.longest:
             return True
-        if n_own >= 2 * self.design.own and not self._may_still_hold(done, n_own):
+        settled = current.gains and not (current.open or current.doubtful)
+        if n_own >= self.design.setting_launches and settled:
             return True
-        if n_own < self.design.own and not done.gains:
+        if (
+            2 * n_own >= self.design.setting_launches
+            and self.chance(current, n_own, self.design.longest) < HOPELESS
+        ):
+            return True
+        if not (current.gains and self._space.says(current.setting.point)):
             return False
-        judged = self._judged(done).judged
-        if not done.gains:
-            return not self._may_still_win(done, judged)
-        if n_own >= self.design.own and not self._unsettled(done):
-            return True
-        if not self._space.says(done.setting.point):
-            return False
-        # What is left of its rules is launched afresh: the sooner, the more launches it has.
-        at_stake = ruled(self._space, done.setting, (c.slot for c in judged)) - keeps
-        decided = all(c.decision is not SlotDecision.INCONCLUSIVE for c in judged if c.slot in at_stake)
-        return decided and self._kept(replace(done, judged=judged), keeps) != done.setting.rules
-
-    @staticmethod
-    def _unsettled(done: VerificationRound) -> bool:
-        return bool(done.open | done.doubtful or done.failures.unsettled or done.suspect)
-
-    def _may_still_win(self, done: VerificationRound, judged: Iterable[Comparison]) -> bool:
-        """Whether twice the wanted launches would show a gain, were it a standard error more than seen."""
-        alpha, most = self.design.alpha / 2, 2 * self.design.launches
-        each = [c for c in judged if c.decision is not SlotDecision.SAME_CALLS]
-        whole = replace(done, judged=tuple(each)).total
-        return (whole is not None and launches_for(whole, 0.0, alpha) <= most) or any(
-            launches_for(c, 0.0, alpha / len(each)) <= most for c in each
+        # A setting with fewer rules is launched afresh: the sooner it begins, the more launches it can have.
+        at_stake = ruled(self._space, current.setting, (c.slot for c in current.comparisons)) - keeps
+        decided = all(
+            c.decision is not SlotDecision.INCONCLUSIVE for c in current.comparisons if c.slot in at_stake
         )
+        return decided and self._holding_rules(current, keeps) != current.setting.rules
 
-    def _may_still_hold(self, done: VerificationRound, n_own: int) -> bool:
-        """Whether all launches there may be could leave a setting without doubt.
+    def chance(self, current: VerificationRound, n_own: int, n_total: float) -> float:
+        """Return the predictive probability that ``n_total`` own launches leave no doubt about a round.
 
-        They would exclude a loss where one is open now, were its mean a standard error better than seen; a
-        few failures of its own without one of the untouched stack remain more than that has.
+        The mean of all of them is expected at that of the launches so far, with an error s √(1/n − 1/N) · t
+        by the launches to come and a flat prior. Slots of a launch are correlated, so k slots count as √k.
         """
-        if done.failures.doubtful:
-            return False
-        wanted = (
-            self.design.launches_to_exclude(
-                c.mean_gain + c.mean_sem - self.design.hidden, c.mean_sem * math.sqrt(n_own)
-            )
-            for c in self._judged(done).counting
-            if c.slot in done.open
-        )
-        return all(n < self.design.longest for n in wanted)
+        from scipy.stats import t
+
+        if not current.compared or n_own < 2:
+            return 1.0
+        if n_total <= n_own:
+            return 0.0
+        share, alpha = n_own / n_total, self._each_loop.bound_alpha
+        may_err = [c for c in current.counting if c.slot in current.open | current.doubtful]
+        slots = max(len(current.comparisons), 1)
+
+        def reaches(mean: float, sem: float, limit: float, deviations: float) -> float:
+            """Return the probability that the mean will be so many standard errors above a limit."""
+            if not sem > 0.0:
+                return 1.0 if math.isnan(sem) else float(mean > limit)
+            missing = (mean - limit) / sem - deviations * math.sqrt(share)
+            return float(t.cdf(missing / math.sqrt(1 - share), n_own - 1))
+
+        def excludes(c: Comparison) -> float:
+            """Return the probability that a loss that matters will be excluded, so that a rule may stay."""
+            return reaches(c.mean_gain, c.mean_sem, self.design.hidden, bound)
+
+        bound = float(t.isf(alpha, n_total - 1)) if n_total < math.inf else 0.0
+        doubt = float(-t.isf(DOUBT / slots, n_own - 1))
+        holds = 1.0
+        for c in may_err:
+            holds *= min(excludes(c), reaches(c.gain, c.sem, self.design.least, doubt))
+        holds = float(holds ** (1 / math.sqrt(max(len(may_err), 1))))
+        differing = [c for c in current.comparisons if not c.overhead]
+        if current.gains or not differing:
+            return holds * current.gains
+        each = float(critical(n_total, self._each_loop.gain_alpha / slots))
+        total, all_of = current.total, float(critical(n_total, self._each_loop.gain_alpha))
+        gains = [reaches(c.gain, c.sem, 0.0, each) * excludes(c) for c in differing]
+        if total is not None:
+            gains.append(reaches(total.gain, total.sem, 0.0, all_of) * max(map(excludes, differing)))
+        return holds * max(gains)
 
     def _compared(self, launches: Iterable[Observation], other_loop: bool) -> tuple[Block, ...]:
-        made = [o for o in launches if o.trial.block != self._begun]
-        sides = [[o for o in made if _deployed(o) is tuned] for tuned in (False, True)]
-        found = blocks_of(sides[0], sides[1], other_loop)
-        return tuple(block for block in found if 2 * sum(block.tuned) == len(block.tuned))
+        complete = [o for o in launches if o.trial.block != self._open_block]
+        sides = [[o for o in complete if _deployed(o) is tuned] for tuned in (False, True)]
+        blocks = blocks_of(sides[0], sides[1], other_loop)
+        return tuple(block for block in blocks if 2 * sum(block.tuned) == len(block.tuned))
 
     def _take(self, setting: Recommendation) -> Iterator[Launches]:
-        """The blocks of a setting with these rules, each used once."""
-        while (mine := next((b for b in self._blocks if _of(b, setting)), None)) is not None:
-            self._blocks.remove(mine)
-            yield mine
+        """Yield the blocks of a setting with these rules, each used once."""
+        while (block := next((b for b in self._blocks if _compares(b, setting)), None)) is not None:
+            self._blocks.remove(block)
+            yield block
 
     def _earlier(self, setting: Recommendation, other_loop: bool) -> tuple[Block, ...]:
-        """Blocks of earlier rounds, in the slots in which they made the same calls."""
-        found: list[Block] = []
-        for one in self.rounds:
-            earlier = one.setting
+        """Return blocks of earlier rounds, in the slots in which these made the same calls."""
+        blocks: list[Block] = []
+        for earlier_round in self.rounds:
+            earlier = earlier_round.setting
             if earlier.point != setting.point or has_rules(earlier) != has_rules(setting):
                 continue
-            for block in self._compared(one.launches, other_loop):
-                mine, its = setting.rules, earlier.rules
-                same = {s for s in block.slots if choice_at(its, s) == choice_at(mine, s)}
-                found.append(block.within(same))
-        return tuple(found)
+            for block in self._compared(earlier_round.launches, other_loop):
+                rules, earlier_rules = setting.rules, earlier.rules
+                same_slots = {s for s in block.slots if choice_at(earlier_rules, s) == choice_at(rules, s)}
+                blocks.append(block.within(same_slots))
+        return tuple(blocks)
 
     def _needed(self, setting: Recommendation) -> set[Slot]:
-        """Slots in which the stack's own choice, in this setting, was seen slower than the untouched stack.
+        """Return the slots in which the stack's own choice in this setting was seen slower than untouched.
 
         There a rule stays although it gains nothing: without it the setting would lose.
         """
         slower = set()
-        for slot, (own, untouched) in self._searched.own_choices(setting).items():
-            spread = math.hypot(own.sem_s / own.median_s, untouched.sem_s / untouched.median_s)
-            if math.log(own.median_s / untouched.median_s) > Z95 * spread:
+        for slot, (own_choice, untouched) in self._searched.own_choices(setting).items():
+            spread = math.hypot(own_choice.sem_s / own_choice.median_s, untouched.sem_s / untouched.median_s)
+            if math.log(own_choice.median_s / untouched.median_s) > Z95 * spread:
                 slower.add(slot)
         return slower
 
@@ -299,7 +364,12 @@ def _deployed(observation: Observation) -> bool:
     return observation.trial.subject is Subject.DEPLOYED
 
 
-def _of(block: Launches, setting: Recommendation) -> bool:
+def _launched(launches: Iterable[Observation]) -> int:
+    """Return how many of these launches are of the setting."""
+    return sum(map(_deployed, launches))
+
+
+def _compares(block: Launches, setting: Recommendation) -> bool:
     """Whether a block compares this setting."""
-    wanted = (setting.point, setting.rules)
-    return any(_deployed(o) and (o.trial.point, o.trial.rules) == wanted for o in block)
+    compared = (setting.point, setting.rules)
+    return any(_deployed(o) and (o.trial.point, o.trial.rules) == compared for o in block)

@@ -1,4 +1,4 @@
-"""Launches of a setting with its rules, against those of an untouched stack (step 11 of the flow)."""
+"""Describe what a setting with its rules deploys, compared with an untouched stack (step 11 of the flow)."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,28 +16,34 @@ def deploys(space: Space, setting: Recommendation) -> bool:
 
 
 def has_rules(setting: Recommendation) -> bool:
-    """Whether its files hold rules for messages of any size."""
+    """Whether the setting's files hold rules for messages of any size."""
     return any(rule.choice for rule in setting.rules)
 
 
 def ruled(space: Space, setting: Recommendation, slots: Iterable[Slot]) -> set[Slot]:
-    """Slots in which a rule says anything, so that it could be dropped."""
+    """Return the slots in which a rule chooses anything, so that it could be dropped."""
     return {slot for slot in slots if space.says(choice_at(setting.rules, slot))}
 
 
 def same_calls(space: Space, setting: Recommendation, slots: Iterable[Slot]) -> set[Slot]:
-    """Slots in which a setting makes the calls of the untouched stack: no job-wide change, no rule."""
+    """Return the slots in which a setting makes the calls of the untouched stack.
+
+    There is no job-wide change then, and no rule in the slot.
+    """
     every = set(slots)
     return set() if space.says(setting.point) else every - ruled(space, setting, every)
 
 
 def plain(space: Space, setting: Recommendation) -> Recommendation:
-    """A setting with the empty choice wherever its rules leave it to the stack, and as few as that takes."""
+    """Return a setting with as few rules as possible.
+
+    Rules that leave the choice to the stack get the empty choice.
+    """
     rules: list[Rule] = []
     for rule in setting.rules:
         choice = rule.choice if space.says(rule.choice) else Point()
         last = rules[-1] if rules else None
-        same = last and (last.collective, last.comm_size) == (rule.collective, rule.comm_size)
-        if not (last and same and last.choice == choice):
+        same_table = last and (last.collective, last.comm_size) == (rule.collective, rule.comm_size)
+        if not (last and same_table and last.choice == choice):
             rules.append(replace(rule, choice=choice))
     return replace(setting, rules=tuple(rules))

@@ -1,4 +1,4 @@
-"""Which rows of a per-size table hold after a comparison on fresh launches (step 11 of the flow)."""
+"""Decide which rows of a per-size table hold after a comparison on fresh launches (step 11 of the flow)."""
 
 import math
 from collections import defaultdict
@@ -14,59 +14,68 @@ from autotune.verification.comparison import Comparison, SlotDecision
 
 def kept_rules(
     rules: Sequence[Rule],
-    judged: Iterable[Comparison],
+    comparisons: Iterable[Comparison],
     stays: Collection[Slot] = (),
     one_row: Collection[str] = (),
 ) -> tuple[Rule, ...]:
-    """The rules that hold: at every size that is not better with confidence the stack decides again.
+    """Return the rules that hold; at every size that is not better with confidence the stack decides again.
 
-    Between a size that holds and one that does not, the boundary lies where the line through both gains over
-    ln size crosses zero; where it does not cross, the earlier one holds up to the later size.
+    Between a size that holds and one that does not, the boundary is where the line through both gains over ln
+    size crosses zero; if it does not cross, the earlier one holds up to the later size. A table without any
+    comparison stays as it is.
 
-    A table without any slot judged stays as it is. In the slots that stay the rule holds although it is not
-    better, because without it, in the same job-wide setting, they would be slower. A collective of
-    ``one_row``, for which the stack's files have one row for all sizes, keeps its rule as a whole, if it is
-    better anywhere and loses nowhere.
+    Args:
+        rules: The rules of the setting.
+        comparisons: The comparisons of the slots.
+        stays: Slots in which the rule holds although it is not better, because without it, under the same
+            job-wide setting, they would be slower.
+        one_row: Collectives for which the stack's files have one row for all sizes. The rule of such a
+            collective is kept as a whole, if it is better anywhere and loses nowhere.
     """
     tables: dict[tuple[str, int], list[Rule]] = defaultdict(list)
     for rule in sorted(rules, key=lambda r: (r.collective, r.comm_size, r.min_bytes)):
         tables[rule.collective, rule.comm_size].append(rule)
-    seen: dict[tuple[str, int], list[tuple[int, float, bool]]] = defaultdict(list)
+    sizes_of: dict[tuple[str, int], list[tuple[int, float, bool]]] = defaultdict(list)
     losing: set[tuple[str, int]] = set()
-    for c in sorted(judged, key=lambda c: c.slot):
+    for c in sorted(comparisons, key=lambda c: c.slot):
         collective, comm_size, size = c.slot
         holds = c.decision is SlotDecision.STILL_BETTER or c.slot in stays
-        seen[collective, comm_size].append((size, c.gain, holds))
+        sizes_of[collective, comm_size].append((size, c.gain, holds))
         losing |= {(collective, comm_size)} if c.loses else set()
-    for (collective, comm_size), sizes in seen.items():
+    for (collective, comm_size), sizes in sizes_of.items():
         if collective in one_row:
-            whole = (collective, comm_size) not in losing and any(holds for _, _, holds in sizes)
-            seen[collective, comm_size] = [(size, gain, whole) for size, gain, _ in sizes]
+            holds_as_a_whole = (collective, comm_size) not in losing and any(holds for _, _, holds in sizes)
+            sizes_of[collective, comm_size] = [(size, gain, holds_as_a_whole) for size, gain, _ in sizes]
     return tuple(
         rule
         for key, table in tables.items()
-        for rule in _founded(_clipped(table, _switches(seen[key])), [size for size, _, _ in seen[key]])
+        for rule in _founded(
+            _clipped(table, _switches(sizes_of[key])), [size for size, _, _ in sizes_of[key]]
+        )
     )
 
 
 def _switches(sizes: Sequence[tuple[int, float, bool]]) -> list[tuple[int, bool]]:
-    """(from this size on, whether the rules hold), the first from 0, out of (size, gain, holds)."""
+    """Return pairs (first size, whether the rules hold from there on), the first from 0.
+
+    ``sizes`` are triples (size, gain, whether the rule holds).
+    """
     switches = [(0, not sizes or sizes[0][2])]
-    for (low, before, held), (high, after, holds) in pairwise(sizes):
-        if held != holds:
-            share = before / (before - after) if low > 0 and before * after < 0 else 1.0
+    for (low, low_gain, held_before), (high, high_gain, holds) in pairwise(sizes):
+        if held_before != holds:
+            share = low_gain / (low_gain - high_gain) if low > 0 and low_gain * high_gain < 0 else 1.0
             bound = round(math.exp((1 - share) * math.log(max(low, 1)) + share * math.log(high)))
             switches.append((min(max(bound, low + 1), high), holds))
     return switches
 
 
 def _clipped(table: Sequence[Rule], switches: Sequence[tuple[int, bool]]) -> list[Rule]:
-    """A table with the empty choice wherever its rules do not hold."""
+    """Return a table with the empty choice wherever its rules do not hold."""
     clipped: list[Rule] = []
-    first = table[0].min_bytes  # below, the stack decides
+    first = table[0].min_bytes  # the stack decides below this size
     bounds = {rule.min_bytes for rule in table} | {max(start, first) for start, _ in switches}
     for bound in sorted(bounds):
-        holds = [held for start, held in switches if start <= bound][-1]
+        holds = [rule_holds for start, rule_holds in switches if start <= bound][-1]
         rule = [rule for rule in table if rule.min_bytes <= bound][-1]
         choice = rule.choice if holds else Point()
         if not clipped or clipped[-1].choice != choice:
@@ -75,14 +84,14 @@ def _clipped(table: Sequence[Rule], switches: Sequence[tuple[int, bool]]) -> lis
 
 
 def _founded(table: Sequence[Rule], sizes: Sequence[int]) -> list[Rule]:
-    """A table without choices that no measured size reaches: the row before goes on there.
+    """Return a table without choices that no measured size reaches; the row before is extended instead.
 
-    Such a row is left where a choice began between two sizes and did not hold at the one it was meant for.
+    Such a row remains where a choice began between two sizes and did not hold at the size it was meant for.
     """
-    kept: list[Rule] = []
-    for rule, after in zip(table, [*table[1:], None], strict=True):
-        reached = any(rule.min_bytes <= s and (after is None or s < after.min_bytes) for s in sizes)
-        if kept and ((rule.choice and sizes and not reached) or kept[-1].choice == rule.choice):
+    rows: list[Rule] = []
+    for rule, next_rule in zip(table, [*table[1:], None], strict=True):
+        reached = any(rule.min_bytes <= s and (next_rule is None or s < next_rule.min_bytes) for s in sizes)
+        if rows and ((rule.choice and sizes and not reached) or rows[-1].choice == rule.choice):
             continue
-        kept.append(rule)
-    return kept
+        rows.append(rule)
+    return rows

@@ -1,12 +1,14 @@
-"""Evidence of the search's own launches before the verification (between steps 10 and 11 of the flow).
+"""Collect the evidence of the search's own launches before the verification (between steps 10 and 11).
 
-It chooses what is verified, and is never a proof: a setting that surely loses somewhere by it is
+The evidence decides what is verified, and is never a proof: a setting that surely loses somewhere by it is
 not launched again, but shown as a choice with its cost.
 
-Posterior of the difference to the defaults in a slot, these known from n₀ launches: ln t₀ − ln t ±
-√(σ² + s̃²/n₀) · t. The setting's own ln t ± σ is ``recommend.posterior``'s over all settings: what a family
-loses, launch after launch, is not left to the one launch that each of its settings had. s̃ is that of the
-launches that the search repeated, see ``recommend.repeats``.
+The posterior of the difference to the defaults in a slot, where these are known from n₀ launches, is ln t₀ −
+ln t ± √(σ² + s̃²/n₀) · t, with s̃ of each slot its own. In heats each launch has a default beside it and s̃
+is that of ratios, so that n₀ and the noise of the other side drop out. The setting's own ln t ± σ is that of
+``recommend.posterior`` over all settings: what a family of settings loses, launch after launch, does not
+depend on the single launch that each of them had. s̃ is that of the launches that the search repeated, see
+``recommend.repeats``.
 """
 
 import math
@@ -25,28 +27,30 @@ from autotune.verification.comparison import Comparison
 from autotune.verification.sequential import DOUBT, SequentialDesign
 
 _FAR, _APART = 0.5, 0.3
-"""On the log scale: how much more a setting gains is no hint for others, nor is any loss of so much."""
+"""Gain on the log scale beyond which a setting gives no hint for others, and loss beyond which it gives
+none."""
 
 
 def search_noise(history: History) -> LaunchNoise:
-    """How far launches of one setting lay apart before the verification."""
+    """Return how far launches of one setting differed before the verification."""
     return launch_noise(history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH))
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The search's evidence about settings against the baseline."""
+    """Hold the search's evidence about settings against the baseline."""
 
-    space: Space  # The space of parameters.
-    baseline: Envelope  # The stack's own defaults.
-    launches: int  # Behind it.
+    space: Space  # The space of settings.
+    baseline: Envelope  # Times of the stack's own defaults, by slot.
+    launches: int  # Number of launches of the baseline.
     noise: LaunchNoise  # Noise of the launches that the search repeated.
-    design: SequentialDesign  # The loss that does not matter, and how sure is sure.
+    design: SequentialDesign  # The design of the test: losses that do not matter, and error rates.
     rows: tuple[tuple[Point, tuple[float, ...], int], ...] = ()
-    """Setting, ln of setting / default in each slot of the baseline, launches behind it."""
-    fresh: int = 0  # Of these rows the last so many are of a verification.
+    """For each setting its point, ln of setting / default in each slot of the baseline, and its number of
+    launches."""
+    fresh: int = 0  # Number of rows, at the end, that come from a verification.
     believed: Mapping[Point, tuple[Mapping[Slot, float], Array]] = field(default_factory=dict)
-    """For each of them ln of default / setting in each slot, and the standard deviations of ln t there."""
+    """For each setting ln of default / setting in each slot, and the standard deviations of ln t there."""
 
     @classmethod
     def of(
@@ -58,82 +62,102 @@ class Known:
         settings: Sequence[Candidate],
         optimism: Mapping[Slot, float] | None = None,
     ) -> "Known":
-        """The evidence of these launches of the defaults, and of these settings together.
+        """Return the evidence of these launches of the defaults and of these settings together.
 
-        ``optimism``: by how much the best choice of a single launch looks better than it is, in each slot.
+        Args:
+            space: The space of settings.
+            baseline: Launches of the defaults.
+            noise: Noise of launches of one setting.
+            design: The design of the test.
+            settings: The settings with their launches.
+            optimism: How much better the best choice of a single launch looks than it is, in ln of the time,
+                by slot.
         """
         default = envelope(space, baseline)
         rows = []
-        for one in settings:
-            curve = against(space, one, default)
+        for setting in settings:
+            curve = against(space, setting, default)
             if curve and len(curve) == len(default):
                 slower = (
-                    math.log(curve[slot].median_s / before.median_s)
-                    + (optimism or {}).get(slot, 0.0) / math.sqrt(one.launches) * (curve[slot] is not before)
-                    for slot, before in default.items()
+                    math.log(curve[slot].median_s / default_estimate.median_s)
+                    + (optimism or {}).get(slot, 0.0)
+                    / math.sqrt(setting.launches)
+                    * (curve[slot] is not default_estimate)
+                    for slot, default_estimate in default.items()
                 )
-                rows.append((one.point, tuple(slower), one.launches))
-        return cls(space, default, sum(o.ok for o in baseline), noise, design)._with(rows)
+                rows.append((setting.point, tuple(slower), setting.launches))
+        return cls(space, default, sum(o.ok for o in baseline), noise, design)._with_rows(rows)
 
-    def after(self, shown: Iterable[tuple[Point, Sequence[Comparison]]]) -> "Known":
-        """The same with what fresh launches have shown of some settings, and so of others like them."""
+    def after(self, fresh: Iterable[tuple[Point, Sequence[Comparison]]]) -> "Known":
+        """Return the evidence with fresh launches of some settings, which also inform about similar ones."""
         rows = []
-        for point, judged in shown:
-            gains = {c.slot: c.gain for c in judged}
+        for point, comparisons in fresh:
+            gains = {c.slot: c.gain for c in comparisons}
             if gains and gains.keys() >= self.baseline.keys():
                 slower = tuple(-gains[slot] for slot in self.baseline)
-                rows.append((point, slower, max(c.launches for c in judged)))
-        return replace(self, fresh=len(rows))._with(rows) if rows else self
+                rows.append((point, slower, max(c.launches for c in comparisons)))
+        return replace(self, fresh=len(rows))._with_rows(rows) if rows else self
 
-    def _with(self, more: Sequence[tuple[Point, tuple[float, ...], int]]) -> "Known":
-        rows = (*self.rows, *more)
+    def _with_rows(self, new_rows: Sequence[tuple[Point, tuple[float, ...], int]]) -> "Known":
+        rows = (*self.rows, *new_rows)
         if not rows:
             return self
         points, slower, launches = zip(*rows, strict=True)
         curves = np.array(slower)
-        mean, sd = np.clip(curves, -_FAR, _FAR), self.noise.sd / np.sqrt(launches)[:, None] + 0.0 * curves
-        # What fresh launches show of a setting does not decide whether it is a hint for others.
+        mean, sd = np.clip(curves, -_FAR, _FAR), self._sds / np.sqrt(launches)[:, None]
+        # The search's launches, and not the fresh ones, decide whether a setting is a hint for others.
         searched = dict(zip(reversed(points), reversed(curves), strict=True))
         near = np.flatnonzero([(searched[point] < _APART).all() for point in points])
-        # The untouched stack gains nothing against itself, then as now.
+        # The untouched stack gains nothing against itself, in the search as in fresh launches.
         settings = [*(points[i] for i in near), self.space.untouched]
-        made = [*(launches[i] for i in near), max(self.launches, 1)]
-        later = np.append(near >= len(rows) - self.fresh, True)
-        found = pooled(
-            self.space, settings, np.vstack([mean[near], 0.0 * mean[:1]]), made, self.noise.sd, later
+        launch_counts = [*(launches[i] for i in near), max(self.launches, 1)]
+        is_fresh = np.append(near >= len(rows) - self.fresh, True)
+        beliefs = pooled(
+            self.space, settings, np.vstack([mean[near], 0.0 * mean[:1]]), launch_counts, self._sds, is_fresh
         )
-        mean[near], sd[near] = (of[:-1] for of in found)
-        mean[curves == 0] = 0.0  # the untouched stack's own calls
+        mean[near], sd[near] = (belief[:-1] for belief in beliefs)
+        mean[curves == 0] = 0.0  # there the setting makes the untouched stack's own calls
         believed = {
-            point: (dict(zip(self.baseline, (-row).tolist(), strict=True)), its)
-            for point, row, its in zip(points, mean, sd, strict=True)
+            point: (dict(zip(self.baseline, (-row).tolist(), strict=True)), row_sd)
+            for point, row, row_sd in zip(points, mean, sd, strict=True)
         }
         return replace(self, rows=rows, believed=believed)
 
     def losses(self, candidate: Candidate) -> tuple[Slot, ...]:
-        """Slots in which a setting is slower by more than ``max_loss``, for sure over all slots together."""
+        """Return the slots in which a setting is slower by more than ``max_loss``.
+
+        The error rate holds for all slots together.
+        """
         from scipy.stats import t
 
         curve = against(self.space, candidate, self.baseline)
         if not curve or not self.launches:
             return ()
         ratios = {
-            slot: math.log(self.baseline[slot].median_s / mine.median_s) for slot, mine in curve.items()
+            slot: math.log(self.baseline[slot].median_s / winner.median_s) for slot, winner in curve.items()
         }
-        alone = np.full(len(self.baseline), self.noise.sd / math.sqrt(candidate.launches))
+        alone = self._sds / math.sqrt(candidate.launches)
         mean, sd = self.believed.get(candidate.point, (ratios, alone))
         quantile = float(t.isf(self.design.alpha / 2 / len(curve), self.noise.freedom))
         reach = dict(zip(self.baseline, quantile * self._spread(sd), strict=True))
-        return tuple(s for s, own in ratios.items() if own and mean[s] + reach[s] < self.design.least)
+        return tuple(
+            s for s, log_ratio in ratios.items() if log_ratio and mean[s] + reach[s] < self.design.least
+        )
 
-    def chance(self, point: Point, seen: Mapping[Slot, float] | None = None, made: int = 0) -> float:
-        """Predictive probability that the launches of a verification leave no doubt about a setting.
+    def chance(self, point: Point, measured: Mapping[Slot, float] | None = None, n_made: int = 0) -> float:
+        """Return the predictive probability that a verification's launches leave no doubt about a setting.
 
-        The estimate of a slot after N launches of each side is (n · ``seen`` + (N − n) · new) / N, with n
-        ``made``; new ± √(spread² + 2 s² / (N − n)) is the posterior predictive distribution of the mean of
-        what is still to be launched (Spiegelhalter, Freedman, Blackburn: Monitoring clinical trials:
-        conditional or predictive power? Controlled Clinical Trials 7, 1986, 8-17). It passes where it is
-        not below what ``comparison`` doubts. Slots of a launch go together, so of k slots count √k.
+        The estimate of a slot after N launches of each side is (n · ``measured`` + (N − n) · new) / N, where
+        n is the number of launches made and new ± √(spread² + 2 s² / (N − n)) is the posterior predictive
+        distribution of the mean of the launches to come (Spiegelhalter, Freedman, Blackburn: Monitoring
+        clinical trials: conditional or predictive power? Controlled Clinical Trials 7, 1986, 8-17). The slot
+        passes if the estimate is not below what ``comparison`` doubts. Slots of a launch are correlated, so k
+        slots count as √k.
+
+        Args:
+            point: The setting's job-wide values.
+            measured: Ln of default / setting by fresh launches, by slot; None: there are none.
+            n_made: Number of fresh launches of each side that were made.
         """
         from scipy.special import ndtri
         from scipy.stats import t
@@ -142,22 +166,44 @@ class Known:
         differing = {slot: ratio for slot, ratio in mean.items() if ratio}
         if not differing:
             return 1.0
-        n = min(self.design.own * (made // self.design.own + 1), self.design.longest)
-        share = max(n - made, 0) / n
+        n = min(
+            self.design.setting_launches * (n_made // self.design.setting_launches + 1), self.design.longest
+        )
+        share = max(n - n_made, 0) / n
         if not share:
             return 1.0
-        new, k = np.array(list(differing.values())), len(differing)
-        before = np.array([(seen or {}).get(slot, ratio) for slot, ratio in differing.items()])
-        limit = self.design.least + float(ndtri(DOUBT / k)) * self.noise.sd * math.sqrt(2 / n)
-        own = self._spread(sd)[[slot in differing for slot in mean]]
-        reach = share * np.hypot(own, self.noise.sd * math.sqrt(2 / (n - made)))
-        passes = t.cdf(((1 - share) * before + share * new - limit) / reach, self.noise.freedom)
+        expected_gains, k = np.array(list(differing.values())), len(differing)
+        measured_gains = np.array([(measured or {}).get(slot, ratio) for slot, ratio in differing.items()])
+        launch_sd = self.noise.sds(differing)
+        sides = 1 if self.design.heats else 2  # the sides whose launches vary by themselves
+        limit = self.design.least + float(ndtri(DOUBT / k)) * launch_sd * math.sqrt(sides / n)
+        belief_sd = self._spread(sd)[[slot in differing for slot in mean]]
+        reach = share * np.hypot(belief_sd, launch_sd * math.sqrt(sides / (n - n_made)))
+        passes = t.cdf(
+            ((1 - share) * measured_gains + share * expected_gains - limit) / reach, self.noise.freedom
+        )
         return float(np.prod(passes) ** (1 / math.sqrt(k)))
 
+    def luck(self, point: Point) -> float:
+        """By how much a setting's launches look better than it is, ln as a mean over the slots."""
+        shown = {row[0]: row[1] for row in self.rows}.get(point)
+        mean, _ = self.believed.get(point, ({}, None))
+        if shown is None or not mean:
+            return 0.0
+        return float(np.mean(-np.clip(shown, -_FAR, _FAR) - np.array(list(mean.values()))))
+
+    @property
+    def _sds(self) -> Array:
+        """Return the standard deviation of one launch in each slot of the baseline."""
+        return self.noise.sds(self.baseline)
+
     def _spread(self, sd: Array) -> Array:
-        return np.hypot(sd, self.noise.sd / math.sqrt(max(self.launches, 1)))
+        """The standard deviations with that of the defaults, which ratios of heats have in them already."""
+        if self.design.heats:
+            return sd
+        return np.hypot(sd, self._sds / math.sqrt(max(self.launches, 1)))
 
     def seen_slower(self, candidate: Candidate) -> bool:
         """Whether a setting is slower somewhere by its own interval, and by more than ``max_loss``."""
-        found = gains(against(self.space, candidate, self.baseline), self.baseline)
-        return any(g.interval[1] < 1.0 and g.ratio < 1.0 - self.design.max_loss for g in found)
+        slot_gains = gains(against(self.space, candidate, self.baseline), self.baseline)
+        return any(g.interval[1] < 1.0 and g.ratio < 1.0 - self.design.max_loss for g in slot_gains)

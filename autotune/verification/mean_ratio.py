@@ -1,28 +1,28 @@
-"""The largest ratio of two plain means that launches do not exclude (step 11 of the flow).
+"""Bound the largest ratio of two plain means that pairs of launches do not exclude (step 11 of the flow).
 
-A program waits for the sum of its calls, so a bound on what it may lose is one on the mean, of which rare
-slow launches or calls are a part. Student's interval of a mean is too short where times are skewed: few slow
-launches raise the mean and the standard deviation alike. Hall's transformation takes the skewness out [1],
-here for the difference of two samples [2]. A ratio ρ of the means is excluded where the statistic of
-``mean(tuned) − ρ · mean(others)`` is too small to be chance, as in Fieller's interval of a ratio.
+A program waits for the sum of its calls, so a bound on what it may lose is a bound on the mean, of which rare
+slow launches or calls are a part. Each launch of a setting is paired with a launch of the reference that met
+the same moment, or one near to it, and a ratio ρ of the means is excluded where the mean of the differences
 
-With T the studentised difference and g its skewness, of order 1/√n,
+    u = t(tuned) − ρ · t(reference)
+
+is too far below zero to be chance, as in Fieller's interval of a ratio. What both launches of a pair share is
+in both times. Student's interval of a mean is too short where times are skewed: few slow launches raise the
+mean and the standard deviation alike. Hall's transformation takes the skewness out [1]. With T the
+studentised mean of u and g its skewness, of order 1/√n,
 
     T₁ = T + g T²/3 + g² T³/27 + g/6
 
-is compared with Student's t with the degrees of freedom of Welch and Satterthwaite, and so is T: where the
-slow launches happen to be the reference's, the correction by a skewness from few launches would make the
-interval shorter, and Student's stands.
+is compared with Student's t, and so is T: where the slow launches happen to be the reference's, the
+correction by a skewness from few launches would make the interval shorter, so Student's interval is used.
 
-No interval of a mean holds for every distribution [3]: of a slowdown that did not occur, launches say nothing
-but how rare it must be. ``benchmarks/means.py`` simulates the coverage.
+No interval of a mean holds for every distribution [2]: launches say nothing about a slowdown that did not
+occur, except how rare it must be. ``benchmarks/means.py`` simulates the coverage.
 
 References:
-    1. P. Hall, "On the removal of skewness by transformation", J. R. Stat. Soc. B 54 (1992) 221–228.
-    2. X.-H. Zhou, P. Dinh, "Nonparametric confidence intervals for the one- and two-sample problems",
-       Biostatistics 6 (2005) 187–200.
-    3. R. R. Bahadur, L. J. Savage, "The nonexistence of certain statistical procedures in nonparametric
-       problems", Ann. Math. Stat. 27 (1956) 1115–1122.
+    1. P. Hall, "On the removal of skewness by transformation", J. R. Stat. Soc. B 54 (1992) 221-228.
+    2. R. R. Bahadur, L. J. Savage, "The nonexistence of certain statistical procedures in nonparametric
+       problems", Ann. Math. Stat. 27 (1956) 1115-1122.
 """
 
 import math
@@ -33,76 +33,79 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 _FAR = 7.0
-"""Ln of the largest ratio that is looked for: a thousand times as slow."""
+"""Ln of the largest ratio that is considered: a thousand times as slow."""
 _STEPS = 30
-"""Steps of bisection: to a hundred-millionth."""
+"""Steps of bisection, which reach a relative width of a hundred-millionth."""
 
 
-def log_ratio(tuned: Floats, others: Floats) -> tuple[Floats, Floats]:
-    """Ln of the mean of ``others`` over that of ``tuned``, and its standard error by the delta method.
+def log_ratio(tuned: Floats, reference: Floats) -> tuple[Floats, Floats]:
+    """Return ln of the reference's mean over the tuned mean, and its standard error by the delta method.
 
     Args:
-        tuned: Times of launches of a setting, `(n_launches, n_slots)`; NaN where none is known.
-        others: The same of the reference, `(n_others, n_slots)`.
+        tuned: Times of launches of a setting, `(n_pairs, n_slots)`; NaN where one is not known.
+        reference: Times of the reference in the same pairs, `(n_pairs, n_slots)`; NaN where one is not known.
 
     Returns:
-        `(n_slots,)` each; NaN where there are too few launches.
+        Two arrays of shape `(n_slots,)`; NaN where there are too few pairs.
 
     References:
         G. Casella, R. L. Berger, *Statistical Inference*, 2nd ed. (2002), example 5.5.27.
     """
-    moments = [_moments(side) for side in (tuned, others)]
+    tuned, reference = _both_known(tuned, reference)
     with np.errstate(all="ignore"):
-        gain = np.log(moments[1][1] / moments[0][1])
-        error = np.sqrt(sum(variance / n / mean**2 for n, mean, variance, _ in moments))
-    return gain, np.asarray(error)
+        tuned_sum, reference_sum = np.nansum(tuned, axis=0), np.nansum(reference, axis=0)
+        n, _, variance, _ = _moments(tuned / tuned_sum - reference / reference_sum)
+        return np.log(reference_sum / tuned_sum), np.asarray(np.sqrt(n * variance))
 
 
-def bound(tuned: Floats, others: Floats, alpha: float) -> Floats:
-    """Ln of the least ratio of the mean of ``others`` to that of ``tuned`` that is not excluded, by slot.
+def bound(tuned: Floats, reference: Floats, alpha: float) -> Floats:
+    """Return ln of the least ratio of the reference's mean to the tuned mean that is not excluded, by slot.
 
-    One-sided, with an error rate of ``alpha``; arguments as ``log_ratio`` takes them. Minus infinity where
-    fewer than two launches of a side are known, or a ratio of a thousand is not excluded.
+    The bound is one-sided, with an error rate of ``alpha``; see ``log_ratio`` for the other arguments. It is
+    minus infinity where fewer than two pairs are known, or a ratio of a thousand is not excluded.
     """
-    sides = _moments(tuned), _moments(others)
-    slower = -log_ratio(tuned, others)[0]
-    known = np.isfinite(slower) & (np.minimum(sides[0][0], sides[1][0]) > 1)
-    low = np.where(known, slower, 0.0)
+    tuned, reference = _both_known(tuned, reference)
+    slower = -log_ratio(tuned, reference)[0]
+    usable = np.isfinite(slower) & (np.isfinite(tuned).sum(axis=0) > 1)
+    low = np.where(usable, slower, 0.0)
     high = low + _FAR
-    never = ~known | ~_excluded(sides, np.exp(high), alpha)
+
+    def excluded(log_of_ratio: Floats) -> NDArray[np.bool_]:
+        return _surely_negative(tuned - np.exp(log_of_ratio) * reference, alpha)
+
+    never = ~usable | ~excluded(high)
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        excluded = _excluded(sides, np.exp(middle), alpha)
-        low, high = np.where(excluded, low, middle), np.where(excluded, middle, high)
+        excludes = excluded(middle)
+        low, high = np.where(excludes, low, middle), np.where(excludes, middle, high)
     return np.where(never, -math.inf, -high)
 
 
-_Moments = tuple[Floats, Floats, Floats, Floats]  # Number, mean, variance, third central moment.
-
-
-def _excluded(sides: tuple[_Moments, _Moments], ratio: Floats, alpha: float) -> NDArray[np.bool_]:
-    """Whether the mean of the first side is surely below so many times that of the second, by slot."""
+def _surely_negative(u: Floats, alpha: float) -> NDArray[np.bool_]:
+    """Whether the mean of each column is significantly below zero."""
     from scipy.special import stdtrit
 
-    (n, mean, variance, third), (n_others, mean_others, variance_others, third_others) = sides
+    n, mean, variance, third = _moments(u)
     with np.errstate(all="ignore"):
-        own, beside = variance / n, ratio**2 * variance_others / n_others
-        total = own + beside
-        freedom = total**2 / (own**2 / (n - 1) + beside**2 / (n_others - 1))
-        skewness = (third / n**2 - ratio**3 * third_others / n_others**2) / total**1.5
-        student = (mean - ratio * mean_others) / np.sqrt(total)
+        student = mean / np.sqrt(variance / n)
+        skewness = third / (np.sqrt(n) * variance**1.5)
         transformed = student + skewness * student**2 / 3 + skewness**2 * student**3 / 27 + skewness / 6
-        surely = np.maximum(student, transformed) < stdtrit(freedom, alpha)
-    return np.where(total > 0, surely, mean <= ratio * mean_others)
+        surely = np.maximum(student, transformed) < stdtrit(n - 1, alpha)
+    return np.where(variance > 0, surely, mean <= 0)
 
 
-def _moments(values: Floats) -> _Moments:
-    """Moments of the known values in each column; the variance and the third without bias."""
-    known = np.isfinite(values)
-    n = known.sum(axis=0).astype(float)
+def _both_known(tuned: Floats, reference: Floats) -> tuple[Floats, Floats]:
+    both = np.isfinite(tuned) & np.isfinite(reference)
+    return np.where(both, tuned, math.nan), np.where(both, reference, math.nan)
+
+
+def _moments(values: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return number, mean, variance and third central moment of each column's known values, without bias."""
+    finite = np.isfinite(values)
+    n = finite.sum(axis=0).astype(float)
     with np.errstate(all="ignore"):
         mean = np.nansum(values, axis=0) / n
-        centred = np.where(known, values - mean, 0.0)
+        centred = np.where(finite, values - mean, 0.0)
         variance = (centred**2).sum(axis=0) / (n - 1)
         third = n * (centred**3).sum(axis=0) / ((n - 1) * (n - 2))
     return n, mean, variance, np.nan_to_num(third)

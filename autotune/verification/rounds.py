@@ -1,12 +1,12 @@
-"""The verification phase: what it launches next, and what it says, as functions of the history (step 11).
+"""Run the verification: what to launch next, and its verdict, as functions of the history (step 11).
 
-What the search recommends is raced (see ``race``) on fresh launches. Settings of which the search is sure
-that they lose are never launched again.
+The search's recommendations are raced (see ``race``) on fresh launches. Settings that surely lose by the
+search's evidence are never launched again.
 
-An exported setting failed no more often than the untouched stack beside it; at every size launches exclude a
-loss of more than ``margin``, and none was seen slower by more than ``max_loss``, beyond what some size shows
-by chance in two comparisons of five. ``Verdict.hidden`` says which loss they exclude; how often a true loss
-passes ``benchmarks/error_rates.py`` measures.
+An exported setting failed no more often than the untouched stack beside it. At every size its launches
+exclude a loss of more than ``margin``, and it was not seen slower by more than ``max_loss``, beyond what some
+size shows by chance in two comparisons of five. ``Verdict.hidden`` is the loss that they exclude;
+``benchmarks/error_rates.py`` measures how often a true loss passes.
 """
 
 import math
@@ -20,8 +20,8 @@ from autotune.history.objectives import Objective, envelope, ratio_of
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
 from autotune.recommend.recommendation import Gain, Recommendation
 from autotune.space import Point, Space
-from autotune.verification.beside import beside
 from autotune.verification.comparison import overall
+from autotune.verification.course import Course
 from autotune.verification.deployed import same_calls
 from autotune.verification.one_round import VerificationRound
 from autotune.verification.race import Race, closed, side_of, sides
@@ -32,51 +32,54 @@ from autotune.verification.verdict import Verdict
 
 @dataclass(frozen=True)
 class Verifier:
-    """Which launch the verification makes next."""
+    """Choose the launches of the verification, and give its verdict."""
 
-    space: Space  # The space of parameters.
+    space: Space  # The space of settings.
     objectives: tuple[Objective, ...]  # The objectives.
-    design: SequentialDesign  # How many launches a round has and when it is looked at.
+    design: SequentialDesign  # How many launches a round has, and when they are looked at.
     seed: int = 0  # Random seed of the order within blocks.
     one_row: Collection[str] = field(default=(), hash=False)
     """Collectives for which the stack's files have one row for all sizes."""
-    other_loop: str = ""  # Name of the probe's other loop, where launches measure it too.
+    other_loop: str = ""  # Name of the probe's other loop, if launches measure it too; else empty.
     both_count: bool = False  # Whether what loses in either loop loses.
     confirmed: tuple[Point, ...] = ()
-    """Settings that are verified even where the search sees no gain of theirs, or a loss that may be noise: a
-    discovery confirmed them, one launch beside the other."""
+    """Settings that are verified even if the search sees no gain of theirs, or a loss that may be noise: a
+    discovery confirmed them by launches made at the same moment."""
 
     def next_trial(self, history: History, in_time: float = math.inf) -> Trial | None:
-        """The next launch; None when everything is decided, or nothing was found that could be verified.
+        """Return the next launch; None if everything is decided, or there is nothing to verify.
 
-        ``in_time``: launches that could end before time is up.
+        ``in_time`` is the number of launches that could end before time is up.
         """
         return next(self._due(history, in_time), None)
 
     def next_heat(self, history: History, in_time: float = math.inf) -> tuple[Trial, ...]:
-        """The next launch, and those of its block that are made at once with it."""
+        """Return the next launch, and those of its block that are made at once with it."""
         due = tuple(self._due(history, in_time))
         return due if self.design.heats else due[:1]
 
     def _due(self, history: History, in_time: float) -> Iterator[Trial]:
-        """The launches that are left of the block under way, or of the next one."""
+        """Yield the remaining launches of the block under way, or those of the next one."""
         race, number = _race(self, history), history.next_number
-        begun = race.blocks[-1] if race.blocks and not closed(race.blocks[-1]) else ()
-        # A block that was begun goes on as it was, with as many settings as there was time for by then.
-        went_on = ((begun, left) for left in (in_time, math.inf, 0.0) if begun)
-        for block, left in (*went_on, ((), in_time)):
+        if race.proving is not None and (not race.blocks or closed(race.blocks[-1])):
+            yield self._start(race.proving, number)
+            return
+        open_block = race.blocks[-1] if race.blocks and not closed(race.blocks[-1]) else ()
+        # An open block goes on as it was begun, with as many settings as there was time for by then.
+        continued = ((open_block, room) for room in (in_time, math.inf, 0.0) if open_block)
+        for block, room in (*continued, ((), in_time)):
             first = block[0].trial.number if block else number
-            before = _race(self, self._without(history, block)) if block else race
-            settings = before.next_settings(left + len(block))
+            earlier_race = _race(self, self._without(history, block)) if block else race
+            settings = earlier_race.next_settings(room + len(block))
             order = sides(settings, self.design.each, np.random.default_rng([self.seed, 3, first]))
-            made = [side_of(o.trial) for o in block]
-            if not settings or made != [s and s.point for s in order[: len(made)]]:
-                continue  # it was begun by an earlier version
+            launched_sides = [side_of(o.trial) for o in block]
+            if not settings or launched_sides != [s and s.point for s in order[: len(launched_sides)]]:
+                continue  # the block was begun under another limit or by an earlier version
             due = 0
-            for position, setting in enumerate(order[len(made) :], start=len(made) + 1):
+            for position, setting in enumerate(order[len(launched_sides) :], start=len(launched_sides) + 1):
                 course = race.courses.get(setting.point) if setting else None
                 if course is not None and block and not course.under_way:
-                    continue  # refused within the block
+                    continue  # the setting was refused within the block
                 yield Trial(
                     number + due,
                     Phase.VERIFY,
@@ -87,19 +90,33 @@ class Verifier:
                     note=f"launch {position} of {len(order)} in its block of {len(settings) + 1} sides",
                     rules=setting.rules if setting else (),
                     each=self.design.each,
-                    heat=self.design.heats,
+                    heat=first if self.design.heats else 0,
                 )
                 due += 1
             if due:
                 return
 
+    def _start(self, course: Course, number: int) -> Trial:
+        """Return a launch of a setting that starts, checks results, and times nothing."""
+        setting = course.proving or course.rounds[-1].setting
+        return Trial(
+            number,
+            Phase.STARTS,
+            setting.point,
+            Subject.DEPLOYED,
+            seed=int(np.random.default_rng([self.seed, 4, number]).integers(2**31)),
+            note=f"start {len(course.starts) + 1}: failures alone are counted",
+            rules=setting.rules,
+        )
+
     def wants(self, history: History) -> bool:
         """Whether there is something that may be verified, or verified further."""
-        return bool(_race(self, history).next_settings())
+        race = _race(self, history)
+        return race.proving is not None or bool(race.next_settings())
 
     def holds(self, history: History) -> bool:
         """Whether a setting was verified."""
-        return _race(self, history).held is not None
+        return _race(self, history).best_verified is not None
 
     @staticmethod
     def _without(history: History, block: Collection[Observation]) -> History:
@@ -109,81 +126,99 @@ class Verifier:
         )
 
     def launches_left(self, history: History) -> int:
-        """How many more there may be; none where there is nothing to verify."""
+        """Return how many more launches there may be; 0 if there is nothing to verify."""
         race = _race(self, history)
-        more = self.next_trial(history) is not None
-        return max(self.design.most - race.launches, 2 * self.design.each * self.design.timed) if more else 0
+        if race.proving is not None:
+            return max(race.proving.rounds[-1].failures.starts_to_exclude(self.design.max_failures), 1)
+        unfinished = self.next_trial(history) is not None
+        return (
+            max(self.design.most - race.launches, 2 * self.design.each * self.design.timed)
+            if unfinished
+            else 0
+        )
 
     def verdict(self, history: History) -> Verdict | None:
-        """The verdict of the launches so far; None where there is nothing that could be verified."""
+        """Return the verdict of the launches so far; None if there is nothing that could be verified."""
         race = _race(self, history)
-        held = race.held
-        found = held.held if held else None
-        waits = found is None and self.next_trial(history) is not None
+        best_course = race.best_verified
+        verified = best_course.verified if best_course else None
+        waits = verified is None and self.next_trial(history) is not None
         if not race.courses and not waits:
             return None
-        others = [c for c in race.courses.values() if c is not held]
-        rounds = tuple(r for c in (*others, *([held] if held else [])) for r in c.rounds if r.launches)
-        if held is None or found is None:
+        if best_course is None or verified is None:
+            rounds = tuple(r for c in race.courses.values() for r in c.rounds if r.launches)
             leads = (*race.next_settings(), Recommendation(self.space.untouched, ()))
             return Verdict(leads[0], rounds, not waits, design=self.design, other_loop=self.other_loop)
-        last = held.rounds[-1]
-        alike = same_calls(self.space, found, (c.slot for c in last.judged))
-        hidden = max((-c.at_least for c in last.counting if c.slot not in alike or c.overhead), default=0.0)
-        fresh = freshly_measured(self.space, found, last)
-        also = beside(o for r in held.rounds for o in r.launches) if self.space.says(found.point) else ()
-        return Verdict(fresh, rounds, True, -math.expm1(-hidden), self.design, self.other_loop, also)
+        harmless = race.harmless
+        harmless_verdict = (
+            self._verified(race, harmless) if harmless is not None and harmless is not best_course else None
+        )
+        return replace(self._verified(race, best_course), harmless=harmless_verdict)
+
+    def _verified(self, race: Race, course: Course) -> Verdict:
+        """Return the verdict on a setting that holds."""
+        setting = course.verified or Recommendation(self.space.untouched, ())
+        other_courses = (c for c in race.courses.values() if c is not course)
+        rounds = tuple(r for c in (*other_courses, course) for r in c.rounds if r.launches)
+        last = course.rounds[-1]
+        unchanged = same_calls(self.space, setting, (c.slot for c in last.comparisons))
+        hidden = max(
+            (-c.at_least for c in last.counting if c.slot not in unchanged or c.overhead), default=0.0
+        )
+        fresh = replace(freshly_measured(self.space, setting, last), others=course.other_calls)
+        return Verdict(fresh, rounds, True, -math.expm1(-hidden), self.design, self.other_loop)
 
     def searched(self, history: History) -> Searched:
-        """Findings of the launches before the verification."""
-        before = history.of(*(phase for phase in Phase if phase is not Phase.VERIFY))
-        return _searched(self, before)
+        """Return the findings of the launches before the verification."""
+        search_history = history.of(*(phase for phase in Phase if phase not in (Phase.VERIFY, Phase.STARTS)))
+        return _searched(self, search_history)
 
     def best(self, history: History) -> Recommendation | None:
-        """The first setting to verify: the best that does not lose anywhere by the search's evidence.
+        """Return the first setting to verify: the best that does not lose anywhere by the search's evidence.
 
-        The defaults, where that leaves nothing; None before any setting was measured completely.
+        If no such setting is left, return the defaults; return None before any setting was measured
+        completely.
         """
         return next(iter(self.searched(history).recommended), None)
 
 
 @latest
-def _searched(verifier: Verifier, before: History) -> Searched:
-    about = (verifier.space, verifier.objectives, verifier.design, verifier.one_row, verifier.confirmed)
-    return Searched(*about, before)
+def _searched(verifier: Verifier, search_history: History) -> Searched:
+    details = (verifier.space, verifier.objectives, verifier.design, verifier.one_row, verifier.confirmed)
+    return Searched(*details, search_history)
 
 
 @latest
 def _race(verifier: Verifier, history: History) -> Race:
-    """The race after all launches so far."""
-    launches = history.of(Phase.VERIFY).observations
+    """Return the race after all launches so far."""
+    launches = history.of(Phase.VERIFY, Phase.STARTS).observations
     return Race(verifier.searched(history), launches, verifier.both_count)
 
 
 def freshly_measured(space: Space, setting: Recommendation, last: VerificationRound) -> Recommendation:
-    """A setting with what fresh launches showed: its gains by size and on the whole.
+    """Return a setting with the gains that fresh launches showed, by size and on the whole.
 
-    Gains are shrunken, and so are their intervals. Where the setting, that of the last round or what is left
-    of it, makes the stack's own calls, there is nothing to gain.
+    Gains are shrunk, and so are their intervals. If the setting, that of the last round or with fewer rules,
+    makes the stack's own calls in a slot, its gain there is 0.
     """
     reference, tuned = (
         envelope(space, [o for o in last.launches if o.trial.subject is side])
         for side in (Subject.UNTOUCHED, Subject.DEPLOYED)
     )
-    alike = same_calls(space, setting, reference)
-    otherwise = {c.slot: c for c in last.judged_otherwise if c.slot not in alike}
+    unchanged = same_calls(space, setting, reference)
+    in_other_loop = {c.slot: c for c in last.other_comparisons if c.slot not in unchanged}
     gains = []
-    for c in last.judged:
-        ours, default, o = tuned[c.slot], reference[c.slot], otherwise.get(c.slot)
-        other = (ratio_of(o.gain), ratio_of(o.low), ratio_of(o.high)) if o else None
-        shown, half = 0.0 if c.slot in alike else c.shrunk, (c.high - c.low) / 2
-        compared = (ratio_of(shown), ratio_of(shown - half), ratio_of(shown + half))
-        times = (ours.median_s, ours.sem_s, default.median_s, default.sem_s)
-        gains.append(Gain(c.slot, *times, other, compared))
-    differing = frozenset(c.slot for c in last.judged) - alike
+    for c in last.comparisons:
+        tuned_winner, default, o = tuned[c.slot], reference[c.slot], in_other_loop.get(c.slot)
+        other_ratio = (ratio_of(o.gain), ratio_of(o.low), ratio_of(o.high)) if o else None
+        gain, half = 0.0 if c.slot in unchanged else c.shrunk, (c.high - c.low) / 2
+        compared = (ratio_of(gain), ratio_of(gain - half), ratio_of(gain + half))
+        times = (tuned_winner.median_s, tuned_winner.sem_s, default.median_s, default.sem_s)
+        gains.append(Gain(c.slot, *times, other_ratio, compared))
+    differing = frozenset(c.slot for c in last.comparisons) - unchanged
     total = overall(last.blocks, differing)
     if not total.launches:
         return replace(setting, gains=tuple(gains))
-    share = len(differing) / len(last.judged)  # the others are no different
+    share = len(differing) / len(last.comparisons)  # in all other slots the gain is 0
     average = (ratio_of(share * total.gain), ratio_of(share * total.low), ratio_of(share * total.high))
     return replace(setting, gains=tuple(gains), average=average)

@@ -1,112 +1,152 @@
-"""How many launches a verification makes, and what may be said by chance (step 11)."""
+"""Set how many launches a verification makes, and its error rates (step 11)."""
 
 import math
 from dataclasses import dataclass, replace
 from statistics import NormalDist
+from typing import Any
 
 from autotune.errors import ScenarioError
 
-DOUBT = 0.4
-"""In how many comparisons some size may be doubted by chance although each loses just ``max_loss``.
-
-A doubt costs launches and claims nothing. Of settings that lose 5 % at one of ten sizes 22 % are exported
-with 0.2 and 11 % with 0.4; of settings that gain 5 % 72 and 78 % (``benchmarks/error_rates.py``).
-"""
+DOUBT = 0.2
+"""Share of comparisons in which some size may be doubted by chance although each size loses just
+``max_loss``. A doubt costs launches and claims nothing. In heats none of 16 settings that lose 5 % at one
+of ten sizes is exported with 0.1, 0.2 and 0.4; of settings that gain 20 % at one size alone 13, 12 and 11
+(``benchmarks/error_rates.py``)."""
 ONE_IN_TWENTY = 0.05
-"""How often what is the same may be doubted by chance: refusing a setting claims nothing, so its rate is no
-part of the campaign's."""
-LONGEST = 3
-"""Times the wanted launches that a setting may have while it is inconclusive, and all settings together.
-
-One launch that is twice as slow among 24 leaves a loss of 23 % possible, among 36 one of 17 %. By Student's
-interval of means, with 2, 3 and 4, settings that gain 5 % are exported in 75, 86 and 90 % of campaigns, 10 %
-in 92, 95 and 96, and of those that lose 5 % at one size 12, 15 and 14; the median of launches stays
-(``benchmarks/error_rates.py``).
-"""
+"""Probability with which equal settings may be doubted by chance: refusing a setting claims nothing, so this
+rate is not part of the campaign's."""
+LONGEST = 4
+"""Factor by which a setting that is inconclusive may exceed the wanted launches, as may all settings
+together. One launch that is twice as slow among 24 leaves a loss of 23 % possible, among 36 one of 17 %.
+By Student's interval of means, with factors of 2, 3 and 4, settings that gain 5 % are exported in 75, 86
+and 90 % of campaigns, settings that gain 10 % in 92, 95 and 96 %, and settings that lose 5 % at one size
+in 12, 15 and 14 %; the median of launches stays. Settings that are hopeless have fewer launches
+(``benchmarks/error_rates.py``)."""
 EACH_IN_A_HEAT = 2
-"""Launches of each side in a heat: 6 orders, and the untouched stack beside itself, which shows how well two
-launches of one setting agree when they meet the same moments."""
+"""Launches of each side in a heat. They have 6 orders, and the untouched stack has a second launch beside
+itself, which shows how well two launches of one setting agree when they meet the same moments."""
+IN_HEATS = 4 / 3
+"""Factor for the launches of a setting before it is exported if they are alive at once, where each measures
+for a third of the time. With 1, 4/3 and 2 settings that gain 2 % at all sizes are exported in 75, 85 and
+85 % of campaigns, in 31, 38 and 46 s (``benchmarks/error_rates.py``)."""
 EACH = 4
-"""Launches of each side in a block: 70 orders, so that two blocks are conclusive on clear differences."""
+"""Launches of each side in a block: they have 70 orders, so two blocks are conclusive on clear
+differences."""
 
 
 @dataclass(frozen=True, slots=True)
 class SequentialDesign:
-    """How many launches are made, and what may be said by chance, whenever one looks."""
+    """Set the number of launches and the error rates, which hold however often one looks."""
 
-    own: int = 12
-    """Launches of a setting before it is exported.
-
-    Fewer show little of what is rare: a fault in a fifth of the launches is missed by 12 in 7 % of campaigns.
-    Settings that are 5 or 10 % faster are exported as often as with 16, which take a third more launches
-    (``benchmarks/error_rates.py``).
-    """
+    setting_launches: int = 12
+    """Launches of a setting before it is exported. Fewer launches show little of rare events: 12 launches
+    miss a fault that occurs in a fifth of them in 7 % of campaigns. Settings that are 5 or 10 % faster are
+    exported as often as with 16, which take a third more launches (``benchmarks/error_rates.py``)."""
     alpha: float = 0.01
-    """Error rate of a campaign: of all settings, looks and slots together. 5 % exports no more."""
+    """Error rate of a campaign: of all settings, looks and slots together. A rate of 5 % exports no more
+    settings."""
     bound_alpha: float = ONE_IN_TWENTY
-    """Error rate of the bound on what a campaign may lose at any size, which is said at 95 %."""
+    """Error rate of the bound on what a campaign may lose at any size, which is stated with 95 %."""
     max_loss: float = 0.01  # Differences below this share do not matter.
-    margin: float = 0.1  # The largest loss that the launches may leave possible for an exported setting.
+    margin: float = 0.1
+    """The largest loss that the launches may leave possible for an exported setting, as a share."""
+    max_failures: float = 0.1
+    """Rate of failures that launches of an exported setting exclude; 1: none is excluded."""
     heats: bool = False  # Whether the launches of a block are alive at once and take turns.
-    timed: bool = False  # Whether time limits the launches of all settings together, in place of their number
+    timed: bool = False  # Whether time limits the launches of all settings together, instead of their number.
 
     def __post_init__(self) -> None:
-        if self.own < 1:
-            raise ScenarioError(f"verification of {self.own} launches", "at least one of each side")
+        if self.setting_launches < 1:
+            raise ScenarioError(
+                f"verification of {self.setting_launches} launches", "at least one of each side"
+            )
         if not (0 < self.alpha < 1 and 0 <= self.max_loss < 1 and 0 < self.margin < 1):
             raise ScenarioError(
                 f"verification alpha={self.alpha}, max_loss={self.max_loss}, margin={self.margin}",
                 "needed: 0 < alpha < 1, 0 ≤ max_loss < 1, 0 < margin < 1",
             )
+        if not 0 < self.max_failures <= 1:
+            raise ScenarioError(
+                f"verification max_failures={self.max_failures}", "needed: above 0, at most 1"
+            )
+
+    @classmethod
+    def of_setting(cls, launches: int, heats: bool, **options: Any) -> "SequentialDesign":
+        """Return a design by launches of a setting; in heats it has more, as each is shorter.
+
+        ``options`` are further fields of the design.
+        """
+        return cls(math.ceil(launches * IN_HEATS) if heats else launches, heats=heats, **options)
 
     @classmethod
     def of(cls, launches: int, alpha: float, max_loss: float, margin: float) -> "SequentialDesign":
-        """So many launches of both sides together."""
+        """Return a design by launches of both sides together."""
         return cls(max(1, math.ceil(launches / 2)), alpha, max_loss=max_loss, margin=margin)
 
     def share(self, part: float) -> "SequentialDesign":
-        """The same with a part of the error rates."""
+        """Return the same design with a share of the error rates."""
         return replace(self, alpha=part * self.alpha, bound_alpha=part * self.bound_alpha)
 
     @property
+    def gain_alpha(self) -> float:
+        """Return the error rate of a gain on the whole, which also is that of a gain in some slot."""
+        return self.alpha / 4
+
+    @property
     def launches(self) -> int:
-        """Number for one setting, and as many for the untouched stack, where nothing is doubtful."""
-        return 2 * self.own
+        """Return the launches for one setting with as many of the untouched stack, if nothing is doubtful."""
+        return 2 * self.setting_launches
 
     @property
     def most(self) -> int:
-        """Launches of all settings together, and of the untouched stack."""
+        """Return the largest number of launches of all settings and the untouched stack together."""
         return LONGEST * self.launches
 
     @property
     def longest(self) -> int:
-        """Launches of one setting while it is inconclusive."""
-        return LONGEST * self.own
+        """Return the largest number of launches of one setting, while it is inconclusive."""
+        return LONGEST * self.setting_launches
 
-    def room(self, made: int) -> float:
-        """How many launches may follow so many."""
-        return math.inf if self.timed else self.most - made
+    @property
+    def starts(self) -> int:
+        """Return the launches of a setting that time nothing, if none of its launches fails."""
+        certain = self.max_failures >= 1
+        needed = 0 if certain else math.ceil(math.log(ONE_IN_TWENTY) / math.log1p(-self.max_failures))
+        return max(needed - self.setting_launches, 0)
+
+    def room(self, n_made: int) -> float:
+        """Return how many launches may follow after ``n_made``; infinite if only time limits them."""
+        return math.inf if self.timed else self.most - n_made
 
     def launches_to_exclude(self, distance: float, sd: float, power: float = 0.5) -> float:
-        """Launches of a setting by which its bound excludes a loss, if its launches differ by ``sd``.
+        """Return the launches of a setting after which its bound excludes a loss.
 
-        The bound comes nearer to the gain as 1/√n; what is believed is ``distance`` above that loss. Infinite
-        where it is not. They do so with a chance of ``power``, one half: at the gain that is believed.
+        The bound approaches the gain as 1/√n.
+
+        Args:
+            distance: How far the believed gain is above that loss, in ln of the time; the result is infinite
+                unless above 0.
+            sd: Standard deviation of ln of the time between launches.
+            power: Probability with which the bound excludes the loss; one half applies at the believed gain
+                itself.
         """
         reach = NormalDist().inv_cdf(1 - self.bound_alpha) + NormalDist().inv_cdf(power)
         return (reach * sd / distance) ** 2 if distance > 0 else math.inf
 
     @property
     def each(self) -> int:
-        """Launches of each side in a block."""
-        return min(EACH_IN_A_HEAT if self.heats else EACH, self.own)
+        """Return the launches of each side in a block."""
+        return min(EACH_IN_A_HEAT if self.heats else EACH, self.setting_launches)
 
     @property
     def least(self) -> float:
-        """Ln of the speed-up below which a slot counts as slower."""
+        """Return ln of the speed-up below which a slot counts as slower."""
         return math.log1p(-self.max_loss)
 
     @property
     def hidden(self) -> float:
-        """Ln of the speed-up down to which a loss may stay hidden: one that does not matter may, too."""
+        """Return ln of the speed-up down to which a loss may stay hidden.
+
+        A loss that does not matter may stay hidden in any case.
+        """
         return math.log1p(-max(self.margin, self.max_loss))

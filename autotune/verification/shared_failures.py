@@ -1,9 +1,9 @@
-"""Whether a setting shares what failing settings have in common (step 11 of the flow).
+"""Suspect settings that share values with settings that fail (step 11 of the flow).
 
-A fault belongs to a level of a factor more often than to one setting: the twin of a setting that hangs in a
-fifth of its launches, alike but for one value, may hang as often and have been lucky. So of settings that
-may fail more often than the untouched stack, the levels that all of them have are suspected; where they
-have none in common, each setting's own are. A setting with a suspected level is not exported until its own
+A fault belongs to a level of a factor more often than to one setting: of two settings that differ in one
+other value, one may hang in a fifth of its launches and the other may have been lucky. So among settings that
+may fail more often than the untouched stack, the levels that all of them have are suspected; if they have
+none in common, each setting's own levels are. A setting with a suspected level is not exported until its own
 launches exclude the rate p at which those failed: with k failures of its n launches,
 
     P(Bin(n, p) ≤ k) ≤ 1/20, so that without a failure (1 − p)ⁿ ≤ 1/20.
@@ -22,24 +22,24 @@ from autotune.verification.failed import Failures
 from autotune.verification.sequential import ONE_IN_TWENTY
 
 Levels = frozenset[tuple[str, Hashable]]
-"""The values that a setting sets, by factor; what rules choose is a level of their collective."""
+"""The values that a setting sets, by factor; a rule's choice is a level of its collective."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailingSetting:
-    """A setting with the failures among its launches."""
+    """Hold a setting with the failures among its launches."""
 
-    levels: Levels  # What it sets.
-    failures: Failures  # Of its launches.
+    levels: Levels  # The levels that the setting has.
+    failures: Failures  # Failures among its launches.
 
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """Levels that failing settings have in common, and how often these failed."""
+    """Hold the levels that failing settings have in common, and how often these failed."""
 
-    levels: Levels
-    failed: int  # Launches of these settings that failed.
-    launches: int  # Launches of these settings.
+    levels: Levels  # The levels that are suspected.
+    failed: int  # Number of launches of these settings that failed.
+    launches: int  # Number of launches of these settings.
 
     def concerns(self, levels: Levels, failures: Failures) -> bool:
         """Whether a setting has one of the levels, and its own launches do not exclude the rate."""
@@ -51,26 +51,27 @@ class Suspicion:
         return float(binom.cdf(len(failures.deployed), failures.n_deployed, rate)) > ONE_IN_TWENTY
 
     def text(self, levels: Levels) -> str:
-        """The levels that a setting shares with the failing ones, and how often these failed."""
+        """Return the levels that a setting shares with the failing ones, and how often these failed."""
         shared = ", ".join(f"{name}={value}" for name, value in sorted(self.levels & levels, key=str))
         return f"shares {shared} with what failed in {self.failed} of {self.launches} launches"
 
 
 def levels_of(space: Space, point: Point, rules: Iterable[Rule]) -> Levels:
-    """The job-wide values that differ from the stack's own, and the choices of rules, by collective."""
+    """Return the job-wide values that differ from the stack's own, and rules' choices by collective."""
     job = set(space.changes(point).items())
     return frozenset(job | {(rule.collective, rule.choice) for rule in rules if rule.sets})
 
 
 def suspicions(settings: Iterable[FailingSetting]) -> tuple[Suspicion, ...]:
-    """Suspicions by settings that may fail more often than the untouched stack."""
-    failing = [one for one in settings if one.failures.doubtful and not one.failures.wrong]
+    """Return the suspicions by settings that may fail more often than the untouched stack."""
+    failing = [setting for setting in settings if setting.failures.doubtful and not setting.failures.wrong]
     if not failing:
         return ()
-    common = frozenset.intersection(*(one.levels for one in failing))
+    common = frozenset.intersection(*(setting.levels for setting in failing))
     if common:
-        failed = sum(len(one.failures.deployed) for one in failing)
-        return (Suspicion(common, failed, sum(one.failures.n_deployed for one in failing)),)
+        failed = sum(len(setting.failures.deployed) for setting in failing)
+        return (Suspicion(common, failed, sum(setting.failures.n_deployed for setting in failing)),)
     return tuple(
-        Suspicion(one.levels, len(one.failures.deployed), one.failures.n_deployed) for one in failing
+        Suspicion(setting.levels, len(setting.failures.deployed), setting.failures.n_deployed)
+        for setting in failing
     )

@@ -1,4 +1,4 @@
-"""A campaign as it goes: one line for each launch, in a terminal a progress bar below them."""
+"""The console during a campaign: one line for each launch and, in a terminal, a progress bar below."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -17,16 +17,24 @@ from autotune.campaign.noise import Remark, disturbed
 from autotune.history.objectives import Z95, Objective, Score
 from autotune.history.trial import History, Phase, Trial
 from autotune.recommend.front import Candidate, candidates, pareto_front
+from autotune.recommend.other_calls import slower
 from autotune.recommend.recommendation import Recommendation
 from autotune.recommend.summary import Step, ratio_to, speedup_interval
 from autotune.screening import Effects, ScreeningDesign, ScreeningResult
 from autotune.space import Dropped, Point, Space
 from autotune.views.discovery import discovery_parts
 from autotune.views.launch_line import WIDTH, LaunchLines
-from autotune.views.tables import design_table, effects_tables, machine_table, result_table, size_tables
+from autotune.views.tables import (
+    design_table,
+    effects_tables,
+    machine_table,
+    other_calls_table,
+    result_table,
+    size_tables,
+)
 from autotune.views.text import clock_text, cost_text, ratio_text, setting_text
 
-_OTHERS = 5  # Settings shown beside the recommended one; the page has them all.
+_OTHERS = 5  # Number of settings shown besides the recommended one; the page has them all.
 
 _PHASES = {
     Phase.BASELINE: ("baseline", "the stack's own defaults"),
@@ -34,20 +42,21 @@ _PHASES = {
     Phase.SCREENING: ("screening", "which parameters matter"),
     Phase.SEARCH: ("search", "the best values of the parameters that matter"),
     Phase.VERIFY: ("verification", "the best settings against the defaults"),
+    Phase.STARTS: ("starts", "how often the verified setting fails"),
 }
-"""As ``campaign.costs`` names them, and what each is for."""
+"""Phase → its name, as in ``campaign.costs``, and its purpose."""
 
 
 class Detail(Enum):
-    """How much a campaign says while it runs."""
+    """Says how much a campaign prints while it runs."""
 
-    QUIET = "quiet"  # The result.
-    NORMAL = "normal"  # And a line for each launch.
-    VERBOSE = "verbose"  # And what was measured in each, and what disturbed it.
+    QUIET = "quiet"  # The result alone.
+    NORMAL = "normal"  # The result, and a line for each launch.
+    VERBOSE = "verbose"  # The result, and lines with scores and interference for each launch.
 
 
 class CampaignConsole:
-    """Shows a campaign; a ``Listener`` of it, and a context in which the progress bar lives."""
+    """A ``Listener`` that shows a campaign; as a context manager it ends the progress bar on exit."""
 
     def __init__(
         self,
@@ -57,12 +66,15 @@ class CampaignConsole:
         phases: Sequence[Share] = (),
         detail: Detail = Detail.NORMAL,
     ) -> None:
-        """A console; ``unset``: the stack's own values, from which a setting's differ."""
+        """Prepare the output to a console.
+
+        ``unset`` holds the stack's own values: lines show the values of a setting that differ from them.
+        """
         self._console, self._detail, self._shares = console, detail, phases
         width = console.width if console.is_terminal else WIDTH
-        names = tuple(one.phase for one in phases if one.most)
+        names = tuple(share.phase for share in phases if share.most)
         self._lines = LaunchLines(tuple(objectives), unset, names, width, detail is Detail.VERBOSE)
-        self._at, self._elapsed_s, self._left_s = "", 0.0, math.inf
+        self._phase, self._elapsed_s, self._left_s = "", 0.0, math.inf
         self._legend, self._warned = False, False
         self._task = TaskID(0)
         self._bar: Progress | None = None
@@ -87,30 +99,30 @@ class CampaignConsole:
     def opening(
         self, title: str, stamp: str, findings: Iterable[tuple[str, str]], dropped: Sequence[Dropped]
     ) -> None:
-        """The campaign's name, whether it is simulated, and what was found on the machine."""
+        """Show the campaign's name, whether it is simulated, and the findings on the machine."""
         self._say(Text.assemble((title, "bold"), (f"  {stamp}" if stamp else "", "bold yellow")))
         if self._detail is not Detail.QUIET:
             self._console.print(machine_table(findings, dropped))
 
     def planned(self, limit_s: float | None) -> None:
-        """The phases, and the limit of time on all of them; None: there is none."""
+        """Show the phases with their costs, and the time limit in seconds on all of them (None: no limit)."""
         if self._detail is not Detail.QUIET:
             self._say(Text(cost_text(self._shares, limit_s)))
 
     def phase(self, phase: Phase, n_trials: int) -> None:
-        """A phase begins: of so many launches, as far as is known (0: the budget decides)."""
-        self._at, what = _PHASES[phase]
+        """Show that a phase begins; ``n_trials`` is its number of launches (0: the budget decides)."""
+        self._phase, purpose = _PHASES[phase]
         if self._detail is Detail.QUIET:
             return
         if not self._legend:
             self._legend = True
             self._say(Text(f"\n{self._lines.legend}", "dim"))
-        place = self._lines.place(self._at).replace("/", " of ")
-        self._heading(f"Phase {place}, {self._at}: {what}")
+        place = self._lines.place(self._phase).replace("/", " of ")
+        self._heading(f"Phase {place}, {self._phase}: {purpose}")
         self._say(self._lines.heading)
 
     def designed(self, design: ScreeningDesign) -> None:
-        """The screening's design, in the order in which it will be run."""
+        """Show the screening's design, in the order in which it will be run."""
         if self._detail is Detail.VERBOSE:
             self._show(design_table(design))
             self._console.print()
@@ -130,12 +142,12 @@ class CampaignConsole:
             self._show(Text("\n".join(f"note: {note}" for note in notes), "dim"))
 
     def launching(self, trial: Trial, elapsed_s: float, left_s: float) -> None:
-        """A launch starts, so long after the campaign did; about ``left_s`` remain until all of it ends."""
-        self._at = self._at or _PHASES[trial.phase][0]
+        """Show that a launch starts, ``elapsed_s`` after the campaign's start, ``left_s`` before its end."""
+        self._phase = self._phase or _PHASES[trial.phase][0]
         self._elapsed_s, self._left_s = elapsed_s, left_s
         if self._bar is None:
             return
-        place = f"phase {self._lines.place(self._at)} {self._at}"
+        place = f"phase {self._lines.place(self._phase)} {self._phase}"
         place += f" · {clock_text(elapsed_s)} elapsed, about {clock_text(left_s)} left"
         if not self._bar.tasks:
             self._task = self._bar.add_task("", total=1, place=place, best="")
@@ -145,19 +157,19 @@ class CampaignConsole:
         self._bar.update(self._task, completed=elapsed_s, total=total, place=place)
 
     def observed(self, step: Step) -> None:
-        """A launch ended; ``step`` says what is known now."""
+        """Show that a launch ended; ``step`` has its result and the state of the campaign."""
         if self._bar is not None and self._bar.tasks:
             self._bar.update(self._task, best=self._best(step))
         if self._detail is Detail.QUIET:
             return
         took_s = step.observation.duration_s
         left_s = max(0.0, self._left_s - took_s)
-        self._say(self._lines.of(step, self._at, self._elapsed_s + took_s, left_s))
-        if not self._warned and (beside := disturbed(step.observation)):
+        self._say(self._lines.of(step, self._phase, self._elapsed_s + took_s, left_s))
+        if not self._warned and (interference := disturbed(step.observation)):
             self._warned = True
-            after = "further launches affected are summarised at the end"
-            said = f"       interference: {beside}\n       {after}"
-            self._say(Text(said, "yellow"))
+            notice = "further launches affected are summarised at the end"
+            warning = f"       interference: {interference}\n       {notice}"
+            self._say(Text(warning, "yellow"))
 
     def closing(
         self,
@@ -167,35 +179,42 @@ class CampaignConsole:
         baseline: Sequence[Score] | None,
         against: Callable[[Point], str] = lambda point: "",
     ) -> None:
-        """The recommended setting, why others are not it (``against``: by fresh launches), and its table."""
+        """Show the recommended setting, other settings with why they are not recommended, and its table.
+
+        ``against`` gives the reason against a setting by fresh launches; empty: there were none of it.
+        """
         if self._bar is not None:
             self._bar.stop()
         objectives, point = self._lines.objectives, recommendation.point
-        judged, words = candidates(objectives, space, history), setting_text(recommendation, space.unset)
-        mine = next((one for one in judged if one.point == point), None)
-        if mine is None and baseline is not None and not words:
-            mine = Candidate(point, {}, tuple(baseline), 0)
+        measured, words = candidates(objectives, space, history), setting_text(recommendation, space.unset)
+        recommended = next((c for c in measured if c.point == point), None)
+        if recommended is None and baseline is not None and not words:
+            recommended = Candidate(point, {}, tuple(baseline), 0)
 
-        def better(one: Candidate) -> bool:
-            pairs = zip(objectives, one.scores, mine.scores, strict=True) if mine else ()
-            return mine is None or any(ratio_to(*pair) > 1 for pair in pairs)
+        def better(rival: Candidate) -> bool:
+            pairs = zip(objectives, rival.scores, recommended.scores, strict=True) if recommended else ()
+            return recommended is None or any(ratio_to(*pair) > 1 for pair in pairs)
 
-        def why(one: Candidate) -> str:
-            searched = _why_not(objectives, one, mine) if mine else "not verified"
-            return against(one.point) or searched
+        def why(rival: Candidate) -> str:
+            searched = _why_not(objectives, rival, recommended) if recommended else "not verified"
+            return against(rival.point) or searched
 
-        others = [one for one in pareto_front(objectives, judged) if one.point != point and better(one)]
-        chosen = (words, mine.scores if mine else None)
+        rivals = [c for c in pareto_front(objectives, measured) if c.point != point and better(c)]
+        winner = (words, recommended.scores if recommended else None)
         self._heading("Result: speed-up over the baseline in the search, above 1 is better")
-        self._show(result_table(objectives, others[:_OTHERS], chosen, space.unset, baseline, why))
-        said = recommendation.provenance.verified
+        self._show(result_table(objectives, rivals[:_OTHERS], winner, space.unset, baseline, why))
+        summary = recommendation.provenance.verified
         if recommendation.gains and words:
             self._heading("The recommended setting by message size")
             self._show(size_tables(recommendation, self._detail is Detail.VERBOSE))
+            verbose = self._detail is Detail.VERBOSE
+            if calls := recommendation.others if verbose else slower(recommendation.others):
+                self._heading(f"Other calls{'' if verbose else ' that it makes slower'}")
+                self._show(other_calls_table(calls))
             if not recommendation.provenance.checked.done:
                 average = ratio_text(recommendation.speedup, speedup_interval(recommendation))
-                said = f"speed-up over all sizes, geometric mean: {average}  [{said}]"
-        self._show(Text(said, "bold"))
+                summary = f"speed-up over all sizes, geometric mean: {average}  [{summary}]"
+        self._show(Text(summary, "bold"))
         if choices := recommendation.provenance.choices[1:]:
             self._heading("Other choices")
             for choice in choices:
@@ -209,36 +228,38 @@ class CampaignConsole:
     def remarked(self, remarks: Iterable[Remark]) -> None:
         """Show what disturbed the measurements."""
         for remark in remarks:
-            self._show(Text(f"{remark.what[:1].upper()}{remark.what[1:]}: {remark.text}", "yellow"))
+            self._show(Text(f"{remark.subject[:1].upper()}{remark.subject[1:]}: {remark.text}", "yellow"))
 
     def exported(self, paths: Iterable[object]) -> None:
-        """The files that were written."""
+        """Show the files that were written."""
         self._heading("Files")
         for path in paths:
             self._say(Text(f"  {path}"))
 
     def usable(self, use: str, otherwise: str) -> None:
-        """Show the line that applies the files; where there is none, why."""
+        """Show the line that applies the files or, where there is none, the reason ``otherwise``."""
         self._say(Text.assemble("use them with\n  ", (use, "bold")) if use else Text(otherwise))
 
     def stamped(self, stamp: str) -> None:
-        """The last word: that no MPI ran, where none did."""
+        """Show at the end that no MPI ran, where a stamp says so."""
         if stamp:
             self._say(Text(f"\nall of this is {stamp}: no MPI ran", "bold yellow"))
 
     def _heading(self, text: str) -> None:
+        """Print a heading below an empty line."""
         self._say(Text(f"\n{text}", "bold"))
 
-    def _show(self, what: RenderableType) -> None:
+    def _show(self, part: RenderableType) -> None:
+        """Print a part below an empty line."""
         self._console.print()
-        self._console.print(what)
+        self._console.print(part)
 
     def _say(self, text: Text) -> None:
-        """One line, never broken by us: it may be copied, and others' programs may read it."""
+        """Print a line without wrapping it, since users may copy it and programs may read it."""
         self._console.print(text, soft_wrap=True)
 
     def _best(self, step: Step) -> str:
-        """Best so far, in each objective, against the baseline."""
+        """Return the best so far against the baseline, in each objective; empty before both are known."""
         if step.best is None or step.baseline is None:
             return ""
         return "best " + ", ".join(
@@ -249,15 +270,15 @@ class CampaignConsole:
         )
 
 
-def _why_not(objectives: Sequence[Objective], one: Candidate, chosen: Candidate) -> str:
-    """Why ``one``, of the Pareto front, is not recommended but ``chosen``, by the launches of the search."""
+def _why_not(objectives: Sequence[Objective], rival: Candidate, recommended: Candidate) -> str:
+    """Return why a rival of the Pareto front is not recommended, by the launches of the search."""
     ratios, errors = [], []
-    for objective, mine, other in zip(objectives, one.scores, chosen.scores, strict=True):
-        ratios.append(ratio_to(objective, mine, other))
-        errors.append(math.hypot(mine.sem / mine.value, other.sem / other.value))
+    for objective, score, reference in zip(objectives, rival.scores, recommended.scores, strict=True):
+        ratios.append(ratio_to(objective, score, reference))
+        errors.append(math.hypot(score.sem / score.value, reference.sem / reference.value))
     if all(abs(math.log(r)) <= Z95 * e for r, e in zip(ratios, errors, strict=True)):
         return "difference within the noise (95 %)"
-    said = ", ".join(f"{o.name} {ratio_text(r)}" for o, r in zip(objectives, ratios, strict=True))
+    texts = ", ".join(f"{o.name} {ratio_text(r)}" for o, r in zip(objectives, ratios, strict=True))
     if min(ratios) < 1 <= max(ratios) and math.prod(ratios) <= 1:
-        return f"against the recommended setting {said}: worse overall"
-    return f"against the recommended setting {said}, but only in the search: not verified"
+        return f"against the recommended setting {texts}: worse overall"
+    return f"against the recommended setting {texts}, but only in the search: not verified"

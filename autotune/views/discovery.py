@@ -13,11 +13,11 @@ from autotune.history.objectives import Slot
 from autotune.screening.discovery import ChangeEffect, DiscoveryResult
 from autotune.views.text import size_text
 
-_HARMFUL_ROWS = 12  # Changes that only slow down: so many are shown, the worst.
+_HARMFUL_ROWS = 12  # Largest number of harmful changes that are shown, the worst first.
 
 
 def discovery_document(campaign: Description, slots: Sequence[Slot]) -> dict[str, Any] | None:
-    """The discovery as JSON values; None where there was none."""
+    """Return the discovery as JSON values; None where there was none."""
     result = campaign.discovered
     if result is None:
         return None
@@ -46,21 +46,21 @@ def discovery_document(campaign: Description, slots: Sequence[Slot]) -> dict[str
 
 
 def headline(result: DiscoveryResult) -> str:
-    """How many knobs help, of how many, and how many are inconclusive."""
+    """Return a sentence on how many parameters help, of how many, and how many are inconclusive."""
     active = {effect.change[0] for effect in result.active}
-    unsure = {effect.change[0] for effect in result.unconfirmed}
-    unclear_ones = ({name for _, (name, _) in result.inconclusive} | unsure) - active
-    unclear = f"; {len(unclear_ones)} inconclusive" if unclear_ones else ""
+    unconfirmed = {effect.change[0] for effect in result.unconfirmed}
+    inconclusive = ({name for _, (name, _) in result.inconclusive} | unconfirmed) - active
+    unclear = f"; {len(inconclusive)} inconclusive" if inconclusive else ""
     help_ = "helps" if len(active) == 1 else "help"
     return f"{len(active)} of {result.factors} knobs {help_} at some size{unclear}"
 
 
 def remarks(result: DiscoveryResult) -> Iterator[str]:
-    """Remarks, a line each."""
-    again = sum(effect.confirmed for effect in result.harmful)
-    also = f", {again} of {len(result.harmful)} confirmed as well" if again else ""
+    """Yield remarks on the findings, one line each."""
+    n_confirmed = sum(effect.confirmed for effect in result.harmful)
+    confirmed = f", {n_confirmed} of {len(result.harmful)} confirmed as well" if n_confirmed else ""
     yield (
-        f"helping: confirmed one at a time on fresh launches; slowing: by the screening{also}; "
+        f"helping: confirmed one at a time on fresh launches; slowing: by the screening{confirmed}; "
         f"at most {result.rate:.0%} of either expected to be false"
     )
     if result.unconfirmed:
@@ -70,14 +70,17 @@ def remarks(result: DiscoveryResult) -> Iterator[str]:
         yield "launches fail with " + ", ".join(_each(result, result.set_aside))
     if result.inconclusive:
         each = _each(result, result.inconclusive)
-        some, more = ", ".join(each[:_HARMFUL_ROWS]), len(each) - _HARMFUL_ROWS
-        yield f"inconclusive: {some}" + (f" and {more} more" if more > 0 else "")
+        listed, n_unlisted = ", ".join(each[:_HARMFUL_ROWS]), len(each) - _HARMFUL_ROWS
+        yield f"inconclusive: {listed}" + (f" and {n_unlisted} more" if n_unlisted > 0 else "")
 
 
 def rows(
     result: DiscoveryResult, slots: Sequence[Slot]
 ) -> list[tuple[ChangeEffect, str, list[tuple[str, str]]]]:
-    """Each effect on each thing measured, with its name and, at each size, times faster with its style."""
+    """Return a row for each effect on each measured curve: the effect, its name, and its cells by size.
+
+    A cell is (speed-up, style); it is empty at sizes where the curve was not measured.
+    """
     curves = dict.fromkeys(slot[:2] for slot in slots)
     sizes, (calls, ranks) = _sizes(slots), (len({curve[i] for curve in curves}) > 1 for i in (0, 1))
 
@@ -85,8 +88,8 @@ def rows(
         name = _words(effect.change, _arm(result, effect.arm))
         cells = dict(zip(slots, _cells(effect), strict=False))
         for curve in curves:
-            also = calls * f", {curve[0]}" + ranks * f", {curve[1]} ranks"
-            yield effect, name + also, [cells.get((*curve, size), ("", "even")) for size in sizes]
+            suffix = calls * f", {curve[0]}" + ranks * f", {curve[1]} ranks"
+            yield effect, name + suffix, [cells.get((*curve, size), ("", "even")) for size in sizes]
 
     helping = sorted((*result.active, *result.unconfirmed), key=lambda e: (not e.confirmed, sum(e.log_ratio)))
     slowing = sorted(result.harmful, key=lambda e: -max(e.log_ratio))[:_HARMFUL_ROWS]
@@ -94,17 +97,18 @@ def rows(
 
 
 def named(slots: Sequence[Slot]) -> list[str]:
-    """Each place of a curve in words."""
+    """Return each slot of a curve in words, such as ``4 KiB``, with the collective if there are several."""
     several = len({name for name, *_ in slots}) > 1
     return [size_text(size) + (f" of {name}" if several else "") for name, _, size in slots]
 
 
 def _sizes(slots: Sequence[Slot]) -> list[int]:
+    """Return the message sizes of slots in bytes, ascending and each once."""
     return sorted({size for *_, size in slots})
 
 
 def discovery_parts(campaign: Description, slots: Sequence[Slot]) -> Iterator[RenderableType]:
-    """The parts shown on a console."""
+    """Yield the parts that are shown on a console; none where there was no discovery."""
     result = campaign.discovered
     if result is None:
         return
@@ -114,8 +118,8 @@ def discovery_parts(campaign: Description, slots: Sequence[Slot]) -> Iterator[Re
         table.add_column(size_text(size), justify="right")
     styles = {"faster": "green", "slower": "red", "even": "dim"}
     for effect, name, cells in rows(result, slots):
-        shown = [Text(text, styles[style]) for text, style in cells]
-        table.add_row(Text(name, "" if effect.confirmed else "dim"), *shown)
+        columns = [Text(text, styles[style]) for text, style in cells]
+        table.add_row(Text(name, "" if effect.confirmed else "dim"), *columns)
     if table.row_count:
         yield table
     for line in remarks(result):
@@ -123,7 +127,7 @@ def discovery_parts(campaign: Description, slots: Sequence[Slot]) -> Iterator[Re
 
 
 def discovery_section(campaign: Description, slots: Sequence[Slot]) -> dict[str, Any] | None:
-    """The section of the page; None where there was no discovery."""
+    """Return the section of the page; None where there was no discovery."""
     result = campaign.discovered
     if result is None:
         return None
@@ -136,28 +140,31 @@ def discovery_section(campaign: Description, slots: Sequence[Slot]) -> dict[str,
 
 
 def _cells(effect: ChangeEffect) -> Iterator[tuple[str, str]]:
+    """Yield the speed-up at each size, with its style ``faster``, ``slower`` or ``even``."""
     for log_ratio, error in zip(effect.log_ratio, effect.error, strict=True):
-        sure = abs(log_ratio) > 2.5 * error
-        style = "even" if not sure else "faster" if log_ratio < 0 else "slower"
+        significant = abs(log_ratio) > 2.5 * error
+        style = "even" if not significant else "faster" if log_ratio < 0 else "slower"
         yield f"{math.exp(-log_ratio):.2f}", style
 
 
 def _each(result: DiscoveryResult, changes: Sequence[tuple[int, tuple[str, Any]]]) -> list[str]:
-    """Each change once, with its arm where the default one is not among those it was seen in."""
-    seen: dict[tuple[str, Any], list[int]] = {}
+    """Return each change once in words, with its arms unless the default arm is among them."""
+    arms_of: dict[tuple[str, Any], list[int]] = {}
     for arm, change in changes:
-        seen.setdefault(change, []).append(arm)
+        arms_of.setdefault(change, []).append(arm)
     return [
         _words(change, "" if 0 in arms else " or ".join(_arm(result, n) for n in arms))
-        for change, arms in seen.items()
+        for change, arms in arms_of.items()
     ]
 
 
 def _arm(result: DiscoveryResult, number: int) -> str:
+    """Return the name of an arm; empty where arms have no names."""
     return result.names[number] if number < len(result.names) else ""
 
 
 def _words(change: tuple[str, Any], arm: str = "") -> str:
+    """Return a change as text of at most 48 characters, followed by the arm if one is given."""
     text = f"{change[0]} = {change[1]}"
     text = text if len(text) <= 48 else f"{text[:47]}…"
     return f"{text} with {arm}" if arm else text

@@ -1,8 +1,8 @@
-"""The history as a table, for pandas, spreadsheets and everything that reads CSV or Parquet (after step 8).
+"""The history as a table, for pandas, spreadsheets and other readers of CSV or Parquet (after step 8).
 
 This module owns pandas. One row of a history is one estimate: trial × collective × communicator size ×
-message size × call-level values. A launch that measured nothing keeps one row, so that no failure is lost in
-a table.
+message size × call-level values. A launch that measured nothing has one row, so that no failure is missing
+from a table.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from io import BytesIO
 from typing import TYPE_CHECKING, TypeAlias
 
 from autotune.campaign.costs import Share
+from autotune.history.benchmark_row import BenchmarkRow
 from autotune.history.objectives import ratio_of
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status
-from autotune.importers import BenchmarkRow
 from autotune.recommend.recommendation import Recommendation
 from autotune.recommend.summary import size_rows
 from autotune.screening import Effects
@@ -26,7 +26,7 @@ from autotune.views.launch_line import changes_of
 if TYPE_CHECKING:
     import pandas as pd
 
-Frame: TypeAlias = "pd.DataFrame"  # A table, for those who only hand it on.
+Frame: TypeAlias = "pd.DataFrame"  # A table, for modules that only pass it on.
 
 FORMATS = ("csv", "parquet")  # File formats of a table.
 
@@ -34,7 +34,7 @@ _TRIAL = {"trial": "Int64", "phase": "string", "subject": "string", "status": "s
 _SLOT = {"collective": "string", "comm_size": "Int64", "message_bytes": "Int64"}
 _FIGURES = dict.fromkeys(("median_us", "sem_us", "low_us", "high_us"), "float64")
 _FIGURES |= dict.fromkeys(("n", "outliers"), "Int64")
-_MORE = {"ranks_min_s": "ranks_min_us", "ranks_avg_s": "ranks_avg_us", "other_loop_s": "other_loop_us"}
+_EXTRA = {"ranks_min_s": "ranks_min_us", "ranks_avg_s": "ranks_avg_us", "other_loop_s": "other_loop_us"}
 _IMPORTED = {
     "source": "string",
     "line": "Int64",
@@ -60,32 +60,34 @@ _GAINS = dict.fromkeys(
     "float64",
 )
 _US = 1e6
-_DECIMALS = 6  # of a µs: no clock sees a picosecond, and tables without 2.8000000000000003 are easier to read
+_DECIMALS = 6
+"""Decimals of a time in µs: no clock resolves a picosecond, and tables without 2.8000000000000003 are easier
+to read."""
 
 
 def history_frame(history: History, unset: Point | None = None) -> pd.DataFrame:
-    """A row for each estimate of each trial, in the order in which they were made.
+    """Return a row for each estimate of each trial, in the order of the launches.
 
     Columns, always in this order: ``trial``, ``phase``, ``subject``, ``status``, ``reason``; the job-wide
     parameters by name; ``collective``, ``comm_size``, ``message_bytes``; the call-level parameters by name;
-    ``median_us``, ``sem_us``, ``low_us``, ``high_us``, ``n``, ``outliers``; of tight loops ``ranks_min_us``
-    and ``ranks_avg_us``, of cells that were measured in the other loop too ``other_loop_us``. A parameter
-    that carries the name of one of these columns is called ``parameter.<name>``.
+    ``median_us``, ``sem_us``, ``low_us``, ``high_us``, ``n``, ``outliers``; for tight loops ``ranks_min_us``
+    and ``ranks_avg_us``, for cells that were measured in the other loop too ``other_loop_us``. A parameter
+    with the name of one of these columns is called ``parameter.<name>``.
 
     ``status`` and ``reason`` are the launch's, or the cell's own where a cell is not usable. A value is
     missing where the parameter was not active or was left to the stack. Parameters are ``Int64``,
     ``boolean`` or ``Float64`` where all their values are of that kind, else ``string``. With the stack's own
-    values as ``unset``, ``set`` says after ``reason`` what a launch changed, and only the job-wide parameters
-    that launches outside of a discovery changed have columns of their own.
+    values as ``unset``, a column ``set`` after ``reason`` lists what a launch changed, and only the job-wide
+    parameters that launches outside of a discovery changed have columns of their own.
     """
     import pandas as pd
 
     points = {o.trial.point for o in history if unset is None or o.trial.phase is not Phase.DISCOVERY}
     job = sorted({n for p in points for n, v in p.items() if unset is None or unset.get(n) != v})
     call = sorted({name for o in history for e in o.estimates for name in e.cell.choice} - set(job))
-    seen = {name for o in history for e in o.estimates for name in e.extra}
-    more = {name: column for name, column in _MORE.items() if name in seen}
-    rows = [row for observation in history for row in _rows(observation, job, call, list(more))]
+    measured = {name for o in history for e in o.estimates for name in e.extra}
+    extra = {name: column for name, column in _EXTRA.items() if name in measured}
+    rows = [row for observation in history for row in _rows(observation, job, call, list(extra))]
     kinds = {
         **_TRIAL,
         **{
@@ -100,7 +102,7 @@ def history_frame(history: History, unset: Point | None = None) -> pd.DataFrame:
             for name in call
         },
         **_FIGURES,
-        **dict.fromkeys(more.values(), "float64"),
+        **dict.fromkeys(extra.values(), "float64"),
     }
     frame = pd.DataFrame(rows, columns=list(kinds), dtype=object)
     for column, kind in kinds.items():
@@ -114,27 +116,27 @@ def history_frame(history: History, unset: Point | None = None) -> pd.DataFrame:
 
 
 def measurement_frame(measurements: Iterable[BenchmarkRow]) -> pd.DataFrame:
-    """A row for each imported measurement, in order.
+    """Return a row for each imported measurement, in order.
 
-    Columns: the fields of ``BenchmarkRow`` up to ``bandwidth_MBps``, then one for each label. A label that
-    carries the name of a field is called ``label.<name>``. What a benchmark did not print is missing.
+    Columns: the fields of ``BenchmarkRow`` up to ``bandwidth_MBps``, then one for each label. A label with
+    the name of a field is called ``label.<name>``. A value that a benchmark did not print is missing.
     """
     import pandas as pd
 
     listed = list(measurements)
     labels = list(dict.fromkeys(name for m in listed for name, _ in m.labels))
-    own = [[getattr(m, name) for name in _IMPORTED] for m in listed]
-    rows = [[*of, *map(dict(m.labels).get, labels)] for of, m in zip(own, listed, strict=True)]
+    fields = [[getattr(m, name) for name in _IMPORTED] for m in listed]
+    rows = [[*values, *map(dict(m.labels).get, labels)] for values, m in zip(fields, listed, strict=True)]
     kinds = _IMPORTED | {f"label.{name}" if name in _IMPORTED else name: "string" for name in labels}
     return pd.DataFrame(rows, columns=list(kinds), dtype=object).astype(kinds)
 
 
 def effects_frame(effects: Iterable[Effects]) -> pd.DataFrame:
-    """A row for each factor and objective of a screening, in the design's order.
+    """Return a row for each factor and objective of a screening, in the design's order.
 
     Columns: ``objective``, ``factor``, ``low``, ``high``; ``effect`` with ``std_err``, ``effect_low`` and
     ``effect_high`` (95 %), on ``scale`` (``log``: of logarithms); ``ratio``, value at high over value at low,
-    known on log scale alone; ``p_value``, ``contribution`` in per cent, ``active``.
+    on log scale alone; ``p_value``, ``contribution`` in per cent, ``active``.
     """
     import pandas as pd
 
@@ -151,7 +153,7 @@ def effects_frame(effects: Iterable[Effects]) -> pd.DataFrame:
 
 
 def gains_frame(recommendation: Recommendation | None) -> pd.DataFrame:
-    """A row for each measured size of a recommendation.
+    """Return a row for each measured size of a recommendation; none where it is None.
 
     Columns: ``collective``, ``comm_size``, ``message_bytes``, the per-size parameters by name, ``tuned_us``,
     ``tuned_sem_us``, ``default_us``, ``default_sem_us``, ``speedup`` with ``speedup_low`` and
@@ -174,23 +176,23 @@ def gains_frame(recommendation: Recommendation | None) -> pd.DataFrame:
 
 
 def plan_frame(phases: Iterable[Share], nodes: int, timeout_s: float) -> pd.DataFrame:
-    """A row for each phase: ``launches`` planned, ``most`` there can be, and node-hours of both.
+    """Return a row for each phase: ``launches`` planned, ``most`` that are possible, and node-hours of both.
 
-    ``node_hours`` is that of measuring alone; ``node_hours_most`` is reached where ``most`` launches all
-    last ``timeout_s``.
+    ``node_hours`` counts the measuring alone; ``node_hours_most`` is reached if ``most`` launches all last
+    ``timeout_s``.
     """
     import pandas as pd
 
     hours = nodes / 3600
     rows = [
-        (its.phase, its.launches, its.most, its.launches * its.launch_s * hours, its.most * timeout_s * hours)
-        for its in phases
+        (p.phase, p.launches, p.most, p.launches * p.launch_s * hours, p.most * timeout_s * hours)
+        for p in phases
     ]
     return pd.DataFrame(rows, columns=["phase", "launches", "most", "node_hours", "node_hours_most"])
 
 
 def table_bytes(frame: pd.DataFrame, format: str) -> bytes:  # noqa: A002 - the option's name
-    """A frame as CSV or Parquet (one of ``FORMATS``), without its index."""
+    """Return a frame as CSV or Parquet (one of ``FORMATS``), without its index."""
     if format == "csv":
         text = frame.select_dtypes(["object", "string", "category"]).columns
         quoted = frame.assign(**{str(name): frame[name].astype(object).map(cell) for name in text})
@@ -201,8 +203,9 @@ def table_bytes(frame: pd.DataFrame, format: str) -> bytes:  # noqa: A002 - the 
 
 
 def _rows(
-    observation: Observation, job: Sequence[str], call: Sequence[str], more: Sequence[str]
+    observation: Observation, job: Sequence[str], call: Sequence[str], extra: Sequence[str]
 ) -> Iterable[list[object]]:
+    """Yield the rows of a launch; ``job``, ``call`` and ``extra`` are the names of its variable columns."""
     trial = observation.trial
     values = [trial.point.get(name) for name in job]
     for estimate in observation.estimates or (None,):
@@ -210,12 +213,13 @@ def _rows(
         if estimate is not None and estimate.status is not Status.OK:
             status, reason = estimate.status, estimate.reason or reason
         head = [trial.number, str(trial.phase), str(trial.subject), str(status), reason or None]
-        yield [*head, *values, *_measured(estimate, call, more)]
+        yield [*head, *values, *_measured(estimate, call, extra)]
 
 
-def _measured(estimate: Estimate | None, call: Sequence[str], more: Sequence[str]) -> list[object]:
+def _measured(estimate: Estimate | None, call: Sequence[str], extra: Sequence[str]) -> list[object]:
+    """Return the columns of an estimate; all are None without one."""
     if estimate is None:
-        return [None] * (len(_SLOT) + len(call) + len(_FIGURES) + len(more))
+        return [None] * (len(_SLOT) + len(call) + len(_FIGURES) + len(extra))
     cell: Cell = estimate.cell
     seconds = (estimate.median_s, estimate.sem_s, estimate.low_s, estimate.high_s)
     return [
@@ -223,15 +227,17 @@ def _measured(estimate: Estimate | None, call: Sequence[str], more: Sequence[str
         *(cell.choice.get(name) for name in call),
         *(round(s * _US, _DECIMALS) for s in seconds),
         *(estimate.n, estimate.outliers),
-        *(round(estimate.extra[name] * _US, _DECIMALS) if name in estimate.extra else None for name in more),
+        *(round(estimate.extra[name] * _US, _DECIMALS) if name in estimate.extra else None for name in extra),
     ]
 
 
 def _column(name: str) -> str:
+    """Return the column of a parameter."""
     return f"parameter.{name}" if name in {*_TRIAL, *_SLOT, *_FIGURES} else name
 
 
 def _kind(values: Iterable[Value]) -> str:
+    """Return the pandas type of a parameter's column."""
     kinds = {type(v) for v in values}
     if kinds == {bool}:
         return "boolean"

@@ -1,4 +1,4 @@
-"""Violated performance guidelines, in words and as JSON values (console, page and ``guidelines``)."""
+"""Violated performance guidelines, in words and as JSON values (console, page, ``compare --guidelines``)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,81 +9,92 @@ from autotune.recommend.recommendation import Recommendation
 from autotune.space import Space
 from autotune.views.text import microseconds_text, size_text
 
-_ROWS = 12  # Violations beside those of the exported settings: so many are shown, the worst.
+_ROWS = 12  # Number of violations shown other than those of the exported settings, the worst first.
 
 
 def violation_text(violation: Violation) -> str:
-    """The slower and the faster side, and the ratio with the lower end of its interval."""
+    """Return a sentence with the slower and the faster side, and the ratio with its lower bound."""
     guideline = violation.guideline
     faster = " + ".join(
         (f"{k} × " if k > 1 else "") + _call(timed, guideline.left) for k, timed in guideline.right
     )
-    slow, fast = (microseconds_text(one, unit="µs") for one in (violation.left_s, violation.right_s))
+    slow, fast = (microseconds_text(s, unit="µs") for s in (violation.left_s, violation.right_s))
     ratio = f"{violation.ratio:.2f}× (at least {violation.low:.2f}×)"
     return f"{_call(guideline.left)} is slower than {faster}: {ratio}, {slow} against {fast}"
 
 
-def concerning(found: Findings, space: Space, chosen: Recommendation | None) -> tuple[Violation, ...]:
-    """Violations with the exported settings as the slower side; not those that the default has as much."""
-    default = {_calls(one.guideline): one.ratio for one in found.violations if _is_of(one, DEFAULT)}
+def concerning(
+    findings: Findings, space: Space, recommendation: Recommendation | None
+) -> tuple[Violation, ...]:
+    """Return the violations in which the exported settings are the slower side.
+
+    Violations that the default has to at least the same extent are left out.
+    """
+    default = {_calls(v.guideline): v.ratio for v in findings.violations if _is_of(v, DEFAULT)}
     return tuple(
-        one
-        for one in found.violations
-        if handed_over(one.guideline, space, chosen)
-        and not (_is_of(one, EXPORTED) and default.get(_calls(one.guideline), 0.0) >= one.ratio)
+        v
+        for v in findings.violations
+        if handed_over(v.guideline, space, recommendation)
+        and not (_is_of(v, EXPORTED) and default.get(_calls(v.guideline), 0.0) >= v.ratio)
     )
 
 
 def _is_of(violation: Violation, setting: str) -> bool:
-    """Whether all that is compared is of one setting."""
+    """Return whether all times that a violated guideline compares are of one setting."""
     guideline = violation.guideline
-    return all(timed.setting == setting for timed in (guideline.left, *(one for _, one in guideline.right)))
+    return all(timed.setting == setting for timed in (guideline.left, *(t for _, t in guideline.right)))
 
 
 def _calls(guideline: Guideline) -> tuple[object, ...]:
-    """The calls that a guideline compares, whatever the setting."""
+    """Return the calls that a guideline compares, whatever the setting."""
     return guideline.kind, guideline.left.slot, tuple((n, timed.slot) for n, timed in guideline.right)
 
 
-def concerning_text(found: Findings, space: Space, chosen: Recommendation | None) -> str:
-    """The violations by the exported settings, in one line; empty where there are none."""
-    mine = concerning(found, space, chosen)
-    if not mine:
+def concerning_text(findings: Findings, space: Space, recommendation: Recommendation | None) -> str:
+    """Return the violations by the exported settings in one line; empty where there are none."""
+    exported = concerning(findings, space, recommendation)
+    if not exported:
         return ""
-    more = f", and {len(mine) - 1} more" if len(mine) > 1 else ""
-    return f"{violation_text(mine[0])}{more}"
+    remainder = f", and {len(exported) - 1} more" if len(exported) > 1 else ""
+    return f"{violation_text(exported[0])}{remainder}"
 
 
-def guidelines_section(found: Findings, space: Space, chosen: Recommendation | None) -> dict[str, Any] | None:
-    """The page's section: violations, those by the exported settings first; None where there are none."""
-    mine = concerning(found, space, chosen)
-    others = [one for one in found.violations if one not in mine]
-    if not found.violations:
+def guidelines_section(
+    findings: Findings, space: Space, recommendation: Recommendation | None
+) -> dict[str, Any] | None:
+    """Return the page's section of violations, those by the exported settings first; None without any."""
+    exported = concerning(findings, space, recommendation)
+    further = [violation for violation in findings.violations if violation not in exported]
+    if not findings.violations:
         return None
+    n, n_exported = len(findings.violations), len(exported)
     return {
-        "headline": f"{len(found.violations)} of {found.tested} violated, {len(mine)} by exported settings",
-        "rows": [(violation_text(one), one in mine) for one in (*mine, *others[:_ROWS])],
+        "headline": f"{n} of {findings.tested} violated, {n_exported} by exported settings",
+        "rows": [(violation_text(v), v in exported) for v in (*exported, *further[:_ROWS])],
     }
 
 
-def findings_lines(found: Findings) -> tuple[str, ...]:
-    """All violations, and how many guidelines were tested at which rate."""
-    if not found.tested:
+def findings_lines(findings: Findings) -> tuple[str, ...]:
+    """Return a line for each violation, and one with the number of guidelines tested and the error rate."""
+    if not findings.tested:
         return ("no guideline can be tested: it takes two sizes, two rank counts or several collectives",)
-    lines = [f"{violation_text(one)}  [{one.guideline.kind}]" for one in found.violations]
+    lines = [f"{violation_text(v)}  [{v.guideline.kind}]" for v in findings.violations]
     n = len(lines)
     return (
         *lines,
-        f"{n or 'none'} of {found.tested} guidelines violated beyond noise "
-        f"(chance of any false one: at most {found.rate:.0%})",
+        f"{n or 'none'} of {findings.tested} guidelines violated beyond noise "
+        f"(chance of any false one: at most {findings.rate:.0%})",
     )
 
 
-def findings_document(found: Findings, concerned: Sequence[Violation] | None = None) -> dict[str, Any]:
-    """The same as JSON values; of a campaign with the violations by its exported settings."""
+def findings_document(findings: Findings, concerned: Sequence[Violation] | None = None) -> dict[str, Any]:
+    """Return the findings as JSON values.
 
-    def row(one: Violation) -> dict[str, Any]:
-        guideline = one.guideline
+    ``concerned`` are the violations by a campaign's exported settings; None: the findings are of no campaign.
+    """
+
+    def row(violation: Violation) -> dict[str, Any]:
+        guideline = violation.guideline
         return {
             "kind": guideline.kind,
             "setting": guideline.left.setting,
@@ -92,26 +103,28 @@ def findings_document(found: Findings, concerned: Sequence[Violation] | None = N
                 {"times": k, "slot": list(timed.slot), "setting": timed.setting}
                 for k, timed in guideline.right
             ],
-            "slower_s": one.left_s,
-            "faster_s": one.right_s,
-            "ratio": one.ratio,
-            "ratio_low": one.low,
-            "p_value": one.p_value,
-            "launches": one.launches,
-            **({} if concerned is None else {"handed_over": one in concerned}),
+            "slower_s": violation.left_s,
+            "faster_s": violation.right_s,
+            "ratio": violation.ratio,
+            "ratio_low": violation.low,
+            "p_value": violation.p_value,
+            "launches": violation.launches,
+            **({} if concerned is None else {"handed_over": violation in concerned}),
         }
 
-    return {"tested": found.tested, "rate": found.rate, "violations": [row(one) for one in found.violations]}
+    rows = [row(violation) for violation in findings.violations]
+    return {"tested": findings.tested, "rate": findings.rate, "violations": rows}
 
 
-def _call(timed: Timed, beside: Timed | None = None) -> str:
+def _call(timed: Timed, reference: Timed | None = None) -> str:
+    """Return a call in words, without ranks and setting where the reference has the same."""
     collective, ranks, size = timed.slot
     words = collective if not size else f"{collective} of {size_text(size)}"
-    if ranks and (beside is None or beside.slot[1] != ranks):
+    if ranks and (reference is None or reference.slot[1] != ranks):
         words += f" on {ranks} ranks"
-    same = beside is not None and beside.setting == timed.setting
+    same_setting = reference is not None and reference.setting == timed.setting
     setting = "what is exported" if timed.setting == EXPORTED else timed.setting
-    return words if same or not setting else f"{words} ({setting})"
+    return words if same_setting or not setting else f"{words} ({setting})"
 
 
 ADVICE = {

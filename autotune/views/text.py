@@ -1,4 +1,4 @@
-"""Figures in words, the same on the console, in the report and in the exported comments (step 12).
+"""Texts of values, the same on the console, in the report and in the exported comments (step 12).
 
 Notation: ``±`` is one standard error; an interval ``(a … b)`` is 95 %.
 """
@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # words need nothing heavy
+from autotune.recommend.other_calls import OtherCall, OtherDecision
+
+if TYPE_CHECKING:  # This module is imported early, so it must not import anything heavy.
     from collections.abc import Sequence
 
     from autotune.campaign.costs import Share
@@ -16,12 +18,13 @@ if TYPE_CHECKING:  # words need nothing heavy
     from autotune.screening.decision import FactorDecision
     from autotune.space import Point, Value
 
-_WILD = 1000  # Ratios beyond are as good as infinite: an interval that reaches there both ways bounds nothing
+_WILD = 1000
+"""Ratio beyond which ratios count as infinite; an interval that is unbounded on both sides is not shown."""
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def size_text(n_bytes: int) -> str:
-    """A message size in the largest binary unit that needs no decimals: ``4 KiB``, ``1000 B``."""
+    """Return a message size in the largest binary unit that needs no decimals: ``4 KiB``, ``1000 B``."""
     power = 0
     while n_bytes and n_bytes % 1024 == 0 and power < len(_BINARY) - 1:
         n_bytes //= 1024
@@ -30,39 +33,39 @@ def size_text(n_bytes: int) -> str:
 
 
 def calls_text(collective: str, comm_size: int) -> str:
-    """A collective on a communicator: ``MPI_Allreduce on 16 ranks``."""
+    """Return a collective and its communicator size: ``MPI_Allreduce on 16 ranks``; 0 stands for any size."""
     return f"MPI_{collective.capitalize()}" + (f" on {comm_size} ranks" if comm_size else "")
 
 
 def figure_text(value: float, sem: float = math.nan, unit: str = "") -> str:
-    """A value with three digits and, where it is known, its standard error: ``1.350 ± 0.004 µs``.
+    """Return a value with three digits and, where it is finite, its standard error: ``1.350 ± 0.004 µs``.
 
-    More digits are shown where the standard error is smaller than the third one, so that it never reads 0.
+    More digits are shown where the standard error is smaller than the third digit, so that it never reads 0.
     """
     if not math.isfinite(value):
         return "—"
-    known = math.isfinite(sem)
+    has_error = math.isfinite(sem)
     decimals = _decimals(value, 3)
-    if known and sem > 0:
+    if has_error and sem > 0:
         decimals = max(decimals, min(_decimals(sem, 1), decimals + 2))
-    error = f" ± {sem:.{decimals}f}" if known else ""
+    error = f" ± {sem:.{decimals}f}" if has_error else ""
     return f"{value:.{decimals}f}{error}{' ' if unit else ''}{unit}"
 
 
 def microseconds_text(seconds: float, sem_s: float = math.nan, unit: str = "") -> str:
-    """A time in microseconds, as ``figure_text`` words it."""
+    """Return a time in microseconds, formatted by ``figure_text``."""
     return figure_text(seconds * 1e6, sem_s * 1e6, unit)
 
 
 def ratio_text(ratio: float, interval: tuple[float, float] | None = None) -> str:
-    """A speed-up, with its interval where one is given: ``1.34× (1.31 … 1.37)``."""
+    """Return a speed-up, with its interval where one is given: ``1.34× (1.31 … 1.37)``."""
     if not math.isfinite(ratio):
         return "—"
     return " ".join(filter(None, (f"{_times(ratio)}×", interval and interval_text(interval))))
 
 
 def interval_text(interval: tuple[float, float]) -> str:
-    """The interval of a speed-up: ``(1.31 … 1.37)``; empty where the launches are too few for any bound."""
+    """Return the interval of a speed-up: ``(1.31 … 1.37)``; empty where launches are too few for a bound."""
     low, high = interval
     if not math.isfinite(low) or not math.isfinite(high) or (low < 1 / _WILD and high > _WILD):
         return ""
@@ -70,95 +73,111 @@ def interval_text(interval: tuple[float, float]) -> str:
 
 
 def other_text(gain: Gain) -> str:
-    """The speed-up in the probe's other loop with its interval; a dash where it was not measured."""
+    """Return the speed-up in the probe's other loop with its interval; a dash where it was not measured."""
     return ratio_text(gain.other_loop[0], gain.other_loop[1:]) if gain.other_loop else "—"
 
 
+def other_calls_rows(calls: Sequence[OtherCall]) -> list[tuple[str, ...]]:
+    """Return rows of other calls, slower calls first: call, size, default, tuned, ratio, decision."""
+    return [
+        (
+            f"{call.name}, tight" if call.tight else call.name,
+            size_text(call.message_bytes) if call.message_bytes else "—",
+            microseconds_text(call.default_s),
+            microseconds_text(call.tuned_s),
+            ratio_text(call.ratio, (call.low, call.high)),
+            str(call.decision),
+        )
+        for call in sorted(calls, key=lambda call: (call.decision is not OtherDecision.SLOWER, call.ratio))
+    ]
+
+
 def loops_disagree(gain: Gain) -> bool:
-    """Whether the intervals of the two loops have nothing in common."""
+    """Return whether the intervals of the two loops are disjoint."""
     low, high = gain.interval
     return gain.other_loop is not None and (gain.other_loop[1] > high or low > gain.other_loop[2])
 
 
 def verdict(gain: Gain) -> str:
-    """``faster``, ``slower``, or ``even`` where the interval of the speed-up holds 1."""
+    """Return ``faster``, ``slower``, or ``even`` where the interval of the speed-up contains 1."""
     low, high = gain.interval
     return "faster" if low > 1 else "slower" if high < 1 else "even"
 
 
 def p_text(p_value: float) -> str:
-    """A p-value with the digits that matter."""
+    """Return a p-value with three decimals, or ``<0.001``."""
     if not math.isfinite(p_value):
         return "—"
     return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
 def decision_text(decision: FactorDecision) -> str:
-    """The decision on a factor: ``stays``, ``stays (undecided)`` or ``fixed at auto``."""
+    """Return the decision on a factor: ``stays``, ``stays (undecided)`` or ``fixed at auto``."""
     if decision.verdict == "inert":
         return f"fixed at {decision.value}"
     return "stays" if decision.verdict == "active" else "stays (undecided)"
 
 
 def duration_text(seconds: float) -> str:
-    """A time span in the two units that matter: ``48 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    """Return a time span in its two largest units: ``48 s``, ``3 min 20 s``, ``2 h 5 min``."""
     if not math.isfinite(seconds):
         return "—"
-    whole = max(0, round(seconds))
-    minutes, rest = divmod(whole, 60)
+    total_s = max(0, round(seconds))
+    minutes, remaining_s = divmod(total_s, 60)
     if minutes == 0:
-        return f"{rest} s"
+        return f"{remaining_s} s"
     hours, minutes = divmod(minutes, 60)
     if hours:
         return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes < 10 else f"{minutes} min"
+    return f"{minutes} min {remaining_s} s" if minutes < 10 else f"{minutes} min"
 
 
 def clock_text(seconds: float) -> str:
-    """A time span as a clock shows it, for columns: ``0:48``, ``12:05``, ``2:05:10``."""
+    """Return a time span as a clock shows it, for columns: ``0:48``, ``12:05``, ``2:05:10``."""
     if not math.isfinite(seconds):
         return "—"
-    minutes, rest = divmod(max(0, round(seconds)), 60)
+    minutes, remaining_s = divmod(max(0, round(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    return f"{hours}:{minutes:02}:{remaining_s:02}" if hours else f"{minutes}:{remaining_s:02}"
 
 
 def cost_text(phases: Sequence[Share], limit_s: float | None = None) -> str:
-    """How many launches a campaign has, in which phases, how long they measure, and what limits them."""
-    together, most = sum(one.launches for one in phases), sum(one.most for one in phases)
-    limited = any(math.isfinite(one.limit_s) for one in phases)
-    total = f"at most {most}" if limited else str(most) if together == most else f"{together} to {most}"
+    """Return the number of launches of a campaign by phase, how long they measure, and the time limit."""
+    planned, maximum = sum(p.launches for p in phases), sum(p.most for p in phases)
+    limited = any(math.isfinite(p.limit_s) for p in phases)
+    span = str(maximum) if planned == maximum else f"{planned} to {maximum}"
+    total = f"at most {maximum}" if limited else span
     each = ", ".join(
-        f"{one.phase} up to {one.count} in {duration_text(one.limit_s)}"
-        if math.isfinite(one.limit_s)
-        else f"{one.phase} {one.count}"
-        for one in phases
-        if one.most
+        f"{p.phase} up to {p.count} in {duration_text(p.limit_s)}"
+        if math.isfinite(p.limit_s)
+        else f"{p.phase} {p.count}"
+        for p in phases
+        if p.most
     )
-    seconds = sum(min(one.launches * one.launch_s, one.limit_s) for one in phases)
+    seconds = sum(min(p.launches * p.launch_s, p.limit_s) for p in phases)
     limit = f"; time limit {duration_text(limit_s)}" if limit_s else ""
     return f"{total} launches: {each}\n{duration_text(seconds)} of measuring, without starting ranks{limit}"
 
 
 def value_text(value: Value | None) -> str:
-    """A value where it stands alone; None: its parameter is not active."""
+    """Return a value for display by itself; None means that its parameter is not active."""
     return "not active" if value is None else str(value) or "(empty)"
 
 
 def changed_text(point: Point, default: Point) -> str:
-    """The values of a point that differ from the default ones: ``UCX_TLS=self,sysv, coll_han=off``."""
+    """Return the values of a point that differ from the default: ``UCX_TLS=self,sysv, coll_han=off``."""
     return ", ".join(f"{n}={v}" for n, v in point.items() if n not in default or v != default[n]) or "nothing"
 
 
 def setting_text(recommendation: Recommendation, default: Point) -> str:
-    """The values of a recommendation: ``coll_han=off, 5 rules by message size``; empty: nothing."""
-    changed, rules = changed_text(recommendation.point, default), sum(r.sets for r in recommendation.rules)
-    said = [f"{rules} rule{'s' if rules > 1 else ''} by message size"] if rules else []
-    return ", ".join(said if changed == "nothing" else [changed, *said])
+    """Return what a recommendation sets: ``coll_han=off, 5 rules by message size``; empty for nothing."""
+    changed, n_rules = changed_text(recommendation.point, default), sum(r.sets for r in recommendation.rules)
+    rules = [f"{n_rules} rule{'s' if n_rules > 1 else ''} by message size"] if n_rules else []
+    return ", ".join(rules if changed == "nothing" else [changed, *rules])
 
 
 def advice_text(recommendation: Recommendation, default: Point) -> str:
-    """The changes that a recommendation asks for, in one line."""
+    """Return the changes that a recommendation asks for, in one line."""
     changed = changed_text(recommendation.point, default)
     if changed != "nothing":
         return f"change {changed}"
@@ -168,10 +187,17 @@ def advice_text(recommendation: Recommendation, default: Point) -> str:
 
 
 def _times(ratio: float) -> str:
-    """A ratio with the digits that matter; where the interval is that wide, its end means nothing."""
+    """Return a ratio with two decimals, none from 10 on, or ``>1000`` where its value means nothing."""
     return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}" if ratio < _WILD else f">{_WILD}"
 
 
 def _decimals(value: float, digits: int) -> int:
-    """Decimals that show so many significant digits, none below zero."""
+    """Return the number of decimals, at least 0, that shows so many significant digits."""
     return max(0, digits - 1 - math.floor(math.log10(abs(value)))) if value else digits - 1
+
+
+def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return rows as indented lines with aligned columns."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    cells = ([text.ljust(width) for text, width in zip(row, widths, strict=True)] for row in rows)
+    return ["  " + "  ".join(row).rstrip() for row in cells]

@@ -13,15 +13,14 @@ from autotune.recommend.winners import SlotWinner
 from autotune.space import Point
 from autotune.views.launch_line import WIDTH
 from autotune.views.report.axes import AMBER, BLUE, GREY, RED, TEAL
-from autotune.views.screening import aligned
-from autotune.views.text import ratio_text, size_text
+from autotune.views.text import aligned, ratio_text, size_text
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 _COLOURS = (BLUE, AMBER, TEAL, RED, "#8f6fc9", "#6aa84f", "#c27ba0", GREY, "#a0743c", "#3fa7c4")
 _FAINTEST = 0.3
-_STRONGEST = 2.0  # Gain that is drawn in full colour.
+_STRONGEST = 2.0  # Gain (default / tuned) that is drawn in full colour.
 _US = 1e6
 _LEGEND = """1.25×: 1.25 times as fast as the stack's own defaults, in the search.
 ≈2: two other choices are not significantly slower (--json names them).
@@ -30,45 +29,49 @@ the stack's choice: no rule is better there."""
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A slot on so many nodes."""
+    """Says which choice wins in a slot on a number of nodes."""
 
-    nodes: int  # Nodes of the campaign.
-    place: SlotWinner  # Who wins there.
+    nodes: int  # Number of nodes of the campaign.
+    place: SlotWinner  # The slot and the choice that wins in it.
 
     @property
     def slot(self) -> Slot:
-        """Collective, communicator size, message size."""
+        """Return collective, communicator size and message size."""
         return self.place.slot
 
 
 def tuning_text(table: Sequence[Entry]) -> str:
-    """A block for each collective: sizes down, nodes and communicators across, as many as 80 columns hold."""
+    """Return the table as text, with a block for each collective.
+
+    A block has sizes down and nodes with communicators across; where these exceed 80 columns, it is split.
+    """
     blocks = []
-    for collective, its in groupby(table, key=lambda w: w.slot[0]):
-        winners = {(w.slot[2], w.nodes, w.slot[1]): w for w in its}
+    for collective, entries in groupby(table, key=lambda w: w.slot[0]):
+        winners = {(w.slot[2], w.nodes, w.slot[1]): w for w in entries}
         systems = sorted({key[1:] for key in winners})
         sizes = sorted({key[0] for key in winners})
         blocks.append(f"{collective}: the fastest choice at each message size")
-        shown: list[tuple[int, int]] = []
+        part: list[tuple[int, int]] = []
         for system in systems:
-            if shown and max(map(len, _lines(winners, sizes, [*shown, system]))) > WIDTH:
-                blocks[-1] += "\n" + "\n".join(_lines(winners, sizes, shown)) + "\n"
-                shown = []
-            shown.append(system)
-        blocks[-1] += "\n" + "\n".join(_lines(winners, sizes, shown))
+            if part and max(map(len, _lines(winners, sizes, [*part, system]))) > WIDTH:
+                blocks[-1] += "\n" + "\n".join(_lines(winners, sizes, part)) + "\n"
+                part = []
+            part.append(system)
+        blocks[-1] += "\n" + "\n".join(_lines(winners, sizes, part))
     return "\n\n".join([*blocks, _LEGEND]) + "\n"
 
 
 def _lines(
     winners: Mapping[tuple[int, int, int], Entry], sizes: Sequence[int], systems: Sequence[tuple[int, int]]
 ) -> list[str]:
+    """Return the lines of a block; winners are by (size, nodes, ranks), systems are (nodes, ranks)."""
     head = ("size", *(_system(*system) for system in systems))
     rows = [(size_text(size), *(_cell(winners.get((size, *system))) for system in systems)) for size in sizes]
     return aligned([head, *rows])
 
 
 def tuning_rows(table: Iterable[Entry]) -> list[dict[str, Any]]:
-    """A row for each slot, with a column for each parameter that is chosen per size."""
+    """Return a row for each slot, with a column for each parameter that is chosen per size."""
     winners = list(table)
     names = list(dict.fromkeys(name for w in winners for name in w.place.choice))
     return [
@@ -84,41 +87,44 @@ def tuning_rows(table: Iterable[Entry]) -> list[dict[str, Any]]:
 
 
 def tuning_page(table: Sequence[Entry], title: str) -> str:
-    """The map of winners: colour is which, strength the gain, hatching a tie; needs no network."""
+    """Return the map of winners as a self-contained page.
+
+    The colour shows the choice, its strength the gain, and hatching a tie.
+    """
     from plotly.subplots import make_subplots
 
-    panels = [(collective, list(its)) for collective, its in groupby(table, key=lambda w: w.slot[0])]
+    panels = [(collective, list(entries)) for collective, entries in groupby(table, key=lambda w: w.slot[0])]
     titles, n = [collective for collective, _ in panels], len(panels)
     figure: Figure = make_subplots(rows=n, cols=1, subplot_titles=titles, vertical_spacing=0.3 / n)
     names = list(dict.fromkeys(name_of(w.place.choice) for w in table))
-    shown: set[str] = set()
+    in_legend: set[str] = set()
     for row, (_, winners) in enumerate(panels, start=1):
         sizes = sorted({w.slot[2] for w in winners})
         systems = sorted({(w.nodes, w.slot[1]) for w in winners})
         for name in names:
-            mine = [w for w in winners if name_of(w.place.choice) == name]
-            if not mine:
+            won = [w for w in winners if name_of(w.place.choice) == name]
+            if not won:
                 continue
             figure.add_bar(
-                x=[size_text(w.slot[2]) for w in mine],
-                y=[1] * len(mine),
-                base=[systems.index((w.nodes, w.slot[1])) - 0.5 for w in mine],
+                x=[size_text(w.slot[2]) for w in won],
+                y=[1] * len(won),
+                base=[systems.index((w.nodes, w.slot[1])) - 0.5 for w in won],
                 width=1,
                 name=escape(name),
                 legendgroup=name,
-                showlegend=name not in shown,
+                showlegend=name not in in_legend,
                 marker={
                     "color": _COLOURS[names.index(name) % len(_COLOURS)],
-                    "opacity": [_strength(w) for w in mine],
-                    "pattern": {"shape": ["/" if w.place.rivals else "" for w in mine], "solidity": 0.2},
+                    "opacity": [_strength(w) for w in won],
+                    "pattern": {"shape": ["/" if w.place.rivals else "" for w in won], "solidity": 0.2},
                     "line": {"color": "white", "width": 1},
                 },
-                hovertext=[escape(_hover(w)) for w in mine],
+                hovertext=[escape(_hover(w)) for w in won],
                 hoverinfo="text",
                 row=row,
                 col=1,
             )
-            shown.add(name)
+            in_legend.add(name)
         figure.update_xaxes(
             categoryorder="array", categoryarray=[size_text(m) for m in sizes], title_text="message", row=row
         )
@@ -133,14 +139,14 @@ def tuning_page(table: Sequence[Entry], title: str) -> str:
 
 
 def name_of(choice: Point) -> str:
-    """A choice in words: its values, or that the stack decides."""
+    """Return a choice in words: its values, or that the stack decides."""
     return " ".join(
         str(value) if name == "algorithm" else f"{name}={value}" for name, value in choice.items()
     ) or ("the stack's choice")
 
 
 def _figures(place: SlotWinner) -> dict[str, float | str]:
-    """Gain over the defaults, empty where these were not measured."""
+    """Return the columns of the gain over the defaults; empty where these were not measured."""
     if (gain := place.gain) is None:
         return dict.fromkeys(("latency_us", "default_us", "gain", "gain_low", "gain_high"), "")
     low, high = gain.interval
@@ -154,10 +160,12 @@ def _figures(place: SlotWinner) -> dict[str, float | str]:
 
 
 def _system(nodes: int, ranks: int) -> str:
+    """Return a number of nodes and ranks in words."""
     return f"{nodes} node{'s' if nodes > 1 else ''}, {ranks} ranks"
 
 
 def _cell(winner: Entry | None) -> str:
+    """Return a cell of the text: the choice, its gain, and the number of ties."""
     if winner is None:
         return ""
     ties = f" ≈{len(winner.place.rivals)}" if winner.place.rivals else ""
@@ -166,14 +174,16 @@ def _cell(winner: Entry | None) -> str:
 
 
 def _hover(winner: Entry) -> str:
+    """Return the text of a slot under the pointer: the winner, its gain and its ties."""
     collective, ranks, size = winner.slot
     ties = f"; ties with {', '.join(map(name_of, winner.place.rivals))}" if winner.place.rivals else ""
-    its = winner.place.gain
-    gain = ratio_text(its.ratio, its.interval) if its else "gain unknown"
-    where = f"{collective}, {_system(winner.nodes, ranks)}, {size_text(size)}"
-    return f"{where}: {name_of(winner.place.choice)}, {gain}{ties}"
+    gain = winner.place.gain
+    gain_text = ratio_text(gain.ratio, gain.interval) if gain else "gain unknown"
+    slot_text = f"{collective}, {_system(winner.nodes, ranks)}, {size_text(size)}"
+    return f"{slot_text}: {name_of(winner.place.choice)}, {gain_text}{ties}"
 
 
 def _strength(winner: Entry) -> float:
+    """Return the opacity of a slot, which grows with the gain."""
     share = (winner.place.gain.ratio - 1) / (_STRONGEST - 1) if winner.place.gain else 0.0
     return _FAINTEST + (1 - _FAINTEST) * min(max(share, 0.0), 1.0)

@@ -1,4 +1,4 @@
-"""Variables of MVAPICH2 and of MVAPICH 3 and later: one algorithm for each collective."""
+"""Export variables of MVAPICH2 and of MVAPICH 3 and later: one algorithm for each collective."""
 
 from autotune.errors import UserError
 from autotune.exporters.origin import UNTRIED
@@ -7,7 +7,7 @@ from autotune.stacks import mpich
 
 
 class Mvapich2(VariableScript):
-    """``MV2_INTER_*_TUNING``: one algorithm for each collective, by its id."""
+    """Export ``MV2_INTER_*_TUNING``: one algorithm for each collective, by its id."""
 
     name = "mvapich2"
     summary = (
@@ -16,7 +16,11 @@ class Mvapich2(VariableScript):
     family, file, notes = "mvapich", "mvapich2-env.sh", (UNTRIED, EVERYWHERE)
 
     def variables(self, collective: str, algorithm: str) -> dict[str, str]:
-        """By its id, which alone is taken."""
+        """Return the variable of an algorithm, which MVAPICH2 takes by its id alone.
+
+        Raises:
+            UserError: the algorithm is no id.
+        """
         if algorithm and not algorithm.isdecimal():
             raise UserError(
                 f"MVAPICH2 takes a number for {collective}, not {algorithm!r}",
@@ -26,13 +30,13 @@ class Mvapich2(VariableScript):
 
 
 class Mvapich3(VariableScript):
-    """``MVP_*_INTRA_ALGORITHM``: MVAPICH 3 is made from MPICH and adds algorithms named ``osu_*``."""
+    """Export ``MVP_*_INTRA_ALGORITHM``: MVAPICH 3 is based on MPICH and adds algorithms named ``osu_*``."""
 
     name = "mvapich3"
     summary = "mvapich-env.sh: MVP_* variables, one algorithm each (MVAPICH 3, 4, Plus); never run"
     family, file, notes = "mvapich", "mvapich-env.sh", (UNTRIED, EVERYWHERE)
 
     def variables(self, collective: str, algorithm: str) -> dict[str, str]:
-        """One of MPICH's or OSU's."""
+        """Return the variable of one of MPICH's or OSU's algorithms."""
         name = algorithm if algorithm.startswith("osu_") else mpich.check(collective, algorithm)
         return {f"MVP_{collective.upper()}_INTRA_ALGORITHM": name}

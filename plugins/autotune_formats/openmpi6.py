@@ -1,4 +1,4 @@
-"""Rules of ``coll_tuned`` as Open MPI 6 reads them, in JSON."""
+"""Export rules of ``coll_tuned`` as Open MPI 6 reads them, in JSON."""
 
 import json
 from collections.abc import Mapping
@@ -11,20 +11,20 @@ from autotune.exporters.settings import settings
 from autotune.recommend.recommendation import Recommendation
 from autotune.stacks import coll_tuned
 
-JSON_FILE = "coll_tuned_rules.json"  # Name of the rules.
+JSON_FILE = "coll_tuned_rules.json"  # Name of the rules file.
 
 
 class CollTunedJson:
-    """Rules of ``coll_tuned`` as Open MPI 6 reads them."""
+    """Export rules of ``coll_tuned`` as Open MPI 6 reads them."""
 
     name = "coll_tuned_json"
     summary = f"{JSON_FILE}: per-size rules of coll_tuned in JSON (Open MPI 6.0); format checked, never run"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The rules; what has no rule is left to the stack.
+        """Return the rules; calls without a rule are left to the stack.
 
         Raises:
-            UserError: rules that ``coll_tuned`` cannot say.
+            UserError: rules that ``coll_tuned`` cannot express.
         """
         collectives = {
             collective: _json_tables(collective, by_size)
@@ -39,7 +39,7 @@ class CollTunedJson:
         return {JSON_FILE: printable(json.dumps(document, indent=1, ensure_ascii=False) + "\n")}
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """With everything that the rules do not hold."""
+        """Return the command line that applies the rules and all values that they do not contain."""
         deployed, path = settings(recommendation, directory), directory.absolute() / JSON_FILE
         mca = dict(deployed.mca) | {
             "coll_tuned_use_dynamic_rules": "1",
@@ -51,9 +51,10 @@ class CollTunedJson:
 def _json_tables(
     collective: str, by_size: Mapping[int, tuple[coll_tuned.TunedRow, ...]]
 ) -> list[dict[str, object]]:
-    """Bounds are inclusive there, the first match wins, and without a match the stack decides.
+    """Return the tables of one collective.
 
-    Zeros are left out, as they are the default; ``seg_size`` is in the reader, but not in the schema.
+    Bounds are inclusive, the first match wins, and without a match the stack decides. Zeros are left out, as
+    they are the default; ``seg_size`` is in Open MPI's reader, but not in its schema.
     """
     starts = list(by_size)
     entries = []
@@ -62,12 +63,12 @@ def _json_tables(
         rules = [
             {
                 "msg_size_min": row.threshold_bytes,
-                "msg_size_max": "inf" if after is None else after.threshold_bytes - 1,
+                "msg_size_max": "inf" if next_row is None else next_row.threshold_bytes - 1,
                 "alg": coll_tuned.enumerator(collective, row.algorithm, (6, 0)),
                 **({"faninout": row.fanout} if row.fanout else {}),
                 **({"seg_size": row.segment_bytes} if row.segment_bytes else {}),
             }
-            for row, after in zip(rows, [*rows[1:], None], strict=True)
+            for row, next_row in zip(rows, [*rows[1:], None], strict=True)
             if row.algorithm
         ]
         if rules:

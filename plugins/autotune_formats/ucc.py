@@ -1,7 +1,7 @@
-"""``ucc.conf``: UCC's own file, for calls that ``coll_ucc`` passes to it, and checks of anybody's.
+"""Export ``ucc.conf``, UCC's own file for calls that ``coll_ucc`` passes to it, and check any such file.
 
-Rules say it by per-size values of their own, ``ucc_algorithm`` and ``ucc_radix``: the names of ``coll_tuned``
-are another component's.
+Rules contain UCC's algorithms as per-size values of their own, ``ucc_algorithm`` and ``ucc_radix``: the names
+of ``coll_tuned`` are another component's.
 """
 
 import re
@@ -26,35 +26,36 @@ from autotune_formats import ucc_grammar as ucc
 
 UCC_FILE = "ucc.conf"  # Name of the file.
 
-ALGORITHM, RADIX = "ucc_algorithm", "ucc_radix"  # Per-size values of a rule that are UCC's.
+ALGORITHM, RADIX = "ucc_algorithm", "ucc_radix"
+"""Per-size values of a rule that are UCC's."""
 
-_ANY_SIZE = 2**31 - 1  # Sections know no open end.
+_ANY_SIZE = 2**31 - 1  # Largest team size, since sections have no open end.
 _PREFIX = "UCC_TL_UCP_"
 _SCORE = 10
-"""tl/ucp's own score (``UCC_TL_UCP_DEFAULT_SCORE``)."""
+"""Default score of tl/ucp (``UCC_TL_UCP_DEFAULT_SCORE``)."""
 
 
 class UccConf:
-    """Maps of scores and radices by team size, and what else is UCC's."""
+    """Export maps of scores and radices by team size, and UCC's other variables."""
 
     name = "ucc_conf"
     summary = f"{UCC_FILE}: score maps, radices and variables of UCC; format checked, never run"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The file.
+        """Return the file's text by its name.
 
         Raises:
             UserError: no rule is for UCC, it lacks an algorithm, or does not know the sizes.
         """
         tuned = {rule.collective for rule in recommendation.rules if ALGORITHM in rule.choice}
-        ours = [rule for rule in recommendation.rules if rule.collective in tuned]
-        if not ours and any(rule.choice for rule in recommendation.rules):
+        rules = [rule for rule in recommendation.rules if rule.collective in tuned]
+        if not rules and any(rule.choice for rule in recommendation.rules):
             raise UserError(
                 "no rule of this recommendation is for UCC", f"per-size values: {ALGORITHM}, {RADIX}"
             )
         job = {n: v for n, v in recommendation.provenance.env if n.startswith("UCC_")}
         parts = [[f"{name}={value}" for name, value in job.items()]]
-        parts += [[head, *lines] for head, lines in _sections(recommendation, ours).items()]
+        parts += [[head, *lines] for head, lines in _sections(recommendation, rules).items()]
         totals = (c.name for c in ucc.COLLECTIVES.values() if c.counts is ucc.Counts.TOTAL)
         top = [
             *remarks(recommendation),
@@ -67,35 +68,40 @@ class UccConf:
         return {UCC_FILE: "\n".join([*commented(top), *(line for part in parts for line in part)]) + "\n"}
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """With the component of Open MPI that calls it, and the job-wide values of others."""
-        mca, other = job_wide(recommendation)
-        set_here = [*other, *(name for rule in recommendation.rules for name in rule.choice)]
-        ours = any(name.lower().startswith("ucc_") for name in set_here)
-        asked = {"coll_ucc_enable": "1", "coll_ucc_priority": "100"} if ours else {}
-        rest = {name: value for name, value in other.items() if not name.startswith("UCC_")}
+        """Return the command line with Open MPI's component that calls UCC, and the other job-wide values."""
+        mca, other_env = job_wide(recommendation)
+        set_here = [*other_env, *(name for rule in recommendation.rules for name in rule.choice)]
+        uses_ucc = any(name.lower().startswith("ucc_") for name in set_here)
+        enabling = {"coll_ucc_enable": "1", "coll_ucc_priority": "100"} if uses_ucc else {}
+        remaining_env = {name: value for name, value in other_env.items() if not name.startswith("UCC_")}
         file = {"UCC_CONFIG_FILE": str(directory.absolute() / UCC_FILE)}
-        return mpirun(recommendation, stated({**asked, **mca}, {**rest, **file}))
+        return mpirun(recommendation, stated({**enabling, **mca}, {**remaining_env, **file}))
 
 
 def _sections(recommendation: Recommendation, rules: Sequence[Rule]) -> dict[str, list[str]]:
-    """Head → lines, for team sizes that do not overlap: UCC asks its sections in no particular order."""
+    """Return each section's head with its lines, for team sizes that do not overlap.
+
+    UCC searches its sections in no particular order.
+    """
     by_collective = tables(rules)
     starts = {name: table_starts(sorted(by_size)) for name, by_size in by_collective.items()}
-    bounds = sorted({start for one in starts.values() for start in one})
-    made: dict[str, list[str]] = {}
-    for low, after in pairwise([*bounds, _ANY_SIZE + 1]):
-        owners = {name: last_up_to(one, low) or 0 for name, one in starts.items()}
+    bounds = sorted({start for team_starts in starts.values() for start in team_starts})
+    sections: dict[str, list[str]] = {}
+    for low, next_start in pairwise([*bounds, _ANY_SIZE + 1]):
+        owners = {name: last_up_to(team_starts, low) or 0 for name, team_starts in starts.items()}
         spans = [
             (name, *span) for name, owner in owners.items() if owner
             for span in _spans(name, owner, by_collective[name][owner])
         ]  # fmt: skip
         if spans:
-            made[_head(recommendation, low, after - 1, {owners[span[0]] for span in spans})] = _lines(spans)
-    return made
+            sections[_head(recommendation, low, next_start - 1, {owners[span[0]] for span in spans})] = (
+                _lines(spans)
+            )
+    return sections
 
 
 def _lines(spans: Sequence[tuple[str, int, int | None, Rule]]) -> list[str]:
-    """The map of scores and the radices of one section; spans are collective, from, below, rule."""
+    """Return the map of scores and the radices of one section; spans are (collective, from, below, rule)."""
     scores: list[str] = []
     radices: dict[str, list[str]] = {}
     for collective, low, high, rule in spans:
@@ -119,7 +125,7 @@ def _lines(spans: Sequence[tuple[str, int, int | None, Rule]]) -> list[str]:
 
 
 def _spans(collective: str, comm_size: int, table: Sequence[Rule]) -> list[tuple[int, int | None, Rule]]:
-    """From, below and rule of what is not left to UCC, in UCC's bytes."""
+    """Return from, below and rule of the sizes that are not left to UCC, in UCC's bytes."""
     factor = comm_size if ucc.of(collective).counts is ucc.Counts.TOTAL else 1
     ends = [rule.min_bytes * factor for rule in table[1:]]
     spans = zip(table, [*ends, None], strict=True)
@@ -127,7 +133,7 @@ def _spans(collective: str, comm_size: int, table: Sequence[Rule]) -> list[tuple
 
 
 def _span(collective: str, low: int, high: int | None) -> str:
-    """A range as a qualifier; empty for all sizes."""
+    """Return a range as a qualifier; empty for all sizes."""
     if low == 0 and high is None:
         return ""
     if ucc.COLLECTIVES[collective].counts is ucc.Counts.NOTHING:
@@ -136,11 +142,14 @@ def _span(collective: str, low: int, high: int | None) -> str:
 
 
 def _head(recommendation: Recommendation, low: int, high: int, owners: Collection[int]) -> str:
-    """A section's head: team sizes, and where all was measured on all ranks their number a node and nodes."""
+    """Return a section's head: its team sizes, and ranks per node and nodes if these are known.
+
+    They are known if all was measured on all ranks.
+    """
     source = recommendation.provenance
     conditions = [f"team_size={_between(low, high)}"]
-    ppn, rest = divmod(source.ranks, source.nodes or 1)
-    if set(owners) == {source.ranks} and not rest and not source.parts:
+    ppn, uneven = divmod(source.ranks, source.nodes or 1)
+    if set(owners) == {source.ranks} and not uneven and not source.parts:
         conditions += [f"ppn={ppn}"] if source.nodes > 1 else []
         nodes = (-(-low // ppn), -(-high // ppn)) if source.nodes > 1 else (1, 1)
         conditions.append(f"nnodes={_between(*nodes)}")
@@ -152,17 +161,17 @@ def _between(low: int, high: int) -> str:
 
 
 class UccTraps(Traps):
-    """``ucc.conf``, and maps of scores wherever they are set."""
+    """Check ``ucc.conf``, and maps of scores wherever they are set."""
 
     prefixes = ("UCC_",)
 
     def reads(self, path: PurePath, first: str) -> bool:
-        """By its name, or a variable or a section's head at its beginning."""
+        """Whether a file is a ``ucc.conf``: by its name, or by a variable or a head at its beginning."""
         begins = re.match(rf"UCC_\w+=|\[({'|'.join(ucc.KEYS)})=", first)
         return path.name == "ucc.conf" or bool(begins)
 
     def file(self, path: PurePath, text: str) -> list[Finding]:
-        """Findings in a ``ucc.conf``."""
+        """Return the findings in a ``ucc.conf``."""
         try:
             parts = ucc.sections(text)
         except UserError as exc:
@@ -173,7 +182,11 @@ class UccTraps(Traps):
         for part in parts:
             for name, value in part.values.items():
                 at = next(
-                    (n for n, said in enumerate(lines[part.line :], part.line + 1) if said.startswith(name)),
+                    (
+                        n
+                        for n, content in enumerate(lines[part.line :], part.line + 1)
+                        if content.startswith(name)
+                    ),
                     0,
                 )
                 if part.line and not name.startswith(_PREFIX):
@@ -195,7 +208,7 @@ class UccTraps(Traps):
         return {name.strip(): value.strip() for name, _, value in pairs if name.startswith("UCC_")}
 
     def variable(self, a: Assignment) -> Iterator[Finding]:
-        """Findings on one variable, if it holds a map of scores."""
+        """Yield findings on one variable, if it holds a map of scores."""
         if not (a.name.startswith("UCC_") and a.name.endswith("_TUNE") and a.literal):
             return
         try:
@@ -209,8 +222,8 @@ class UccTraps(Traps):
                     "an entry without score and algorithm changes nothing", "a score, or @algorithm"
                 )
             if a.name == ucc.TUNE and not ucc.known_algorithm(token):
-                named = (c for c in ucc.COLLECTIVES.values() if c.name in token.collectives)
-                names = "; ".join(f"{c.name}: {', '.join(c.algorithms)}" for c in named)
+                collectives = (c for c in ucc.COLLECTIVES.values() if c.name in token.collectives)
+                names = "; ".join(f"{c.name}: {', '.join(c.algorithms)}" for c in collectives)
                 effect = (
                     f"{','.join(token.collectives)} has no algorithm {token.algorithm!r}: UCC refuses the map"
                 )
@@ -220,7 +233,7 @@ class UccTraps(Traps):
                 yield a.finding(effect, "leave the range out")
 
     def explained(self, path: PurePath, text: str, call: Asked) -> Answer | None:
-        """Which entry of the map of scores a call reaches: of those that hold, the one with the best score.
+        """Return which entry of the map of scores a call reaches: the one with the best score that holds.
 
         Raises:
             TableError: a line or a map that UCC would not take.
@@ -228,21 +241,23 @@ class UccTraps(Traps):
         answer = Answer(call.collective, component="tl/ucp of UCC, where coll_ucc is enabled and comes first")
         if call.collective not in ucc.COLLECTIVES:
             return answer
-        its = ucc.COLLECTIVES[call.collective]
-        nbytes = {ucc.Counts.TOTAL: call.total_bytes, ucc.Counts.NOTHING: 0}.get(its.counts, call.nbytes)
-        answer.why.append(f"UCC compares {its.counts.value}: {nbytes}")
+        collective = ucc.COLLECTIVES[call.collective]
+        nbytes = {ucc.Counts.TOTAL: call.total_bytes, ucc.Counts.NOTHING: 0}.get(
+            collective.counts, call.nbytes
+        )
+        answer.why.append(f"UCC compares {collective.counts.value}: {nbytes}")
         teams = {"team_size": call.ranks, "ppn": call.ppn or call.ranks, "nnodes": call.nodes}
         parts = [part for part in ucc.sections(text) if ucc.TUNE in part.values and part.holds(teams)]
         for part in parts[-1:]:
             line = next(
                 n
-                for n, said in enumerate(text.splitlines(), 1)
-                if n > part.line and said.startswith(ucc.TUNE)
+                for n, content in enumerate(text.splitlines(), 1)
+                if n > part.line and content.startswith(ucc.TUNE)
             )
             reached = [
                 token
                 for token in ucc.tokens(part.values[ucc.TUNE])
-                if token.reaches(its.name, nbytes, call.ranks)
+                if token.reaches(collective.name, nbytes, call.ranks)
             ]
             if reached:
                 best = max(reversed(reached), key=lambda token: float(token.score or _SCORE))
@@ -255,7 +270,7 @@ class UccTraps(Traps):
     def together(
         self, last: Mapping[str, Assignment], texts: Collection[str], own: Sequence[str]
     ) -> Iterator[Finding]:
-        """Variables of the environment that any section of a ``ucc.conf`` sets too."""
+        """Yield findings on variables of the environment that any section of a ``ucc.conf`` sets too."""
         in_file: set[str] = set()
         for text in own:
             with suppress(UserError):

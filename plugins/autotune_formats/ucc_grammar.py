@@ -1,11 +1,12 @@
-"""UCC's names for its algorithms, and the grammar of ``ucc.conf``.
+"""Define UCC's names for its algorithms, and the grammar of ``ucc.conf``.
 
-Read in the sources of UCC (August 2026: ``ucc_coll_score.c``, ``ucc_parser.c``, ``tl_ucp.c``,
-``ucc_coll_utils.c``) and of Open MPI's ``coll_ucc``; never run here.
+It was read in the sources of UCC (August 2026: ``ucc_coll_score.c``, ``ucc_parser.c``, ``tl_ucp.c``,
+``ucc_coll_utils.c``) and of Open MPI's ``coll_ucc``; it was never run here.
 
-A file has ``NAME=value`` lines, and behind a section's head those that hold for teams of some size, ranks a
-node and nodes. ``UCC_TL_UCP_TUNE`` is a map of scores: tokens apart by ``#``, each with qualifiers apart by
-``:`` in any order. Where ranges of one score meet, the size at which they do belongs to the later one.
+A file has ``NAME=value`` lines, and after a section's head those that hold for teams of some size, ranks a
+node and nodes. ``UCC_TL_UCP_TUNE`` is a map of scores: tokens separated by ``#``, each with qualifiers
+separated by ``:`` in any order. Where ranges of one score meet, the size at which they do belongs to the
+later one.
 """
 
 import re
@@ -18,11 +19,11 @@ from autotune.space import size_in_bytes
 
 TUNE = "UCC_TL_UCP_TUNE"  # The variable that holds the map of scores.
 
-INF = float("inf")  # An open end.
+INF = float("inf")  # An open end of a range.
 
 
 class Counts(Enum):
-    """Which bytes of a call a size range is compared with."""
+    """Name the bytes of a call with which a size range is compared."""
 
     MESSAGE = "the message, or the block of each rank"
     TOTAL = "the blocks of all ranks together"
@@ -31,12 +32,13 @@ class Counts(Enum):
 
 @dataclass(frozen=True, slots=True)
 class UccCollective:
-    """A collective of MPI in UCC."""
+    """Describe a collective of MPI in UCC."""
 
     name: str  # UCC's name: MPI_Reduce_scatter, whose blocks may differ, is its ``reduce_scatterv``.
-    algorithms: tuple[str, ...]  # Of the layer over UCP, by id from 0.
-    counts: Counts = Counts.MESSAGE  # What its sizes are.
-    radix: Mapping[str, str] = field(default_factory=dict)  # Algorithm → the variable with its radix.
+    algorithms: tuple[str, ...]  # Algorithms of the layer over UCP, by id from 0.
+    counts: Counts = Counts.MESSAGE  # The bytes that its sizes count.
+    radix: Mapping[str, str] = field(default_factory=dict)
+    """For each algorithm that has one, the variable with its radix."""
 
 
 COLLECTIVES: Mapping[str, UccCollective] = {
@@ -74,7 +76,8 @@ COLLECTIVES: Mapping[str, UccCollective] = {
     "scatter": UccCollective("scatter", ("knomial",), Counts.TOTAL, {"knomial": "SCATTER_KN_RADIX"}),
     "scatterv": UccCollective("scatterv", ("linear",), Counts.NOTHING),
 }
-"""By MPI's name. UCC compares the receive buffer, so that its ``reduce_scatter`` counts one rank's block."""
+"""Collectives by MPI's name. UCC compares the receive buffer, so its ``reduce_scatter`` counts one rank's
+block."""
 
 RANGED = frozenset(
     (
@@ -82,60 +85,64 @@ RANGED = frozenset(
         *("BCAST_SAG_KN_RADIX", "REDUCE_SRG_KN_RADIX"),
     )
 )
-"""Radices that may differ by size; the others are one number."""
+"""Radices that may differ by size; each of the others is a single number."""
 
-_BY_NAME = {one.name: one for one in COLLECTIVES.values()}
+_BY_NAME = {collective.name: collective for collective in COLLECTIVES.values()}
 _NAMES = frozenset(_BY_NAME) | {"fanin", "fanout"}
 _MEMORY = frozenset(("host", "cuda", "cuda_managed", "rocm", "rocm_managed"))
-KEYS = ("vendor", "model", "team_size", "ppn", "sock", "nnodes")  # What a section can ask for.
+KEYS = ("vendor", "model", "team_size", "ppn", "sock", "nnodes")  # The conditions that a section can have.
 _TEAM_RANGE = re.compile(r"\d+(-(\d+|inf))?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One entry of a map of scores."""
+    """Represent one entry of a map of scores."""
 
-    collectives: tuple[str, ...]  # UCC's names; empty: all.
-    ranges: tuple[tuple[float, float], ...] = ((0, INF),)  # Of sizes in bytes.
-    algorithm: str = ""  # Name or id; empty: the component's own.
-    score: str = ""  # ``inf`` forces, 0 forbids; empty: as it is.
-    teams: tuple[tuple[float, float], ...] = ((1, INF),)  # Of team sizes, ends inclusive.
-    sized: bool = False  # Whether sizes were given.
+    collectives: tuple[str, ...]  # UCC's names of the collectives; empty: all.
+    ranges: tuple[tuple[float, float], ...] = ((0, INF),)  # Ranges of sizes in bytes.
+    algorithm: str = ""  # Name or id of the algorithm; empty: the component's own choice.
+    score: str = ""  # Score, where ``inf`` forces and 0 forbids; empty: unchanged.
+    teams: tuple[tuple[float, float], ...] = ((1, INF),)  # Ranges of team sizes, ends inclusive.
+    sized: bool = False  # Whether the entry has a range of sizes.
 
     def reaches(self, collective: str, nbytes: int, ranks: int) -> bool:
-        """Whether a call is one of those that it names: size ranges end before their upper bound."""
-        named = not self.collectives or collective in self.collectives
+        """Whether the entry applies to a call; size ranges end before their upper bound."""
+        matches = not self.collectives or collective in self.collectives
         sized = any(low <= nbytes < high or nbytes == low for low, high in self.ranges)
-        return named and sized and any(low <= ranks <= high for low, high in self.teams)
+        return matches and sized and any(low <= ranks <= high for low, high in self.teams)
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Lines that hold for some teams; without conditions for all."""
+    """Hold lines that hold for some teams; without conditions for all."""
 
-    where: Mapping[str, tuple[float, float] | str]  # Key → the range of numbers, ends inclusive, or the word.
-    values: dict[str, str]  # Variable → value.
-    line: int = 0  # Of its head, counted from 1; 0: it has none.
+    conditions: Mapping[str, tuple[float, float] | str]
+    """For each condition the range of numbers, ends inclusive, or the word."""
+    values: dict[str, str]  # Values by variable.
+    line: int = 0  # Line of its head, counted from 1; 0: it has none.
 
     def holds(self, teams: Mapping[str, int]) -> bool:
-        """Whether it holds for a team; what is not known of it is taken to fit."""
-        asked = ((teams.get(name), its) for name, its in self.where.items())
-        return all(n is None or isinstance(its, str) or its[0] <= n <= its[1] for n, its in asked)
+        """Whether it holds for a team; a condition on a property that is not known counts as met."""
+        pairs = ((teams.get(name), condition) for name, condition in self.conditions.items())
+        return all(
+            n is None or isinstance(condition, str) or condition[0] <= n <= condition[1]
+            for n, condition in pairs
+        )
 
-    def meets(self, other: "Section") -> bool:
-        """Whether there are teams for which both hold."""
-        for name in self.where.keys() & other.where.keys():
-            mine, theirs = self.where[name], other.where[name]
-            if isinstance(mine, tuple) and isinstance(theirs, tuple):
-                if mine[1] < theirs[0] or theirs[1] < mine[0]:
+    def meets(self, section: "Section") -> bool:
+        """Whether there are teams for which both sections hold."""
+        for name in self.conditions.keys() & section.conditions.keys():
+            own_range, other_range = self.conditions[name], section.conditions[name]
+            if isinstance(own_range, tuple) and isinstance(other_range, tuple):
+                if own_range[1] < other_range[0] or other_range[1] < own_range[0]:
                     return False
-            elif mine != theirs:
+            elif own_range != other_range:
                 return False
         return True
 
 
 def of(collective: str) -> UccCollective:
-    """A collective of MPI in UCC.
+    """Return a collective of MPI in UCC.
 
     Raises:
         UserError: it has none.
@@ -146,64 +153,66 @@ def of(collective: str) -> UccCollective:
 
 
 def check(collective: str, algorithm: str) -> str:
-    """The algorithm, if UCC has it.
+    """Return the algorithm, if UCC has it.
 
     Raises:
         UserError: it has no such collective or algorithm.
     """
-    known = of(collective).algorithms
-    if algorithm not in known:
-        raise UserError(f"UCC has no {collective} algorithm {algorithm!r}", allowed(algorithm, known))
+    names = of(collective).algorithms
+    if algorithm not in names:
+        raise UserError(f"UCC has no {collective} algorithm {algorithm!r}", allowed(algorithm, names))
     return algorithm
 
 
 def sections(text: str) -> tuple[Section, ...]:
-    """The parts of a file, the one without a head first.
+    """Return the parts of a file, the one without a head first.
 
     Raises:
-        UserError: a line that UCC would not take; the message begins with its number.
+        UserError: a line that UCC would not take; the message begins with the line's number.
     """
-    made = [Section({}, {})]
+    parsed = [Section({}, {})]
     for number, line in enumerate(text.splitlines(), start=1):
-        said = line.strip()
-        if not said or said[0] in "#;":
+        content = line.strip()
+        if not content or content[0] in "#;":
             continue
-        if line[0].isspace() and made[-1].values:
+        if line[0].isspace() and parsed[-1].values:
             raise UserError(
                 f"{number}: an indented line goes on with the value above it", "begin in column one"
             )
-        if said.startswith("["):
-            made.append(Section(_conditions(said, number), {}, number))
+        if content.startswith("["):
+            parsed.append(Section(_conditions(content, number), {}, number))
             continue
-        name, equals, value = (part.strip() for part in said.partition("="))
+        name, equals, value = (part.strip() for part in content.partition("="))
         if not equals or not re.fullmatch(r"UCC_\w+", name):
-            raise UserError(f"{number}: {said!r} is no variable of UCC", "UCC_NAME=value, or [KEY=VALUE …]")
-        made[-1].values[name] = value
-    return tuple(made)
+            raise UserError(
+                f"{number}: {content!r} is no variable of UCC", "UCC_NAME=value, or [KEY=VALUE …]"
+            )
+        parsed[-1].values[name] = value
+    return tuple(parsed)
 
 
 def _conditions(head: str, number: int) -> dict[str, tuple[float, float] | str]:
     if not head.endswith("]"):
         raise UserError(f"{number}: the section {head!r} is not closed", "[team_size=8 ppn=1 nnodes=8]")
-    where: dict[str, tuple[float, float] | str] = {}
+    conditions: dict[str, tuple[float, float] | str] = {}
     for condition in head[1:-1].split():
         key, _, value = condition.partition("=")
         if key not in KEYS:
             raise UserError(f"{number}: a section cannot ask for {key!r}", allowed(key, KEYS))
         if key in ("vendor", "model"):
-            where[key] = value
+            conditions[key] = value
         elif re.fullmatch(r"\d+(-\d+)?", value):
             low, _, high = value.partition("-")
-            where[key] = float(low), float(high or low)
+            conditions[key] = float(low), float(high or low)
         else:
             raise UserError(
                 f"{number}: {condition!r} is no range", "one number, or LOW-HIGH; there is no inf"
             )
-    return where
+    return conditions
 
 
 def tokens(value: str) -> tuple[Token, ...]:
-    """A map of scores.
+    """Return the entries of a map of scores.
 
     Raises:
         UserError: a qualifier that UCC would not take: it then refuses the whole map.
@@ -212,26 +221,26 @@ def tokens(value: str) -> tuple[Token, ...]:
 
 
 def _token(text: str) -> Token:
-    found: dict[str, str] = {}
+    qualifiers: dict[str, str] = {}
     for part in text.split(":"):
         kind = _kind(part)
-        if not kind or kind in found:
+        if not kind or kind in qualifiers:
             why = f"a second {kind}" if kind else "no collective, range, memory, [teams], score or @algorithm"
             raise UserError(f"{part!r} in {text!r} is {why}", "UCC refuses the whole map for it")
-        found[kind] = part
-    teams = [item.partition("-") for item in found.get("teams", "[1-inf]")[1:-1].split(",")]
+        qualifiers[kind] = part
+    teams = [item.partition("-") for item in qualifiers.get("teams", "[1-inf]")[1:-1].split(",")]
     return Token(
-        tuple(filter(None, found.get("collective", "").split(","))),
-        tuple(ranges(found.get("sizes", "0-inf"))),
-        found.get("algorithm", "").removeprefix("@"),
-        found.get("score", ""),
+        tuple(filter(None, qualifiers.get("collective", "").split(","))),
+        tuple(ranges(qualifiers.get("sizes", "0-inf"))),
+        qualifiers.get("algorithm", "").removeprefix("@"),
+        qualifiers.get("score", ""),
         tuple((float(low), float(high or low)) for low, _, high in teams),
-        "sizes" in found,
+        "sizes" in qualifiers,
     )
 
 
 def _kind(part: str) -> str:
-    """The kind of a qualifier; empty: UCC does not know it."""
+    """Return the kind of a qualifier; empty if UCC does not know it."""
     items = part.split(",")
     if set(items) <= _NAMES:
         return "collective"
@@ -247,10 +256,10 @@ def _kind(part: str) -> str:
 
 
 def ranges(text: str) -> Iterator[tuple[float, float]]:
-    """Ranges of sizes in bytes, of text that has such ones alone."""
+    """Yield the ranges of sizes in bytes of a text that has only ranges."""
     for item in text.split(","):
-        if found := _range(item):
-            yield found
+        if size_range := _range(item):
+            yield size_range
 
 
 def _range(item: str) -> tuple[float, float] | None:
@@ -263,12 +272,14 @@ def known_algorithm(token: Token) -> bool:
     """Whether each collective of a token has its algorithm, by name or id."""
     listed = [_BY_NAME[name].algorithms for name in token.collectives if name in _BY_NAME]
     name = token.algorithm
-    return not name or all(name in one or (name.isdecimal() and float(name) < len(one)) for one in listed)
+    return not name or all(
+        name in algorithms or (name.isdecimal() and float(name) < len(algorithms)) for algorithms in listed
+    )
 
 
 def without_sizes(token: Token) -> tuple[str, ...]:
-    """The collectives of a token whose sizes UCC does not know, where sizes were given."""
+    """Return the collectives of a token whose sizes UCC does not know, if the token has sizes."""
     if not token.sized:
         return ()
     listed = (_BY_NAME[name] for name in token.collectives if name in _BY_NAME)
-    return tuple(one.name for one in listed if one.counts is Counts.NOTHING)
+    return tuple(collective.name for collective in listed if collective.counts is Counts.NOTHING)

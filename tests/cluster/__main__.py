@@ -40,6 +40,7 @@ def main() -> int:
         verb.add_argument("--nodes", type=int, default=8, help="compute nodes (8)")
         verb.add_argument("--cpus", type=int, default=2, help="CPUs of each node as Slurm sees them (2)")
         verb.add_argument("--rate", default="", help="rate of each node's link, such as 200mbit")
+        verb.add_argument("--devices", type=int, default=0, help="devices of each node, as --gres=card")
         verb.add_argument(
             "--slurm", action="append", default=[], metavar="LINE", help="a line for slurm.conf"
         )
@@ -54,7 +55,7 @@ def main() -> int:
         print(f"cluster: {reason}", file=sys.stderr)
         return 2
     if args.verb in ("up", "run"):
-        shape = Shape(args.nodes, args.cpus, args.rate, tuple(args.slurm))
+        shape = Shape(args.nodes, args.cpus, args.rate, tuple(args.slurm), args.devices)
         if args.verb == "up":
             return _up(shape)
         # This very process becomes the one whose end is the cluster's end.

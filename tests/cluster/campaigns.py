@@ -21,13 +21,14 @@ class Tuning:
     cluster: Cluster
     directory: Path
     settings: tuple[str, ...] = field(default=())
+    space: Path = SITE / "space.yaml"
 
     @property
     def words(self) -> tuple[str, ...]:
         """``python -m autotune …``."""
         return (
             *("python", "-m", "autotune", "--config-dir", str(SITE), "conf=small"),
-            *(f"space={SITE / 'space.yaml'}", f"campaign.dir={self.directory}", *self.settings),
+            *(f"space={self.space}", f"campaign.dir={self.directory}", *self.settings),
         )
 
     def run(self, *before: str, timeout_s: float = 400.0) -> subprocess.CompletedProcess[str]:

@@ -27,6 +27,8 @@ class Shape:
     """Rate of each node's link as ``tc`` writes it (``200mbit``); empty: as fast as the kernel copies."""
     slurm_lines: tuple[str, ...] = ()
     """Further lines of slurm.conf, such as ``MaxJobCount=3``."""
+    devices: int = 0
+    """Devices of each node, ``--gres=card``, of which nothing is behind but Slurm's count."""
 
     def __post_init__(self) -> None:
         """Refuse what the address plan cannot hold.
@@ -101,8 +103,10 @@ def slurm_conf(shape: Shape) -> str:
         "InactiveLimit=0",
         "SchedulerType=sched/backfill",
         "SchedulerParameters=bf_interval=2,sched_interval=2,batch_sched_delay=0",
-        f"NodeName={nodes} NodeAddr={addresses} CPUs={shape.cpus} RealMemory=2048 State=UNKNOWN",
+        f"NodeName={nodes} NodeAddr={addresses} CPUs={shape.cpus} RealMemory=2048 State=UNKNOWN"
+        + (f" Gres=card:{shape.devices}" if shape.devices else ""),
         f"PartitionName=main Nodes={nodes} Default=YES MaxTime=INFINITE OverSubscribe=NO State=UP",
+        *(("GresTypes=card",) if shape.devices else ()),
         *shape.slurm_lines,
     ]
     return "\n".join(lines) + "\n"

@@ -3,15 +3,15 @@
     python -m tests.conformance [--stacks OPENMPI41 …] [--ranks 2 …] [--write]
 
 It runs on the MPI of this environment and on those of AUTOTUNE_PYTHON_OPENMPI41, …_MPICH and …_INTEL where
-these are set. Exit code 1 where the table says something else than what was measured (``--write`` changes
-the table instead).
+these are set. Exit code 1 where the table says something else than what was measured. ``--write`` changes
+the table instead: what it says of other numbers of ranks stays.
 """
 
 import argparse
 import sys
 
 from tests.conformance.launching import STACKS, Stack, outcome, python_of
-from tests.conformance.table import FILE, differences, entry, table, text
+from tests.conformance.table import FILE, differences, entry, merged, table, text
 
 
 def main() -> int:
@@ -19,9 +19,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--stacks", nargs="+", choices=STACKS, default=STACKS)
     parser.add_argument("--ranks", type=int, nargs="+", default=[4, 3, 5, 2, 6, 7])
-    parser.add_argument("--write", action="store_true", help="write the table of these versions anew")
+    parser.add_argument("--write", action="store_true", help="enter these numbers of ranks into the table")
     asked = parser.parse_args()
-    entries, differing = table(), False
+    differing = False
     for name in asked.stacks:
         if not (python := python_of(name)):
             continue
@@ -40,7 +40,8 @@ def main() -> int:
                 f"  untouched {row['collective']}: {row['ranks']} ranks, {row['case']}: {row['seen']}\n"
             )
         if asked.write:
-            entries[stack.named] = measured
+            entries = table()  # as it is by now: several may run beside one another
+            entries[stack.named] = merged(entries.get(stack.named), measured)
             FILE.write_text(text(entries), encoding="utf-8")
         for line in [] if asked.write else differences(stack.named, measured, outcomes):
             differing = True

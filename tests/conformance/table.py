@@ -102,6 +102,22 @@ def entry(listed: Iterable[Forced], outcomes: Mapping[int, Outcome]) -> dict[str
     }
 
 
+def merged(before: Mapping[str, Any] | None, measured: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry with what was measured now; what it said of other numbers of ranks stays."""
+    ranks = {*measured["ranks"]}
+    entry = {**measured, "ranks": sorted({*(before or {}).get("ranks", ()), *ranks})}
+    order = list(COLLECTIVES)
+    for kind in ("faults", "untouched"):
+        elsewhere = [row for row in (before or {}).get(kind, ()) if row["ranks"] not in ranks]
+        rows: dict[tuple[str, str], dict[str, Any]] = {}
+        for row in (*elsewhere, *measured[kind]):
+            where = row["collective"], row.get("algorithm", "")
+            if where not in rows or (rows[where].get("commuting_right") and not row["commuting_right"]):
+                rows[where] = row
+        entry[kind] = [rows[where] for where in sorted(rows, key=lambda w: (order.index(w[0]), w[1]))]
+    return entry
+
+
 def table() -> dict[str, Any]:
     """The table as it is; empty before there is one."""
     return tomllib.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
@@ -118,7 +134,7 @@ def text(entries: Mapping[str, Mapping[str, Any]]) -> str:
             "",
         ]
         for kind in ("faults", "untouched"):
-            for row in its[kind]:
+            for row in its.get(kind, ()):
                 lines += [f'[["{title}".{kind}]]', *(f"{n} = {json.dumps(v)}" for n, v in row.items()), ""]
     return "\n".join(lines)
 

@@ -15,7 +15,6 @@ from autotune.errors import StackError
 from autotune.history.events import observation_event, observation_of
 from autotune.history.trial import Observation, Phase, Rule, Status, Subject, Trial
 from autotune.probe.protocol import SweptChoice
-from autotune.replay.recorded_table import read_recorded
 from autotune.resources import folder
 from autotune.scenario.sections import Program
 from autotune.simulate.machine import machine_from
@@ -24,6 +23,7 @@ from autotune.space import Level, Parameter, Point, Space
 from autotune.stacks.installation import Installation
 from autotune.stacks.ports import LaunchRequest, Placement, Rendering
 from autotune.structure import plain
+from autotune.tables.replay.recorded_table import read_recorded
 from hydra_plugins.autotune._command import ProgramRuns
 from hydra_plugins.autotune._mpirun import Mpirun
 from hydra_plugins.autotune._replay import Replay
@@ -164,14 +164,12 @@ OBSERVERS: dict[str, Callable[..., Case]] = {
     "World": world,
 }
 ELSEWHERE = {
-    "Scattering": "a machine that puts cores apart in tests/unit/verification/test_race.py",
-    "TwoStates": "a host that moves cores now and then in tests/unit/verification/test_race.py",
     "Disturbed": "a machine with one disturbed launch in tests/unit/campaign/test_strategy.py",
     "HangingMachine": "launches that hang with one value in tests/unit/verification/test_shared_failures.py",
     "Moments": "launches that share their moment in tests/unit/campaign/test_heats.py",
     "Machine": "the true speeds of tests/unit/verification/test_rounds.py, drawn from one stream",
     "_Timed": "another observer's launches and their time, in tests/integration/test_guard.py",
-    "Planted": "a machine that is slower beside a load in tests/unit/commands/test_site_load.py",
+    "Planted": "a machine that is slower beside a load in tests/unit/site/test_load.py",
     "Wrong": "a machine with wrong results in tests/unit/campaign/test_failures.py",
 }
 LAUNCHERS_ELSEWHERE = {
@@ -179,6 +177,7 @@ LAUNCHERS_ELSEWHERE = {
     "TrialJobs": "tests/cluster",
     "Attempts": "launches that are lost and made again in tests/unit/campaign/test_observing.py",
     "Ending": "who ends us, in tests/unit/campaign/test_observing.py",
+    "Runs": "launches without some variables in tests/unit/campaign/test_observing.py",
     "Queued": "a job that never starts in tests/unit/campaign/test_observing.py",
     "Left": "damaged results in tests/unit/campaign/test_observing.py",
     "Mpi": "the check of exported files in tests/unit/exporters/test_export_check.py",

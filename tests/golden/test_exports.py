@@ -55,6 +55,7 @@ OPENMPI = Recommendation(
         stack="Open MPI 5.0.11, UCX 1.20.1, pml ucx",
         nodes=8,
         ranks=64,
+        commutative=True,
         stamp="SIMULATED (LogGP)",
         verified="verified: 1.34× (1.31 … 1.37) on 16 fresh launches",
         env=(
@@ -122,36 +123,13 @@ UCC = Recommendation(
         env=(("UCC_CL_BASIC_TLS", "^sharp,nccl"), ("UCX_TLS", "rc,self"), ("OMPI_MCA_pml", "ucx")),
     ),
 )
-CRAY = Recommendation(
-    Point(),
-    (rule("allreduce", 64, 0, algorithm="plain"), rule("bcast", 64, 0, algorithm="optimised")),
-    provenance=Provenance(
-        "cray_8node",
-        "2026-11-20",
-        "HPE Cray MPICH 8.1.32",
-        8,
-        64,
-        env=(("FI_CXI_RDZV_PROTO", "alt_read"), ("MPICH_BCAST_INTERNODE_RADIX", "8")),
-    ),
-)
-NCCL = other(
-    "NCCL 2.29",
-    [
-        rule("allgather", 16, 0, algorithm="ring", protocol="simple"),
-        rule("allreduce", 16, 0, algorithm="tree", protocol="ll", channels=4),
-        rule("allreduce", 16, 65536, algorithm="ring", protocol="ll128", channels=16),
-        rule("bcast", 4, 0, algorithm="ring"),
-    ],
-)
 SUBJECTS = {
     **dict.fromkeys(OURS, OPENMPI),
     "han_rules": HAN,
     "mpich_cvars": other("MPICH 5.0.2", ONE_EACH),
     "mpich_json": MPICH_BY_SIZE,
     "intel": INTEL,
-    "cray": CRAY,
     "ucc_conf": UCC,
-    "nccl": NCCL,
     "mvapich2": other("MVAPICH2 2.3.7", [rule("allreduce", 4, 0, algorithm="4")]),
     "mvapich3": other("MVAPICH 4.1", [*ONE_EACH, rule("bcast", 4, 0, algorithm="osu_pairwise")]),
 }

@@ -73,7 +73,7 @@ def test_the_script_of_a_campaign(sbatch: Path, tmp_path: Path) -> None:
         sbatch=("--mem=0",),
         prelude=("module load openmpi", "source /opt/site/env.sh"),
     )
-    order = Order("autotune-x", 2, 4, "2:00:00", ("cn0", "cn1"), after="41", requeue=True, warn_s=90)
+    order = Order("autotune-x", 2, 4, "2:00:00", ("cn0", "cn1"), predecessor="41", requeue=True, warn_s=90)
     assert submit(tmp_path / "slurm", settings, order, ["python", "-m", "autotune"], Slurm()) == "42"
     expected = CAMPAIGN.format(folder=tmp_path / "slurm", python=sys.executable)
     assert (sbatch / "script").read_text() == expected

@@ -1,23 +1,23 @@
 """What each rank runs in the tests of shared time: real calls on a clock of the test's own.
 
 ``python scripted_time.py REQUEST COSTS``: a request as the probe reads it, and seconds by collective. A call
-moves the clock on by what its collective costs, times its bytes over 1024 where these are more; nothing else
-takes time. Rank 0 prints what was called in which order, and what came of each cell.
+moves the clock on by what its collective costs, times its bytes over 1024 where these are more, and longer by
+``skew`` on each further rank; nothing else takes time. Rank 0 prints what was called in which order, and what
+came of each cell.
 """
 
 import json
 import sys
 import time
+from array import array
 from types import SimpleNamespace
 
 from mpi4py import MPI
 
-from autotune.measure.machine import UsualCore
 from autotune.probe import sweep, sweeps, tight
 from autotune.probe.loops import PythonLoop
 from autotune.probe.mpit import ControlVariables, ToolInterface
 from autotune.probe.protocol import ProbeRequest
-from autotune.probe.steadiness import Steadiness
 
 NOW = [0.0]
 BLOCKS: list[str] = []
@@ -34,17 +34,17 @@ def main(request: ProbeRequest, costs: dict[str, float]) -> None:
         call(self, exchange, calls, starts_s, tight)
         size = exchange.elements * exchange.datatype.Get_size()
         cost_s = costs[exchange.operation.name] * max(1.0, size / 1024)
+        cost_s *= 1 + costs.get("skew", 0.0) * MPI.COMM_WORLD.rank
         begins = [NOW[0] + cost_s * i for i in range(calls)]
         NOW[0] += calls * cost_s
-        return sweep.np.array(begins), sweep.np.array(begins) + cost_s
+        return array("d", begins), array("d", [begin + cost_s for begin in begins])
 
     PythonLoop.run = run
     for kind in (sweep.Sweep, tight.TightSweep):
         for name in ("_time_first", "_sample"):
             observe(kind, name)
-    steadiness = Steadiness(UsualCore(), 0.0)
     world = MPI.COMM_WORLD
-    cells, notes = sweeps.sweeps(world, request, None, ControlVariables(ToolInterface(MPI)), steadiness)
+    cells, notes, _ = sweeps.sweeps(world, request, None, ControlVariables(ToolInterface(MPI)))
     if world.rank == 0:
         made = [[c.collective, c.comm_size, c.message_bytes, len(c.samples_s), c.reason] for c in cells]
         found = {"cells": made, "notes": notes, "order": BLOCKS, "took_s": NOW[0]}

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from autotune import Campaign
+from autotune.application.recording import read_recording
+from autotune.application.verbs.verify import RESULT
 from autotune.cli import main
-from autotune.commands.verify_application import RESULT
 from autotune.errors import ExitCode
-from autotune.importers.recording import read_recording
 from tests.integration.mpirun import ROOT
 
 DATA = Path(__file__).parents[1] / "data" / "applications"

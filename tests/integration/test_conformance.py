@@ -5,10 +5,17 @@ numbers of ranks only, ``make conformance`` finds. It alone checks Intel MPI, wh
 cores the cases had not ended after seven minutes, beside other tests.
 """
 
+import itertools
+import os
+
 import pytest
 
-from tests.conformance.launching import Stack, outcome
-from tests.conformance.table import differences, entry
+from autotune.exporters import exporter
+from autotune.history.trial import Rule
+from autotune.recommend.recommendation import Provenance, Recommendation
+from autotune.space import Point
+from tests.conformance.launching import Forced, Stack, launch, outcome
+from tests.conformance.table import differences, entry, table
 from tests.suites import python_of
 
 RANKS = 4
@@ -29,3 +36,27 @@ def test_the_table_says_what_each_algorithm_does(name):
     outcomes = {RANKS: outcome(stack, RANKS)}
     measured = entry(stack.listed(), outcomes)
     assert differences(stack.named, measured, outcomes) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("", marks=pytest.mark.mpi), pytest.param("OPENMPI41", marks=pytest.mark.mpi41)],
+)
+def test_exported_rules_force_what_is_wrong_for_operations_that_do_not_commute(name, tmp_path, monkeypatch):
+    """So they are not exported for everybody: the library does not ask the operation."""
+    stack = Stack(python_of(name))
+    wrong: dict[str, list[str]] = {}
+    for fault in table()[stack.named]["faults"]:
+        if fault["commuting_right"]:
+            wrong.setdefault(fault["collective"], []).append(fault["algorithm"])
+    source = Provenance("c", stack=f"Open MPI {stack.version}", family="openmpi", commutative=True)
+    for algorithms in itertools.zip_longest(*wrong.values()):
+        named = {c: a for c, a in zip(wrong, algorithms, strict=True) if a}
+        rules = tuple(Rule(c, RANKS, 0, Point.of({"algorithm": a})) for c, a in sorted(named.items()))
+        recommended = Recommendation(Point(), rules, provenance=source)
+        for file, text in exporter("coll_tuned").export(recommended, tmp_path).items():
+            (tmp_path / file).write_text(text)
+            monkeypatch.setenv("OMPI_MCA_coll_tuned_dynamic_rules_filename", os.fspath(tmp_path / file))
+        monkeypatch.setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "1")
+        seen = {call for call, case in launch(stack, RANKS, map(Forced, named)).faults if "product" in case}
+        assert seen == named.keys()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from autotune.commands.explain import explain
 from autotune.lint.explained import explained
+from autotune.lint.verbs.explain import explain
 from autotune.simulate.algorithms import fixed_algorithm
 from autotune.stacks.asked import Asked
 from tests.integration.test_exported_files import launch, mpirun  # noqa: F401 - a fixture

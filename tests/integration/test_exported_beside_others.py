@@ -112,7 +112,7 @@ def started(prefix, line, *program, **env):
 
 def found(eager):
     """A setting of which each file sets something else, with rules."""
-    rules = (rule("allreduce", 0, "default"), rule("allreduce", 1024, "ring"))
+    rules = (rule("allreduce", 0, "default"), rule("allreduce", 1024, "rabenseifner"))
     env = ((f"OMPI_MCA_btl_{eager}_eager_limit", "32768"), ("OMPI_MCA_coll_sync_priority", "40"))
     return Recommendation(Point(), rules, provenance=Provenance("c", env=env, family="openmpi"))
 
@@ -198,7 +198,7 @@ def test_a_site_installed_is_in_force_for_all_who_use_its_mpi_until_it_is_taken_
     wanted = found(eager)
     env = (*wanted.provenance.env, ("OMPI_MCA_pml", "ucx"), ("UCX_TLS", "self,posix"))
     recommendation = replace(wanted, provenance=replace(wanted.provenance, env=env, checked=Checked.HOLDS))
-    monkeypatch.setattr(install, "recommended", lambda _: recommendation)
+    monkeypatch.setattr(install, "for_everybody", lambda *_: recommendation)
     assert main(["install", "--site", "campaign"]) == 0
     assert ucx.exists()
     mpi = {"MPI4PY_LIBMPI": str(library / "libmpi.so.40"), "UCX_LOG_LEVEL": "info"}
@@ -208,13 +208,13 @@ def test_a_site_installed_is_in_force_for_all_who_use_its_mpi_until_it_is_taken_
     assert "sysv/" not in said
     rules = alone[0] / "etc" / "autotune" / "coll_tuned_rules.conf"
     text = rules.read_text()
-    rules.write_text(text.replace("1024 4 ", "1024 99 "))  # refused by the first call that reaches the row
+    rules.write_text(text.replace("1024 6 ", "1024 99 "))  # refused by the first call that reaches the row
     assert rules.read_text() != text
     said = started(alone, f"mpirun {PROGRAM}", CALLS, "allreduce:1016", "allreduce:1024", **mpi)
     assert "allreduce:1016 SUCCESS" in said
     assert "allreduce:1024 ERR_ARG" in said
     rules.write_text(text)
-    assert main(["uninstall", "--site"]) == 0
+    assert main(["install", "--remove", "--site"]) == 0
     (copy,) = (alone[0] / "etc").glob("openmpi-mca-params.conf.2*")
     copy.unlink()
     assert tree(alone[0]) == before

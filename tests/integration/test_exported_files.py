@@ -139,9 +139,11 @@ def test_scatter_by_size_would_part_the_ranks(mpirun, tmp_path):
 
 def test_the_environment_script_says_the_same(mpirun, tmp_path):
     deployed(
-        tmp_path, [rule("allreduce", 0, "default"), rule("allreduce", 1024, "ring")], format_name="env_sh"
+        tmp_path,
+        [rule("allreduce", 0, "default"), rule("allreduce", 1024, "rabenseifner")],
+        format_name="env_sh",
     )
-    poison(tmp_path, "ring")
+    poison(tmp_path, "rabenseifner")
     script = tmp_path / "autotune-env.sh"
     done = subprocess.run(
         ["sh", "-c", f'. "{script}"; env'], capture_output=True, text=True, check=True, env={"PATH": "/bin"}
@@ -152,9 +154,9 @@ def test_the_environment_script_says_the_same(mpirun, tmp_path):
 
 
 def test_the_file_for_tune_says_the_same(mpirun, tmp_path):
-    rules = [rule("allreduce", 0, "default"), rule("allreduce", 1024, "ring")]
+    rules = [rule("allreduce", 0, "default"), rule("allreduce", 1024, "rabenseifner")]
     deployed(tmp_path, rules, UCX | {"UCX_TLS": "self,posix"}, format_name="tune")
-    poison(tmp_path, "ring")
+    poison(tmp_path, "rabenseifner")
     options = ["--tune", str(tmp_path / "autotune.tune")]
     out, err = launch(mpirun, ["allreduce:1016", "allreduce:1024"], {"UCX_LOG_LEVEL": "info"}, RANKS, options)
     assert "allreduce:1016 SUCCESS" in out
@@ -196,7 +198,7 @@ def test_three_ranks_do_not_get_the_algorithm_for_two(mpirun, tmp_path):
 )
 def test_the_line_that_a_format_gives_puts_all_of_it_into_force(mpirun, tmp_path, name):
     python, command, _ = mpirun
-    rules = [rule("allreduce", 0, "default"), rule("allreduce", 1024, "ring")]
+    rules = [rule("allreduce", 0, "default"), rule("allreduce", 1024, "rabenseifner")]
     rules = [] if name == "ucx_conf" else rules
     env = tuple((UCX | {"UCX_TLS": "self,posix"}).items())
     source = Provenance("here", env=env, placement=(("bind_to", "none"),))
@@ -208,7 +210,7 @@ def test_the_line_that_a_format_gives_puts_all_of_it_into_force(mpirun, tmp_path
     for file, text in exporter(name).export(made, there).items():
         (there / file).write_text(text)
     if rules:
-        poison(there, "ring")
+        poison(there, "rabenseifner")
     program = f"-n {RANKS} {python} {CALLS} allreduce:1016 allreduce:1024"
     line = exporter(name).use(made, there).replace(PROGRAM, program)
     foreign = ("OMPI_", "PRTE_", "PMIX_", "UCX_", "MPI4PY_", "PYTHONPATH")

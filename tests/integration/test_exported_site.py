@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from autotune.exporters.files import export_files
-from autotune.exporters.site import site_tree
+from autotune.exporters.prefix import site_tree
 from autotune.exporters.writing import write_files
 from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
@@ -23,7 +23,7 @@ from tests.integration.test_exported_files import CALLS, UCX, rule
 pytestmark = pytest.mark.mpi
 
 AWKWARD = 'opt/it\'s "ours", größer & [so'
-RULES = [rule("allreduce", 0, "default"), rule("allreduce", 1024, "ring")]
+RULES = [rule("allreduce", 0, "default"), rule("allreduce", 1024, "rabenseifner")]
 ENV = UCX | {"UCX_TLS": "self,posix"}
 
 
@@ -88,7 +88,7 @@ def test_the_values_are_in_force(way, version, tmp_path):
     made = tree(tmp_path / AWKWARD, version)
     (rules,) = (path for path in made.files if path.name == "coll_tuned_rules.conf")
     text = rules.read_text()
-    rules.write_text(text.replace("1024 4 ", "1024 99 "))  # refused by the first call that reaches the row
+    rules.write_text(text.replace("1024 6 ", "1024 99 "))  # refused by the first call that reaches the row
     assert rules.read_text() != text
     program = f"mpirun -x UCX_TLS -n 2 {sys.executable} {CALLS} allreduce:1016 allreduce:1024"
     done = shell(f"{way(made)} && {program}")

@@ -11,11 +11,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from autotune.commands.guard_place import launching
 from autotune.exporters.install import merged
 from autotune.exporters.origin import commented, remarks
-from autotune.exporters.site import site_tree
+from autotune.exporters.prefix import site_tree
 from autotune.exporters.writing import write_files
+from autotune.guard.place import launching
 from autotune.history.trial import Rule
 from autotune.recommend.recommendation import Gain, Provenance, Recommendation
 from autotune.space import Point
@@ -64,7 +64,14 @@ def prefix(folder, mpirun, algorithm="recursive_doubling"):
     )
     gains = tuple(Gain(("allreduce", 2, size), 1e-6, 1e-8, 1.2e-6, 1e-8) for size in SIZES)
     source = Provenance(
-        "night", "2026-11-01", f"Open MPI {version}, UCX {ucx}, pml ucx", 1, 2, env=UCX, family="openmpi"
+        "night",
+        "2026-11-01",
+        f"Open MPI {version}, UCX {ucx}, pml ucx",
+        1,
+        2,
+        env=UCX,
+        family="openmpi",
+        commutative=True,
     )
     write_files(site_tree(Recommendation(Point(), rules, gains, source), folder, "").files, parents=True)
     return folder
@@ -154,6 +161,33 @@ def test_the_same_is_the_same_in_seconds(kept, tmp_path):
 
 
 @pytest.mark.mpi
+def test_transports_that_a_variable_hides_are_still_there(kept):
+    env = {"AUTOTUNE_GUARD": str(kept), "UCX_TLS": "tcp,self"}
+    done = autotune("guard", "check", "--quick", "--json", env=env)
+    assert [one["text"] for one in json.loads(done.stdout)["changes"]] == [
+        "environment: new: OMPI_MCA_btl, UCX_TLS"
+    ]
+
+
+@pytest.mark.mpi
+def test_what_is_kept_holds_no_secret_and_a_check_takes_it_from_the_environment(tmp_path):
+    folder, value = prefix(tmp_path / "opt", launcher()), "s3cr3t"
+    words = ("mpi.env.API_TOKEN", "mpi.mca.my_password")
+    done = autotune("guard", "keep", folder, "--minutes", "0", *(f"{word}={value}" for word in words))
+    assert done.returncode == 0, done.stderr
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if value.encode() in path.read_bytes()]
+    without = autotune("guard", "check", folder, "--quick")
+    assert without.returncode == 2
+    assert "is a secret by its name, and no file keeps its value" in without.stderr
+    given = {"API_TOKEN": value, "OMPI_MCA_my_password": value}
+    assert autotune("guard", "check", folder, "--quick", env=given).returncode == 0
+    other = autotune("guard", "check", folder, "--quick", env={**given, "API_TOKEN": "another"})
+    assert "mpi.env.API_TOKEN is not what it was" in other.stderr
+
+
+@pytest.mark.mpi
 def test_rules_that_were_damaged_are_not_in_force(kept):
     rules = next(kept.glob("openmpi-*/coll_tuned_rules.conf"))
     text = rules.read_text()
@@ -193,6 +227,54 @@ def test_a_planted_loss_at_one_size_is_named_and_its_command_tunes_it_alone(slow
     assert composed.returncode == 0, composed.stderr
     assert "sizes:\n- 65536\n" in composed.stdout
     assert "collective:\n- allreduce\n" in composed.stdout
+
+
+@pytest.fixture
+def at_home(tmp_path):
+    """A home of the test's own, and settings that leave the algorithms to the library."""
+    (tmp_path / "home" / ".openmpi").mkdir(parents=True)
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    version, ucx = here(launcher())
+    gains = tuple(Gain(("allreduce", 2, size), 1e-6, 1e-8, 1.2e-6, 1e-8) for size in SIZES)
+    stack = f"Open MPI {version}, UCX {ucx}, pml ucx"
+    source = Provenance("night", "2026-11-01", stack, 1, 2, env=UCX, family="openmpi")
+    files = site_tree(Recommendation(Point(), (), gains, source), tmp_path / "site", "").files
+    write_files(files, parents=True)
+    return tmp_path, {"HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": cache}
+
+
+@pytest.mark.mpi
+@pytest.mark.slow  # a night and two checks
+def test_a_parameter_file_that_makes_calls_slower_is_found_on_the_day_it_was_kept(at_home):
+    """Two checks of one day are two moments, and said nothing of a threefold time."""
+    folder, env = at_home
+    site, parameters = folder / "site", folder / "home" / ".openmpi" / "mca-params.conf"
+    parameters.write_text("# nothing\n")
+    done = autotune("guard", "keep", site, "--minutes", "3", env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the settings beside themselves: typical calls at most" in done.stdout
+    private = site / "guard" / "private.json"
+    assert private.stat().st_mode & 0o077 == 0
+    done = autotune("guard", "check", site, "--minutes", "3", "--json", env=env)
+    same = json.loads(done.stdout)
+    assert same["beside"]["slower"] == same["lacking"] == same["changes"] == []
+    assert done.returncode == (3 if same["beside"]["open"] else 0)  # beside other work 10 % may stay possible
+    parameters.write_text(
+        "coll_tuned_use_dynamic_rules = 1\n"
+        "coll_tuned_allreduce_algorithm = 5\ncoll_tuned_allreduce_algorithm_segmentsize = 64\n"
+    )
+    done = autotune("guard", "check", site, "--minutes", "3", "--json", env=env)
+    slower = json.loads(done.stdout)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert {"collective": "allreduce", "ranks": 2, "bytes": 65536} in slower["beside"]["slower"]
+    assert [one["text"] for one in slower["changes"]] == [f"{parameters} was edited"]
+    assert "64 KiB: slower than as kept" in slower["headline"]
+    parameters.write_text("# nothing\n")
+    done = autotune("guard", "check", site, "--minutes", "2", "--json", env={**env, "UCX_TLS": "tcp,self"})
+    slower = json.loads(done.stdout)
+    assert [one["text"] for one in slower["changes"]] == ["environment: new: UCX_TLS"]
+    assert slower["lacking"] == []
+    assert slower["beside"]["slower"] == []  # the settings name the transports themselves
 
 
 @pytest.mark.mpi
@@ -235,11 +317,9 @@ def test_reframe_makes_a_first_night_and_reads_its_times_and_fails_without_the_r
     (case,) = json.loads(report.read_text())["runs"][0]["testcases"]
     figures = [name for name in case["perfvalues"] if "allreduce_2_" in name]
     assert len(figures) == len(SIZES)
-    (said,) = (tmp_path / "output").rglob("rfm_job.out")
-    assert re.search("resolves? ", said.read_text())  # what would tell
     rows = json.loads(autotune("guard", "history", kept, "--json").stdout)
     assert rows[0]["kept"]
-    assert rows[-1]["code"] == 3
+    assert rows[-1]["code"] in (0, 3)  # beside other work a loss of 10 % may stay possible
     assert rows[-1]["launches"] >= 8
     rules = next(kept.glob("openmpi-*/coll_tuned_rules.conf"))
     away = rules.rename(tmp_path / "away")
@@ -279,7 +359,7 @@ def test_one_check_measures_at_a_time_and_one_that_was_killed_leaves_nothing_beh
         words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env={**os.environ, **ROOT}
     ) as first:
         try:
-            assert b"launch 1 " in first.stderr.readline()
+            assert b"block 1, " in first.stderr.readline()
             done = autotune("guard", "check", kept, "--minutes", "0.05")
         finally:
             first.kill()
@@ -370,5 +450,5 @@ def test_after_another_version_it_is_named_and_not_in_effect(tmp_path, name):
     assert f"not in effect: the files hold for Open MPI {was}" in done.stdout
     # The old one is still there: both in turn.
     both = autotune("guard", "check", folder, "--minutes", "2", "--mpirun", launcher())
-    assert "launches in turn" in both.stdout
-    assert "SLOWER" not in both.stdout
+    assert f"speed now over that as kept under Open MPI {was}" in both.stdout
+    assert "launches each, at the same moments" in both.stdout

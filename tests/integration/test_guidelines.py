@@ -27,7 +27,7 @@ def test_a_linear_chain_in_tiny_segments_is_flagged_where_it_is_forced(tmp_path)
     for k in range(3):
         done = autotune("measure", *words, "--out", f"{k}.csv", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-    done = autotune("guidelines", "0.csv", "1.csv", "2.csv", "--json", cwd=tmp_path)
+    done = autotune("compare", "--guidelines", "0.csv", "1.csv", "2.csv", "--json", cwd=tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
     flagged = [v for v in json.loads(done.stdout)["violations"] if v["slower"][0] == "bcast"]
     assert ["bcast", 2, 2**16] in [v["slower"] for v in flagged if v["kind"] == "composition"]

@@ -1,8 +1,10 @@
 """Heats under a real Open MPI 5: launches that are alive at once, in turns, and what ends early in them."""
 
+import json
 import os
 import secrets
 import subprocess
+import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autotune.probe.protocol import Heat
+from autotune.probe.protocol import Heat, TakenOut
 from autotune.probe.turns import order
 from tests.asking import probe_request
-from tests.integration.mpirun import UCX, Launched, launcher, probe
+from tests.integration.mpirun import UCX, Launched, launcher, probe, run
 
 pytestmark = pytest.mark.mpi
 
@@ -53,12 +55,12 @@ def preloaded(tmp_path_factory) -> str:
 def heat(directory: Path, *jobs, timing="native", missing=0, **changes) -> list[Launched]:
     """Launch jobs at once, each with its words for ``mpirun``; ``missing``: so many more never come."""
     token = secrets.token_hex(16)
-    wanted = {"seconds": 0.4, "seed": 5, "join_s": 60.0, "turn_limit_s": 3.0, **changes}
+    wanted = {"seconds": 0.4, "seed": 5, "join_s": 60.0, **changes}
 
     def launched(job: int) -> Launched:
         place = Heat(str(directory), token, job, len(jobs) + missing, **wanted)
         request = probe_request(("allreduce",), (8, 8192), ranks=2, timing=timing, seed=job, heat=place)
-        more = {"other_loop": "tight", "beside": ("pingpong",)}
+        more = {"other_loop": "tight", "beside": ("pingpong", "alltoall", "barrier")}
         try:
             return probe(directory / str(job), replace(request, **more), *jobs[job])
         finally:
@@ -88,7 +90,8 @@ def test_launches_in_turns_measure_the_same_cells_in_the_same_rounds(tmp_path, t
             assert cell.extra["other_loop_s"] > 0
         rounds = [set(cell.rounds.tolist()) for cell in cells]
         assert len(set.intersection(*rounds)) >= len(set.union(*rounds)) - 2
-    assert all({"pingpong 8", "pingpong 8 tight"} <= set(result.beside) for result in results)
+    others = {"pingpong 8", "pingpong 8 tight", "alltoall 8192 tight", "barrier 0", "barrier 0 tight"}
+    assert all(others <= set(result.beside) for result in results)
     assert not left()
 
 
@@ -141,29 +144,72 @@ def test_one_at_a_time_calls(tmp_path):
 @pytest.mark.parametrize("timing", ["native", "python"])
 def test_a_launch_that_dies_in_its_turn_leaves_the_others_going(tmp_path, preloaded, timing):
     dies = ("-x", f"LD_PRELOAD={preloaded}")
-    first, second, third = heat(tmp_path, (), dies, (), timing=timing, turn_limit_s=30.0)
+    first, second, third = heat(tmp_path, (), dies, (), timing=timing)
     assert second.result is None
     for launched in (first, third):
         assert launched.result.status == "ok", launched.result.reason
-        assert launched.result.taken_out == {"1": "ended before its turns did"}
+        assert launched.result.taken_out == {"1": TakenOut.DIED}
         assert all(len(cell.samples_s) for cell in launched.result.cells)
     assert not left()
 
 
 def test_a_launch_that_hangs_in_its_turn_is_ended_by_the_others(tmp_path, preloaded):
     hangs = ("-x", f"LD_PRELOAD={preloaded}", "-x", "HANGS=1")
-    hung, other = heat(tmp_path, hangs, ())
+    hung, other = heat(tmp_path, hangs, (), turn_limit_s=10.0)
     assert hung.result is None
     assert hung.code != 0
     assert other.result.status == "ok", other.result.reason
-    assert other.result.taken_out == {"0": "kept a turn for more than 3 s"}
+    assert other.result.taken_out == {"0": TakenOut.STUCK}
+
+
+@pytest.mark.parametrize("loop", ["tight", "interleaved"])
+@pytest.mark.parametrize("cold", [0, 4, 150])
+def test_calls_at_the_beginning_of_a_turn_that_find_cold_caches_do_not_count(tmp_path, loop, cold):
+    """A slice has 1000 calls at 8 B; 250 at 4 KiB, too few for 150 cold ones; 8 at 128 KiB, too few for 4."""
+    sizes = (8, 4096, 131072) if cold < 150 else (8, 4096)
+    place = Heat(str(tmp_path), secrets.token_hex(16), 0, 1, 0.1, seed=2)
+    timing = "native" if cold else "python"  # of the turns alone
+    request = probe_request(("allreduce",), sizes, ranks=2, timing=timing, heat=place)
+    other = {"tight": "interleaved", "interleaved": "tight"}[loop]
+    (tmp_path / "request.json").write_text(replace(request, loop=loop, other_loop=other).to_json())
+    cells, _ = scripted(tmp_path, cold, 40)
+    assert len(cells) == len(sizes)
+    for size, (samples, other_loop) in zip(sizes, cells, strict=True):
+        warm = max(1.0, size / 1024)
+        assert np.median(samples) == pytest.approx(warm)
+        assert other_loop == pytest.approx(warm)
+        if loop == "tight":
+            assert samples == pytest.approx([warm] * len(samples))
+
+
+def scripted(tmp_path, cold, rounds):
+    """What a scripted rank prints of ``request.json`` there."""
+    script = Path(__file__).with_name("scripted_turns.py")
+    done = run([sys.executable, str(script), str(tmp_path / "request.json"), str(cold), str(rounds)])
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("loop", ["tight", "interleaved"])
+def test_calls_that_take_longer_than_any_slice_are_made_once_a_turn(tmp_path, loop):
+    """16 ms: their check, another call that is warm, and one in each turn."""
+    large, turns = 16 << 20, 6
+    place = Heat(str(tmp_path), secrets.token_hex(16), 0, 1, 0.1, seed=2)
+    request = probe_request(("allreduce",), (8, large), ranks=2, timing="python", heat=place)
+    other = {"tight": "interleaved", "interleaved": "tight"}[loop]
+    (tmp_path / "request.json").write_text(replace(request, loop=loop, other_loop=other).to_json())
+    (_, (samples, other_loop)), called = scripted(tmp_path, 0, turns)
+    assert samples == pytest.approx([16384.0] * len(samples))
+    assert other_loop == pytest.approx(16384.0)
+    assert len(samples) >= 2
+    assert called[str(large)] <= 2 + turns
 
 
 def test_a_launch_that_never_comes_is_not_waited_for(tmp_path):
     begun = time.monotonic()
     (alone,) = heat(tmp_path, (), missing=1, join_s=1e4)
     assert alone.result.status == "ok", alone.result.reason
-    assert alone.result.taken_out == {"1": "ended before its turns did"}
+    assert alone.result.taken_out == {"1": TakenOut.DIED}
     assert time.monotonic() - begun < 1e3
 
 
@@ -184,7 +230,7 @@ def test_a_foreign_file_in_the_place_of_the_turns_is_no_heat(tmp_path):
         for path in paths:
             held.enter_context(path.open("w"))  # what nobody has open is swept after any launch
             path.chmod(0o666)
-        place = Heat(str(tmp_path), token, 0, 1, 0.1, join_s=1.0)
+        place = Heat(str(tmp_path), token, 0, 1, 0.1, join_s=30.0)
         request = probe_request(("allreduce",), (8,), ranks=2, heat=place)
         launched = probe(tmp_path / "0", request)
         assert launched.result is not None, launched.stderr

@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 
 from autotune.cli import main
+from autotune.commands.hydra_bridge import answer_of
 from autotune.resources import space_text
 from autotune.space.loader import load_space
 from autotune.stacks import dialect
+from autotune.stacks.cleared import clearance, forced_by
 from autotune.stacks.installation import find
 from autotune.stacks.knobs import Class, KnobKind, discovered_space, levels, listings, openmpi_in_use
 from autotune.stacks.knobs.child import ask
-from autotune.stacks.knobs.listing import asked
+from autotune.stacks.knobs.listing import job_facts
 from autotune.stacks.knobs.recorded import recorded
 from tests.integration.mpirun import launcher, run
 from tests.integration.test_probe_other_mpi import interpreter
@@ -130,7 +132,7 @@ def test_a_discovered_space_holds_what_is_in_effect_and_open_mpi_takes_its_level
     mpi, found = stacks("openmpi50")
     words = dialect(mpi.flavour)
     stack = words.detect(mpi, {}, {}, 2)
-    facts = stack.facts | openmpi_in_use(mpi, {}) | asked(1, ["allreduce"])
+    facts = stack.facts | openmpi_in_use(mpi, {}) | job_facts(1, ["allreduce"])
     space = discovered_space([c for one in found.values() for c in one.knobs], facts, SIZES)
     names = {p.name for p in space.parameters}
     assert {"pml", "btl_sm_eager_limit", "UCX_MM_FIFO_SIZE", "UCX_RNDV_THRESH", "coll_sm_priority"} <= names
@@ -158,16 +160,16 @@ def test_a_discovered_space_holds_what_is_in_effect_and_open_mpi_takes_its_level
 @pytest.mark.mpi
 def test_the_verb_prints_a_table_json_and_csv(capsys):
     mpirun = launcher()
-    assert main(["knobs", "--mpirun", mpirun, "--stack", "ucx"]) == 0
+    assert main(["doctor", "--knobs", "--mpirun", mpirun, "--stack", "ucx"]) == 0
     out = capsys.readouterr().out
     assert "UCX_RNDV_THRESH" in out
     assert "UCX_NET_DEVICES" not in out
     assert re.search(r"ucx: \d+ variables: \d+ performance, .* known to no rule: none", " ".join(out.split()))
-    assert main(["knobs", "--mpirun", mpirun, "--stack", "ucx", "--all", "--json"]) == 0
+    assert main(["doctor", "--knobs", "--mpirun", mpirun, "--stack", "ucx", "--all", "--json"]) == 0
     (document,) = json.loads(capsys.readouterr().out)
     assert sum(document["counts"].values()) == len(document["knobs"])
     assert next(k for k in document["knobs"] if k["name"] == "UCX_NET_DEVICES")["levels"] == []
-    assert main(["knobs", "--mpirun", mpirun, "--stack", "libfabric", "--csv"]) == 0
+    assert main(["doctor", "--knobs", "--mpirun", mpirun, "--stack", "libfabric", "--csv"]) == 0
     assert {row["class"] for row in csv.DictReader(StringIO(capsys.readouterr().out))} == {"performance"}
 
 
@@ -201,3 +203,18 @@ def test_what_is_recorded_of_mpich_is_what_it_declares(stacks):
     assert len(both) > 440
     words = [name for name in both if record[name].kind is KnobKind.ENUMERATOR]
     assert all(set(knobs[name].allowed) <= set(record[name].allowed) for name in words)
+
+
+@pytest.mark.mpich
+def test_a_discovery_tries_no_algorithm_that_is_wrong_for_some_program(stacks):
+    """MPICH declares its algorithms as variables: the table of checked ones holds for these, too."""
+    installation, _ = stacks("mpich")
+    words = ["conf=mpich_local", f"mpi.mpirun={installation.mpirun}", "space=discover"]
+    known, name = clearance("mpich", installation.version), "MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM"
+    site = answer_of(lambda scenario, site: site, [*words, "collective=[allgather,alltoall]"])
+    assert {"ring", "brucks"} <= {*site.knobs[name].values}
+    forced = [(p.name, str(v)) for p in site.knobs.parameters for v in p.values if v != p.unset]
+    pairs = [pair for variable in forced for pair in forced_by(*variable)]
+    assert pairs
+    assert not [pair for pair in pairs if known.refusal(*pair)]
+    assert any(one.value == "recexch_doubling" and one.parameter == name for one in site.knobs.dropped)

@@ -7,9 +7,9 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from autotune.commands import lint as verb
 from autotune.exporters import exporter
 from autotune.lint import lint
+from autotune.lint.verbs import lint as verb
 from tests.golden.test_exports import OPENMPI
 from tests.integration.mpirun import ROOT
 from tests.integration.test_exported_files import CALLS as CALLS_FILE

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from autotune.collectives import MEASURED
-from autotune.measure.machine import UsualCore
-from autotune.probe.protocol import Expectation, SweptChoice
+from autotune.probe.protocol import REQUEST, Expectation, Heat, ProbeResult, SweptChoice
 from autotune.probe.ucx import last_errors
 from autotune.stacks.installation import find
 from tests.asking import probe_request
@@ -87,38 +86,6 @@ def test_both_loops_are_measured_in_one_launch(tmp_path, loop):
         assert cell.status == "ok", cell.reason
         assert 0 < cell.extra["other_loop_s"] < 1
         assert ("ranks_avg_s" in cell.extra) == (loop == "tight")
-
-
-@pytest.mark.parametrize(
-    ("usual", "waits"),
-    [
-        (UsualCore(1e-12, 0.0), True),
-        (UsualCore(0.0, 1e-12), True),
-        (UsualCore(1.0, 1.0), False),
-    ],
-)
-def test_a_launch_waits_while_cores_are_further_apart_or_slower_than_usual(tmp_path, usual, waits):
-    request = probe_request(("allreduce",), (8,), ranks=2, usual_core=usual, patience_s=0.3)
-    result = probe(tmp_path, request).result
-    found = result.machine
-    assert result.status == "ok", result.reason
-    assert 1e-9 < found["core_latency_s"] < 1e-2
-    assert 1e-6 < found["core_loop_s"] < 1e-2
-    for ratio, seconds, its in (("apart", "latency", usual.latency_s), ("slow", "loop", usual.loop_s)):
-        assert found[f"cores_{ratio}"] == (pytest.approx(found[f"core_{seconds}_s"] / its) if its else 1.0)
-    assert (found["waited_s"] >= 0.3) == waits
-    assert len(result.cells) == 1
-
-
-@pytest.mark.parametrize("ranks", [1, 3])
-def test_ranks_without_a_neighbour_tell_nothing_of_how_near_it_is_and_wait_for_nobody(tmp_path, ranks):
-    cores = {"usual_core": UsualCore(1e-12, 0.0), "patience_s": 0.2}
-    result = probe(
-        tmp_path, probe_request(("allreduce",), (8,), ranks=ranks, **cores), "--oversubscribe", ranks=ranks
-    ).result
-    assert result.status == "ok", result.reason
-    assert (result.machine["core_latency_s"] > 0) == (ranks > 1)
-    assert result.machine["core_loop_s"] > 0
 
 
 def test_a_tight_loop_leaves_out_what_it_has_no_time_for(tmp_path):
@@ -431,3 +398,32 @@ def test_what_does_not_fit_into_memory_is_no_crash(tmp_path):
     assert launched.result.status == "ok", launched.stderr
     assert {cell.status for cell in launched.result.cells} == {"invalid"}
     assert "more than MPI counts" in launched.result.cells[0].reason
+
+
+@pytest.mark.parametrize("kind", ["interleaved", "tight", "window", "heat"])
+def test_ranks_import_mpi4py_and_the_standard_library_alone(tmp_path, kind):
+    """numpy takes a third of a start, and on many nodes each import is a storm of file calls."""
+    from tests.integration.mpirun import run
+
+    how = {
+        "interleaved": {"other_loop": "tight"},
+        "tight": {"loop": "tight"},
+        "window": {"sync": "window"},
+        "heat": {"heat": Heat(str(tmp_path), "alone", 0, 1, 0.2), "other_loop": "tight"},
+    }
+    request = probe_request(
+        ("allreduce",), (8, 8192), ranks=2, budget_s=0.2, memory=True, beside=("halo",), **how[kind]
+    )
+    (tmp_path / REQUEST).write_text(request.to_json())
+    code = (
+        "import sys; started = set(sys.modules); sys.argv = ['probe', sys.argv[1]]; "
+        "from autotune.probe.__main__ import main; status = main(); "
+        "new = (name for name in set(sys.modules) - started if getattr(sys.modules[name], '__spec__', 0)); "
+        "print(*sorted({name.partition('.')[0] for name in new})); sys.exit(status)"
+    )
+    done = run([sys.executable, "-P", "-c", code, str(tmp_path)])
+    assert done.returncode == 0, done.stderr
+    assert ProbeResult.read(tmp_path).status == "ok"
+    for line in done.stdout.splitlines():
+        assert set(line.split()) - sys.stdlib_module_names == {"autotune", "mpi4py"}
+    assert done.stdout.count("autotune") == 2

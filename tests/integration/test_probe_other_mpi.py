@@ -1,15 +1,17 @@
 """The probe under Open MPI 4.1 and MPICH, each in an environment of its own that the variables name."""
 
 import os
+import secrets
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from autotune.collectives import MEASURED
-from autotune.probe.protocol import Expectation, SweptChoice
+from autotune.probe.protocol import Expectation, Heat, SweptChoice
 from tests.asking import probe_request
-from tests.integration.mpirun import CROWDED, probe, run
+from tests.integration.mpirun import CROWDED, Launched, probe, run
 
 VERSIONS = {
     "openmpi41": ("AUTOTUNE_PYTHON_OPENMPI41", "Open MPI v4.1", pytest.mark.mpi41),
@@ -70,6 +72,27 @@ try:
 except StackError as exc:
     print(exc.message)
 """
+
+
+@pytest.mark.mpich
+def test_ranks_of_a_node_find_each_other_where_a_setting_hides_that_they_share_it(tmp_path):
+    """With MPIR_CVAR_NOLOCAL each rank is a node of its own to MPI."""
+    token, python = secrets.token_hex(16), interpreter("mpich")
+
+    def launched(job: int, env: dict[str, str]) -> Launched:
+        place = Heat(str(tmp_path), token, job, 2, 0.2)
+        request = probe_request(("allreduce",), (8,), ranks=2, timing="native", heat=place)
+        try:
+            return probe(tmp_path / str(job), request, python=python, env=env)
+        finally:
+            place.ended(job).touch()
+
+    with ThreadPoolExecutor(2) as pool:
+        launches = list(pool.map(launched, range(2), ({}, {"MPIR_CVAR_NOLOCAL": "1"})))
+    for one in launches:
+        assert one.result is not None, one.stderr
+        assert one.result.status == "ok", one.result.reason
+        assert not one.result.taken_out
 
 
 @pytest.mark.mpich

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from scipy.stats import binom
 
+from autotune.application.diagnosis import diagnose
+from autotune.application.recording import read_recording
 from autotune.cli import main
 from autotune.errors import ExitCode
-from autotune.importers.recording import read_recording
-from autotune.recommend.diagnosis import diagnose
 from tests.integration.mpirun import ROOT, launcher
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(300)]

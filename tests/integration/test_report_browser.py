@@ -22,7 +22,7 @@ document.readyState === "complete"
 
 
 def hostile_campaign():
-    """All sections of a page, contours too, with markup wherever a user, a program or a host names things."""
+    """All sections of a page, with markup wherever a user, a program or a host names things."""
     scale = ("1k", "4k", "16k", "64k")
     names = (NAME, "seg", "<b>bold</b>")
     space = Space("x", (*(Parameter(n, scale, scale[0], ordered=True) for n in names), example.SPACE.call[0]))

@@ -83,7 +83,7 @@ def test_faults_are_data(tmp_path):
     assert done.returncode == 0, done.stderr
     status = json.loads(autotune("status", "campaigns/allreduce_8node", "--json", cwd=tmp_path).stdout)
     assert status["trials"]["crashed"] > 0
-    assert sum(status["trials"].values()) == 30
+    assert sum(status["trials"].values()) == status["launches"] > 30  # the default is beside each setting
 
 
 def test_a_profile_weighs_the_sizes(tmp_path):
@@ -143,7 +143,7 @@ def test_a_discovery_is_in_the_status_on_the_page_and_a_file_for_the_next_campai
     page = autotune("report", "c", cwd=tmp_path)
     assert page.returncode == 0, page.stderr
     assert f"Discovery: {headline}" in (tmp_path / "c/report.html").read_text()
-    mine = autotune("space", "--from", "c", cwd=tmp_path).stdout
+    mine = autotune("export", "c", "--space", cwd=tmp_path).stdout
     assert "helps:" in mine
     (tmp_path / "mine.yaml").write_text(mine)
     again = autotune("plan", "conf=allreduce_8node", "space=mine.yaml", cwd=tmp_path)

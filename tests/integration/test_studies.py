@@ -88,14 +88,14 @@ def test_bcast_and_reduce_by_algorithm_go_into_a_model(tmp_path):
     assert document["loggp"]["form"] == "tree"
     assert document["loggp"]["better"]
     assert (tmp_path / "model.html").stat().st_size < 6 << 20
-    assert "binomial" in ran("winners", "campaigns/study_bcast_reduce", cwd=tmp_path)
+    assert "binomial" in ran("compare", "--winners", "campaigns/study_bcast_reduce", cwd=tmp_path)
 
 
 def test_the_tuning_table_of_two_systems(tmp_path):
     words = ["cluster.ppn=4", "sizes=[8,64k]", "budget.launches=4", "cluster.nodes=1,2"]
     ran("-m", "conf=study_tuning_table", *SIMULATED, *words, cwd=tmp_path)
     campaigns = [str(path) for path in sorted((tmp_path / "campaigns/study_tuning_table").iterdir())]
-    shown = ran("winners", *campaigns, "--out", "t.csv", "--plot", "t.html", cwd=tmp_path)
+    shown = ran("compare", "--winners", *campaigns, "--out", "t.csv", "--plot", "t.html", cwd=tmp_path)
     assert "1 node, 4 ranks" in shown
     assert "2 nodes, 8 ranks" in shown
     rows = list(csv.DictReader((tmp_path / "t.csv").read_text().splitlines()))
@@ -104,15 +104,18 @@ def test_the_tuning_table_of_two_systems(tmp_path):
     assert all(float(row["gain_low"]) <= float(row["gain"]) <= float(row["gain_high"]) for row in rows)
     text = (tmp_path / "t.html").read_text()
     assert '"shape"' in text  # hatches
-    assert json.loads(ran("winners", *campaigns, "--json", cwd=tmp_path))[0]["collective"] == "allreduce"
-    twice = autotune("winners", campaigns[0], campaigns[0] + "/", cwd=tmp_path)
+    assert (
+        json.loads(ran("compare", "--winners", *campaigns, "--json", cwd=tmp_path))[0]["collective"]
+        == "allreduce"
+    )
+    twice = autotune("compare", "--winners", campaigns[0], campaigns[0] + "/", cwd=tmp_path)
     assert twice.returncode == 0  # one campaign, named twice, contradicts nothing
     copied = tmp_path / "copy"
     subprocess.run(["cp", "-r", campaigns[0], copied], check=True)
-    both = autotune("winners", campaigns[0], str(copied), cwd=tmp_path)
+    both = autotune("compare", "--winners", campaigns[0], str(copied), cwd=tmp_path)
     assert both.returncode == 2
     assert "both have allreduce of 8 B" in both.stderr
-    assert autotune("winners", "nowhere", cwd=tmp_path).returncode == 2
+    assert autotune("compare", "--winners", "nowhere", cwd=tmp_path).returncode == 2
 
 
 @pytest.mark.parametrize("proposer", ["staged", pytest.param("curve", marks=pytest.mark.slow)])
@@ -121,7 +124,7 @@ def test_ucx_on_nodes_by_stages_and_by_model(proposer, tmp_path):
     shown = ran("conf=study_ucx_nodes", *SIMULATED, *words, cwd=tmp_path)
     rows = history("campaigns/study_ucx_nodes", tmp_path)
     searched = [row for row in rows if row["phase"] == "search"]
-    assert len({row["trial"] for row in rows}) == 8
+    assert len({row["trial"] for row in searched}) == 6  # of eight launches two are of the default
     if proposer == "staged":  # the first stage holds everything but transport and rendezvous
         assert {row["UCX_ZCOPY_THRESH"] for row in searched} == {"auto"}
         assert len({row["UCX_RNDV_THRESH_INTER"] for row in searched}) > 2

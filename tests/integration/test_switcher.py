@@ -22,12 +22,24 @@ SWITCHER = Path(__file__).parents[2] / "autotune/probe/switcher/switcher.c"
 TOOL = r"""
 #include <mpi.h>
 #include <stdio.h>
-static int begun, freed;
+static int begun, freed, broadcasts, nested, reductions;
 int MPI_Init_thread(int *n, char ***words, int wanted, int *got) {
     return begun++, PMPI_Init_thread(n, words, wanted, got);
 }
+int MPI_Bcast(void *x, int n, MPI_Datatype t, int root, MPI_Comm c) {
+    int size;
+    MPI_Comm_size(c, &size);
+    if (broadcasts++ % 50 == 49) nested++, MPI_Barrier(c); /* which is none of the program's */
+    return PMPI_Bcast(x, n, t, root, c);
+}
+int MPI_Allreduce(const void *x, void *y, int n, MPI_Datatype t, MPI_Op o, MPI_Comm c) {
+    return reductions++, PMPI_Allreduce(x, y, n, t, o, c);
+}
 int MPI_Comm_free(MPI_Comm *c) { return freed++, PMPI_Comm_free(c); }
-int MPI_Finalize(void) { return printf("tool: %d %d\n", begun, freed), PMPI_Finalize(); }
+int MPI_Finalize(void) {
+    printf("tool: %d %d, calls %d %d\n", begun, freed, broadcasts, reductions);
+    return PMPI_Finalize();
+}
 """
 """Another tool between the program and its MPI."""
 VALGRIND = ("valgrind", "--quiet", "--leak-check=full", "--show-leak-kinds=definite,indirect")
@@ -133,14 +145,24 @@ def test_a_program_that_is_to_outlive_its_processes_is_passed_through(switched, 
 
 
 @ON_EACH
-def test_another_tool_sees_where_mpi_begins_and_which_communicators_go(name, switched, tmp_path, monkeypatch):
+def test_another_tool_sees_calls_where_mpi_begins_and_communicators_that_go(
+    name, switched, tmp_path, monkeypatch
+):
     tool, mpicc = tmp_path / "tool.so", Path(launcher(python_of(name))).with_name("mpicc")
     tool.with_suffix(".c").write_text(TOOL)
     subprocess.run([mpicc, "-shared", "-fPIC", tool.with_suffix(".c"), "-o", tool], check=True)
     monkeypatch.setenv("LD_PRELOAD", str(tool))
     ended = switched("plain", "150", name=name)
     assert len(ended.of("try")) > 20
-    assert ended.said.count("tool: 1 7") == 2, ended.said  # and none of those that are hidden
+    assert ended.said.count("tool: 1 7,") == 2, ended.said  # and none of those that are hidden
+    calls = re.findall(r"calls (\d+) (\d+)", ended.said)
+    assert len(calls) == 2
+    crowded = () if name == "MPICH" else CROWDED
+    program = [tmp_path / "program", "plain", "150"]
+    argv = [launcher(python_of(name)), "-n", "2", *crowded, "env", f"LD_PRELOAD={tool}", *program]
+    environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"} | ROOT | YIELDING
+    alone = subprocess.run(argv, env=environment, capture_output=True, check=True, text=True).stdout
+    assert re.findall(r"calls (\d+) (\d+)", alone) == calls
 
 
 @pytest.mark.mpi

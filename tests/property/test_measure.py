@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from autotune.measure.location import Estimator, estimate, outliers
+from autotune.measure.rows import Row
 from autotune.measure.stopping import CellStatus, StoppingRule, interleave, next_round
 
 times = hnp.arrays(np.float64, st.integers(1, 60), elements=st.integers(1, 10**6).map(float))
@@ -45,20 +46,20 @@ def launch(rng, medians, group, rule, *, spread=0.3, cost=None):
 
     Without a cost a sample costs its own time, which the rule only learns by taking some.
     """
-    samples = [np.empty(0) for _ in medians]
+    samples = [Row() for _ in medians]
     spent = np.zeros(medians.size)
     known = np.full(medians.size, np.nan) if cost is None else cost
     while True:
         r = next_round(rule, samples, known, group, float(spent.sum()))
-        if not r.more.any():
+        if not any(r.next_samples):
             return r, samples, float(spent.sum())
-        for cell, n in interleave(r.more, 20, rng):
+        for cell, n in interleave(r.next_samples, 20, rng):
             x = medians[cell] * 2.0**-spread * np.exp(spread * rng.exponential(1.0, n))
             x *= np.where(rng.random(n) < 0.02, 10.0, 1.0)
-            samples[cell] = np.concatenate([samples[cell], x])
+            samples[cell].extend(x)
             spent[cell] += x.sum() if cost is None else n * cost[cell]
         if cost is None:
-            known = spent / np.maximum(1, [s.size for s in samples])
+            known = spent / np.maximum(1, list(map(len, samples)))
 
 
 def test_the_best_is_eliminated_no_more_often_than_the_error_rate():
@@ -67,7 +68,7 @@ def test_the_best_is_eliminated_no_more_often_than_the_error_rate():
     medians = np.array([1.0] * 11 + [4.0])
     rule = StoppingRule(budget_s=1e5, margin=1.0, error_rate=0.1, max_samples=600)
     last = [launch(rng, medians, np.zeros(12), rule)[0] for _ in range(100)]
-    gone = np.array([r.status == CellStatus.ELIMINATED for r in last])
+    gone = np.array([[state is CellStatus.ELIMINATED for state in r.status] for r in last])
     assert np.mean(gone[:, :-1].any(axis=1)) <= 0.1
     assert gone[:, -1].all()
 
@@ -89,9 +90,9 @@ def test_the_budget_is_respected_and_used(seed, n_cells, n_groups, log_budget, s
         rng, medians, rng.integers(0, n_groups, n_cells), rule, spread=spread, cost=cost
     )
     assert used <= rule.budget_s * (1 + 1e-9)
-    assert all(s.size <= rule.max_samples for s in samples)
-    assert not (r.status == CellStatus.ACTIVE).any()
-    refused = cost[r.status == CellStatus.OUT_OF_TIME]
+    assert all(len(s) <= rule.max_samples for s in samples)
+    assert CellStatus.ACTIVE not in r.status
+    refused = cost[np.array(r.status) == CellStatus.OUT_OF_TIME]
     assert (refused >= (rule.budget_s - used) * (1 - 1e-9)).all()
 
 
@@ -104,5 +105,5 @@ def test_a_launch_of_216_cells_makes_contenders_precise_within_its_budget():
     r, samples, used = launch(rng, medians, group, rule, spread=0.1)
     near, far = (factor <= 1.5).ravel(), (factor >= 5).ravel()
     assert used <= rule.budget_s
-    assert np.mean(r.half_width[near] <= 0.03) >= 0.9
-    assert np.median([s.size for s, slow in zip(samples, far, strict=True) if slow]) <= 2 * rule.min_samples
+    assert np.mean(np.array(r.half_width)[near] <= 0.03) >= 0.9
+    assert np.median([len(s) for s, slow in zip(samples, far, strict=True) if slow]) <= 2 * rule.min_samples

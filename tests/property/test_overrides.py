@@ -10,9 +10,9 @@ from omegaconf import OmegaConf
 from autotune.cli import main
 from autotune.commands.hydra_bridge import connected
 from autotune.commands.plan import plan
-from autotune.commands.site_plan import plan_site
 from autotune.errors import AutotuneError
 from autotune.scenario import completed, scenario_of
+from autotune.site.plan import plan_site
 
 VALUES = (
     "-1",

@@ -19,14 +19,16 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from autotune.application.diagnosis_text import floor_text
+from autotune.application.floor import Floor
+from autotune.application.kept_floors import FORMAT as FLOOR
+from autotune.application.kept_floors import read_floor
+from autotune.application.profiles import read_profile
+from autotune.application.recording import mean_of, read_recording
+from autotune.application.recording_page import recording_page
+from autotune.application.run_documents import LEARNED, RUN, run_in
+from autotune.application.verbs.run import learned_in
 from autotune.campaign.directory import read_campaign
-from autotune.commands.floors import FORMAT as FLOOR
-from autotune.commands.floors import read_floor
-from autotune.commands.run import learned_in
-from autotune.commands.run_documents import LEARNED, RUN, run_in
-from autotune.commands.site_costs import STARTS, read_starts
-from autotune.commands.site_directory import read_document, read_site
-from autotune.commands.site_load import Loads
 from autotune.errors import AutotuneError, UserError
 from autotune.exporters import exporter
 from autotune.exporters.document import JsonDocument, recommendation_of
@@ -35,21 +37,19 @@ from autotune.guard.kept import KEPT, NIGHTS, comparable, read_kept, read_nights
 from autotune.guard.verdict import judge
 from autotune.history.folder import WISHES
 from autotune.history.journal import FILE
-from autotune.importers import read as read_log
-from autotune.importers.profiles import read_profile
-from autotune.importers.recording import mean_of, read_recording
 from autotune.probe.protocol import RESULT, SAMPLES, CellSamples, ProbeRequest, ProbeResult, SweptChoice
-from autotune.recommend.floor import Floor
 from autotune.recommend.recommendation import Gain
-from autotune.replay.recorded_table import read_recorded
 from autotune.resources import conf_text, space_text
 from autotune.scenario import defaults, restored, scenario_of
 from autotune.scenario.whole_site import Wishes
 from autotune.simulate.machine import machine_from
+from autotune.site.costs import STARTS, read_starts
+from autotune.site.directory import read_document, read_site
+from autotune.site.load import Loads
 from autotune.space.loader import load_space
 from autotune.structure import plain
-from autotune.views.diagnosis import floor_text
-from autotune.views.report.recording import recording_page
+from autotune.tables.importers import read as read_log
+from autotune.tables.replay.recorded_table import read_recorded
 from autotune.views.report.sections import run_section
 from tests.golden.test_campaigns import GOLDEN
 from tests.unit.guard.nights_of import Machine

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx
 
-from autotune.importers import rank_file
-from autotune.importers.rank_files import joined
-from autotune.importers.recorded_time import FAMILIES
-from autotune.importers.recording import mean_of
-from autotune.recommend.diagnosis import diagnose
+from autotune.application import rank_file
+from autotune.application.diagnosis import diagnose
+from autotune.application.rank_files import joined
+from autotune.application.recorded_time import FAMILIES
+from autotune.application.recording import mean_of
 
 TICK_S = 1e-9
 REQUESTS = [("iallreduce", 0, 1), ("irecv", 1, 0), ("isend", 1, 0), ("rput", 2, 0), ("file_iwrite", 3, 0)]

@@ -28,10 +28,10 @@ class Fragile(Memory):
         super().__init__(events)
         self.limit = limit
 
-    def append(self, event):
-        if len(self.events) >= self.limit:
+    def append(self, *events):
+        if len(self.events) + len(events) > self.limit:
             raise Killed
-        super().append(event)
+        super().append(*events)
 
 
 def run(store, name="random"):

@@ -69,7 +69,7 @@ def test_a_space_of_other_types_is_a_damaged_description(field, value, tmp_path,
         if event["event"] == "campaign":
             event["space"]["parameters"][0][field] = value
     (tmp_path / "journal.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
-    for words in (*VIEWS, ["guidelines", "DIR"]):
+    for words in (*VIEWS, ["compare", "--guidelines", "DIR"]):
         assert main([word.replace("DIR", str(tmp_path)) for word in words]) in (2, 3)
         assert capsys.readouterr().err.startswith("autotune: ")
 

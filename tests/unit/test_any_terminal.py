@@ -49,7 +49,7 @@ def test_a_directory_whose_name_is_no_utf_8(tmp_path):
     [
         ["--info", "defaults", "conf=allreduce_8node"],
         ["--help"],
-        ["knobs", "--help"],
+        ["doctor", "--help"],
         ["plan", "conf=allreduce_8node"],
     ],
     ids=" ".join,
@@ -73,7 +73,7 @@ STREAMS = {"in": "<&-", "out": ">&-", "err": "2>&-", "all": "<&- >&- 2>&-"}
     ("closed", "words", "code"),
     [
         *((one, "status nowhere", 2) for one in STREAMS.values()),
-        (STREAMS["all"], "list", 0),
+        (STREAMS["all"], "plan --list", 0),
         (STREAMS["out"], "--help", 0),
     ],
 )

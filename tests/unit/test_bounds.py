@@ -12,19 +12,15 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from autotune.application.verbs.run import learned_in
 from autotune.cli import main
-from autotune.commands.import_ import import_files
 from autotune.commands.report import _untried
-from autotune.commands.run import learned_in
 from autotune.errors import ScenarioError, SpaceError, TableError, UserError
 from autotune.exporters.export_check import PROOF_FILE, refuted
 from autotune.exporters.origin import nodes_of, verified_in
 from autotune.exporters.script_check import values_in
 from autotune.exporters.user_files import content
 from autotune.history.journal import FILE
-from autotune.importers import osu, read, read_complete
-from autotune.importers.runlog import Log
-from autotune.importers.table import read_rows
 from autotune.lint.kinds import _LAUNCH
 from autotune.lint.unread import unread
 from autotune.probe.protocol import RESULT, SAMPLES, CellSamples, ProbeResult
@@ -36,6 +32,10 @@ from autotune.screening.analysis import analyse
 from autotune.screening.design import MOST
 from autotune.space import Parameter, Point, size_in_bytes
 from autotune.space.loader import load_space
+from autotune.tables.importers import osu, read
+from autotune.tables.importers.runlog import Log
+from autotune.tables.verbs.import_ import import_files
+from autotune.text_table import read_rows
 from hydra_plugins.autotune._processes import last_words
 from hydra_plugins.autotune._replay import RECORD, _launched
 from hydra_plugins.autotune._slurm_batch import Nodes
@@ -178,8 +178,6 @@ def test_tables_without_a_command_are_read_in_linear_time():
     one = OSU + "8      1.00\n16     2.00\n"
     n = 20_000  # a look back from each table would be 8e8 lines
     assert len(osu.read(Log.of(one * n, "log"))) == 2 * n
-    with pytest.raises(TableError, match="cut it into several"):
-        read_complete(one * n, "log")
 
 
 def test_ranks_are_those_of_the_last_command_before_a_table():

@@ -83,10 +83,10 @@ def test_the_version_is_ours(capsys):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["--cfg", "job", "conf=allreduce_local"], "total_seconds: 280"),
+        (["--cfg", "job", "conf=allreduce_local"], "total_seconds: 225"),
         (["conf=allreduce_local", "--cfg", "job", "budget=quick"], "launches: 16"),
         (["tune", "conf=allreduce_local", "-c", "job", "-p", "verify"], "max_loss: 0.03"),
-        (["plan", "conf=allreduce_local", "--cfg", "job"], "total_seconds: 280"),
+        (["plan", "conf=allreduce_local", "--cfg", "job"], "total_seconds: 225"),
         (["-c=hydra", "conf=allreduce_local"], "name: autotune"),
         (["--info", "searchpath", "conf=allreduce_local"], "Config search path"),
         (["--info=defaults", "conf=allreduce_local"], "budget/local"),
@@ -181,7 +181,7 @@ def test_the_plan_of_a_multirun_ends_with_the_sum(tmp_path, monkeypatch, capsys)
             "probe.estimator=mode\n  allowed: median, mean, minimum",
         ),
         ("confirm.share=1.5", "confirm.share=1.5\n  allowed: 0 … 1"),
-        ("launch.patience_s=-1", "launch.patience_s=-1.0\n  allowed: 0 or more"),
+        ("launch.queue_timeout_s=-1", "launch.queue_timeout_s=-1.0\n  allowed: 0 or more"),
         ("campaign.dir=" + "x" * 3000, "x…\n  expected a path, each name in it of at most 255 bytes"),
         ("campaign.dir='a\0b'", "expected a path"),
     ],

@@ -78,7 +78,7 @@ def test_a_pattern_stands_in_four_files(pattern):
     found = {
         path.relative_to(ROOT / "autotune").as_posix() for path in files if word.search(path.read_text())
     }
-    assert {"collectives.toml", "probe/kernel.c"} <= found - {"importers/recorded_time.py"} <= known
+    assert {"collectives.toml", "probe/kernel.c"} <= found - {"application/recorded_time.py"} <= known
 
 
 def test_no_other_module_lists_the_collectives():

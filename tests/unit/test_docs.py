@@ -16,7 +16,7 @@ from autotune.resources import folder
 from autotune.space.loader import _APPLY_KEYS, _PARAMETER_KEYS, load_space
 from autotune.views.frames import history_frame
 from tests.golden.test_exports import OURS
-from tests.unit.test_architecture import OWNERS, ROOMS
+from tests.unit.test_architecture import COMPANIONS, CORE, OWNERS, ROOMS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -103,9 +103,10 @@ def first_column(document, heading):
 
 
 def test_the_architecture_draws_the_rooms_in_their_order():
-    assert first_column("architecture.md", "Rooms, from the bottom up") == [
-        room for room in ROOMS if not room.startswith("__")
+    assert first_column("architecture.md", "The core, from the bottom up") == [
+        room for room in CORE if not room.startswith("__")
     ]
+    assert first_column("architecture.md", "Companions") == sorted(COMPANIONS)
 
 
 def test_the_architecture_names_every_foreign_library_and_every_contract():

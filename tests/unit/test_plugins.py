@@ -14,7 +14,7 @@ from autotune.exporters import FORMATS, exporter, listing
 from autotune.exporters.files import export_files, how_to_use
 from autotune.lint import environment_of, kind_of, lint, unusable
 from autotune.lint.traps import GROUP as LINT
-from autotune.lint.traps import KINDS, _asked
+from autotune.lint.traps import KINDS, _loaded
 from autotune.resources.plugins import offers
 from tests.golden.test_exports import DECLARED, OPENMPI, OURS
 
@@ -50,9 +50,9 @@ def site(tmp_path, monkeypatch):
     folder = tmp_path / "site"
     folder.mkdir()
     monkeypatch.syspath_prepend(folder)
-    _asked.cache_clear()
+    _loaded.cache_clear()
     yield folder
-    _asked.cache_clear()
+    _loaded.cache_clear()
     for path in folder.glob("*.py"):
         sys.modules.pop(path.stem, None)
 
@@ -117,7 +117,7 @@ def test_a_broken_format_is_named_with_its_distribution_and_breaks_nothing_else(
     assert export_files(OPENMPI, ("openmpi_mca",), tmp_path / "out")
 
 
-@pytest.mark.parametrize("name", ["openmpi_mca", "nccl"])
+@pytest.mark.parametrize("name", ["openmpi_mca", "ucc_conf"])
 def test_a_name_of_ours_is_nobody_elses(name, site):
     ours = type(exporter(name)), exporter(name).summary
     install(site, GOOD, {name: ":Theirs"})
@@ -132,7 +132,7 @@ def test_a_name_that_two_distributions_want_is_neithers(site):
     with pytest.raises(UserError, match=r"more than once, by another-format 1\.2, one-format 1\.2"):
         exporter("theirs")
     assert "left out" in dict(listing())["theirs"]
-    assert exporter("nccl").summary
+    assert exporter("ucc_conf").summary
 
 
 def test_a_distribution_that_lies_there_twice_is_the_first_one(site, tmp_path, monkeypatch):
@@ -149,7 +149,7 @@ def test_entry_points_that_cannot_be_read_are_named(site):
     with (site / "their_formats-1.2.dist-info/entry_points.txt").open("a") as file:
         file.write("no equals sign\n")
     assert "the entry points of their-formats 1.2 cannot be read" in dict(listing())["their-formats"]
-    assert exporter("nccl").summary
+    assert exporter("ucc_conf").summary
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_traps_of_another_distribution_are_looked_for(site):
 def test_broken_traps_are_named_and_all_others_go_on(site):
     install(site, "raise SystemError('no licence')", {"xyz": ":Theirs"}, group=LINT)
     assert ["their-formats 1.2" in why for why in unusable()] == [True]
-    assert lint({PurePath("nccl_tuner.conf"): "allreduce,0,9,ring\n"})
+    assert lint({PurePath("ucc.conf"): "UCC_TL_UCP_TUNE=alreduce:@0\n"})
 
 
 def test_a_kind_of_file_that_is_known_is_nobody_elses(site):

@@ -1,4 +1,4 @@
-/* Where a call is counted, and whether and how it is timed. */
+/* Counting of calls: where a call is counted, and whether and how it is timed. */
 
 static uint64_t hashed(uint64_t x) { /* splitmix64 of Steele, Lea, Flood 2014 */
     x += 0x9e3779b97f4a7c15;
@@ -7,7 +7,7 @@ static uint64_t hashed(uint64_t x) { /* splitmix64 of Steele, Lea, Flood 2014 */
     return x ^ (x >> 31);
 }
 
-/* World ranks of a group, in memory of their own; NULL: there is none. */
+/* Return the world ranks of a group in allocated memory; NULL: there is no memory. */
 static int *world_ranks(MPI_Group group, int n) {
     MPI_Group world;
     int *ranks = malloc(2 * n * sizeof *ranks);
@@ -18,9 +18,9 @@ static int *world_ranks(MPI_Group group, int n) {
     return ranks;
 }
 
-/* How far a rank of the world is. */
+/* Return the distance of a rank of the world. */
 static int distance_of(int rank) {
-    if (rank < 0 || rank >= file->head.size) return NOWHERE; /* of another world */
+    if (rank < 0 || rank >= file->head.size) return NOWHERE; /* a rank of another world */
     int us = where[file->head.rank], it = where[rank];
     if (rank == file->head.rank) return SELF;
     if (us >> 8 != it >> 8) return NETWORK;
@@ -79,9 +79,9 @@ static inline struct comm *known(MPI_Comm handle) {
     return last && seen == epoch && last->handle == handle ? last : looked_up(handle);
 }
 
-/* Room on the disk for a part of the file: a page without it would end the program where the disk is full. */
+/* Reserve disk space for a part of the file: on a full disk, a page without it would end the program. */
 static int room(const void *part, size_t size) {
-    int descriptor = open(path, O_RDWR | O_CLOEXEC); /* kept open it might be closed by the program, and another's */
+    int descriptor = open(path, O_RDWR | O_CLOEXEC); /* if kept open, the program might close it and reuse its number */
     int error = descriptor < 0 ? errno : reserved(descriptor, (const char *)part - (const char *)file, size);
     if (descriptor >= 0) close(descriptor);
     return !error;
@@ -118,7 +118,7 @@ static struct stream *stream_of(enum op op, int bin, const struct comm *k) {
     return s;
 }
 
-/* Whether ranks can differ in the size of one call. */
+/* Return whether ranks can differ in the size of one call. */
 static int uneven(enum op op) {
     return op == OP_gatherv || op == OP_scatterv || op == OP_alltoallv || op == OP_alltoallw;
 }
@@ -160,30 +160,32 @@ static AWAY struct place *place_for(enum other other, int distance, double bytes
     return p;
 }
 
-/* Before and after a call. */
+/* Counting before and after a call. */
 
-/* Calls with numbers from here on come in blocks so long; each begins at a multiple of its length. */
+/* Return the length of the block of a call; a block begins at a multiple of its length. */
 static int64_t block(int64_t number) {
     return number < 256 ? 1 : number < 2048 ? 8 : number < 16384 ? 64 : number < 65536 ? 256 : 1024;
 }
 
-/* A block begins: all of its calls are timed where they take a microsecond, or while timing has taken less than
- * 1/1024 of the run and 1/128 of the long ones that were timed, which may come again. Of others one is, and the
- * block's own time says whether a long call may hide among the rest. */
+/* Begin a block. All of its calls are timed where calls take a microsecond, or while timing has taken less than 1/1024
+ * of the run plus 1/128 of the timed long calls, as these may come again. In other blocks one call is timed, and the
+ * duration of the block shows whether there may be a long call among the others. */
 static void begin_block(struct place *p, int64_t number, int64_t length) {
     int64_t first = number & -length, t = length > 1 ? ticks() : 0;
     if (p->begun) {
-        double span = t - p->begun - (timed_ticks - p->known); /* what was timed hides nothing */
+        double span = t - p->begun - (timed_ticks - p->known); /* timed calls are known, and are left out */
         double usual = (p->period ? p->period : 2 * p->mean + microsecond / 8) * p->length;
         if (span < 2 * usual) p->period += p->period ? (span / p->length - p->period) / 8 : span / p->length;
-        else p->cell->excess += span - usual; /* maybe of what the program did between: it pays for nothing */
+        /* this may be time of the program between calls, so it allows no more timing */
+        else p->cell->excess += span - usual;
         p->begun = 0;
     }
-    if ((t - file->head.end) * tick_s > 1) both(&file->head.end_s, &file->head.end); /* it may be killed */
+    /* the end is kept up to date, as the rank may be killed */
+    if ((t - file->head.end) * tick_s > 1) both(&file->head.end_s, &file->head.end);
     p->until = first + length;
     p->drawn = first + (int64_t)(hashed(first ^ file->head.job) & (length - 1));
     p->all = length == 1 || p->mean > microsecond || spent < (t - file->head.begin) >> 10;
-    if (p->all) spent += 8 * clock_ticks * length; /* as measured, with all that is kept of a call */
+    if (p->all) spent += 8 * clock_ticks * length; /* as measured, with all that is stored about a call */
     else p->begun = t, p->length = length, p->known = timed_ticks;
 }
 
@@ -211,7 +213,7 @@ static inline void before(struct call *v, struct place *p, double bytes, struct 
                        p->all ? 1 : length, 0, 0};
 }
 
-/* The same for calls that are no collectives. */
+/* Count a call that is no collective, as before() does. */
 static AWAY struct call noticed(enum other other, int distance, double bytes) {
     struct call v;
     lock();
@@ -220,7 +222,7 @@ static AWAY struct call noticed(enum other other, int distance, double bytes) {
     return v;
 }
 
-/* A call was made the second time: until this block's drawn one, or its end, such calls need only be counted. */
+/* Start a run once a call is repeated: until this block's drawn call, or its end, such calls are only counted. */
 static inline void repeat(struct repeated *q, struct place *p, double bytes, int64_t handle, int64_t count,
                           int64_t type) {
     if (threaded || !named || !p || !p->cell || count < 0) return;
@@ -251,7 +253,7 @@ static void thin(struct stream *s) {
     }
 }
 
-/* The shorter half of the longest calls leaves. */
+/* Remove the shorter half of the longest calls. */
 static void shorten(struct stream *s) {
     struct sample *list = file->samples[s - file->streams] + KEPT;
     while (s->longest == longest) {
@@ -271,17 +273,18 @@ static void shorten(struct stream *s) {
 
 static int class_of(int64_t took) {
     double ns = took * tick_s * 1e9;
-    union { double value; uint64_t bits; } square = {ns * ns}; /* its exponent: two classes to a power of two */
+    /* the exponent of the square gives two classes for each power of two */
+    union { double value; uint64_t bits; } square = {ns * ns};
     int class = (int)(square.bits >> 52) - 1023 - 8;
     return class < 0 ? 0 : class < CLASSES ? class : CLASSES - 1;
 }
 
-/* What was spent in a family, in the slices that it was spent in. */
+/* Add the time of a family to the slices of the timeline in which it was spent. */
 static void spread_out(int family, int64_t begin, int64_t end, double weight) {
     struct head *head = &file->head;
     begin -= head->begin, end -= head->begin;
     if (begin < 0 || end < begin) return;
-    while (end >> head->shift >= SLICES) { /* slices of twice the length */
+    while (end >> head->shift >= SLICES) { /* double the length of the slices */
         for (int f = 0; f < FAMILIES; f++) {
             double *line = head->timeline[f];
             for (int i = 0; i < SLICES; i++)
@@ -295,7 +298,7 @@ static void spread_out(int family, int64_t begin, int64_t end, double weight) {
     }
 }
 
-/* A call with a weight took so long. */
+/* Add the duration of a call with its weight. */
 static void add(struct cell *c, int64_t took, double weight, int all) {
     double extra = weight * (weight - 1);
     c->timed++;
@@ -310,8 +313,8 @@ static void add(struct cell *c, int64_t took, double weight, int all) {
     for (int i = 0; i < 3; i++, extra *= took) c->spread[i] += extra;
 }
 
-/* How long a rank that enters a collective was outside of MPI since its last one, which tells whether the program
- * or MPI made it late. Calls between that are too short to be timed count as outside. */
+/* Return how long a rank that enters a collective was outside of MPI since its last one, which shows whether the
+ * program or MPI made it late. Calls in between that are too short to be timed count as outside. */
 static int64_t outside(const struct call *v) {
     if (file->head.callers > 1 || last_collective.end < 0) return -1;
     for (int op = 0; op < OPS; op++)
@@ -320,7 +323,7 @@ static int64_t outside(const struct call *v) {
     return ticks > 0 ? ticks : 0;
 }
 
-/* Returns the ticks that it took. */
+/* Record the end of a timed call, and return its duration in ticks. */
 static AWAY int64_t after(struct call *v, int64_t end) {
     struct place *p = v->place;
     struct cell *c = p->cell;
@@ -328,8 +331,8 @@ static AWAY int64_t after(struct call *v, int64_t end) {
     int64_t took = (v->end = end) - v->begin - clock_ticks;
     if (took < 0) took = 0;
     lock();
-    /* A long call that was drawn stands for itself: of others the block's own time would tell. */
-    double most = 16 * p->mean + microsecond; /* one longer call does not make all of them so */
+    /* A long drawn call has weight 1: if there were others, the duration of the block would show them. */
+    double most = 16 * p->mean + microsecond; /* so a single longer call does not make all others long */
     int alone = p->all || took > most;
     if (alone) v->weight = 1;
     if (took > most) spent -= took / 128;
@@ -357,8 +360,8 @@ static AWAY int64_t after(struct call *v, int64_t end) {
     return took;
 }
 
-/* At the very end of a wrapper: what it added to a call that was timed, as whoever called it sees it. What is left
- * between their clock and our first and last stamps is the like of it, on the same caches, and shorter. */
+/* Add what a wrapper added to a timed call, as its caller observes it, at the very end of the wrapper. The remainder
+ * between the caller's clock and our first and last stamps is similar, with the same caches, and shorter. */
 static AWAY void left(const struct call *v, int64_t entered) {
     int64_t *sum = &v->place->cell->added, added = v->begin - entered + ticks() - v->end;
     if (threaded) __atomic_fetch_add(sum, added, __ATOMIC_RELAXED);
@@ -372,7 +375,7 @@ static int usable(void) {
     return 1;
 }
 
-/* The first thing that a wrapper does, but for calls that repeat the last. */
+/* First statement of a wrapper, except for calls that repeat the last one. */
 #define ENTERED                                                                                               \
     if (!entered_) entered_ = ticks();
 #define TIMED(code, call, v)                                                                                  \

@@ -1,4 +1,5 @@
-/* What is communicated by beside what is recorded: it is named, so that nobody takes the recording for all of it. */
+/* Communication beside MPI calls, which is not recorded: it is noted, so that the recording is not taken for complete.
+ */
 
 struct nccl_id {
     char internal[128];
@@ -13,7 +14,7 @@ NOTED(ncclCommInitRank, "NCCL", (void **c, int n, struct nccl_id id, int rank), 
 NOTED(ncclCommInitRankConfig, "NCCL", (void **c, int n, struct nccl_id id, int rank, void *g), (c, n, id, rank, g))
 NOTED(ncclCommInitAll, "NCCL", (void **c, int n, const int *devices), (c, n, devices))
 
-/* Where they are linked in statically their threads have names: pt_gloo_runloop of PyTorch, NCCL's own. */
+/* Libraries that are linked statically are detected by their threads' names: pt_gloo_runloop of PyTorch, NCCL's own. */
 int pthread_setname_np(pthread_t thread, const char *name) {
     static int (*real)(pthread_t, const char *), gloo, nccl;
     if (!real) real = needed("pthread_setname_np");
@@ -21,6 +22,6 @@ int pthread_setname_np(pthread_t thread, const char *name) {
     if (strcasestr(name, "nccl") && !nccl++) note("NCCL");
     return real(thread, name);
 }
-#ifndef AUTOTUNE_NO_PERSISTENT /* those came with sessions */
+#ifndef AUTOTUNE_NO_PERSISTENT /* persistent collectives and sessions came together, with MPI 4 */
 NOTED(MPI_Session_init, "MPI sessions", (MPI_Info i, MPI_Errhandler h, MPI_Session *s), (i, h, s))
 #endif

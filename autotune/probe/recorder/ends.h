@@ -1,6 +1,6 @@
-/* The beginning and the end of a rank: its file, and how far its clock is ahead. */
+/* Beginning and end of a rank: its file, and the offset of its clock. */
 
-#define ROUND_TRIPS 32 /* the shortest tells most of the clocks */
+#define ROUND_TRIPS 32 /* the shortest one gives the best estimate of the offset */
 
 static int copied_not(MPI_Comm handle, int key, void *extra, void *value, void *copy, int *flag) {
     (void)handle, (void)key, (void)extra, (void)value, (void)copy;
@@ -8,20 +8,21 @@ static int copied_not(MPI_Comm handle, int key, void *extra, void *value, void *
     return MPI_SUCCESS;
 }
 
-/* A communicator is freed, by whatever language: its handle may come back for another one. */
+/* Forget a communicator that is freed in any language, as its handle may be reused for another one. */
 static int forget(MPI_Comm handle, int key, void *value, void *extra) {
     (void)key, (void)value, (void)extra;
     lock();
     struct comm **at = &comms[BUCKET(handle)];
     while (*at && (*at)->handle != handle) at = &(*at)->next;
-    if (*at) *at = (*at)->next; /* kept in memory: a request may know it */
+    if (*at) *at = (*at)->next; /* it stays in memory, as a request may refer to it */
     epoch++;
     settle_all();
     unlock();
     return MPI_SUCCESS;
 }
 
-/* How far the clocks of other nodes are ahead of that of rank 0, from the shortest round trip; first: rank of ours. */
+/* Return the offset of this node's clock from that of rank 0, by the shortest round trip; first: first rank of this
+ * node. */
 static double ahead(double *unsure, int32_t *nodes, int32_t *first) {
     MPI_Comm node;
     int rank, size, local;
@@ -62,7 +63,7 @@ static double ahead(double *unsure, int32_t *nodes, int32_t *first) {
     return told[0];
 }
 
-/* Before MPI_Init: with another MPI's handles nothing good would come. */
+/* Refuse another MPI before MPI_Init: its handles are incompatible. */
 static void check_mpi(void) {
     if (!getenv("AUTOTUNE_RECORD")) return;
     Dl_info info = {0};
@@ -78,8 +79,8 @@ static void check_mpi(void) {
     _exit(127);
 }
 
-/* A page of the file that could not be written after all: a failing disk, or whoever cut the file off. What was
- * counted in it goes to memory that nobody reads, and no more is recorded; the program goes on. */
+/* Handle a page of the file that cannot be written after all, because of a failing disk or a truncated file. Its counts
+ * go to memory that nobody reads, and recording ends; the program continues. */
 static struct sigaction others;
 static void unwritten(int number, siginfo_t *info, void *context) {
     uintptr_t at = (uintptr_t)info->si_addr, begin = (uintptr_t)file, page = sysconf(_SC_PAGESIZE);
@@ -97,23 +98,23 @@ static void unwritten(int number, siginfo_t *info, void *context) {
     } else if (others.sa_handler != SIG_DFL && others.sa_handler != SIG_IGN) {
         others.sa_handler(number);
     } else {
-        sigaction(number, &others, NULL); /* and the same again */
+        sigaction(number, &others, NULL); /* the default action follows, as the access is repeated */
     }
 }
 
-/* A part of the file with room on the disk; returns an error. */
+/* Reserve disk space for a part of the file; return an error. */
 static int reserved(int descriptor, off_t from, size_t size) {
     sigset_t larger, before;
     sigemptyset(&larger);
-    sigaddset(&larger, SIGXFSZ); /* a limit on sizes of files is an error like any */
+    sigaddset(&larger, SIGXFSZ); /* a limit on file sizes is an error like any other */
     pthread_sigmask(SIG_BLOCK, &larger, &before);
     int error = posix_fallocate(descriptor, from, size);
-    if (error && sigtimedwait(&larger, NULL, &(struct timespec){0}) < 0) errno = 0; /* there may be none */
+    if (error && sigtimedwait(&larger, NULL, &(struct timespec){0}) < 0) errno = 0; /* there may be no pending signal */
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
 }
 
-/* Whether all ranks can: of some alone nothing follows for the program. */
+/* Return whether all ranks can record: a recording of some ranks alone is of no use. */
 static int all_can(int mine, int size) {
     char can = mine, *every = calloc(size, 1);
     if (!every) return 0;
@@ -124,7 +125,7 @@ static int all_can(int mine, int size) {
     return can;
 }
 
-/* Which socket this rank is bound to; 255: not to one. */
+/* Return the socket to which this rank is bound; 255: none. */
 static int socket_of(void) {
     cpu_set_t set;
     int found = 255;
@@ -143,7 +144,7 @@ static int socket_of(void) {
     return found;
 }
 
-/* Variables that MPI libraries, and what they communicate by, read. */
+/* Keep the environment variables that MPI libraries and their transports read. */
 static void keep_environment(struct file *mapped) {
     static const char *const prefixes[] = {"OMPI_MCA_", "PMIX_MCA_", "PRTE_MCA_", "UCX_", "UCC_", "HCOLL_", "I_MPI_",
                                            "MPICH_", "MPIR_CVAR_", "MV2_", "FI_", "PSM2_", "NCCL_"};
@@ -158,7 +159,7 @@ static void keep_environment(struct file *mapped) {
     mapped->head.environment = n;
 }
 
-/* What is communicated by beside what is recorded: an empty file that is named so. */
+/* Note a means of communication that is not recorded, as an empty file with its name. */
 static void note(const char *word) {
     const char *folder = getenv("AUTOTUNE_RECORD");
     char name[4096], host[64] = "";
@@ -169,9 +170,9 @@ static void note(const char *word) {
     if (descriptor >= 0) close(descriptor);
 }
 
-static pid_t owner; /* of the file: what a rank forks has it mapped too */
+static pid_t owner; /* owner of the file, since forked processes have it mapped too */
 
-/* After MPI_Init, by all ranks. */
+/* Begin recording after MPI_Init; called by all ranks. */
 static void begun(void) {
     const char *folder = getenv("AUTOTUNE_RECORD");
     if (file || off || !folder) return;
@@ -210,7 +211,7 @@ static void begun(void) {
     inside--;
     if (!can) {
         if (mapped != MAP_FAILED) munmap(mapped, sizeof(struct file));
-        if (descriptor >= 0 && ftruncate(descriptor, 0)) errno = 0; /* empty: there was no room */
+        if (descriptor >= 0 && ftruncate(descriptor, 0)) errno = 0; /* an empty file: there was no disk space */
         if (descriptor >= 0) close(descriptor);
         off = 1;
         return;
@@ -231,7 +232,7 @@ static void begun(void) {
     memcpy(head->library, version, sizeof head->library - 1);
     if (!rank) keep_environment(mapped);
     threaded = level == MPI_THREAD_MULTIPLE;
-    /* Of many ranks each keeps fewer calls: together they tell as much, and have to be read at once. */
+    /* With many ranks each keeps fewer calls: together they show as much, and must be readable at once. */
     kept = size > 1 << 13 ? 32 : size > 1 << 9 ? (1 << 18) / size : KEPT;
     longest = kept / 4;
     both(&head->begin_s, &head->begin);
@@ -241,7 +242,7 @@ static void begun(void) {
     file = mapped;
 }
 
-/* The file with nothing but what was used, in place of the one with holes; that one stays where this fails. */
+/* Replace the file with holes by one with nothing but the used parts; the old one remains if this fails. */
 static void compact(void) {
     char name[sizeof path + 8];
     snprintf(name, sizeof name, "%s.part", path);
@@ -281,7 +282,7 @@ static void ended(int how) {
     if (!off) compact();
 }
 
-/* A process that exits without MPI_Finalize, or whose MPI it has opened itself, so that nothing came by here. */
+/* Record a process that exits without MPI_Finalize, or note one that opens MPI itself, which is not intercepted. */
 __attribute__((destructor)) static void exits(void) {
     int (*initialized)(int *), flag = 0;
     if (file && owner == getpid()) ended(3);

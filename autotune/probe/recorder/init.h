@@ -1,4 +1,4 @@
-/* Where the application's MPI begins: `begun` of who includes it follows. */
+/* Beginning of the application's MPI; the including file defines `begun`. */
 
 int MPI_Init(int *n, char ***words) {
     check_mpi();

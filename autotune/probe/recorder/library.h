@@ -1,4 +1,4 @@
-/* The MPI that the program has loaded: it is looked up, nothing is linked. */
+/* The MPI that the program has loaded: its functions are looked up, nothing is linked. */
 
 static int in_library(struct dl_phdr_info *info, size_t size, void *found) {
     const char *slash = strrchr(info->dlpi_name, '/'), *name = slash ? slash + 1 : info->dlpi_name;
@@ -9,7 +9,7 @@ static int in_library(struct dl_phdr_info *info, size_t size, void *found) {
     return ask[1] != NULL;
 }
 
-/* A symbol of the MPI in this process, which may be loaded for a Python module alone; NULL: there is none. */
+/* Return a symbol of the MPI in this process, also of one loaded for a Python module alone; NULL: there is none. */
 static void *symbol(const char *name) {
     void *found = dlsym(RTLD_NEXT, name);
     if (found) return found;
@@ -25,13 +25,13 @@ static void *needed(const char *name) {
     _exit(127);
 }
 
-/* What the program would call without this: another tool's that is preloaded behind it, which calls MPI's, or MPI's. */
+/* Return what the program would call without this library: another preloaded tool's function, or MPI's. */
 static void *following(const char *name, const char *profiled) {
     void *found = dlsym(RTLD_NEXT, name);
     return found ? found : needed(profiled);
 }
 
-/* A function that is looked up once, whichever of several threads comes first. */
+/* A function that is looked up once, by whichever thread comes first. */
 #define FOUND(real) __atomic_load_n(&real, __ATOMIC_RELAXED)
 #define LOOKED_UP(real, name)                                                                                 \
     ({                                                                                                        \
@@ -40,7 +40,7 @@ static void *following(const char *name, const char *profiled) {
         found_;                                                                                               \
     })
 #define REAL(Name) CALLED(Name, "PMPI_" #Name)
-/* What another tool in this process must see, too: where MPI begins and ends, communicators that come and go. */
+/* Calls that other tools in this process must see too: begin and end of MPI, creation and freeing of communicators. */
 #define NEXT(Name) CALLED(Name, "MPI_" #Name)
 #define CALLED(Name, name)                                                                                    \
     ({                                                                                                        \
@@ -49,7 +49,7 @@ static void *following(const char *name, const char *profiled) {
     })
 
 #ifdef OPEN_MPI
-/* Constants are addresses of variables, in the library or copied from there into the program. */
+/* Constants are addresses of variables, in the library or copied from it into the program. */
 static void *constant(const char *name) {
     void *found = dlsym(RTLD_DEFAULT, name);
     return found ? found : needed(name);

@@ -1,8 +1,8 @@
-/* Calls that are no collectives: how each is called, its message size, and whom it goes to. */
+/* Calls that are no collectives: their parameters, message sizes and distances. */
 
-/* X(family, name, MPI's name, parameters, arguments, message size, distance); see table.h. Those with a size come in
- * both widths of counts. Peers and sizes of what is received are those that the call allows. */
-#define APPLY(X, ...) X(__VA_ARGS__) /* with what stands for several arguments */
+/* X(family, name, MPI's name, parameters, arguments, message size, distance); see table.h. Functions with a size exist
+ * for both widths of counts. Peers and sizes of receives are the largest that the call allows. */
+#define APPLY(X, ...) X(__VA_ARGS__) /* with macros that expand to several arguments */
 #define SENDS CVOID(s), NUM(n), DT(t), INT(peer), INT(tag), COMM(c)
 #define RECEIVES VOID(s), NUM(n), DT(t), INT(peer), INT(tag), COMM(c)
 #define TO (s, n, t, peer, tag, c), SIZE(n, t), FAR(c, peer)
@@ -44,7 +44,7 @@
     IO_AT(X, read_at_all, READS_AT) IO_AT(X, write_at, WRITES_AT)                                             \
     IO_AT(X, write_at_all, WRITES_AT)
 
-/* Those that begin what a request, their last parameter, stands for. */
+/* Functions that begin an operation; their last parameter is its request. */
 #define EACH_BEGUN(X)                                                                                         \
     APPLY(X, POINT_TO_POINT, isend, Isend, (SENDS), TO)                                                       \
     APPLY(X, POINT_TO_POINT, ibsend, Ibsend, (SENDS), TO)                                                     \
@@ -59,7 +59,7 @@
     APPLY(X, FILES, file_iread_at, File_iread_at, (FH(f), OFF(o), VOID(s), NUM(n), DT(t)), FILE_SIZE(f, o, s, n, t))\
     APPLY(X, FILES, file_iwrite_at, File_iwrite_at, (FH(f), OFF(o), CVOID(s), NUM(n), DT(t)), FILE_SIZE(f, o, s, n, t))
 
-/* Those whose request is started later. */
+/* Functions that create a request which is started later. */
 #define EACH_STARTED(X)                                                                                       \
     APPLY(X, POINT_TO_POINT, send_init, Send_init, (SENDS), TO)                                               \
     APPLY(X, POINT_TO_POINT, bsend_init, Bsend_init, (SENDS), TO)                                             \
@@ -106,7 +106,7 @@
     APPLY(X, SETUP, comm_create, Comm_create, (COMM(c), GROUP(g), COMMS(x)), (c, g, x), NO_SIZE)              \
     APPLY(X, SETUP, comm_free, Comm_free, (COMMS(x)), (x), NO_SIZE)
 
-/* Those with names in their parameters: Fortran adds a length behind all. */
+/* Functions with text parameters: in Fortran the lengths of the texts follow all parameters. */
 #define EACH_NAMED(X)                                                                                         \
     APPLY(X, FILES, file_open, File_open, (COMM(c), const char *s, INT(a), INFO(i), FHS(f)), (c, s, a, i, f), NO_SIZE)\
     APPLY(X, FILES, file_set_view, File_set_view, (FH(f), OFF(o), DT(t), DT(u), const char *s, INFO(i)),       \

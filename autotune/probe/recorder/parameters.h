@@ -1,4 +1,4 @@
-/* Parameters: in C as they are, in Fortran by address. Types: N count, D place, W place in bytes, I number,
+/* Parameters: by value in C, by address in Fortran. Types: N count, D displacement, W displacement in bytes, I integer,
  * T datatype, O operation, H communicator. */
 #define VOID(x) void *x
 #define CVOID(x) const void *x
@@ -30,7 +30,7 @@
 #define ALL_ALIKE 0, 0
 #define UNALIKE -1, 0
 
-/* Words of the preprocessor. */
+/* Helpers of the preprocessor. */
 #define OPEN(...) __VA_ARGS__
 #define TEXT(x) TEXT_(x)
 #define TEXT_(x) #x

@@ -1,21 +1,20 @@
-/* Records what an application calls: preloaded into it, between it and its MPI (see importers/rank_files.py).
+/* Records the MPI calls of an application: preloaded between it and its MPI (see application/rank_files.py).
  *
- * Every rank keeps its counts in a file of its own, mapped into memory: what was counted is there however the
- * rank ends, by MPI_Finalize, MPI_Abort or a signal, and nothing is exchanged between ranks for it. Its room is
- * reserved as it begins, and where any rank finds none, none is recorded: a recording never harms the program.
+ * Every rank keeps its counts in a file of its own, mapped into memory. So counts persist however the rank ends, by
+ * MPI_Finalize, MPI_Abort or a signal, and ranks exchange nothing for them. Disk space is reserved at the start, and
+ * where any rank finds none, no rank is recorded: a recording never harms the program.
  *
- * - A cell is (collective, blocking or not, log2 of the message size, communicator size); its calls are exact.
- * - Calls that repeat the last of their collective to the letter do no more than add one to a run of such calls,
- *   which stands in the file and is settled when another comes, or one that is timed.
- * - The first calls of a stream are all timed, later ones one of each block of up to 1024, drawn by a hash and
- *   weighted by the block's length (Horvitz, Thompson 1952); where they take long on the average all are. Which of
- *   the two a block does is known when it begins, so that the sums are free of bias.
- * - Draw and blocks are the same on all ranks, so they keep the same calls' entry times, from which follows how
- *   long each waited for the last. A full list is thinned to a half.
+ * - A cell is (collective, blocking or not, log2 of the message size, communicator size); its number of calls is exact.
+ * - Calls that are identical to the last one of their collective only add one to a run of such calls, which is in the
+ *   file and is added to its cell when another call comes, or one that is timed.
+ * - The first calls of a stream are all timed. Of later ones one of each block of up to 1024 is timed, drawn by a hash
+ *   and weighted by the block's length (Horvitz, Thompson 1952); where calls are long on average all are timed. Which
+ *   of the two applies to a block is decided when it begins, so that the sums are unbiased.
+ * - Draws and blocks are the same on all ranks, so they keep the same calls' entry times, which show how long each rank
+ *   waited for the last one. A full list is thinned to a half.
  *
- * It is linked to no MPI: functions are looked up in whichever the process has loaded, also where a Python
- * module has loaded it for itself alone. It needs the header of an MPI with the same binary interface.
- */
+ * The library is linked to no MPI: functions are looked up in the one that the process has loaded, also where a Python
+ * module has loaded it for itself alone. It needs the header of an MPI with the same binary interface. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -48,7 +47,7 @@
 #include "requests.h"
 #include "elsewhere.h"
 
-/* The calls: in C, with counts of both widths, then in Fortran, by both of its bindings. */
+/* The calls: first of C, with counts of both widths, then of Fortran, in both of its bindings. */
 
 static __thread MPI_Datatype last_type;
 static __thread int last_width;
@@ -68,7 +67,7 @@ static inline double width(MPI_Datatype type) {
     return last_width && type == last_type ? last_width : asked_width(type);
 }
 
-/* How many blocks a rank gets. */
+/* Return the number of blocks that a rank receives from neighbours. */
 static int neighbours(struct comm *k) {
     int status = MPI_UNDEFINED, in = 0, out = 0, flag = 0;
     inside++;
@@ -96,7 +95,7 @@ static int neighbours(struct comm *k) {
         many ? sum / many : 0;                                                                                \
     })
 
-/* What all wrappers of a collective share: is it counted, as what, and where? */
+/* Common part of all wrappers of collectives: whether, as what and where a call is counted. */
 #define COUNTED(op, how, bytes_, root_, ...)                                                                  \
     struct comm *k = known(COMM_OF(VAL(c)));                                                                  \
     struct call v_ = {0};                                                                                     \
@@ -114,7 +113,7 @@ static int neighbours(struct comm *k) {
     }
 #define REPEATED(op, ...) repeated(&last_calls[op], OURS(c), __VA_ARGS__)
 
-/* What all other wrappers share. */
+/* Common part of all other wrappers. */
 #define FAR(c, peer) far_off(COMM_OF(VAL(c)), VAL(peer))
 static inline int far_off(MPI_Comm handle, int peer) {
     struct comm *k = known(handle);
@@ -129,9 +128,10 @@ static inline int far_off(MPI_Comm handle, int peer) {
 #include "parameters.h"
 #define WIDTH(t) width(TYPE(VAL(t)))
 #define SIZE(n, t) ((double)VAL(n) * WIDTH(t))
-#define OURS(c) (KEY(c) ^ (int64_t)sizeof TEXT(NAMED()) << 40) /* of this binding: its function is known */
+/* key of the communicator in this binding, so that the function is known */
+#define OURS(c) (KEY(c) ^ (int64_t)sizeof TEXT(NAMED()) << 40)
 
-/* C. */
+/* Bindings of C. */
 #define BY
 #define N int
 #define D int
@@ -184,14 +184,15 @@ static inline int far_off(MPI_Comm handle, int peer) {
                int code = real(OPEN A, j, q); inside--;                                                       \
                if (code == MPI_SUCCESS) expect(*q, p_, b_, 1); return code;)
 
-/* What the MPI lacks must not seem to be there: mpi4py looks. recorder's caller says what it has. */
+/* Functions that the MPI lacks must not exist here either, since mpi4py looks for them; recorder's caller defines
+ * which. */
 #ifdef AUTOTUNE_NO_PERSISTENT
 #define STANDARD(...)
 #else
 #define STANDARD C_PERSISTENT
 #endif
 #define NAMED(x) x
-#define EXTENSION C_PERSISTENT /* Open MPI 4.1 */
+#define EXTENSION C_PERSISTENT /* extension of Open MPI 4.1 */
 EACH(C_CALLS)
 #define C_OTHER(family, name, Name, P, A, bytes, far)                                                         \
     C_FUNCTION(NAMED(MPI_##Name), P, ENTERED if (!usable()) return real A; SEEN(name, bytes, far) int code;   \
@@ -240,9 +241,11 @@ int MPI_Abort(MPI_Comm c, int code) {
     return NEXT(Abort)(c, code);
 }
 
-#pragma GCC optimize("O1") /* these are most of the compiler's work, and each does little beside a call of C */
+/* the following functions take most of the compilation, and each adds little to a call of C */
+#pragma GCC optimize("O1")
 
-/* Fortran: everything by address, the error behind. Some libraries call C's MPI_ in it, others do not. */
+/* Bindings of Fortran: all arguments by address, the error code last. Some libraries call C's MPI_ functions in them.
+ */
 #undef BY
 #undef I
 #undef T
@@ -339,10 +342,10 @@ EACH_FORTRAN
 #define NAMED(x) x##_f08_
 EACH_FORTRAN
 
-/* Those that complete and start requests, and the beginning and the end: by the same names. */
+/* Functions that complete and start requests, and begin and end MPI, have the same names in both bindings. */
 #define F_NAMED(name, P, ...) F_FUNCTION(mpi_##name##_, P, __VA_ARGS__) F_FUNCTION(mpi_##name##_f08_, P, __VA_ARGS__)
 #define F MPI_Fint *
-/* Fortran's list of requests, looked at before and after; nothing is returned. */
+/* A wait on Fortran's list of requests, with their handles before and after it; nothing is returned. */
 #define F_WAITING(name, n, list, P, A)                                                                        \
     static int name##_waited_(void(*real) P, OPEN P) {                                                        \
         WAITING(name, n, REQUEST(list[i]), REQUEST(list[i]), (real A, 0));                                        \

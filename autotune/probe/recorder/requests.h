@@ -1,14 +1,14 @@
-/* Requests: what was begun, until it is waited for. */
+/* Requests, from their beginning until they are waited for. */
 
-/* One handle may stand for several: of a message that has gone at once MPI returns a request that has completed,
- * and it has only one such (ompi_request_empty, MPICH's lightweight requests). */
+/* Find the entry of a handle. One handle may stand for several operations: for a message that was sent at once MPI
+ * returns a completed request, of which it has a single one (ompi_request_empty, MPICH's lightweight requests). */
 static struct pending **at(MPI_Request request) {
     struct pending **at = &requests[BUCKET(request)];
     while (*at && (*at)->request != request) at = &(*at)->next;
     return at;
 }
 
-/* The last that was begun under a handle and is not taken yet; NULL: there is none. */
+/* Take the last operation that was begun under a handle and is not taken yet; NULL: there is none. */
 static struct pending *take(MPI_Request request) {
     struct pending *one = *at(request);
     while (one && (one->request != request || one->taken == one->times)) one = one->next;
@@ -28,7 +28,8 @@ static void expect(MPI_Request request, struct place *p, double bytes, int persi
     if (!p || !p->cell) return;
     lock();
     struct pending **old = at(request), *one;
-    if (*old && ((*old)->persistent || persistent)) forgotten(old); /* such a handle is its own: it was freed unseen */
+    /* persistent handles are unique, so the old request was freed unnoticed */
+    if (*old && ((*old)->persistent || persistent)) forgotten(old);
     for (one = *at(request); one; one = one->next)
         if (one->request == request && one->place == p) break;
     if (one) {
@@ -46,7 +47,7 @@ static void expect(MPI_Request request, struct place *p, double bytes, int persi
     unlock();
 }
 
-/* One of those that it stands for is waited for no more. */
+/* End the wait for one of the operations of a handle. */
 static void done(struct pending *one) {
     if (--one->times) return;
     struct pending **old = &requests[BUCKET(one->request)];
@@ -61,14 +62,14 @@ static void drop(MPI_Request request) {
     unlock();
 }
 
-/* A request of a wait or test, before and after, and what it was for. */
+/* A request of a wait or test: its handle before and after, and its operation. */
 struct awaited {
     MPI_Request was, is;
     struct pending *whose;
 };
 
-/* A wait or test of n requests, which took so many ticks if it was timed; those that are others now have completed.
- * What it took is shared by those that it was for, all of it. */
+/* Attribute a wait or test of n requests, with its ticks if it was timed. Requests whose handle has changed are
+ * complete. The whole duration is shared equally by the operations of the requests. */
 static void waited(int n, struct awaited *all, struct call *v, int64_t took) {
     if (!n && !v->place) return;
     lock();
@@ -93,7 +94,8 @@ static void waited(int n, struct awaited *all, struct call *v, int64_t took) {
     unlock();
 }
 
-/* A wait for them has the size of the largest: those alike are timed alike, or many short ones would hide a few long. */
+/* Begin a wait, which has the size of its largest request: similar waits are timed alike, or many short ones would hide
+ * a few long ones. */
 static AWAY struct call begins_to_wait(enum other other, int n, const struct awaited *all) {
     struct call v;
     double bytes = 0;
@@ -108,7 +110,7 @@ static AWAY struct call begins_to_wait(enum other other, int n, const struct awa
     return v;
 }
 
-/* A call that completes requests: n of them, before and after as C knows them. */
+/* A call that completes n requests, given their handles of C before and after it. */
 #define WAITING(other, n, was_i, is_i, made)                                                                  \
     int64_t entered_ = ticks();                                                                               \
     if (!usable()) return made;                                                                               \
@@ -153,7 +155,7 @@ int MPI_Request_free(MPI_Request *r) {
     return NEXT(Request_free)(r);
 }
 
-/* All are started at once, so the time is shared by them. */
+/* Count requests that are started together; they share the time equally. */
 static void started(int n, const MPI_Request *r, int64_t entered, int64_t begin, int64_t end) {
     lock();
     timed_ticks += end - begin;
@@ -162,7 +164,7 @@ static void started(int n, const MPI_Request *r, int64_t entered, int64_t begin,
     for (int i = 0; i < n; i++) {
         struct pending *one = *at(r[i]);
         if (!one) continue;
-        int64_t from = (end - begin) * at_ / alike; /* no tick is lost between them */
+        int64_t from = (end - begin) * at_ / alike; /* rounding loses no tick between them */
         at_++;
         struct cell *c = one->place->cell;
         c->calls++;

@@ -1,12 +1,14 @@
-/* What is known while the application runs, and what calls share. */
+/* State of the recorder while the application runs, shared by its calls. */
 
-/* One for each communicator, collective, kind and size, or operation, distance and size: where calls are counted. */
+/* A place counts the calls of one (communicator, collective, kind, size) or (operation, distance, size). */
 struct place {
     struct place *next;
-    int bin, all; /* all: every call of this block is timed */
-    int64_t drawn, until; /* numbers of the call that is drawn of this block, and of the next block's first */
-    int64_t begun, length, known; /* of a block that is not timed wholly: when, how many, what was timed by then */
-    double mean, period; /* ticks: of its last calls, and from one to the next in blocks that are not timed wholly */
+    int bin, all; /* all: whether every call of this block is timed */
+    int64_t drawn, until; /* number of this block's randomly drawn call, and of the next block's first call */
+    /* of a block that is not timed completely: its start, its length, and timed_ticks at its start */
+    int64_t begun, length, known;
+    /* ticks: mean of its last calls, and from one call to the next in blocks that are not timed completely */
+    double mean, period;
     struct cell *cell;
     struct stream *stream;
 };
@@ -15,34 +17,37 @@ struct comm {
     struct comm *next;
     MPI_Comm handle;
     int ranks, peers, rank, inter, nodes;
-    int *world; /* of its ranks */
-    char *far; /* enum distance of its peers */
+    int *world; /* world rank of each of its ranks */
+    char *far; /* enum distance of each peer */
     uint64_t members;
     struct place *places[OPS][KINDS];
 };
 
-/* What was begun and not waited for, or can be started again. */
+/* A request that was begun and not waited for, or can be started again. */
 struct pending {
     struct pending *next;
     MPI_Request request;
     struct place *place;
     double bytes;
-    int persistent, derived, times, taken; /* begun under this handle at this place; of these, that a wait under way is for */
+    /* times: calls begun under this handle at this place; taken: those that a wait in progress is for */
+    int persistent, derived, times, taken;
 };
 
 struct call {
-    struct place *place; /* NULL: it is not timed */
+    struct place *place; /* NULL: the call is not timed */
     struct comm *comm;
     int64_t number;
     int kept, root, drawn_of;
     double weight;
-    int64_t begin, end; /* of the MPI's own */
+    int64_t begin, end; /* ticks at the begin and end of MPI's own function */
 };
 
-/* The last call of each collective, and how many more of its kind need no closer look. */
+/* The last call of each collective, and how many more identical ones need no closer look. */
 static int64_t unused;
 static struct repeated {
-    int64_t handle, count, type, limit, *calls; /* of the last; how many more, how many they have been: no run: -1 */
+    /* handle, count, type: of the last call; limit: how many identical calls may follow; calls: how many did; -1: no
+     * run */
+    int64_t handle, count, type, limit, *calls;
 } last_calls[OPS] = {[0 ... OPS - 1] = {.handle = -1, .limit = -1, .calls = &unused}};
 
 #define BUCKETS 4096
@@ -52,20 +57,22 @@ static struct pending *requests[BUCKETS], *spare;
 static volatile int64_t n_pending;
 static struct place *places[OTHERS][DISTANCES][64];
 static struct file *file;
-static char path[4096]; /* of the file */
+static char path[4096]; /* path of this rank's file */
 static int threaded, off, keyval, kept, longest;
 static struct {
-    int64_t end, ticks; /* when, -1: it was not timed; what had been timed by then */
+    int64_t end, ticks; /* end of the last collective, -1: it was not timed; timed_ticks at that end */
 } last_collective = {-1, 0};
-static int64_t clock_ticks, spent, timed_ticks; /* of reading the counter; on timing; in calls that were timed */
-static double tick_s, microsecond, wtime_s; /* in ticks; of a call of MPI_Wtime */
-static int *where; /* node and socket of each rank */
-static MPI_Comm own; /* of the recorder */
-static volatile unsigned epoch; /* of the communicators: one was freed */
+/* ticks of one reading of the counter; ticks spent on timing; ticks in timed calls */
+static int64_t clock_ticks, spent, timed_ticks;
+static double tick_s, microsecond, wtime_s; /* seconds a tick; a microsecond in ticks; seconds of a call of MPI_Wtime */
+static int *where; /* node and socket of each rank of the world */
+static MPI_Comm own; /* communicator of the recorder */
+static volatile unsigned epoch; /* changes whenever a communicator is freed */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static __thread int inside, called;
-static __thread double added_squared; /* of the last call, until the next takes the lock */
-static __thread int named = 1; /* whether the datatypes of a call are MPI's own: their handles are never reused */
+/* squared ticks that the last call's wrapper added, kept until the next call takes the lock */
+static __thread double added_squared;
+static __thread int named = 1; /* whether the datatypes of a call are predefined ones, whose handles are never reused */
 
 static double now(void) {
     struct timespec t;
@@ -73,7 +80,7 @@ static double now(void) {
     return t.tv_sec + 1e-9 * t.tv_nsec;
 }
 
-/* The processor's counter where it runs at one rate on all cores, as the kernel found; else its clock. */
+/* Read the processor's counter where it has one rate on all cores, according to the kernel; else its clock. */
 static int counts;
 static inline int64_t ticks(void) {
 #ifdef __x86_64__
@@ -88,7 +95,8 @@ static inline int64_t ticks(void) {
     return 1000000000 * (int64_t)t.tv_sec + t.tv_nsec;
 }
 
-/* The clock and the counter at one moment: the nearest of a few readings, as another program may run between. */
+/* Read the clock and the counter at one moment: the closest of a few readings, as another program may run in between.
+ */
 static void both(double *clock_s, int64_t *counter) {
     int64_t least = INT64_MAX;
     for (int i = 0; i < 8; i++) {
@@ -110,15 +118,15 @@ __attribute__((constructor)) static void load(void) {
     both(&loaded_s, &loaded);
 }
 
-/* How long a tick is, since this was loaded; the file has it exactly, from begin to end. */
+/* Measure the length of a tick since this library was loaded; the file has it exactly, from begin to end. */
 static void calibrate(void) {
     double begin_s;
     int64_t counter;
     do both(&begin_s, &counter);
-    while (begin_s - loaded_s < 1e-3); /* errors of reading both are below 1e-4 of that */
+    while (begin_s - loaded_s < 1e-3); /* the errors of both readings are below 1e-4 of that */
     tick_s = (begin_s - loaded_s) / (counter - loaded);
     microsecond = 1e-6 / tick_s;
-    int64_t least = 1 << 30; /* of a few: whatever else the machine does, this is what each time has too much */
+    int64_t least = 1 << 30; /* the least of a few readings is in every measured time, whatever else the machine does */
     for (int i = 0; i < 20; i++) {
         int64_t begin = ticks(), end = begin;
         for (int j = 0; j < 50; j++) end = ticks();
@@ -126,7 +134,7 @@ static void calibrate(void) {
     }
     clock_ticks = least;
     double (*wtime)(void) = REAL(Wtime);
-    int64_t took[19]; /* the median is that of a program which looks at its clock around a call */
+    int64_t took[19]; /* the median represents a program that reads its clock around a call */
     for (int i = 0; i < 19; i++) {
         int64_t begin = ticks();
         for (int j = 0; j < 50; j++) wtime();
@@ -145,11 +153,12 @@ static void unlock(void) {
     if (threaded) pthread_mutex_unlock(&mutex);
 }
 
-/* What a run has counted goes to its cell and stream; then there is none. */
+/* Add the calls of a run to its cell and stream, and end the run. */
 static void settle(struct repeated *q) {
     if (q->limit < 0) return;
     struct run *run = &file->runs[q - last_calls];
-    int64_t n = run->calls < q->limit ? run->calls : q->limit; /* one more where this call has ended it */
+    /* a run counts one call too many where that call has ended it */
+    int64_t n = run->calls < q->limit ? run->calls : q->limit;
     file->cells[run->cell].calls += n;
     file->cells[run->cell].bytes += n * run->bytes;
     if (run->stream >= 0) file->streams[run->stream].calls += n;

@@ -1,7 +1,7 @@
-/* The collectives: how each is called, and what its message size is. */
+/* The collectives: their parameters, and their message sizes. */
 
-/* X(name, MPI's name, parameters, arguments, message size, root, alike): NUM a count, NUMS several, AT places.
- * Alike: calls of one communicator with the same values of these have the same size. */
+/* X(name, MPI's name, parameters, arguments, message size, root, alike): NUM a count, NUMS several, AT displacements.
+ * Alike: calls of one communicator with equal values of these have the same size. */
 #define SENT CVOID(s), NUM(n), DT(t)
 #define GOT VOID(r), NUM(m), DT(u)
 #define SENTS CVOID(s), NUMS(n), AT(d), DT(t)

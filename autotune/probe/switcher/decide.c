@@ -1,3 +1,3 @@
-/* decide.h for whoever drives it without MPI (benchmarks/online.py, tests). */
+/* decide.h as a library for users without MPI (benchmarks/online.py, tests). */
 #define API
 #include "decide.h"

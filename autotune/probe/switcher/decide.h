@@ -1,19 +1,19 @@
-/* What is tried next in a cell, and what is decided: a function of what was measured; no MPI, no clock, no lot.
+/* Next trial in a cell, and its decision: functions of the measurements; no MPI, no clock, no random numbers.
  *
- * A cell is (communicator, collective, power of two of the message size). Its calls go by the default until the
- * root has decided otherwise. The root gives orders: so many calls by a setting, not timed; a trial of a few timed
- * calls; a block, SIDE pieces of a candidate and as many of the default in an order drawn by lot. After each it is
- * told what every timed call cost, and what the order cost beside.
+ * A cell is (communicator, collective, power of two of the message size). Its calls use the default until the root has
+ * decided otherwise. The root gives orders: a number of untimed calls with one setting; a trial of a few timed calls;
+ * or a block of SIDE pieces of a candidate and as many of the default in random order. After each order it learns the
+ * cost of every timed call, and the further cost of the order.
  *
  * - Every candidate has one trial. One that is SLOW times as slow as the default is dropped there.
- * - The fastest of the trials are tested one after the other against the default. A test is that of
- *   verification/evidence.py on its blocks, word for word: whenever one looks, a candidate that gains no more than
- *   GAIN is taken with a chance of at most the alpha of the test. Test t of a process has alpha / (t (t + 1)), which
- *   add up to alpha however many tests there are: to be wrong once in the run has a chance of at most alpha.
- * - Nothing is tried while what it may cost exceeds what is left of the budget: a share of the time since the
- *   process began, less what trials have cost. A decided winner costs nothing of it.
- * - Nor while it would cost more than the calls of its cell did so far: that is as long as they may be expected to go
- *   on, and nobody saves more than all of it. So cells come first in which something is to be had.
+ * - The fastest candidates of the trials are tested one after the other against the default. A test is exactly that of
+ *   guard/evidence.py on its blocks: however often one looks, a candidate that gains no more than GAIN is accepted with
+ *   a probability of at most the alpha of the test. Test t of a process has alpha / (t (t + 1)), which add up to alpha
+ *   however many tests there are. So the probability of any wrong decision in the run is at most alpha.
+ * - Nothing is tried while its possible cost exceeds what remains of the budget: a share of the time since the process
+ *   began, less what trials have cost. A decided winner costs nothing of it.
+ * - Nothing is tried either while it would cost more than the calls of its cell did so far: that is as long as they may
+ *   be expected to go on, and no setting saves more than all of it. So cells with the largest possible gain come first.
  */
 #include <math.h>
 #include <stdint.h>
@@ -24,44 +24,53 @@
 #define API static
 #endif
 
-#define SETTINGS 16 /* the default is number 0; no collective has more algorithms */
-#define SIDE 4 /* as verification/sequential.py's EACH: two blocks can tell what is clear */
+#define SETTINGS 16 /* settings of a collective, of which the default is number 0; no collective has more algorithms */
+/* pieces of each side in a block, as EACH of verification/sequential.py: two blocks can decide a clear case */
+#define SIDE 4
 #define PIECES (2 * SIDE)
-#define MOST 12 /* blocks of a test: a gain of one robust standard deviation takes 6 (benchmarks/online.py) */
+#define MOST 12 /* blocks of a test at most: a gain of one robust standard deviation takes 6 (benchmarks/online.py) */
 #define LEAST 2 /* blocks before a test is given up, where the candidate seems no faster */
-#define TESTS 3 /* candidates of a cell that are tested: the trials are short, the fastest may not be their first */
-#define TRIAL 4 /* calls of a trial, behind one that sets up connections and is not counted */
-#define LONGEST_PIECE 16 /* calls; their median is what a piece took */
-#define PIECE_S 1e-3 /* a piece or trial of slower calls has fewer: a thousand times what a small call takes */
+#define TESTS 3 /* candidates of a cell that are tested: trials are short, so the fastest may not be the first */
+#define TRIAL 4 /* calls of a trial, after one that sets up connections and is not counted */
+#define LONGEST_PIECE 16 /* calls of a piece at most; their median is the duration of the piece */
+/* seconds of a piece or trial, which has fewer calls where these are slow: a thousand times a small call */
+#define PIECE_S 1e-3
 #define SLOW 3.0
-#define GAIN 0.01005033585350145 /* -ln 0.99: differences of a hundredth do not matter (sequential.py's max_loss) */
-#define REST 64 /* calls before the first look, and the least between two in which nothing is tried */
-#define SELDOM 1000 /* looks in the time of a rest, of slow calls that has fewer: all looks cost a thousandth */
-#define LONGEST_REST 65536 /* a look is a small broadcast: among so many calls it does not count */
-#define OTHER_MIX 0.5 /* a phase is another one when half of the communicator's calls are in other cells */
+#define GAIN 0.01005033585350145 /* -ln 0.99: differences of one per cent do not matter (sequential.py's max_loss) */
+#define REST 64 /* calls before the first look, and at least between two looks in which nothing is tried */
+/* a rest, which has fewer slow calls, lasts as long as so many looks: all looks cost a thousandth */
+#define SELDOM 1000
+/* calls of a rest at most: among so many calls a look, a small broadcast, costs next to nothing */
+#define LONGEST_REST 65536
+#define OTHER_MIX 0.5 /* share of the communicator's calls that must be in other cells for another phase */
 #define STRENGTHS 6
-static const double strengths[STRENGTHS] = {0.15, 0.3, 0.6, 1.2, 2.4, 4.8}; /* evidence.py's */
+/* strengths of the bets, as in evidence.py */
+static const double strengths[STRENGTHS] = {0.15, 0.3, 0.6, 1.2, 2.4, 4.8};
 
-enum what { CALLS, TRY, BLOCK }; /* untimed, timed of one setting, timed of two */
+enum what { CALLS, TRY, BLOCK }; /* untimed calls; timed calls with one setting; timed calls with two settings */
 struct order {
-    int32_t what, setting, pattern, calls; /* pattern: a bit for each piece, set where it is the candidate's; calls of
-                                              a piece */
+    /* pattern: a bit for each piece, set for the candidate's pieces; calls: number of calls in a piece */
+    int32_t what, setting, pattern, calls;
 };
 
 enum state { NEW, TRYING, TESTING, SETTLED };
 struct cell {
-    int32_t state, settings, best, tested, tests, blocks, rest, again; /* again: the default has its second trial */
-    uint32_t tried, out; /* bits: had a trial; not to be tested (any more) */
-    double seconds[SETTINGS]; /* of a call, as last seen */
-    double period_s; /* from one call to the next, whatever the program does between; 0: not known */
-    double spent_s; /* what trying has cost in it */
-    double alpha, log_e[STRENGTHS], gain; /* of the test; gain: ln of the speed-up, over all its blocks */
-    double y[MOST * PIECES], apart[MOST * PIECES]; /* ln seconds, and |distance from the median of the block| */
-    double last[PIECES]; /* y of the last block */
+    /* again: whether the default has its second trial */
+    int32_t state, settings, best, tested, tests, blocks, rest, again;
+    uint32_t tried, out; /* bits: settings that had a trial; settings that are not, or no longer, to be tested */
+    double seconds[SETTINGS]; /* duration of a call with each setting, as last measured */
+    double period_s; /* seconds from one call to the next, including the program in between; 0: not known */
+    double spent_s; /* cost of all trials in this cell */
+    /* alpha and log evidence of the test; gain: mean over its blocks of ln of the speed-up */
+    double alpha, log_e[STRENGTHS], gain;
+    /* ln seconds of each piece, and |distance from the median of its block| */
+    double y[MOST * PIECES], apart[MOST * PIECES];
+    double last[PIECES]; /* y of the pieces of the last block */
     int32_t patterns[MOST];
 };
-struct process { /* what all cells share that have this process as their root */
-    double alpha, share, elapsed_s, spent_s, look_s, make_s; /* look: of an order; make: of one more communicator */
+struct process { /* state shared by all cells whose root is this process */
+    /* look_s: duration of a look; make_s: duration of making one more communicator */
+    double alpha, share, elapsed_s, spent_s, look_s, make_s;
     int64_t tests;
 };
 
@@ -77,7 +86,7 @@ API double middle(const double *values, int n) {
     return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
 }
 
-/* Ln of the evidence that the candidate gains more than GAIN, with the block that was added last. */
+/* Return ln of the evidence that the candidate gains more than GAIN, including the last block. */
 API double evidence(struct cell *c) {
     int from = (c->blocks - 1) * PIECES, pattern = c->patterns[c->blocks - 1];
     double y[PIECES], z[PIECES], most = -INFINITY, sum = 0;
@@ -105,17 +114,18 @@ API double evidence(struct cell *c) {
     return most + log(sum / STRENGTHS);
 }
 
-/* An order of the pieces, each with the same chance, by a random number. */
+/* Return a random order of the pieces, each order with the same probability. */
 API int32_t drawn(uint64_t random) {
     int pattern = 0;
     for (int left = SIDE, i = 0; i < PIECES; i++) {
-        random = (random ^ (random >> 31)) * 0x9e3779b97f4a7c15; /* as splitmix64 stirs */
+        random = (random ^ (random >> 31)) * 0x9e3779b97f4a7c15; /* mixing step of splitmix64 */
         if ((double)(random >> 11) * 0x1p-53 * (PIECES - i) < left) pattern |= 1 << i, left--;
     }
     return pattern;
 }
 
-/* A cell of so many settings; only those among `of` (bits) are tried: a former run has decided, or all. */
+/* Begin a cell with so many settings. Only those in `of` (bits) are tried: the one that a former run decided, or all.
+ */
 API void begin(struct cell *c, int settings, uint32_t of) {
     memset(c, 0, sizeof *c);
     c->settings = settings < SETTINGS ? settings : SETTINGS;
@@ -123,7 +133,7 @@ API void begin(struct cell *c, int settings, uint32_t of) {
     c->rest = REST;
 }
 
-/* The fastest of the trials that may be tested is tested next; without one the cell is settled as it is. */
+/* Select the fastest candidate of the trials that may be tested; without one the cell is settled as it is. */
 static void test_next(struct cell *c, struct process *p) {
     int next = 0;
     for (int i = 1; i < c->settings; i++)
@@ -136,13 +146,13 @@ static void test_next(struct cell *c, struct process *p) {
     c->alpha = p->alpha / ((double)p->tests * (p->tests + 1));
 }
 
-/* Calls of a piece or trial, at most so many. */
+/* Return the number of calls in a piece or trial, with an upper limit. */
 static int calls_within(const struct cell *c, int most) {
     double calls = PIECE_S / fmax(c->seconds[0], 1e-9);
     return calls < 1 ? 1 : calls > most ? most : (int)calls;
 }
 
-/* What the calls of the cell are to do next. `made`: bits of the settings whose communicator is there. */
+/* Return the next order for the calls of the cell. `made`: bits of the settings whose communicator exists. */
 API struct order next_order(struct cell *c, struct process *p, uint32_t made, uint64_t random) {
     struct order order = {CALLS, c->best, 0, c->rest};
     double costs_s = p->look_s;
@@ -160,8 +170,8 @@ API struct order next_order(struct cell *c, struct process *p, uint32_t made, ui
         costs_s += SIDE * calls * fmax(0, c->seconds[c->tested] - c->seconds[0]);
     }
     if (!(made >> order.setting & 1)) costs_s += p->make_s;
-    double lacks_s = (p->spent_s + costs_s) / p->share - p->elapsed_s; /* until it may be tried */
-    double worth = fmax(1, p->share) * fmax(c->seconds[0], 1e-9) / c->period_s; /* of a second */
+    double lacks_s = (p->spent_s + costs_s) / p->share - p->elapsed_s; /* seconds until it may be tried */
+    double worth = fmax(1, p->share) * fmax(c->seconds[0], 1e-9) / c->period_s; /* value of a second */
     if (order.setting && c->period_s > 0) lacks_s = fmax(lacks_s, (c->spent_s + costs_s) / worth - p->elapsed_s);
     if (c->state != SETTLED && lacks_s <= 0) {
         c->rest = REST;
@@ -176,7 +186,7 @@ API struct order next_order(struct cell *c, struct process *p, uint32_t made, ui
 
 static void paid(struct cell *c, struct process *p, double cost_s) { p->spent_s += cost_s, c->spent_s += cost_s; }
 
-/* What an order's timed calls cost, each, and what it cost beside; 1 where the cell is settled by it. */
+/* Record the cost of each of an order's timed calls, and its further cost; return 1 where this settles the cell. */
 API int told(struct cell *c, struct process *p, struct order order, const double *costs_s, double beside_s) {
     double usual_s = c->seconds[0], took[PIECES];
     paid(c, p, beside_s);
@@ -217,7 +227,7 @@ API int told(struct cell *c, struct process *p, struct order order, const double
     return c->state == SETTLED;
 }
 
-/* Whether a communicator is in another phase: from its calls in each cell, when one was settled and since. */
+/* Return whether a communicator is in another phase, by its calls in each cell until one was settled and since. */
 API int other_mix(const double *then, const double *since, int cells) {
     double before = 0, after = 0, apart = 0;
     for (int i = 0; i < cells; i++) before += then[i], after += since[i];

@@ -1,23 +1,26 @@
-/* Switches algorithms inside a running application: preloaded into it, between it and its MPI (commands/run.py).
+/* Switches algorithms inside a running application: preloaded between it and its MPI (application/verbs/run.py).
  *
  * Calls of a cell, that is of a communicator, a collective and a power of two of the message size, go to the
- * application's communicator or to a hidden duplicate of it that was made while MPI's control variables forced other
- * algorithms (Open MPI reads them there), or with variables written around the call (MPICH reads them there).
+ * application's communicator or to a hidden duplicate of it. The duplicate was made while MPI's control variables
+ * forced other algorithms (Open MPI reads them there); with MPICH the variables are written around the call, where it
+ * reads them.
  *
- * - Whatever decides whether a call is switched is the same on all ranks by the standard: the communicator, the
- *   collective, its bytes (type signatures must match; counts and datatypes need not), and for reductions their
- *   operation and datatype. So are the counters; no rank decides anything by itself.
- * - Rank 0 of a communicator gives the orders of decide.h: at the end of one, right behind a call, what the calls
- *   cost is reduced to it over a hidden communicator, and it broadcasts the next.
- * - What a call costs is the last exit less the last entry where all ranks are on one node, whose clock they share.
- *   Over several nodes it is the least duration over the ranks: that of the last to come, who waits for nobody. Where
- *   a rank may leave before others have come (to or from a root) that says nothing, and such calls are not switched.
- * - The hidden ones have no attributes or names of the application's; they are made from its group alone. Their own
- *   handler raises an error on the application's communicator.
- * - Nothing is switched with MPI_THREAD_MULTIPLE, fault tolerance, without MPI_Init, in spawned processes, on
- *   intercommunicators and those with processes of other worlds, and as soon as MPI_Finalize or MPI_Abort is called. No
- *   rank waits for another there.
- */
+ * - What decides whether a call is switched is by the standard the same on all ranks: the communicator, the collective,
+ *   its bytes (type signatures must match; counts and datatypes need not), and for reductions their operation and
+ *   datatype. So are the counters; no rank decides anything by itself.
+ * - Rank 0 of a communicator gives the orders of decide.h. At the end of one, right after a call, the costs of the
+ *   calls are reduced to it over a hidden communicator, and it broadcasts the next order.
+ * - The cost of a call is the last exit less the last entry where all ranks are on one node, whose clock they share.
+ *   Over several nodes it is the shortest duration over the ranks: that of the last rank to enter, which waits for no
+ *   other. Where a rank may leave before others have entered (to or from a root) this is meaningless, and such calls
+ *   are not switched.
+ * - Another tool that is preloaded after this one gets the calls that are forwarded, on hidden communicators too:
+ *   otherwise it would call MPI past this library. Its own calls inside of one are none of the application's.
+ * - Hidden communicators have no attributes or names of the application's; they are made from its group alone. Their
+ *   own error handler raises an error on the application's communicator.
+ * - Nothing is switched with MPI_THREAD_MULTIPLE, with fault tolerance, without MPI_Init, in spawned processes, on
+ *   intercommunicators and communicators with processes of other worlds, nor after a call of MPI_Finalize or MPI_Abort.
+ *   No rank waits for another one in these cases. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -55,46 +58,48 @@
 #define DUPLICATES 0
 #endif
 
-#define BINS 48 /* of message sizes: powers of two */
-#define HIDDEN 128 /* communicators of ours a process may have: some MB; Open MPI has 2^16 in all */
-#define FAST 10 /* below 2^10 bytes size costs nothing: from there on each power halves the calls before the first look */
+#define BINS 48 /* classes of message sizes: powers of two */
+#define HIDDEN 128 /* hidden communicators of a process at most: some MB; Open MPI has 2^16 in all */
+/* below 2^10 bytes size has no cost; from there on each power of two halves the calls before the first look */
+#define FAST 10
 #define TIMED (PIECES * LONGEST_PIECE)
 #define LOGGED 65536 /* cells of a process whose events are written: some MB */
 
 struct variable {
     struct variable *next;
     MPI_T_cvar_handle handle;
-    int64_t value, usual; /* of a number, a word of an enumerator or a flag; little-endian, whatever its width */
+    int64_t value, usual; /* a number, a word of an enumerator or a flag; little-endian, whatever its width */
 };
 struct place { /* a cell of a communicator */
-    struct place *next; /* of the same communicator */
+    struct place *next; /* next place of the same communicator */
     struct comm *comm;
     enum op op;
     int bin, setting, timed, number;
-    int64_t calls, left; /* before this order, and in it */
-    int64_t then[64]; /* calls of the communicator's cells when it was settled */
+    int64_t calls, left; /* calls before this order; calls left in this order */
+    int64_t then[64]; /* calls of the communicator's cells when this one was settled */
     MPI_Comm to;
     struct order order;
-    struct cell cell; /* what rank 0 knows */
-    double waits_s, waited, begin_s, times[3 * TIMED + 1]; /* entries, exits, -durations; what trying has cost */
+    struct cell cell; /* state of the decision, on rank 0 */
+    /* times: entries, exits, -durations, and the cost of trials */
+    double waits_s, waited, begin_s, times[3 * TIMED + 1];
 };
 struct comm {
     struct comm *next;
     MPI_Comm handle, base, made[SETTINGS];
     int ranks, rank, inter, off, asked, one_node;
-    uint32_t there; /* bits of made */
+    uint32_t there; /* bits of the settings in `made` that exist */
     struct place *first;
 };
 
 static struct variable *candidates[OPS][SETTINGS];
 static int settings[OPS], valid[OPS];
-static struct learned { /* what a former run decided */
+static struct learned { /* a decision of a former run */
     struct learned *next;
     int op, numbers[3]; /* bin, ranks, setting */
 } *learned;
-#define RECENT 8 /* of each collective: sizes and communicators take turns in most programs */
-static struct place nobody; /* has no calls left */
-static struct recent { /* calls that need no closer look: the last, then others by their hash */
+#define RECENT 8 /* entries of each collective: sizes and communicators alternate in most programs */
+static struct place nobody; /* an empty place without calls left */
+static struct recent { /* calls that need no closer look: the last one, then others by their hash */
     int64_t handle, count, type, op;
     struct place *place;
 } recent[OPS][1 + RECENT] = {[0 ... OPS - 1] = {[0 ... RECENT] = {.place = &nobody}}};
@@ -102,7 +107,7 @@ static struct comm *comms[1024];
 #define BUCKET(handle) (((uintptr_t)(handle) >> 4 ^ (uintptr_t)(handle)) & 1023)
 static int on, looked, merged, nonblocking, random_mode, dry, exact, keyval, hidden, numbers, world_ranks, world_rank;
 static MPI_Errhandler raises;
-static double began_s, ask_s = 1e-3; /* of a communicator's first hidden one */
+static double began_s, ask_s = 1e-3; /* ask_s: duration of making a communicator's first hidden one */
 static struct process process = {.alpha = 0.05, .share = 0.005, .look_s = 1e-4, .make_s = 1e-3};
 static __thread int inside;
 
@@ -119,9 +124,10 @@ static uint64_t stirred(uint64_t x) { /* splitmix64 of Steele, Lea, Flood 2014 *
     return x ^ (x >> 31);
 }
 
-/* A line of the file of this process, written whole. Kept open it might be closed by the program, and another's. */
+/* Append a line to the file of this process, in one write. If kept open, the program might close the file and reuse its
+ * number. */
 static char path[4096];
-static pid_t owner; /* of the file */
+static pid_t owner; /* owner of the file */
 __attribute__((format(printf, 2, 3))) static void event(const struct place *q, const char *format, ...) {
     int file = q && q->number >= LOGGED ? -1 : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     va_list list;
@@ -140,7 +146,8 @@ __attribute__((format(printf, 2, 3))) static void event(const struct place *q, c
         LOOKED_UP(real, "MPI_T_" #Name);                                                                      \
     })
 
-/* The number of a word: of the enumerator, or as MPICH describes one, a line "name  - meaning" for each from 0. */
+/* Find the number of a word: in the enumerator, or in MPICH's description with a line "name  - meaning" for each from 0
+ * on. */
 static int number_of(const char *word, const char *described, int64_t *number) {
     char *end;
     size_t length = strlen(word);
@@ -169,7 +176,7 @@ static int bound(const char *name, const char *word, struct variable **list) {
         !TOOL(cvar_get_info)(index, own, &length, &verbosity, &type, &words, text, &described, &binding, &scope) &&
         number_of(word, text, &v->value) && !TOOL(cvar_handle_alloc)(index, NULL, &v->handle, &count) && count == 1 &&
         !TOOL(cvar_read)(v->handle, &v->usual) &&
-        (v->usual == v->value || /* which some of 4.1 let nobody write */
+        (v->usual == v->value || /* variables that some releases of 4.1 let nobody write */
          (!TOOL(cvar_write)(v->handle, &v->value) && !TOOL(cvar_write)(v->handle, &v->usual)))) {
         v->next = *list, *list = v;
         return 1;
@@ -178,7 +185,8 @@ static int bound(const char *name, const char *word, struct variable **list) {
     return 0;
 }
 
-/* What the program has made of them meanwhile stays: written back in the other order, as some are in many lists. */
+/* Set variables, or set them back to what the program made of them in the meantime; the latter in reverse order, as
+ * some are in several lists. */
 static void force(struct variable *v, int usual) {
     for (; v; v = v->next) {
         if (!usual) TOOL(cvar_read)(v->handle, &v->usual);
@@ -188,13 +196,13 @@ static void force(struct variable *v, int usual) {
 
 /* Communicators. */
 
-static void forget_recent(const struct place *q) { /* NULL: all */
+static void forget_recent(const struct place *q) { /* NULL: forget all */
     for (int op = 0; op < OPS; op++)
         for (int i = 0; i <= RECENT; i++)
             if (!q || recent[op][i].place == q) recent[op][i].place = &nobody;
 }
 
-/* An error in a hidden communicator. */
+/* Raise an error in a hidden communicator on the application's own. */
 static void raised(MPI_Comm *handle, int *code, ...) {
     for (int i = 0; i < 1024; i++)
         for (struct comm *k = comms[i]; k; k = k->next) {
@@ -225,12 +233,12 @@ static struct comm *introduced(MPI_Comm handle) {
     k->handle = handle;
     if (REAL(Comm_test_inter)(handle, &k->inter) || REAL(Comm_size)(handle, &k->ranks) ||
         REAL(Comm_rank)(handle, &k->rank) || REAL(Comm_set_attr)(handle, keyval, k)) {
-        free(k); /* it is none: another may get its handle */
+        free(k); /* it is no communicator, and another may get its handle */
         return NULL;
     }
     k->off = k->inter || k->ranks < 2;
     int *ranks = k->off || !merged ? NULL : malloc(2 * k->ranks * sizeof *ranks);
-    if (ranks) { /* whoever is of another world may not have this library; Open MPI compares every two ranks */
+    if (ranks) { /* processes of another world may not have this library; Open MPI compares every two ranks */
         REAL(Comm_group)(handle, &group);
         REAL(Comm_group)(WORLD, &world);
         for (int i = 0; i < k->ranks; i++) ranks[i] = i;
@@ -253,11 +261,12 @@ static struct comm *known(MPI_Comm handle) {
 
 static int rooted(enum op op) { return op == OP_bcast || op == OP_gather || op == OP_scatter || op == OP_reduce; }
 
-/* What a thing will take: as long as last time, but a process that was stopped meanwhile shall not block it for long. */
+/* Predict a duration as the last one, but limited, so that a process that was stopped once does not block it for long.
+ */
 static double likely(double before_s, double last_s) { return fmin(last_s, 2 * before_s); }
 
-/* Whether the hidden communicators have room on all ranks and time within all budgets; then the first of them, for
- * what we say ourselves. 0: there is no time yet. */
+/* Check whether all ranks have room for hidden communicators and time within their budgets; then make the first one,
+ * for our own messages. Return 0 if there is no time yet. */
 static int ask(struct comm *k, int at_once) {
     double begin_s = now();
     int late = !at_once && process.spent_s + ask_s > process.share * (begin_s - began_s);
@@ -284,7 +293,8 @@ static int ask(struct comm *k, int at_once) {
 static void make(struct comm *k, int setting) {
     if (k->there >> setting & 1) return;
     double begin_s = now();
-    int failed, none = nonblocking || hidden >= HIDDEN; /* others took the room that there was when it was asked */
+    /* other communicators may have taken the room that there was when it was checked */
+    int failed, none = nonblocking || hidden >= HIDDEN;
     int apart = REAL(Allreduce)(&none, &failed, 1, NUMBERS, MOST_OF, k->base);
     for (int op = 0; op < OPS; op++) force(candidates[op][setting], 0);
     failed = apart || failed || REAL(Comm_dup)(k->base, &k->made[setting]);
@@ -331,7 +341,7 @@ static struct place *place_of(struct comm *k, enum op op, double bytes) {
     struct place **at = &k->first, *q;
     for (; (q = *at); at = &q->next)
         if (q->op == op && q->bin == bin) return q;
-    if (!(q = calloc(1, sizeof *q))) return NULL; /* a rank without memory: its job ends soon */
+    if (!(q = calloc(1, sizeof *q))) return NULL; /* a rank without memory, whose job will end soon */
     q->comm = k, q->op = op, q->bin = bin;
     q->left = bin < FAST ? REST : bin < FAST + 4 ? REST >> (bin - FAST) : 4;
     q->order = (struct order){CALLS, 0, 0, (int)q->left};
@@ -339,7 +349,8 @@ static struct place *place_of(struct comm *k, enum op op, double bytes) {
     return *at = q;
 }
 
-/* Of few calls one that was stopped makes a long mean: nobody waits longer than from call to call. */
+/* Write the counts of a place. Among few calls one of a stopped process makes the mean wait long, so it is limited by
+ * the time from call to call. */
 static void count(const struct place *q) {
     double calls = calls_of(q), most_s = fmax(0, (now() - began_s) / calls - q->cell.seconds[0]);
     event(q, "calls %d %.0f %.9g %.9g %.9g\n", q->number, calls, q->cell.seconds[0],
@@ -363,7 +374,7 @@ static void log_order(const struct place *q, int settled) {
     if (settled) event(q, "settled %d %d %lld\n", q->number, c->best, (long long)calls_of(q));
 }
 
-/* What rank 0 makes of an order that was carried out: the next. */
+/* Decide the next order on rank 0, after one was carried out. */
 static void decide(struct place *q, const double *most, struct order *next, uint32_t *unused) {
     struct comm *k = q->comm;
     struct cell *c = &q->cell;
@@ -400,7 +411,7 @@ static void decide(struct place *q, const double *most, struct order *next, uint
     *unused &= ~(1u << next->setting);
 }
 
-/* At the end of an order, right behind its last call, on all ranks. */
+/* Look at the end of an order, right after its last call, on all ranks. */
 static void look(struct place *q) {
     struct comm *k = q->comm;
     struct {
@@ -432,7 +443,7 @@ static void look(struct place *q) {
     }
     if (k->off || (k->off = REAL(Bcast)(&message, sizeof message, BYTE, 0, k->base))) return;
     if (k->rank) process.spent_s += message.harm_s;
-    process.look_s += (likely(process.look_s, now() - begin_s) - process.look_s) / 8; /* the mean of the last some */
+    process.look_s += (likely(process.look_s, now() - begin_s) - process.look_s) / 8; /* moving average */
     drop(k, message.unused);
     make(k, message.next.setting);
     paid(&q->cell, &process, now() - begin_s);
@@ -511,7 +522,7 @@ static int copied_not(MPI_Comm c, int k, void *extra, void *value, void *copy, i
     return *flag = 0;
 }
 
-static int tolerant(void) { /* of processes that fail */
+static int tolerant(void) { /* whether MPI tolerates processes that fail */
     int index, count, value = 0;
     MPI_T_cvar_handle handle;
     return !TOOL(cvar_get_index)("mpi_ft_enable", &index) && !TOOL(cvar_handle_alloc)(index, NULL, &handle, &count) &&
@@ -536,7 +547,8 @@ static void begun(void) {
     MPI_Comm parent;
     if (looked++ || !folder) return;
     REAL(Comm_get_parent)(&parent);
-    if (parent != NO_COMM) return; /* spawned: whoever did that may not have forwarded all to each of them */
+    /* spawned processes: the spawning ones may not have passed this library to each of them */
+    if (parent != NO_COMM) return;
     REAL(Query_thread)(&level);
     REAL(Comm_size)(WORLD, &world_ranks);
     REAL(Comm_rank)(WORLD, &world_rank);
@@ -561,7 +573,7 @@ static void begun(void) {
     REAL(Allreduce)(mine, all, OPS + 1, NUMBERS, ALL_OF, WORLD);
     memcpy(valid, all, sizeof valid);
     random_mode = mode && !strcmp(mode, "random");
-    /* Rank 0 is root of most: half of the error rate is its cells', the other half that of all others. */
+    /* Rank 0 is the root of most communicators: its cells have half of the error rate, all others the other half. */
     process.alpha *= world_rank ? 0.5 / fmax(1, world_ranks - 1) : 0.5;
     began_s = now();
     gethostname(host, sizeof host - 1);
@@ -584,7 +596,7 @@ static void ended(const char *how) {
     on = 0;
 }
 
-__attribute__((destructor)) static void exits(void) { /* without MPI_Finalize; what a rank forks exits as well */
+__attribute__((destructor)) static void exits(void) { /* an exit without MPI_Finalize; forked processes exit here too */
     if (owner == getpid()) ended("exited");
 }
 
@@ -600,14 +612,15 @@ static void freed(MPI_Comm handle) {
     k->off = 1;
 }
 
-/* The calls: in C, with counts of both widths, then in Fortran, by both of its bindings. */
+/* The calls: first of C, with counts of both widths, then of Fortran, in both of its bindings. */
 
 static double asked_width(MPI_Datatype type) {
     int size = 0, a, b, c, combiner;
     if (!type || type == NO_TYPE) return -1;
     REAL(Type_size)(type, &size);
     REAL(Type_get_envelope)(type, &a, &b, &c, &combiner);
-    return combiner == MPI_COMBINER_NAMED ? size : -2.0 - size; /* below -1: the handle may become another's */
+    /* below -1: the handle may be reused for another type */
+    return combiner == MPI_COMBINER_NAMED ? size : -2.0 - size;
 }
 static MPI_Datatype last_type;
 static double last_width;
@@ -619,7 +632,7 @@ static double width(MPI_Datatype type) {
 }
 
 #ifdef OPEN_MPI
-/* A handle of the library's; NULL: this one has none of that name. */
+/* Return a handle of the library; NULL: it has none of that name. */
 static void *handle_of(const char *prefix, const char *name) {
     char whole[64];
     snprintf(whole, sizeof whole, "%s%s", prefix, name);
@@ -628,8 +641,9 @@ static void *handle_of(const char *prefix, const char *name) {
 }
 #endif
 
-/* The number of a predefined operation in MPI's order, from 1; 0: it is the program's own. */
-#define FREE_OF_ORDER 10 /* so many come before those with an index; of whole numbers each of them is */
+/* Return the number of a predefined operation in MPI's order, from 1; 0: it is the program's own. */
+/* operations before those with an index; for integers each of them is independent of the order */
+#define FREE_OF_ORDER 10
 static int predefined(MPI_Op op) {
 #ifdef OPEN_MPI
     static const char *const names[] = {"max", "min", "sum", "prod", "land", "band",
@@ -645,9 +659,9 @@ static int predefined(MPI_Op op) {
 #endif
 }
 
-/* Whether a datatype has whole numbers: they wrap around, so that no order changes a bit of a sum. Of reals even the
- * larger of two zeros depends on it. Those of 8 and 16 bits are left out: Open MPI 5.0.11 adds them by vector
- * instructions that saturate, and what is left over in a loop that wraps around. */
+/* Return whether a datatype has integers: they wrap around, so that no order changes a bit of a sum. For reals even the
+ * larger of two zeros depends on the order. Integers of 8 and 16 bits are excluded: Open MPI 5.0.11 adds them by vector
+ * instructions that saturate, and the remainder in a loop that wraps around. */
 #define WHOLE(X)                                                                                              \
     X(INT, int) X(LONG, long) X(LONG_LONG, long_long_int) X(UNSIGNED, unsigned)                                \
     X(UNSIGNED_LONG, unsigned_long) X(UNSIGNED_LONG_LONG, unsigned_long_long) X(BYTE, byte) X(C_BOOL, c_bool)   \
@@ -665,7 +679,7 @@ static int whole(MPI_Datatype type) {
         WHOLE(X)
 #undef X
     };
-    for (size_t i = sizeof types / sizeof *types; !types[0] && i--;) /* the first is the last to be known */
+    for (size_t i = sizeof types / sizeof *types; !types[0] && i--;) /* the first one is looked up last */
         types[i] = (MPI_Datatype)handle_of("ompi_mpi_", names[i]);
 #else
 #define X(name, small) MPI_##name,
@@ -678,13 +692,13 @@ static int whole(MPI_Datatype type) {
     return 0;
 }
 
-/* Whether a reduction may go by another algorithm. */
+/* Return whether a reduction may use another algorithm. */
 static int reduced(MPI_Op op, MPI_Datatype type) {
     int number = predefined(op);
     return number && (!exact || (number <= FREE_OF_ORDER && whole(type)));
 }
 
-/* The communicator of a call that may be switched; NULL: nothing else of the call is looked at. */
+/* Return the communicator of a call that may be switched; NULL: the call is forwarded as it is. */
 static struct comm *switchable(enum op op, MPI_Comm handle) {
     struct comm *k = on && !inside && settings[op] > 1 ? known(handle) : NULL;
     return k && !k->off ? k : NULL;
@@ -697,7 +711,8 @@ static struct comm *switchable(enum op op, MPI_Comm handle) {
 #define LAST(...) LAST_(__VA_ARGS__)
 #define LAST_(first, second) second
 
-/* What is switched: counts alike on all ranks by the standard. Of reductions the operation counts, too. */
+/* Calls that are switched: their counts are the same on all ranks by the standard. For reductions the operation counts,
+ * too. */
 #define SWITCH(X, name, may, key, ...) APPLY_(X, name, may, key, __VA_ARGS__)
 #define APPLY_(X, ...) X(__VA_ARGS__)
 #define PLAIN 1, 0
@@ -725,11 +740,12 @@ static struct comm *switchable(enum op op, MPI_Comm handle) {
 #define FOR_neighbor_alltoallv(...)
 #define FOR_neighbor_alltoallw(...)
 
-/* A call like one before of its collective, in an order that is not timed, counts and goes where that went. */
+/* A call that repeats a recent one of its collective, during an untimed order, is counted and goes where that one went.
+ */
 static inline int repeats(const struct recent *r, int64_t handle, int64_t by, int64_t count_, int64_t type) {
     return r->handle == handle && r->count == count_ && r->type == type && r->op == by && r->place->left > 1;
 }
-static inline struct recent *others(enum op op, int64_t handle, int64_t count_) { /* Fibonacci's hash */
+static inline struct recent *others(enum op op, int64_t handle, int64_t count_) { /* Fibonacci hashing */
     return &recent[op][1 + (uint64_t)(handle ^ count_) * 0x9e3779b97f4a7c15 / (UINT64_MAX / RECENT + 1)];
 }
 static struct place *repeated(enum op op, int64_t handle, int64_t by, int64_t count_, int64_t type) {
@@ -754,24 +770,44 @@ static void remember(struct place *q, MPI_Datatype named, int64_t handle, int64_
 #define TYPE(x) (x)
 #define OP_OF(x) (x)
 #define COMM_OF(x) (x)
-#define HERE (KEY(c) ^ (int64_t)(sizeof TEXT(NAMED()) - 1) << 40) /* of this width: its function is known */
+/* key of the communicator in this width, so that the function is known */
+#define HERE (KEY(c) ^ (int64_t)(sizeof TEXT(NAMED()) - 1) << 40)
+/* Return the function to which a call is forwarded: another preloaded tool's, or MPI's. */
+static int chained; /* whether any of these is a tool's: then no call is made without a frame */
+static void *next_of(const char *name, const char *profiled) {
+    void *found = following(name, profiled);
+    if (found != needed(profiled)) chained = 1;
+    return found;
+}
+#define GOES_ON(real, name, profiled)                                                                         \
+    ({                                                                                                        \
+        if (!FOUND(real)) __atomic_store_n(&real, (__typeof__(real))next_of(name, profiled), __ATOMIC_RELAXED);  \
+        FOUND(real);                                                                                          \
+    })
+#define THROUGH(call)                                                                                         \
+    ({                                                                                                        \
+        inside++;                                                                                             \
+        int code_ = call;                                                                                     \
+        inside--;                                                                                             \
+        code_;                                                                                                \
+    })
 #define C_CALL(name, may, key, Name, P, A, bytes, root, ...)                                                  \
     static int(*NAMED(real_##name)) P;                                                                        \
     static AWAY int NAMED(switched_##name) P {                                                                \
-        int(*real) P = LOOKED_UP(NAMED(real_##name), "P" TEXT(NAMED(MPI_##Name)));                            \
+        int(*real) P = GOES_ON(NAMED(real_##name), TEXT(NAMED(MPI_##Name)), "P" TEXT(NAMED(MPI_##Name)));     \
         struct place *q = repeated(OP_##name, HERE, key, __VA_ARGS__);                                        \
-        if (q) return c = q->to, real A;                                                                      \
+        if (q) return c = q->to, THROUGH(real A);                                                             \
         struct comm *k = switchable(OP_##name, c);                                                            \
         if (k && (may)) q = place_of(k, OP_##name, bytes);                                                    \
-        if (!q) return real A;                                                                                \
+        if (!q) return THROUGH(real A);                                                                       \
         int64_t handle = HERE;                                                                                \
         c = before(q);                                                                                        \
         remember(q, (MPI_Datatype)(intptr_t)LAST(__VA_ARGS__), handle, key, __VA_ARGS__);                     \
-        return after(q, real A);                                                                              \
+        return after(q, THROUGH(real A));                                                                     \
     }                                                                                                         \
     int NAMED(MPI_##Name) P { /* without a frame: nothing is done behind the call */                          \
         const struct recent *last = recent[OP_##name];                                                        \
-        if (!repeats(last, HERE, key, __VA_ARGS__)) return NAMED(switched_##name) A;                          \
+        if (chained || !repeats(last, HERE, key, __VA_ARGS__)) return NAMED(switched_##name) A;               \
         last->place->left--;                                                                                  \
         c = last->place->to;                                                                                  \
         return NAMED(real_##name) A;                                                                          \
@@ -810,19 +846,20 @@ int MPI_Comm_disconnect(MPI_Comm *c) {
     if (!inside) freed(*c);
     return NEXT(Comm_disconnect)(c);
 }
-/* Open MPI 5.0.11 makes one communicator after the other: while one is begun here and not there, ours would never end. */
+/* Open MPI 5.0.11 makes one communicator after the other: while one is begun on some ranks only, ours would never end.
+ */
 int MPI_Comm_idup(MPI_Comm c, MPI_Comm *made, MPI_Request *request) {
     nonblocking = 1;
     return NEXT(Comm_idup)(c, made, request);
 }
-#ifndef AUTOTUNE_NO_PERSISTENT /* of MPI 4, too */
+#ifndef AUTOTUNE_NO_PERSISTENT /* also in MPI 4 */
 int MPI_Comm_idup_with_info(MPI_Comm c, MPI_Info info, MPI_Comm *made, MPI_Request *request) {
     nonblocking = 1;
     return NEXT(Comm_idup_with_info)(c, info, made, request);
 }
 #endif
-#ifndef AUTOTUNE_NO_REVOKE /* programs look whether it is there */
-/* Whoever waits in a hidden one leaves it, too. Without fault tolerance Open MPI 5 has it all the same. */
+#ifndef AUTOTUNE_NO_REVOKE /* programs check whether it exists */
+/* Ranks that wait in a hidden communicator leave it, too. Open MPI 5 has this function even without fault tolerance. */
 int MPIX_Comm_revoke(MPI_Comm c);
 int MPIX_Comm_revoke(MPI_Comm c) {
     static int (*real)(MPI_Comm);
@@ -835,7 +872,7 @@ int MPIX_Comm_revoke(MPI_Comm c) {
     return revoke(c);
 }
 #endif
-/* Only by one of these can a communicator get processes of another world. */
+/* A communicator can get processes of another world only by one of these. */
 int MPI_Intercomm_merge(MPI_Comm c, int high, MPI_Comm *made) {
     merged = 1;
     return NEXT(Intercomm_merge)(c, high, made);
@@ -845,7 +882,8 @@ int MPI_Comm_remote_group(MPI_Comm c, MPI_Group *group) {
     return NEXT(Comm_remote_group)(c, group);
 }
 
-/* Fortran: everything by address, the error behind. Some libraries call C's MPI_ in it, others do not. */
+/* Bindings of Fortran: all arguments by address, the error code last. Some libraries call C's MPI_ functions in them.
+ */
 #undef BY
 #undef I
 #undef T
@@ -875,7 +913,7 @@ int MPI_Comm_remote_group(MPI_Comm c, MPI_Group *group) {
 #define F_FUNCTION(name, of, P, ...)                                                                          \
     void name P {                                                                                             \
         static void(*real_) P;                                                                                \
-        void(*real) P = LOOKED_UP(real_, of TEXT(name));                                                      \
+        void(*real) P = GOES_ON(real_, TEXT(name), of TEXT(name));                                            \
         __VA_ARGS__                                                                                           \
     }
 #define WITHIN(call) inside++, call, inside--

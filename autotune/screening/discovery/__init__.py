@@ -1,4 +1,8 @@
-"""A hundred factors of which few matter: random balance, levels that fail set aside, a sparse robust fit."""
+"""Screening of hundreds of factors of which few matter.
+
+Runs make random sets of changes; levels that make launches fail are set aside; a sparse robust fit finds the
+changes that have an effect.
+"""
 
 from autotune.screening.discovery.design import DiscoveryDesign, Stage, cycle
 from autotune.screening.discovery.found import ChangeEffect, DiscoveryResult, found

@@ -1,11 +1,14 @@
-"""Which run is next, as a function of the runs so far (step 3 of the flow).
+"""The next run of a discovery as a function of the runs so far (step 3 of the flow).
 
-First random balance: each run makes few changes at once, those that were made least; or one alone, of those
-that may do something. A run that fails is followed by runs of half of what may have made it fail, until the
-level is found and set aside. A change seen to help or to slow down is not made again, so that it hides
-nothing else; one made on distant cores is; one that has an effect only beside another change is made in
-runs of its own. Then the confirmation: what the screening suspects of a gain (after changes alone also what
-it suspects of a loss), one change at a time, against the arm's own default, in rounds on fresh launches.
+The screening comes first. By random balance each run makes few changes at once, those that were made least
+often so far; or each run makes one change alone, of those that may have an effect. A failed run is followed
+by runs of half of the changes that may have made it fail, until the responsible level is found and set aside.
+A change with an established effect is not made again, so that it hides nothing else; a change that has an
+effect only together with another one is made in separate runs.
+
+Then comes the confirmation: changes that the screening suspects of a gain (where changes were made alone,
+also those suspected of a loss) are made one at a time, against the arm's own default, in rounds on fresh
+launches.
 """
 
 import math
@@ -13,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import chain, islice
+from itertools import islice
 
 import numpy as np
 
@@ -22,7 +25,7 @@ from autotune.screening.discovery.runs import RULE, Arm, Change, Run, set_aside,
 
 
 class Stage(StrEnum):
-    """Why a run is made."""
+    """Says for what purpose a run is made; the text is shown to users."""
 
     ARM = "the default"
     SCREEN = "few changes at once"
@@ -33,74 +36,83 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class DiscoveryDesign:
-    """The plan of a discovery."""
+    """Plans a discovery: it chooses each run from the runs before it."""
 
-    arms: tuple[Arm, ...]  # What can be turned.
-    launches: int  # In all.
-    share: float = 1 / 8  # Of the factors of an arm that are off their default in a run; 0: one at a time.
-    rounds: int = 4  # Of the confirmation.
-    rate: float = 0.05  # Of false discoveries.
-    seed: int = 0  # Of everything random.
+    arms: tuple[Arm, ...]  # The settings from which changes are counted; the first is the default one.
+    launches: int  # Number of launches, screening and confirmation together.
+    share: float = 1 / 8
+    """Share of the factors of an arm that are off their default in a run; 0: one change at a time."""
+    rounds: int = 4  # Number of rounds of the confirmation.
+    rate: float = 0.05  # Rate of false discoveries.
+    seed: int = 0  # Seed of all random choices.
     tiers: Mapping[str, int] = field(default_factory=dict)
-    """By factor: one at a time the levels of a lower tier go first; factors without one are last."""
+    """Tier of a factor by its name. Where changes are made one at a time, factors of a lower tier go first;
+    factors without a tier go last."""
 
     @property
     def screening(self) -> int:
-        """Launches before the confirmation."""
+        """Return the number of launches before the confirmation."""
         return self.launches - round(RULE.confirming * self.launches)
 
     def next_run(
         self, runs: Sequence[Run], enough: bool = False, time_is_up: bool = False, go_on: bool = False
     ) -> tuple[Run, Stage] | None:
-        """The next run, and why; None when a cycle of screening and confirmation is complete.
+        """Return the next run and its purpose; None when a cycle of screening and confirmation is complete.
 
-        ``enough``: the screening's part of the cycle's time is spent, ``time_is_up``: all of it; ``go_on``: a
-        complete cycle is followed by another one, which screens on.
+        Args:
+            runs: All runs so far, in order.
+            enough: Whether the screening's share of the cycle's time is spent.
+            time_is_up: Whether all of the cycle's time is spent.
+            go_on: Whether a complete cycle is followed by another one, which continues the screening.
         """
         screened = [run for run in runs if run.block == 0]
         begin = cycle([run.block for run in runs])
-        before, now = runs[:begin], runs[begin:]
-        confirmed = [run for run in now if run.block]
-        more = len(screened) < self.screening and len(runs) < self.launches
-        if more and (go_on or not (confirmed or enough or time_is_up)):
+        earlier, current = runs[:begin], runs[begin:]
+        confirmed = [run for run in current if run.block]
+        unfinished = len(screened) < self.screening and len(runs) < self.launches
+        if unfinished and (go_on or not (confirmed or enough or time_is_up)):
             rng = np.random.default_rng([self.seed, len(runs)])
             return self._screening(screened, self._turn(screened), rng)
         if time_is_up or len(runs) >= self.launches:
             return None
-        again = (Run(run.arm, run.changes, run.block) for run in confirmed if run.apart)
-        confirmation = chain(self._confirmation(tuple(screened), before), again)
+        confirmation = self._confirmation(tuple(screened), earlier)
         planned = next(islice(confirmation, len(confirmed), None), None)
         if planned is None:
             return None
         return planned, Stage.CONFIRM if planned.changes else Stage.ARM
 
     def off(self, arm: Arm) -> int:
-        """Changes of a run of the screening."""
+        """Return the number of changes that a run of the screening makes in an arm."""
         return max(1, round(self.share * len({name for name, _ in arm.changes})))
 
     def _turn(self, runs: Sequence[Run]) -> int:
-        """The arm whose changes were made least each; one at a time that of the lowest tier next."""
-        made = Counter(run.arm for run in runs if not run.apart)
+        """Return the index of the arm whose changes were made least often on average.
 
-        def behind(i: int) -> tuple[float, float]:
-            tier = 0 if self.share else self._next_tier(i, _made(self.arms[i], i, runs))
-            return tier, (made[i] + 0.5) * self.off(self.arms[i]) / max(len(self.arms[i].changes), 1)
+        Where changes are made one at a time, the arm with the lowest next tier takes precedence.
+        """
+        runs_of = Counter(run.arm for run in runs)
 
-        return min(range(len(self.arms)), key=behind)
+        def priority(i: int) -> tuple[float, float]:
+            tier = 0 if self.share else self._next_tier(i, _launches_of(self.arms[i], i, runs))
+            return tier, (runs_of[i] + 0.5) * self.off(self.arms[i]) / max(len(self.arms[i].changes), 1)
 
-    def _next_tier(self, number: int, made: Counter[Change]) -> float:
-        """The lowest tier of which an arm has a change of its own that was not made yet."""
-        return min((self._tier(c) for c in self._own(number) if not made[c]), default=math.inf)
+        return min(range(len(self.arms)), key=priority)
 
-    def _own(self, number: int) -> list[Change]:
-        """The changes of an arm that the default one does not have too."""
-        elsewhere = set(self.arms[0].changes) if number else set()
-        return [c for c in self.arms[number].changes if c not in elsewhere]
+    def _next_tier(self, number: int, launches: Counter[Change]) -> float:
+        """Return the lowest tier among the changes peculiar to an arm that were not made yet."""
+        return min((self._tier(c) for c in self._peculiar(number) if not launches[c]), default=math.inf)
+
+    def _peculiar(self, number: int) -> list[Change]:
+        """Return the changes of an arm that the default arm does not have; for the default arm all."""
+        default = set(self.arms[0].changes) if number else set()
+        return [c for c in self.arms[number].changes if c not in default]
 
     def _tier(self, change: Change) -> float:
+        """Return the tier of a change's factor, infinite where it has none."""
         return self.tiers.get(change[0], math.inf)
 
     def _screening(self, runs: Sequence[Run], number: int, rng: np.random.Generator) -> tuple[Run, Stage]:
+        """Return the next run of the screening in an arm, and its purpose; ``runs`` are those of all arms."""
         arm = self.arms[number]
         if not any(run.arm == number for run in runs):
             return Run(number, frozenset()), Stage.ARM
@@ -108,34 +120,38 @@ class DiscoveryDesign:
             half = [suspected[i] for i in rng.permutation(len(suspected))[: len(suspected) // 2]]
             return Run(number, arm.complete(frozenset(half))), Stage.BISECT
         guilty = set_aside(runs, number)
+        # The estimates use the runs up to the last look, and so stay the same for ``look_every`` runs.
         looked = runs[: len(runs) // RULE.look_every * RULE.look_every]
-        known = established(arm, number, looked, self.rate, self.seed)
-        made = _made(arm, number, runs)
+        settled = established(arm, number, looked, self.rate, self.seed)
+        launches = _launches_of(arm, number, runs)
         if self.share:
-            left = [c for c in arm.changes if c not in guilty and c not in known]
-            order = sorted(left, key=lambda c: (made[c], rng.random()))
+            eligible = [c for c in arm.changes if c not in guilty and c not in settled]
+            order = sorted(eligible, key=lambda c: (launches[c], rng.random()))
         else:
-            # Alone, each once: what another arm has too comes last, lower tiers go first, and one level of
-            # each factor goes before the second of any, since levels of a factor often do the same. Then what
-            # may do something is worth more launches than the many that do nothing; one each time, since the
-            # next look may settle it.
-            own = set(self._own(number))
+            # First each change is made once: changes that the default arm has too come last, lower tiers go
+            # first, and one level of each factor goes before the second level of any factor, since levels of
+            # a factor often have the same effect. Then changes that may have an effect deserve more launches
+            # than the many without one; each gets one launch at a time, since the next look may settle it.
+            peculiar = set(self._peculiar(number))
             of_factor = Counter[str]()
-            for (name, _), times in made.items():
+            for (name, _), times in launches.items():
                 of_factor[name] += times
-            before, doubt = _made(arm, number, looked), doubts(arm, number, looked, self.seed)
-            left = [c for c in arm.changes if c not in guilty and (c not in known or made[c] < RULE.surely)]
+            at_look, doubt = _launches_of(arm, number, looked), doubts(arm, number, looked, self.seed)
+            eligible = [
+                c for c in arm.changes if c not in guilty and (c not in settled or launches[c] < RULE.surely)
+            ]
             order = sorted(
-                left,
+                eligible,
                 key=lambda c: (
-                    made[c] > 0,
-                    (False, 0, 0) if made[c] else (c not in own, self._tier(c), of_factor[c[0]]),
-                    made[c] - before[c],
-                    before[c] - doubt.get(c, 0.0),
+                    launches[c] > 0,
+                    (False, 0, 0) if launches[c] else (c not in peculiar, self._tier(c), of_factor[c[0]]),
+                    launches[c] - at_look[c],
+                    at_look[c] - doubt.get(c, 0.0),
                     rng.random(),
                 ),
             )
-        # Those that need others by themselves: what they bring would be there in most runs else.
+        # Changes that need others are made in separate runs, else the changes that they need would be made in
+        # most runs.
         order = [c for c in order if (c in arm.needs) == (order[0] in arm.needs)]
         picked: dict[str, Change] = {}
         for change in order:
@@ -148,52 +164,69 @@ class DiscoveryDesign:
         stage = Stage.SCREEN if self.share else Stage.ALONE
         return Run(number, frozenset(picked.values())), stage
 
-    def _confirmation(self, screened: tuple[Run, ...], before: Sequence[Run]) -> Iterator[Run]:
-        """Runs of a cycle's confirmation: gains, then losses; without what earlier cycles settled."""
-        known = {(run.arm, change) for run in before if run.block for change in run.changes}
-        used = sum(run.block > 0 for run in before)
-        left = (self.launches - self.screening - used) // self.rounds
-        block = 1 + max((run.block for run in before), default=0)
+    def _confirmation(self, screened: tuple[Run, ...], earlier: Sequence[Run]) -> Iterator[Run]:
+        """Yield the runs of a cycle's confirmation: first of gains, then of losses.
+
+        ``screened`` are all runs of the screening, ``earlier`` the runs of earlier cycles; changes that these
+        confirmed or refuted are not made again.
+        """
+        settled = {(run.arm, change) for run in earlier if run.block for change in run.changes}
+        used = sum(run.block > 0 for run in earlier)
+        room = (self.launches - self.screening - used) // self.rounds  # Launches in a round.
+        block = 1 + max((run.block for run in earlier), default=0)
         for losses in (False, True) if not self.share else (False,):
             suspected = candidates(self.arms, screened, self.rate, self.seed, losses)
-            per_arm = self._per_arm([one for one in suspected if one not in known], left)
+            per_arm = self._per_arm([candidate for candidate in suspected if candidate not in settled], room)
             planned_runs = [
                 Run(number, changes)
-                for number, mine in per_arm.items()
-                for changes in (*mine, *[frozenset[Change]()] * _defaults(len(mine)))
+                for number, arm_runs in per_arm.items()
+                for changes in (*arm_runs, *[frozenset[Change]()] * _defaults(len(arm_runs)))
             ]
             rng = np.random.default_rng([self.seed, block, len(screened)])
             for number in range(block, block + self.rounds):
                 for i in rng.permutation(len(planned_runs)):
                     yield replace(planned_runs[i], block=number)
-            left, block = left - len(planned_runs), block + self.rounds
+            room, block = room - len(planned_runs), block + self.rounds
 
-    def _per_arm(self, wanted: Sequence[tuple[int, Change]], room: int) -> dict[int, list[frozenset[Change]]]:
-        """Runs of each arm in a round that has room for so many, beside its defaults."""
+    def _per_arm(
+        self, suspected: Sequence[tuple[int, Change]], room: int
+    ) -> dict[int, list[frozenset[Change]]]:
+        """Return the changes of each run of a round by arm, without the runs of the arms' defaults.
+
+        ``room`` is the number of launches in the round, defaults included; the first suspects take
+        precedence.
+        """
         per_arm: dict[int, list[frozenset[Change]]] = {}
-        for number, change in wanted:
-            arm, mine = self.arms[number], per_arm.get(number, [])
-            asked = dict.fromkeys([arm.needed(change), arm.complete(frozenset([change]))])
-            longer = [*mine, *(changes for changes in asked if changes and changes not in mine)]
-            others = [c for n, c in per_arm.items() if n != number]
-            if sum(len(c) + _defaults(len(c)) for c in (longer, *others)) > room:
+        for number, change in suspected:
+            arm, arm_runs = self.arms[number], per_arm.get(number, [])
+            required = dict.fromkeys([arm.needed(change), arm.complete(frozenset([change]))])
+            longer = [*arm_runs, *(changes for changes in required if changes and changes not in arm_runs)]
+            other_arms = [c for n, c in per_arm.items() if n != number]
+            if sum(len(c) + _defaults(len(c)) for c in (longer, *other_arms)) > room:
                 break
             per_arm[number] = longer
         return per_arm
 
 
 def cycle(blocks: Sequence[int]) -> int:
-    """Where the last cycle of screening (block 0) and confirmation begins, by the block of each launch."""
+    """Return the index of the launch with which the last cycle of screening and confirmation begins.
+
+    ``blocks`` holds the block of each launch: 0 in the screening, the number of the round in the
+    confirmation.
+    """
     begins = (i for i in range(len(blocks) - 1, 0, -1) if not blocks[i] and blocks[i - 1])
     return next(begins, 0)
 
 
-def _made(arm: Arm, number: int, runs: Sequence[Run]) -> Counter[Change]:
-    """How often each change was made, except with one that required it: their effects cannot be separated."""
-    mine = (run for run in runs if run.arm == number and not run.apart)
-    return Counter(change for run in mine for change in run.changes - arm.brought(run.changes))
+def _launches_of(arm: Arm, number: int, runs: Sequence[Run]) -> Counter[Change]:
+    """Count the runs in an arm that made each change.
+
+    Runs that made a change because another one needs it do not count, as the two effects cannot be separated.
+    """
+    arm_runs = (run for run in runs if run.arm == number)
+    return Counter(change for run in arm_runs for change in run.changes - arm.brought(run.changes))
 
 
 def _defaults(changes: int) -> int:
-    """Launches of an arm's default in a round with so many changes."""
+    """Return the number of launches of an arm's default in a round with so many launches of changes."""
     return 1 + changes // 4 if changes else 0

@@ -1,4 +1,4 @@
-"""Asking a library in a process of its own: it may crash or hang there without harm."""
+"""Asks a library in a process of its own, where it may crash or hang without harm."""
 
 import os
 import sys
@@ -13,22 +13,26 @@ _TUNING = ("UCX_", "UCC_", "FI_", "OMPI_MCA_", "MPIR_CVAR_", "MPICH_", "MPIR_PAR
 
 
 def ask(command: Sequence[str], env: Mapping[str, str] | None = None) -> str:
-    """Standard output of a command, without tuning variables in its environment.
+    """Return the standard output of a command that runs without the user's tuning variables.
+
+    Args:
+        command: Words of the command.
+        env: Variables that are added to the environment.
 
     Raises:
         StackError: it cannot be started, does not end in time, or ends badly.
     """
     clean = {k: v for k, v in os.environ.items() if not k.startswith(_TUNING)}
-    done = run(command, {**clean, **(env or {})})
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        how = f"signal {-done.returncode}" if done.returncode < 0 else f"code {done.returncode}"
-        raise StackError(f"{' '.join(command)} ended with {how}: {said[-1] if said else '(no word)'}")
-    return done.stdout.decode(errors="replace")
+    process = run(command, {**clean, **(env or {})})
+    if process.returncode:
+        errors = process.stderr.decode(errors="replace").strip().splitlines()
+        how = f"signal {-process.returncode}" if process.returncode < 0 else f"code {process.returncode}"
+        raise StackError(f"{' '.join(command)} ended with {how}: {errors[-1] if errors else '(no word)'}")
+    return process.stdout.decode(errors="replace")
 
 
 def ask_module(module: str, *arguments: str, folder: Path) -> str:
-    """Output of a module of this package, run as a program that looks for libraries in a folder first.
+    """Return the output of a module of this package, run as a program that looks for libraries in a folder.
 
     Raises:
         StackError: as ``ask``.

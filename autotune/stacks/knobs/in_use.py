@@ -1,7 +1,7 @@
 """Components and transports that a launch really uses, as facts by which knobs are kept or dropped.
 
-A launch shows them where it runs: hierarchical collectives and transports between nodes are used on several
-nodes alone. So it is made by the campaign's own launcher, with the campaign's ranks on its nodes.
+They depend on where the launch runs: hierarchical collectives and transports between nodes are used on
+several nodes only. So the campaign's own launcher makes the launch, with the campaign's ranks on its nodes.
 """
 
 import re
@@ -15,7 +15,7 @@ from autotune.stacks.installation import Installation, output
 from autotune.stacks.knobs.discover import CHOSEN_PML, families_of
 from autotune.stacks.ports import Hearing, Placement
 
-TWO_RANKS = Placement(2)  # On this machine.
+TWO_RANKS = Placement(2)  # Two ranks on this machine.
 _TALK = {
     "OMPI_MCA_pml_base_verbose": "10",
     "OMPI_MCA_bml_base_verbose": "100",
@@ -23,17 +23,18 @@ _TALK = {
     "OMPI_MCA_coll_base_verbose": "20",
     "UCX_LOG_LEVEL": "info",
 }
-"""Makes a launch say what it selects."""
+"""Variables that make a launch print what it selects."""
 
 _PROGRAM = (
     "import os; own = os.environ; rank = own.get('OMPI_COMM_WORLD_RANK', own.get('PMIX_RANK', '0')); "
     f"[own.pop(name, '') for name in {tuple(_TALK)} if rank != '0']; "
     "from mpi4py import MPI; comm = MPI.COMM_WORLD; comm.allreduce(comm.rank); comm.alltoall([0] * comm.size)"
 )
-"""Connects all ranks. The first one alone says what it selects: it has peers on its node and on others."""
+"""Program that connects all ranks. Only the first rank prints what it selects, since it has peers on its own
+node and on other nodes."""
 
 _UCX = {f"OMPI_MCA_{name}": value for name, value in CHOSEN_PML["ucx"].items()}
-"""Makes Open MPI take UCX where it would not by itself."""
+"""Variables that make Open MPI take UCX where it would not do so by itself."""
 
 _WITHOUT_RDMA = {"self", "sm", "vader", "tcp", "sysv", "posix", "cma", "knem", "xpmem"}
 """Layers and transports that register no memory with a network card."""
@@ -55,7 +56,7 @@ _ONE_NODE = {
 """Layers and transports that no message between nodes takes."""
 
 _SEVERAL_NODES = {"han"}  # Collective components that step aside on one node.
-_BUILT = ("coll:", "btl:", "ucx_tl:")
+_BUILT = ("coll:", "btl:", "ucx_tl:")  # Prefixes of the facts of a stack that say what is built.
 
 
 def openmpi_in_use(
@@ -64,14 +65,19 @@ def openmpi_in_use(
     placement: Placement = TWO_RANKS,
     launcher: object = None,
 ) -> frozenset[str]:
-    """Components that Open MPI selects by itself, and transports of UCX with and without it being asked for.
-
-    The launcher makes the launches where it can say what they print; otherwise two ranks on this machine do.
+    """Return facts about what Open MPI selects by itself, and about UCX's transports, also if UCX is forced.
 
     Facts are ``pml_in_use:…``, ``btl_in_use:…``, ``coll_in_use:…``, ``ucx_lane:…`` and ``rdma``.
 
+    Args:
+        installation: The Open MPI that is asked.
+        fixed: Environment of every launch.
+        placement: Ranks and nodes of the launch.
+        launcher: Makes the launches where it can return what they print (``Hearing``); otherwise two ranks on
+            this machine are launched.
+
     Raises:
-        StackError: a launch does not end, or does not say it.
+        StackError: a launch does not end, or does not print what it selects.
     """
     env = {**fixed, **_TALK, "MPI4PY_LIBMPI": str(installation.library)}
     program = (sys.executable, "-P", "-c", _PROGRAM)
@@ -79,26 +85,29 @@ def openmpi_in_use(
     def hear(env: Mapping[str, str]) -> str:
         if isinstance(launcher, Hearing):
             return launcher.heard(program, placement, env)
-        here = [str(installation.mpirun), "-np", "2", *program]
-        return output(here, {**env, **dialect("openmpi").mpirun_env()})
+        command = [str(installation.mpirun), "-np", "2", *program]
+        return output(command, {**env, **dialect("openmpi").mpirun_env()})
 
     log = hear(env)
-    facts = said(log)
+    facts = facts_in_log(log)
     if not facts:
         end = " | ".join(log.strip().splitlines()[-3:])
         raise StackError(
             f"a launch by {installation.mpirun} does not say which components it selects: {end or 'nothing'}"
         )
     if "OMPI_MCA_pml" not in fixed and "pml_in_use:ucx" not in facts:
-        over_ucx = said(hear({**env, **_UCX}))
+        over_ucx = facts_in_log(hear({**env, **_UCX}))
         facts |= {fact for fact in over_ucx if fact.startswith("ucx_lane:") or fact == "rdma"}
     return facts
 
 
 def between_nodes(built: Collection[str]) -> frozenset[str]:
-    """Facts that hold between nodes only, for what is built: no launch on one machine can show them.
+    """Return the facts that hold between nodes only, which no launch on one machine can show.
 
-    ``built``: facts of a stack, among them ``coll:…``, ``btl:…`` and ``ucx_tl:…``.
+    Whatever is built and can be used between nodes is taken to be in use there.
+
+    Args:
+        built: Facts of a stack, among them ``coll:…``, ``btl:…`` and ``ucx_tl:…``.
     """
     names = {kind: {fact[len(kind) :] for fact in built if fact.startswith(kind)} for kind in _BUILT}
     lanes = names["ucx_tl:"] - _ONE_NODE
@@ -110,14 +119,14 @@ def between_nodes(built: Collection[str]) -> frozenset[str]:
     )
 
 
-def said(log: str) -> frozenset[str]:
-    """The facts in what such a launch printed."""
+def facts_in_log(log: str) -> frozenset[str]:
+    """Return the facts in the output of a launch with the variables of ``_TALK``."""
     facts = {f"pml_in_use:{name}" for name in re.findall(r"select: component (\w+) selected", log)}
     # What a process sends to itself moves no message between ranks.
     layers = set(re.findall(r"bml: Using (?!self )(\w+) btl for send to", log))
     facts |= {f"btl_in_use:{name}" for name in layers}
     facts |= {f"coll_in_use:{name}" for name in re.findall(r"selecting +(\w+), priority +\d+, Enabled", log)}
     reported = read_report(log).lanes
-    lanes = {lane.partition("/")[0] for where in reported.keys() - {"self"} for lane in reported[where]}
+    lanes = {lane.partition("/")[0] for scope in reported.keys() - {"self"} for lane in reported[scope]}
     facts |= {f"ucx_lane:{name}" for name in lanes | families_of(lanes)}
     return frozenset(facts | ({"rdma"} if (layers | lanes) - _WITHOUT_RDMA else set()))

@@ -7,13 +7,19 @@ from pathlib import Path
 from autotune.stacks.knobs.child import ask
 from autotune.stacks.knobs.knob import Knob, KnobKind, on_one_line
 
-_KINDS = {"MPI_INT": KnobKind.INTEGER, "MPI_DOUBLE": KnobKind.REAL}  # Datatype → kind; all others are texts.
+_KINDS = {"MPI_INT": KnobKind.INTEGER, "MPI_DOUBLE": KnobKind.REAL}
+"""MPI datatype → kind; variables of any other datatype are texts."""
 
-_UNSET = ("not defined", '""')  # What stands for no value.
+_UNSET = ("not defined", '""')  # Words in the table of defaults that stand for no value.
 
 
 def read(mpirun: Path, version: str, surroundings: Mapping[str, str]) -> tuple[Knob, ...]:
-    """The variables of the installation that ``mpirun`` belongs to; ``surroundings`` let its tools run.
+    """Return the variables of the installation that ``mpirun`` belongs to.
+
+    Args:
+        mpirun: Path of its ``mpirun``.
+        version: Version of the library.
+        surroundings: Environment variables that the installation's tools need to run.
 
     Raises:
         StackError: ``impi_info`` does not answer.
@@ -23,21 +29,21 @@ def read(mpirun: Path, version: str, surroundings: Mapping[str, str]) -> tuple[K
 
 
 def parse(texts: str, table: str, version: str) -> tuple[Knob, ...]:
-    """The variables in what it prints of all, and in its table of defaults."""
+    """Return the variables in two outputs of ``impi_info``: all descriptions, and the table of defaults."""
     rows = re.findall(r"^ \| (\w+) +\| (.*?) *\| \w+ +\|$", table, re.MULTILINE)
     defaults = {name: "" if value in _UNSET else value for name, value in rows}
     knobs: dict[str, Knob] = {}
     for entry in re.split(r"^(?=[A-Z]\w+ *$)", texts, flags=re.MULTILINE)[1:]:
-        name, _, said = entry.partition("\n")
-        datatype = re.search(r"^ *MPI Datatype:\s+(\w+)", said)
-        text = said.partition("Description:")[2].partition("   Verbosity:")[0]
+        name, _, description = entry.partition("\n")
+        datatype = re.search(r"^ *MPI Datatype:\s+(\w+)", description)
+        text = description.partition("Description:")[2].partition("   Verbosity:")[0]
         knob = Knob(
             layer="intelmpi",
             version=version,
             name=name.strip(),
             kind=_KINDS.get(datatype[1] if datatype else "", KnobKind.TEXT),
             default=defaults.get(name.strip(), ""),
-            documentation=on_one_line(text.replace("\n   ", "")),  # it cuts words at its margin
+            documentation=on_one_line(text.replace("\n   ", "")),  # impi_info cuts words at its margin
         )
         knobs.setdefault(knob.name, knob)
     return tuple(knobs.values())

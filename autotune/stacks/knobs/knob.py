@@ -1,15 +1,15 @@
-"""One variable that a communication library declares: what it says about itself."""
+"""One variable that a communication library declares, with what the library says about it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class KnobKind(StrEnum):
-    """Type of a variable's value; its levels follow from it."""
+    """Names the type of a variable's value, from which its levels follow."""
 
     BOOLEAN = "boolean"  # Two words, as the library spells them.
     ENUMERATOR = "enumerator"  # One of the words it lists.
-    INTEGER = "integer"  # A number of things, or words beside it.
+    INTEGER = "integer"  # A whole number, or one of the words that are allowed in its place.
     REAL = "real"  # A ratio or factor.
     BYTES = "bytes"  # A size or threshold.
     DURATION = "duration"  # A time with its unit.
@@ -19,7 +19,7 @@ class KnobKind(StrEnum):
 
 
 class Way(StrEnum):
-    """How a value reaches the library; the kinds of ``apply`` in a search space."""
+    """Says how a value reaches the library; members are kinds of ``apply`` in a search space."""
 
     MCA = "mca"  # An MCA parameter of Open MPI.
     ENV = "env"  # An environment variable.
@@ -31,17 +31,19 @@ LAYERS = ("openmpi", "ucx", "ucc", "libfabric", "mpich", "intelmpi")
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """One declared variable of one library."""
+    """Describes one declared variable of one library."""
 
     layer: str  # Which library: one of ``LAYERS``.
-    version: str  # Of the library.
-    name: str  # As it is set: an MCA name, or an environment variable.
-    kind: KnobKind  # What it holds.
-    default: str  # As the library prints it; empty where it does not say.
+    version: str  # Version of the library.
+    name: str  # The name by which it is set: an MCA parameter or an environment variable.
+    kind: KnobKind  # Type of its value.
+    default: str  # Default value as the library prints it; empty where it prints none.
     documentation: str = ""  # The library's own text, on one line.
-    allowed: tuple[str, ...] = ()  # Words of an enumerator or list, or beside a number (``auto``, ``inf``).
-    keys: tuple[str, ...] = ()  # Of a list of ``key:value`` pairs, the keys; ``kind`` is then that of a value
-    level: int = 0  # Whom it is meant for: 1 to 3 users, 4 to 6 tuners, 7 to 9 developers; 0 = not said.
+    allowed: tuple[str, ...] = ()
+    """Words of an enumerator or list, or words allowed in place of a number (``auto``, ``inf``)."""
+    keys: tuple[str, ...] = ()
+    """Keys of a value that is a list of ``key:value`` pairs; ``kind`` is then the type of a pair's value."""
+    level: int = 0  # Whom it is for: 1 to 3 users, 4 to 6 tuners, 7 to 9 developers; 0: not said.
     component: str = ""  # Its part of the library: ``btl:sm``, ``tcp``; a category of MPICH.
     inherits: tuple[str, ...] = ()  # Variables that set this one too, the nearest first, or alias it.
     children: tuple[str, ...] = ()  # Variables that this one sets.
@@ -50,10 +52,10 @@ class Knob:
 
     @property
     def variable(self) -> str:
-        """The environment variable that sets it."""
+        """The name of the environment variable that sets it."""
         return f"OMPI_MCA_{self.name}" if self.way is Way.MCA else self.name
 
 
 def on_one_line(text: str) -> str:
-    """Documentation without its line breaks."""
+    """Return a text with every run of white space, line breaks included, replaced by one blank."""
     return " ".join(text.split())

@@ -1,7 +1,8 @@
 """Which values of a knob are worth trying, from its type.
 
-Numbers stand on a log scale around the default, thresholds also at the measured sizes: between two of these
-sizes a threshold changes nothing. Words that the syntax allows beside numbers (``auto``, ``inf``) follow.
+Numbers lie on a log scale around the default. Thresholds lie also at the measured sizes, since moving one
+between two of these sizes changes nothing. Words that the syntax allows in place of a number (``auto``,
+``inf``) follow.
 """
 
 import math
@@ -11,21 +12,26 @@ from collections.abc import Iterable, Sequence
 from autotune.space import Value, size_in_bytes
 from autotune.stacks.knobs.knob import Knob, KnobKind
 
-UNSAID = "default"  # Stands for a default that the library does not print.
+UNSAID = "default"  # Word that stands for a default which the library does not print.
 
-_NEAR = (0.25, 0.5, 1, 2, 4)  # Factors on a count.
-_SIZES = (1 / 16, 1 / 4, 1, 4, 16)  # Factors on a size.
+_NEAR = (0.25, 0.5, 1, 2, 4)  # Factors on a default count or ratio.
+_SIZES = (1 / 16, 1 / 4, 1, 4, 16)  # Factors on a default size.
 _COSTS = (0.125, 0.5, 1, 2, 8)  # Factors on an estimated cost, which is seldom right to a factor of two.
-_COUNTS = (1, 4, 16)  # Of what has no number by default.
-_RATIOS = (0.25, 1, 4)  # Of a factor that is zero by default.
+_COUNTS = (1, 4, 16)  # Levels of a count whose default is no positive number.
+_RATIOS = (0.25, 1, 4)  # Levels of a ratio whose default is no positive number.
 _APART = 4  # Measured sizes closer than this factor share a level.
 _FAR = 64  # Measured sizes further than this factor from the default are not levels.
-_UNBOUNDED = 1 << 30  # Sizes from here on mean "no limit".
+_UNBOUNDED = 1 << 30  # Sizes in bytes from here on mean "no limit".
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(\D.*)?")
 
 
 def levels(knob: Knob, sizes: Sequence[int]) -> tuple[Value, ...]:
-    """Values to try, the default among them, or alone where the type says nothing; sizes in bytes."""
+    """Return the values to try, among them the default, which is the only one where the type says nothing.
+
+    Args:
+        knob: The variable.
+        sizes: Message sizes in bytes that are tuned, where thresholds get levels.
+    """
     if knob.keys:
         return _of_pairs(knob, sizes)
     default = default_level(knob)
@@ -49,14 +55,14 @@ def levels(knob: Knob, sizes: Sequence[int]) -> tuple[Value, ...]:
 
 
 def default_level(knob: Knob) -> Value:
-    """The default as a level: a number where it is one."""
+    """Return the default as a level: a number where it is one, ``UNSAID`` where the library prints none."""
     if not knob.default and knob.kind in (KnobKind.LIST, KnobKind.TEXT, KnobKind.ENUMERATOR):
         return knob.default
     if not knob.default:
         return UNSAID
     if knob.kind is KnobKind.ENUMERATOR and knob.default not in knob.allowed:
-        meant = [word for word in knob.allowed if word.startswith(knob.default)]  # UCX prints "no" as "n"
-        return meant[0] if len(meant) == 1 else knob.default
+        matching = [word for word in knob.allowed if word.startswith(knob.default)]  # UCX prints "no" as "n"
+        return matching[0] if len(matching) == 1 else knob.default
     if knob.kind in (KnobKind.BYTES, KnobKind.INTEGER, KnobKind.REAL) and not knob.keys:
         number = _number(knob.default)
         if number is not None:
@@ -65,7 +71,7 @@ def default_level(knob: Knob) -> Value:
 
 
 def is_ordered(knob: Knob) -> bool:
-    """Whether its numbers lie on a scale that a model can use."""
+    """Whether the numbers of a knob lie on a scale that a model can use."""
     return knob.kind in (KnobKind.BYTES, KnobKind.INTEGER, KnobKind.REAL) and not knob.keys
 
 
@@ -76,34 +82,34 @@ def _number(text: str) -> int | float | None:
 
 
 def _bytes(default: Value, sizes: Sequence[int]) -> list[Value]:
-    """Multiples of the default and the measured sizes, thinned so that no two are close."""
-    chosen: list[int] = []
+    """Return multiples of the default, and the measured sizes that are not close to one of them, in bytes."""
+    multiples: list[int] = []
     low, high = 1, _UNBOUNDED
     if isinstance(default, int) and 0 < default < _UNBOUNDED:
-        chosen = list(dict.fromkeys(max(1, round(default * factor)) for factor in _SIZES))
+        multiples = list(dict.fromkeys(max(1, round(default * factor)) for factor in _SIZES))
         low, high = max(1, default // _FAR), default * _FAR
     for size in sorted(set(sizes)):
-        if low <= size <= high and all(max(size, c) >= _APART * min(size, c) for c in chosen):
-            chosen.append(size)
-    return list(chosen)
+        if low <= size <= high and all(max(size, c) >= _APART * min(size, c) for c in multiples):
+            multiples.append(size)
+    return list(multiples)
 
 
 def _around(default: Value, otherwise: Sequence[float]) -> Sequence[float]:
-    """Multiples of a default that is a number, and what stands for them where it is none."""
+    """Return multiples of the default where it is a positive number, else ``otherwise``."""
     if isinstance(default, int | float) and 0 < default < _UNBOUNDED:
         return [default * factor for factor in _NEAR]
     return otherwise
 
 
 def _ordered(numbers: Iterable[Value], default: Value, words: Iterable[str]) -> tuple[Value, ...]:
-    """Numbers ascending, the default among them, words behind."""
-    beside = [default] if isinstance(default, str) else []
+    """Return the numbers in ascending order, the default among them, and after them the words."""
+    default_words = [default] if isinstance(default, str) else []
     scale = {n for n in (*numbers, default) if not isinstance(n, str)}
-    return tuple(dict.fromkeys((*sorted(scale), *beside, *words)))
+    return tuple(dict.fromkeys((*sorted(scale), *default_words, *words)))
 
 
 def _scaled(quantity: str, factors: Iterable[float]) -> list[str]:
-    """A number with its unit, times each factor; nothing of a word."""
+    """Return a number with its unit, multiplied by each factor; nothing for zero or a word."""
     match = _QUANTITY.fullmatch(quantity)
     if match is None or float(match[1]) == 0:
         return []
@@ -113,16 +119,18 @@ def _scaled(quantity: str, factors: Iterable[float]) -> list[str]:
     ]
 
 
-def _neighbours(default: str, known: Sequence[str]) -> list[str]:
-    """The list without each of its members, and with each further one, in the library's order."""
+def _neighbours(default: str, allowed: Sequence[str]) -> list[str]:
+    """Return the list without each of its members, and the list with each further allowed word added."""
     members = [word for word in default.split(",") if word]
-    without = [",".join(m for m in members if m != gone) for gone in members] if len(members) > 1 else []
-    plus = [",".join((*members, new)) for new in known if new not in members]
+    without = (
+        [",".join(m for m in members if m != removed) for removed in members] if len(members) > 1 else []
+    )
+    plus = [",".join((*members, new)) for new in allowed if new not in members]
     return list(dict.fromkeys((*without, *plus)))
 
 
 def _of_pairs(knob: Knob, sizes: Sequence[int]) -> tuple[Value, ...]:
-    """Levels of ``key:value`` pairs: all keys together, and where values are costs each key on its own."""
+    """Return levels of ``key:value`` pairs: all keys changed together, and costs also each key on its own."""
     pairs = dict(item.partition(":")[::2] for item in knob.default.split(","))
     if knob.kind is KnobKind.BYTES:
         first = Knob(knob.layer, knob.version, knob.name, knob.kind, next(iter(pairs.values()), ""))

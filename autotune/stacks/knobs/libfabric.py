@@ -1,6 +1,6 @@
 """libfabric's variables, as ``fi_getparams`` gives them.
 
-Run as a program (``python -m autotune.stacks.knobs.libfabric LIBRARY``) it prints them as JSON.
+Run as a program (``python -m autotune.stacks.knobs.libfabric LIBRARY``) this module prints them as JSON.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ from autotune.stacks.knobs.child import ask_module
 from autotune.stacks.knobs.knob import Knob, KnobKind, on_one_line
 
 _TYPES = (KnobKind.TEXT, KnobKind.INTEGER, KnobKind.BOOLEAN, KnobKind.BYTES)
-"""By the number of ``enum fi_param_type``: string, int, bool, size_t."""
+"""Kinds indexed by the number of ``enum fi_param_type``: string, int, bool, size_t."""
 
 _DEFAULT = re.compile(r"default(?: is)?:\s*([-\w.]+)|\(default (-?\d+)\)", re.IGNORECASE)
 
@@ -26,10 +26,10 @@ class _Parameter(ctypes.Structure):
 
 
 def read(folders: Iterable[Path]) -> tuple[Knob, ...]:
-    """The variables of the first libfabric in these folders; none where there is none.
+    """Return the variables of the first libfabric in these folders; none where there is no libfabric.
 
     Raises:
-        StackError: it is there and cannot be asked.
+        StackError: the library is there and cannot be asked.
     """
     for folder in folders:
         for library in sorted(folder.glob("libfabric.so*"), key=lambda path: len(path.name)):
@@ -38,11 +38,11 @@ def read(folders: Iterable[Path]) -> tuple[Knob, ...]:
 
 
 def parse(document: dict[str, Any]) -> tuple[Knob, ...]:
-    """The variables in what the program printed; providers that repeat a common one count once."""
+    """Return the variables in the JSON of this program; one that several providers repeat is there once."""
     knobs: dict[str, Knob] = {}
     for name, number, text in document["parameters"]:
         kind = _TYPES[number] if number < len(_TYPES) else KnobKind.TEXT
-        provider, said, _ = text.partition(": ")
+        provider, separator, _ = text.partition(": ")
         default = _DEFAULT.search(text)
         knobs.setdefault(
             name,
@@ -54,14 +54,14 @@ def parse(document: dict[str, Any]) -> tuple[Knob, ...]:
                 default=(default[1] or default[2]).rstrip(".") if default else "",
                 documentation=on_one_line(text),
                 allowed=("0", "1") if kind is KnobKind.BOOLEAN else (),
-                component=provider if said and re.fullmatch(r"\w+", provider) else "",
+                component=provider if separator and re.fullmatch(r"\w+", provider) else "",
             ),
         )
     return tuple(knobs.values())
 
 
 def _print(path: str) -> None:
-    """Print version and parameters as JSON.
+    """Print the version and the parameters of a library as JSON.
 
     References:
         fabric(7), ``fi_getparams``, ``fi_freeparams``.
@@ -72,8 +72,8 @@ def _print(path: str) -> None:
     declared, count = ctypes.POINTER(_Parameter)(), ctypes.c_int()
     library.fi_getparams(ctypes.byref(declared), ctypes.byref(count))
     listed = [
-        (one.name.decode(), one.type, (one.help or b"").decode(errors="replace"))
-        for one in declared[: count.value]
+        (entry.name.decode(), entry.type, (entry.help or b"").decode(errors="replace"))
+        for entry in declared[: count.value]
     ]
     json.dump({"version": f"{version >> 16}.{version & 0xFFFF}", "parameters": listed}, sys.stdout)
 

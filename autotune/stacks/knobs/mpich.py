@@ -1,7 +1,7 @@
 """MPICH's control variables, as MPI_T declares them, with their categories.
 
-Run as a program (``python -m autotune.stacks.knobs.mpich LIBMPI``) it prints them as JSON. MPI itself need
-not be initialised: MPICH registers its variables when MPI_T starts.
+Run as a program (``python -m autotune.stacks.knobs.mpich LIBMPI``) this module prints them as JSON. MPI
+itself need not be initialised: MPICH registers its variables when MPI_T starts.
 """
 
 import ctypes
@@ -20,20 +20,20 @@ from autotune.stacks.knobs.knob import Knob, KnobKind, on_one_line
 _FIRST_VERBOSITY = 220  # MPICH's MPI_T_VERBOSITY_USER_BASIC is 221, which is level 1.
 
 _SWITCH = re.compile(r"\b(if|set to|when) (set to )?(true|1|on)\b|\benables?\b|\bdisables?\b|^force\b", re.I)
-"""How MPICH documents a boolean, which has the datatype of an integer."""
+"""Words by which MPICH documents a boolean, whose datatype is that of an integer."""
 
 
 def read(library: Path) -> tuple[Knob, ...]:
-    """The variables of an MPICH library.
+    """Return the variables of an MPICH library.
 
     Raises:
-        StackError: it cannot be asked.
+        StackError: the library cannot be asked.
     """
     return parse(json.loads(ask_module(__name__, str(library), folder=library.parent)))
 
 
 def parse(document: Mapping[str, Any]) -> tuple[Knob, ...]:
-    """The variables in what the program printed."""
+    """Return the variables in the JSON of this program."""
     return tuple(_knob(document["version"], *declared) for declared in document["variables"])
 
 
@@ -73,20 +73,20 @@ class _Library:
             sys.exit(f"MPI_T_{function} failed with code {code}")
 
     def version(self) -> str:
-        """Version of MPICH."""
+        """Return the version of MPICH; empty where the library does not print it."""
         text, length = ctypes.create_string_buffer(TEXT_BYTES), ctypes.c_int()
         self._lib.MPI_Get_library_version(text, ctypes.byref(length))
         match = re.search(r"MPICH Version:\s+(\S+)", text.value.decode(errors="replace"))
         return match[1] if match else ""
 
-    def count(self, what: str) -> int:
-        """Number of objects of a kind, ``cvar`` or ``category``."""
+    def count(self, kind: str) -> int:
+        """Return the number of objects of a kind, ``cvar`` or ``category``."""
         number = ctypes.c_int()
-        self(f"{what}_get_num", ctypes.byref(number))
+        self(f"{kind}_get_num", ctypes.byref(number))
         return number.value
 
     def categories(self) -> dict[int, str]:
-        """Index of a variable → name of its category."""
+        """Return the name of its category for the index of each variable."""
         by_index: dict[int, str] = {}
         for index in range(self.count("category")):
             variables = ctypes.c_int()
@@ -99,7 +99,7 @@ class _Library:
         return by_index
 
     def variables(self) -> Iterator[tuple[str, str, str, int, str, str]]:
-        """Name, datatype, value, level, category and documentation of each."""
+        """Yield the name, datatype, value, level, category and documentation of each variable."""
         categories = self.categories()
         for index in range(self.count("cvar")):
             verbosity, datatype, binding, scope = (ctypes.c_int() for _ in range(4))
@@ -113,19 +113,24 @@ class _Library:
             yield name, kind, value, level, categories.get(index, ""), text
 
     def _value(self, index: int, datatype: int) -> tuple[str, str]:
-        """Datatype and current value; the second byte of a handle of MPICH is the size of the datatype."""
+        """Return the datatype and the current value of a variable, as words.
+
+        The second byte of MPICH's handle of a datatype is the size of the datatype in bytes.
+        """
         handle, count = ctypes.c_void_p(), ctypes.c_int()
         self("cvar_handle_alloc", index, None, ctypes.byref(handle), ctypes.byref(count))
         buffer = ctypes.create_string_buffer(TEXT_BYTES)
         self("cvar_read", handle, buffer)
-        size, what = datatype >> 8 & 0xFF, datatype & 0xFF
+        size, class_of_type = datatype >> 8 & 0xFF, datatype & 0xFF
         if size == 1:
             return "text", buffer.value.decode(errors="replace")
-        kind: Any = ctypes.c_double if what == 0x0B else {4: ctypes.c_int, 8: ctypes.c_longlong}[size]
+        kind: Any = (
+            ctypes.c_double if class_of_type == 0x0B else {4: ctypes.c_int, 8: ctypes.c_longlong}[size]
+        )
         values = [str(v) for v in (kind * count.value).from_buffer(buffer)]
         if len(values) > 1:
             return "range", ":".join(values)
-        return ("double" if what == 0x0B else "int"), values[0]
+        return ("double" if class_of_type == 0x0B else "int"), values[0]
 
 
 if __name__ == "__main__":

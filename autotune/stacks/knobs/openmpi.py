@@ -9,42 +9,42 @@ from autotune.stacks.knobs.knob import Knob, KnobKind, Way, on_one_line
 
 _KINDS = {"bool": KnobKind.BOOLEAN, "string": KnobKind.TEXT}
 _KINDS |= {"size_t": KnobKind.BYTES, "double": KnobKind.REAL}
-"""C type → kind; all others are integers."""
+"""C type → kind; variables of any other type are integers."""
 
 NEVER_SET = frozenset({"mpi_ft_verbose", "pml_ucx_multi_send_nb"})
-"""Parameters that Open MPI reads from memory that is not theirs: 5.0 never sets the first, and the second, of
-4.1 too, was kept on a function's stack. They differ between launches in which nothing does."""
+"""Parameters that Open MPI reads from memory that does not belong to them: 5.0 never sets the first one, and
+keeps the second one, as 4.1 does, on a function's stack. Their values differ between equal launches."""
 
 _LINE = re.compile(r"^mca:([^:]*):([^:]*):param:([^:]+):([a-z_]+)(?::(.*))?$")
 
 
 def read(mpirun: Path) -> tuple[Knob, ...]:
-    """The parameters of the installation that ``mpirun`` belongs to.
+    """Return the parameters of the installation that ``mpirun`` belongs to.
 
     Raises:
         StackError: ``ompi_info`` does not answer.
     """
     info = mpirun.resolve().with_name("ompi_info")
-    # A parameter file of the user would pass for a default.
+    # Values from a parameter file of the user would look like defaults.
     text = ask([str(info), "--all", "--parsable"], {"OMPI_MCA_mca_base_param_files": "/dev/null"})
     return parse(text)
 
 
 def components(mpirun: Path) -> dict[str, tuple[str, ...]]:
-    """The components of each framework of the installation that ``mpirun`` belongs to.
+    """Return the components of each framework of the installation that ``mpirun`` belongs to.
 
     Raises:
         StackError: ``ompi_info`` does not answer.
     """
-    found: dict[str, list[str]] = {}
+    components_of: dict[str, list[str]] = {}
     text = ask([str(mpirun.resolve().with_name("ompi_info")), "--parsable"])
     for framework, component in re.findall(r"^mca:(\w+):(\w+):version:", text, re.MULTILINE):
-        found.setdefault(framework, []).append(component)
-    return {framework: tuple(dict.fromkeys(names)) for framework, names in found.items()}
+        components_of.setdefault(framework, []).append(component)
+    return {framework: tuple(dict.fromkeys(names)) for framework, names in components_of.items()}
 
 
 def parse(text: str) -> tuple[Knob, ...]:
-    """The parameters in a listing."""
+    """Return the parameters in a listing of ``ompi_info --all --parsable``."""
     version = re.search(r"^ompi:version:full:(\S+)", text, re.MULTILINE)
     entries: dict[str, dict[str, list[str]]] = {}
     for line in text.splitlines():

@@ -1,7 +1,7 @@
-"""Variables of libraries that need not be here, as these declared them where they were asked.
+"""Variables of libraries that need not be installed here, as they declared them on other machines.
 
 ``stacks/recorded.toml`` has the names by kind, and by the words of an enumeration. A listing of a library
-that is installed goes before it.
+that is installed takes precedence over it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,16 +13,18 @@ from autotune.stacks.knobs.knob import Knob, KnobKind
 
 @cache
 def recorded() -> Mapping[str, Knob]:
-    """Every variable of the record by name."""
+    """Return every recorded variable by name."""
     table = facts("stacks/recorded")
-    return {knob.name: knob for layer, its in table.items() for knob in _knobs(layer, its)}
+    return {knob.name: knob for layer, record in table.items() for knob in _knobs(layer, record)}
 
 
-def _knobs(layer: str, its: Mapping[str, str | Mapping[str, str]]) -> Iterator[Knob]:
-    version, prefix = str(its["version"]), str(its["prefix"])
+def _knobs(layer: str, record: Mapping[str, str | Mapping[str, str]]) -> Iterator[Knob]:
+    version, prefix = str(record["version"]), str(record["prefix"])
     for kind in KnobKind:
-        said = its.get(kind, "")
-        for words, names in (said if isinstance(said, Mapping) else {"": said}).items():
+        names_by_words = record.get(kind, "")
+        for words, names in (
+            names_by_words if isinstance(names_by_words, Mapping) else {"": names_by_words}
+        ).items():
             for name in names.split():
                 allowed = tuple(words.split())
                 yield Knob(layer, version, prefix + name, kind, "", allowed=allowed, component="recorded")

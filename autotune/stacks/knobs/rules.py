@@ -1,7 +1,7 @@
 """``search_spaces/knobs/*.yaml``: which variables may be turned, and why the others may not.
 
 A file is a mapping of rules, each with patterns. A variable belongs to the rule that names it in full, else
-to the rule with a pattern that it matches. Two such rules are an error, unless one of them declares by
+to the rule with a pattern that it matches. If two rules match, it is an error, unless one of them declares by
 ``over`` that it is the more specific one: the order of the rules means nothing.
 """
 
@@ -23,11 +23,11 @@ from autotune.stacks.knobs.knob import Knob, KnobKind
 _COLLECTIVE = "(?i:(?P<collective>" + "|".join(sorted(MEASURED, key=len, reverse=True)) + "))"
 """Replacement for ``{collective}`` in a pattern."""
 
-_PLACE = "0collective0"  # In its place while a glob becomes an expression.
+_PLACE = "0collective0"  # Placeholder for ``{collective}`` while a glob is translated into an expression.
 
 
 class Class(StrEnum):
-    """Permission to change a variable."""
+    """Says whether a variable may be changed."""
 
     PERFORMANCE = "performance"  # It can change the speed of messages and collectives: turned.
     PROTECTED = "protected"  # Correctness, resources, addresses, paths, security: never touched.
@@ -37,24 +37,24 @@ class Class(StrEnum):
 
 @dataclass(frozen=True)
 class KnobRule:
-    """One entry of a rule file."""
+    """Holds one entry of a rule file."""
 
-    name: str  # Unique in its file.
-    klass: Class  # Of the variables that match.
-    reason: str  # Why, for people.
+    name: str  # Name of the rule, unique in its file.
+    klass: Class  # Class of the variables that match.
+    reason: str  # Why they are of this class, for people.
     patterns: tuple[str, ...]  # Names, globs with ``{collective}``, or regular expressions between slashes.
-    over: tuple[str, ...] = ()  # Rules than which this one is more specific.
+    over: tuple[str, ...] = ()  # Names of less specific rules, over which this one takes precedence.
     when: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """In effect only where these parameters have one of these values."""
+    """Parameter → values: the variables are in effect only where each parameter has one of its values."""
     needs: tuple[str, ...] = ()
     """Facts without which a variable has no effect; ``{component}``, ``{collective}`` are filled in."""
-    left_to: str = ""  # Who turns the variables in place of a job-wide parameter; empty: nobody.
-    kind: KnobKind | None = None  # What the variables hold, where the library's type does not say it.
+    left_to: str = ""  # What turns the variables in place of a job-wide parameter; empty: nothing.
+    kind: KnobKind | None = None  # Type of the values, where the library declares a less exact one.
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """In place of levels from the type: each with the facts that it needs."""
+    """Level → facts that it needs; they replace the levels that follow from the type."""
     without: tuple[str, ...] = ()  # Words that the syntax allows and the library refuses.
     strong: Mapping[str, str] = field(default_factory=dict)
-    """Which of its variables matter most elsewhere, as patterns → who says so: a discovery begins there."""
+    """Pattern of variables that mattered most elsewhere → who says so: a discovery begins with them."""
 
     @cached_property
     def _expressions(self) -> tuple[re.Pattern[str], ...]:
@@ -62,49 +62,49 @@ class KnobRule:
         return tuple(re.compile(_expression(p)) for p in globs)
 
     def is_strong(self, name: str) -> bool:
-        """Whether the variable is one of those that matter most elsewhere."""
+        """Whether a variable is one of those that mattered most elsewhere."""
         return any(name == p or re.fullmatch(_expression(p), name) for p in self.strong)
 
     def names(self, name: str) -> bool:
-        """Whether the rule lists this very name."""
+        """Whether the rule lists exactly this name."""
         return name in self.patterns
 
     def match(self, name: str) -> re.Match[str] | None:
-        """The match of one of its patterns."""
+        """Return the match of the first pattern that matches a name; None where none does."""
         return next((m for e in self._expressions if (m := e.fullmatch(name))), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Classed:
-    """A knob with what its rule says."""
+    """Holds a knob with what its rule says about it."""
 
-    knob: Knob  # As the rule refines it.
-    klass: Class  # What may be done with it.
-    reason: str  # Why.
-    rule: KnobRule | None = None  # Which one; None: no rule knows the variable.
-    collective: str = ""  # The collective that its name says, where the pattern asks for it.
+    knob: Knob  # The knob, refined by the rule.
+    klass: Class  # Whether it may be changed.
+    reason: str  # Why it is of this class.
+    rule: KnobRule | None = None  # The rule that it belongs to; None: no rule matches it.
+    collective: str = ""  # The collective that its name contains, where the pattern has ``{collective}``.
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Facts without which it has no effect."""
+        """The facts without which the knob has no effect."""
         fields = {"component": self.knob.component.rpartition(":")[2], "collective": self.collective}
         return tuple(need.format_map(fields) for need in (self.rule.needs if self.rule else ()))
 
 
 def load(layer: str) -> tuple[KnobRule, ...]:
-    """The shipped rules of a layer.
+    """Return the shipped rules of a layer.
 
     Raises:
-        SpaceError: the file is missing or wrong.
+        SpaceError: the file of the rules is missing or wrong.
     """
     return parse(rules_text(layer), layer)
 
 
 def parse(text: str, name: str) -> tuple[KnobRule, ...]:
-    """The rules that a YAML text declares.
+    """Return the rules that a YAML text declares; ``name`` is what messages call the text.
 
     Raises:
-        SpaceError: unknown keys or values, or ``over`` names no rule; the message says where.
+        SpaceError: a key or a value is unknown, or ``over`` names no rule; the message says where.
     """
     try:
         document = yaml.safe_load(text)
@@ -113,19 +113,19 @@ def parse(text: str, name: str) -> tuple[KnobRule, ...]:
     if not isinstance(document, Mapping):
         raise SpaceError(f"rules {name!r} must be a mapping of rules", "NAME: {class, reason, match}")
     rules = tuple(_rule(str(key), declared, name) for key, declared in document.items())
-    known = {rule.name for rule in rules}
+    names = {rule.name for rule in rules}
     for rule in rules:
-        for other in rule.over:
-            if other not in known:
-                raise SpaceError(f"rules {name!r}, {rule.name}: over {other!r}", allowed(other, known))
+        for general in rule.over:
+            if general not in names:
+                raise SpaceError(f"rules {name!r}, {rule.name}: over {general!r}", allowed(general, names))
     return rules
 
 
 def classify(knobs: Iterable[Knob], rules: Sequence[KnobRule]) -> tuple[Classed, ...]:
-    """Each knob with the one rule that it belongs to; unknown where there is none.
+    """Return each knob with the one rule that it belongs to, or as ``unknown`` where no rule matches.
 
     Raises:
-        SpaceError: a variable matches two rules of which none is declared more specific.
+        SpaceError: a knob matches two rules, and neither declares that it is the more specific one.
     """
     return tuple(_classed(knob, rules) for knob in knobs)
 
@@ -133,7 +133,7 @@ def classify(knobs: Iterable[Knob], rules: Sequence[KnobRule]) -> tuple[Classed,
 def _classed(knob: Knob, rules: Sequence[KnobRule]) -> Classed:
     matching = [rule for rule in rules if rule.names(knob.name)]
     matching = matching or [rule for rule in rules if rule.match(knob.name)]
-    first = [r for r in matching if all(other.name in r.over for other in matching if other is not r)]
+    first = [r for r in matching if all(rival.name in r.over for rival in matching if rival is not r)]
     if not matching:
         return Classed(knob, Class.UNKNOWN, "no rule names it")
     if len(first) != 1:
@@ -157,25 +157,25 @@ def _expression(pattern: str) -> str:
 
 
 _KEYS = tuple({"klass": "class", "patterns": "match"}.get(f.name, f.name) for f in fields(KnobRule)[1:])
-"""Keys of a rule in a file, where its name is the key above them."""
+"""Keys of a rule in a file; the rule's name is not among them, since it is the key of the whole entry."""
 
 
-def _rule(name: str, declared: Any, where: str) -> KnobRule:
-    here = f"rules {where!r}, {name}"
+def _rule(name: str, declared: Any, file: str) -> KnobRule:
+    place = f"rules {file!r}, {name}"
     if not isinstance(declared, Mapping):
-        raise SpaceError(f"{here} must be a mapping", f"with the keys {', '.join(_KEYS)}")
+        raise SpaceError(f"{place} must be a mapping", f"with the keys {', '.join(_KEYS)}")
     for key in declared:
         if key not in _KEYS:
-            raise SpaceError(f"{here} has an unknown key {key!r}", allowed(key, _KEYS))
+            raise SpaceError(f"{place} has an unknown key {key!r}", allowed(key, _KEYS))
     for key in ("class", "reason", "match"):
         if not declared.get(key):
-            raise SpaceError(f"{here} has no {key!r}", "each rule says class, reason and match")
+            raise SpaceError(f"{place} has no {key!r}", "each rule says class, reason and match")
     for key, values in (("class", Class), ("kind", KnobKind)):
         if declared.get(key, values) not in (values, *values):
-            raise SpaceError(f"{here}: {key} {declared[key]!r}", allowed(declared[key], values))
+            raise SpaceError(f"{place}: {key} {declared[key]!r}", allowed(declared[key], values))
     strong = declared.get("strong", {})
     if not (isinstance(strong, Mapping) and all(isinstance(source, str) for source in strong.values())):
-        raise SpaceError(f"{here}: strong must be a mapping", "of patterns to the source that says so")
+        raise SpaceError(f"{place}: strong must be a mapping", "of patterns to the source that says so")
     return KnobRule(
         name=name,
         klass=Class(declared["class"]),

@@ -1,7 +1,7 @@
-"""UCX and UCC: what the configuration parser of the loaded library prints.
+"""Variables of UCX and UCC, as the configuration parser of the loaded library prints them.
 
-Run as a program (``python -m autotune.stacks.knobs.ucx LAYER FOLDER``) it loads the library with its
-transports and lets it print.
+Run as a program (``python -m autotune.stacks.knobs.ucx LAYER FOLDER``) this module loads the library with its
+transports and lets its parser print.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from autotune.stacks.knobs.child import ask, ask_module
 from autotune.stacks.knobs.knob import Knob, KnobKind, on_one_line
 
 _LIBRARIES = {"ucx": ("libucs", "libucm", "libuct", "libucp"), "ucc": ("libucs", "libucc")}
-"""In the order in which they are loaded; the first one of UCX has the parser, of UCC too."""
+"""Layer → its libraries, in the order in which they are loaded; the parser is in ``libucs`` for both."""
 
 _LISTS = {"ucx": ("libucs", "ucs_config_global_list"), "ucc": ("libucc", "ucc_config_global_list")}
 """Layer → the library and the symbol of its list of tables."""
@@ -36,16 +36,18 @@ _SYNTAXES: tuple[tuple[str, KnobKind], ...] = (
     ("unsigned integer", KnobKind.INTEGER),
     ("integer", KnobKind.INTEGER),
 )
-"""How a syntax line begins → kind."""
+"""(beginning of a syntax line, kind); the first one that fits counts."""
 
 
 def read(layer: str, folders: Iterable[Path]) -> tuple[Knob, ...]:
-    """The variables of UCX, or of UCC, each parent of several of them among them; none where it is not there.
+    """Return the variables of UCX or UCC, among them the parents of several; none where it is not installed.
 
-    Folders are where its libraries may lie; the loader's own places are tried last.
+    Args:
+        layer: ``ucx`` or ``ucc``.
+        folders: Where its libraries may lie; for UCX, an ``ucx_info`` on the path is tried last.
 
     Raises:
-        StackError: it is there and cannot be asked.
+        StackError: the library is there and cannot be asked.
     """
     name = _LIBRARIES[layer][-1]
     for folder in folders:
@@ -58,14 +60,14 @@ def read(layer: str, folders: Iterable[Path]) -> tuple[Knob, ...]:
 
 
 def parse(text: str, layer: str = "ucx") -> tuple[Knob, ...]:
-    """The variables in a listing, and after them the parents that the listing names only as such."""
+    """Return the variables in a listing, followed by parents that the listing names only in ``inherits``."""
     version = re.search(r"^version (\S+)$", text, re.MULTILINE)
     knobs = tuple(_read(text, layer, version[1] if version else ""))
     return (*knobs, *_parents(knobs))
 
 
 def kind_of(syntax: str) -> tuple[KnobKind, tuple[str, ...], tuple[str, ...]]:
-    """Kind, allowed words, and keys, from the text after ``# syntax:``."""
+    """Return kind, allowed words and keys of a variable from the text after ``# syntax:``."""
     if keyed := re.match(
         r"comma-separated list of value or key:value pairs, .* \[(.*?)\] and value is: ", syntax
     ):
@@ -84,10 +86,10 @@ def kind_of(syntax: str) -> tuple[KnobKind, tuple[str, ...], tuple[str, ...]]:
 
 def _read(text: str, layer: str, version: str) -> Iterator[Knob]:
     documentation: list[str] = []
-    said: dict[str, str] = {}
+    attributes: dict[str, str] = {}
     for line in text.splitlines():
         if parts := _ASSIGNMENT.match(line.removeprefix("#")):
-            kind, allowed, keys = kind_of(said.get("syntax", ""))
+            kind, allowed, keys = kind_of(attributes.get("syntax", ""))
             yield Knob(
                 layer=layer,
                 version=version,
@@ -98,28 +100,30 @@ def _read(text: str, layer: str, version: str) -> Iterator[Knob]:
                 allowed=allowed,
                 keys=keys,
                 component=_part(parts[1]),
-                inherits=tuple(re.findall(r"\w+", said.get("inherits", said.get("alias of", "")))),
+                inherits=tuple(
+                    re.findall(r"\w+", attributes.get("inherits", attributes.get("alias of", "")))
+                ),
                 deprecated=parts[2] is None,
             )
-            documentation, said = [], {}
+            documentation, attributes = [], {}
         elif parts := re.match(r"# (syntax|inherits|alias of):\s*(.*)", line):
-            said[parts[1]] = parts[2]
+            attributes[parts[1]] = parts[2]
         elif line == "":
-            documentation, said = [], {}
+            documentation, attributes = [], {}
         else:
             documentation.append(line.strip("# "))
 
 
 def _parents(knobs: tuple[Knob, ...]) -> Iterator[Knob]:
-    """A knob for each variable from which others inherit first and which is not in the listing itself."""
+    """Yield a knob for each variable that others inherit from first and that the listing does not contain."""
     listed = {knob.name for knob in knobs}
     families: dict[str, list[Knob]] = {}
     for knob in knobs:
         if knob.inherits and knob.inherits[0] not in listed:
             families.setdefault(knob.inherits[0], []).append(knob)
     for name, children in families.items():
-        own = tuple(child.name for child in children)
-        yield replace(children[0], name=name, component=_part(name), inherits=(), children=own)
+        names = tuple(child.name for child in children)
+        yield replace(children[0], name=name, component=_part(name), inherits=(), children=names)
 
 
 def _part(name: str) -> str:
@@ -135,8 +139,8 @@ def _print(layer: str, folder: str) -> None:
     """
     loaded = {}
     for name in _LIBRARIES[layer]:
-        beside = sorted(Path(folder).glob(f"{name}.so*"), key=lambda path: len(path.name))
-        loaded[name] = ctypes.CDLL(str(beside[0]) if beside else f"{name}.so.0", ctypes.RTLD_GLOBAL)
+        files = sorted(Path(folder).glob(f"{name}.so*"), key=lambda path: len(path.name))
+        loaded[name] = ctypes.CDLL(str(files[0]) if files else f"{name}.so.0", ctypes.RTLD_GLOBAL)
     last = loaded[_LIBRARIES[layer][-1]]
     version = last[f"{_LIBRARIES[layer][-1].removeprefix('lib')}_get_version_string"]
     version.restype = ctypes.c_char_p

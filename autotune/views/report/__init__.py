@@ -4,6 +4,5 @@ from autotune.views.report.comparison import comparison
 from autotune.views.report.inputs import ReportInput
 from autotune.views.report.page import figures, page
 from autotune.views.report.paper import drawings
-from autotune.views.report.recording import recording_page
 
-__all__ = ["ReportInput", "comparison", "drawings", "figures", "page", "recording_page"]
+__all__ = ["ReportInput", "comparison", "drawings", "figures", "page"]

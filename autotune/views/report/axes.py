@@ -1,7 +1,7 @@
 """Common parts of all figures of the report: colours, an empty figure, error bars and axes.
 
-Colours of data are mid-tones that can be read on white and on black; everything else (text, grid) is coloured
-by the page's style sheet, so that one figure serves light, dark and paper.
+Colours of data are mid-tones that are legible on white and on black; everything else (text, grid) is coloured
+by the page's style sheet, so that one figure serves light windows, dark windows and paper.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ GREY, TEAL, RED, BLUE, AMBER = "#8792a0", "#159a86", "#d9534f", "#4a8fe0", "#d39
 VIOLET, PINK, GREEN, BROWN, CYAN = "#9b72cf", "#cf6fa6", "#6fa63a", "#a5795a", "#2f9fb8"
 
 _LONG = re.compile(r"(?<=[\[,:])-?\d+\.\d{7,}(?:e[+-]?\d+)?(?=[\],}])")
-"""Numbers of JSON with more digits than anybody sees; those of plotly have no space around them."""
+"""Numbers in JSON with more digits than a figure can show; plotly writes no space around numbers."""
 
-_LOG_FROM = 5.0  # Axes become logarithmic where the largest value is so many times the smallest.
+_LOG_FROM = 5.0  # Ratio of the largest to the smallest value beyond which an axis is logarithmic.
 
 
 def empty(height: int, rows: int = 1, columns: int = 1, **layout: Any) -> Figure:
-    """A figure without traces, in the page's style."""
+    """Return a figure without traces, in the page's style.
+
+    ``height`` is in pixels, ``rows`` and ``columns`` are the numbers of panels, ``layout`` goes to plotly.
+    """
     from plotly.subplots import make_subplots
 
     figure = make_subplots(rows=rows, cols=columns, **layout)
@@ -35,7 +38,7 @@ def empty(height: int, rows: int = 1, columns: int = 1, **layout: Any) -> Figure
         template="none",
         height=height,
         autosize=True,
-        dragmode=False,  # a finger that scrolls the page must not zoom the plot
+        dragmode=False,  # A finger that scrolls the page must not zoom the plot.
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"family": "system-ui, sans-serif", "size": 13},
@@ -49,49 +52,49 @@ def empty(height: int, rows: int = 1, columns: int = 1, **layout: Any) -> Figure
 
 
 def at(row: int) -> dict[str, int]:
-    """Where a trace is drawn: the row of panels."""
+    """Return the arguments that put a trace into a row of panels."""
     return {"row": row, "col": 1}
 
 
 def dots(**marker: Any) -> dict[str, Any]:
-    """A trace of points."""
+    """Return the arguments of a trace of points."""
     return {"mode": "markers", "marker": marker}
 
 
 def line(**style: Any) -> dict[str, Any]:
-    """A trace of lines without a word of their own."""
+    """Return the arguments of a trace of lines without a text under the pointer."""
     return {"mode": "lines", "line": style, "hoverinfo": "skip"}
 
 
-def told(texts: Iterable[str]) -> dict[str, Any]:
-    """The words that a trace shows under the pointer, and nothing else."""
+def hover(texts: Iterable[str]) -> dict[str, Any]:
+    """Return the arguments by which a trace shows these texts, and nothing else, under the pointer."""
     return {"text": list(texts), "hovertemplate": "%{text}<extra></extra>"}
 
 
-def named(name: str, shown: bool, group: str = "") -> dict[str, Any]:
-    """A trace's name, once in the legend for all that have it."""
-    return {"name": name, "legendgroup": group or name, "showlegend": shown}
+def legend(name: str, visible: bool, group: str = "") -> dict[str, Any]:
+    """Return the arguments of a trace's entry in the legend, which all traces of a group share."""
+    return {"name": name, "legendgroup": group or name, "showlegend": visible}
 
 
 def as_json(figure: Figure, name: str) -> str:
-    """Plotly's JSON with a name for files, in which no ``<`` is left: a script element can hold it."""
+    """Return plotly's JSON with a name for files; it has no ``<``, so that a script element can hold it."""
     figure.update_layout(meta={"name": name})
     return _LONG.sub(lambda digits: f"{float(digits[0]):.7g}", str(figure.to_json()))
 
 
 def rounded(value: float) -> float:
-    """Five digits, which no figure shows more of: they are half of a page's size."""
+    """Round to five digits, since no figure shows more: numbers make up half of a page's size."""
     return float(f"{value:.5g}")
 
 
 def bars(up: Iterable[float], colour: str, down: Iterable[float] | None = None) -> dict[str, Any]:
-    """Error bars of these lengths; as long below where nothing else is said."""
-    both = {"array": list(up), "color": colour, "thickness": 1.2, "width": 3}
-    return both if down is None else {**both, "symmetric": False, "arrayminus": list(down)}
+    """Return error bars of these lengths above and below; None: they are as long below as above."""
+    symmetric = {"array": list(up), "color": colour, "thickness": 1.2, "width": 3}
+    return symmetric if down is None else {**symmetric, "symmetric": False, "arrayminus": list(down)}
 
 
 def axis(objective: Objective, values: Sequence[float]) -> dict[str, Any]:
-    """An axis that shows every value, and of an interval that reaches far beyond them only a part."""
+    """Return an axis for an objective that shows every value; intervals far beyond them are cut off."""
     arrow = "↑" if objective.maximise else "↓"
     title = {"title_text": f"{objective.name} [{objective.unit}] {arrow}"}
     low, high = min(values, default=1.0), max(values, default=1.0)
@@ -102,12 +105,12 @@ def axis(objective: Objective, values: Sequence[float]) -> dict[str, Any]:
 
 
 def log_axis(values: Sequence[float]) -> dict[str, Any]:
-    """A log axis that shows these values, with ticks at 1, 2, 5, or at the decades where there are many."""
-    known = [v for v in values if v > 0] or [1.0]
-    decades = range(math.floor(math.log10(min(known))), math.ceil(math.log10(max(known))) + 1)
+    """Return a log axis that shows all positive values, with ticks at 1, 2, 5 or, over many decades, at 1."""
+    positive = [v for v in values if v > 0] or [1.0]
+    decades = range(math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive))) + 1)
     digits = (1, 2, 5) if len(decades) <= 4 else (1,)
     ticks = [digit * 10.0**decade for decade in decades for digit in digits]
-    ends = [math.log10(min(known)), math.log10(max(known))]
+    ends = [math.log10(min(positive)), math.log10(max(positive))]
     margin = 0.08 * (ends[1] - ends[0]) or 0.1
     return {
         "type": "log",
@@ -118,19 +121,19 @@ def log_axis(values: Sequence[float]) -> dict[str, Any]:
 
 
 def scaled(effect: float, ratios: bool) -> float:
-    """An effect as it is drawn: a ratio where logarithms were compared."""
+    """Return an effect as it is drawn: as a ratio where it is a difference of logarithms."""
     if not math.isfinite(effect):
         return effect if effect > 0 or not ratios else 0.0
     return math.exp(min(effect, 50.0)) if ratios else effect
 
 
 def bar(length: float) -> float:
-    """Length of an error bar; none where the interval has no end."""
+    """Return the length of an error bar, which is 0 where the interval is infinite."""
     return length if math.isfinite(length) else 0.0
 
 
 def ratio_range(gains: Sequence[Gain]) -> dict[str, Any]:
-    """An axis that shows every speed-up, and of an interval that reaches far beyond them only a part."""
+    """Return an axis that shows every speed-up; intervals far beyond them are cut off."""
     ratios = [1.0, *(gain.ratio for gain in gains)]
     low = max(min(gain.interval[0] for gain in gains), 0.8 * min(ratios))
     high = min(max(gain.interval[1] for gain in gains), 1.2 * max(ratios))
@@ -142,12 +145,12 @@ def ratio_range(gains: Sequence[Gain]) -> dict[str, Any]:
 
 
 def ratio_axis(ratios: Sequence[float]) -> dict[str, Any]:
-    """Ticks at round ratios, so that a log axis reads ×0.5, ×1, ×2."""
+    """Return a log axis with ticks at round ratios, such as ×0.5, ×1, ×2."""
     finite = [abs(math.log(r)) for r in ratios if math.isfinite(r) and r > 0]
     reach = math.exp(max(finite, default=0.1))
-    round_ones = (1.02, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100)
-    far = max((r for r in round_ones if r <= reach * 1.3), default=round_ones[0])
-    middle = min(round_ones, key=lambda r: abs(math.log(r) - math.log(far) / 2))
+    round_ratios = (1.02, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100)
+    far = max((r for r in round_ratios if r <= reach * 1.3), default=round_ratios[0])
+    middle = min(round_ratios, key=lambda r: abs(math.log(r) - math.log(far) / 2))
     ticks = sorted({1.0, far, middle, 1 / far, 1 / middle})
     labels = [f"×{tick:.2g}" for tick in ticks]
     return {"type": "log", "tickvals": ticks, "ticktext": labels, "tickangle": 0}

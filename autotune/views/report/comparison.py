@@ -1,4 +1,4 @@
-"""A page that compares two campaigns: what each recommends, and both by size (step 12 of the flow)."""
+"""A page that compares two campaigns: their recommendations, and their times by size (step 12)."""
 
 import math
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ _ROWS = ("scenario", "state", "stack", "size", "last launch", "recommended", "ve
 
 
 def comparison(first: ReportInput, second: ReportInput, names: tuple[str, str]) -> str:
-    """The page as HTML that works offline; ``names`` are what the two are called."""
-    both = (first, second)
-    gains = [{g.slot: g for g in one.recommendation.gains} if one.recommendation else {} for one in both]
+    """Return the page as HTML that works offline; ``names`` are the names of the two campaigns on it."""
+    campaigns = (first, second)
+    gains = [{g.slot: g for g in c.recommendation.gains} if c.recommendation else {} for c in campaigns]
     shared = sorted(gains[0].keys() & gains[1].keys())
     tables = [
         {
@@ -32,44 +32,45 @@ def comparison(first: ReportInput, second: ReportInput, names: tuple[str, str]) 
     view: dict[str, Any] = {
         "names": names,
         "campaigns": list(zip(_ROWS, _about(first), _about(second), strict=True)),
-        "changes": _changes(both),
+        "changes": _changes(campaigns),
         "tables": tables,
-        "only": [len(its) - len(shared) for its in gains],
+        "only": [len(by_slot) - len(shared) for by_slot in gains],
     }
     return rendered("comparison.html.j2", view)
 
 
-def _about(one: ReportInput) -> list[str]:
-    """State, stack, size, gain and verdict of a campaign, in the order of the page's rows."""
-    chosen = one.recommendation
-    if chosen is None:
-        return [one.title, one.state, "—", "—", "—", "nothing yet", "—"]
-    where = chosen.provenance
+def _about(campaign: ReportInput) -> list[str]:
+    """Return state, stack, size, gain and verdict of a campaign, in the order of the page's rows."""
+    recommendation = campaign.recommendation
+    if recommendation is None:
+        return [campaign.title, campaign.state, "—", "—", "—", "nothing yet", "—"]
+    origin = recommendation.provenance
     return [
-        one.title,
-        f"{one.state} {one.stamp}".strip(),
-        where.stack,
-        f"{where.ranks} ranks, nodes: {where.nodes}",
-        where.date,
-        f"{ratio_text(chosen.speedup)} over {len(chosen.gains)} sizes: "
-        + (setting_text(chosen, one.space.unset) or "the stack's own defaults"),
-        where.verified,
+        campaign.title,
+        f"{campaign.state} {campaign.stamp}".strip(),
+        origin.stack,
+        f"{origin.ranks} ranks, nodes: {origin.nodes}",
+        origin.date,
+        f"{ratio_text(recommendation.speedup)} over {len(recommendation.gains)} sizes: "
+        + (setting_text(recommendation, campaign.space.unset) or "the stack's own defaults"),
+        origin.verified,
     ]
 
 
-def _changes(both: Sequence[ReportInput]) -> list[tuple[str, str, str]]:
-    """(parameter, first, second) of the job-wide values in which the two recommendations differ."""
-    points = [one.recommendation.point if one.recommendation else {} for one in both]
+def _changes(campaigns: Sequence[ReportInput]) -> list[tuple[str, str, str]]:
+    """Return (parameter, first, second) of the job-wide values in which the two recommendations differ."""
+    points = [c.recommendation.point if c.recommendation else {} for c in campaigns]
     names = dict.fromkeys(name for point in points for name in point)
     pairs = [
-        [{**one.space.unset, **point}.get(name, "—") for point, one in zip(points, both, strict=True)]
+        [{**c.space.unset, **point}.get(name, "—") for point, c in zip(points, campaigns, strict=True)]
         for name in names
     ]
     return [(name, str(a), str(b)) for name, (a, b) in zip(names, pairs, strict=True) if str(a) != str(b)]
 
 
 def _row(slot: Slot, gains: Sequence[dict[Slot, Gain]]) -> dict[str, Any]:
-    a, b = (its[slot] for its in gains)
+    """Return the row of a slot that both campaigns measured, with the ratio of their tuned times."""
+    a, b = (by_slot[slot] for by_slot in gains)
     ratio = a.tuned_s / b.tuned_s
     spread = Z95 * math.hypot(a.tuned_sem_s / a.tuned_s, b.tuned_sem_s / b.tuned_s)
     low, high = ratio * ratio_of(-spread), ratio * ratio_of(spread)
@@ -82,18 +83,19 @@ def _row(slot: Slot, gains: Sequence[dict[Slot, Gain]]) -> dict[str, Any]:
 
 
 def _curves(slots: Sequence[Slot], gains: Sequence[dict[Slot, Gain]], names: tuple[str, str]) -> str:
+    """Return the default and the tuned times of both campaigns over the message size."""
     figure = axes.empty(430)
-    for its, name, colours in zip(gains, names, ((GREY, TEAL), (AMBER, BLUE)), strict=True):
-        for what, colour, dash in (("default", colours[0], "dot"), ("tuned", colours[1], "solid")):
-            times = [(its[s].default_s if what == "default" else its[s].tuned_s) * _US for s in slots]
+    for by_slot, name, colours in zip(gains, names, ((GREY, TEAL), (AMBER, BLUE)), strict=True):
+        for side, colour, dash in (("default", colours[0], "dot"), ("tuned", colours[1], "solid")):
+            times = [(by_slot[s].default_s if side == "default" else by_slot[s].tuned_s) * _US for s in slots]
             figure.add_scatter(
                 x=[size_text(s[2]) for s in slots],
                 y=[axes.rounded(t) for t in times],
                 mode="lines+markers",
-                name=f"{name}, {what}",
+                name=f"{name}, {side}",
                 line={"color": colour, "width": 2, "dash": dash},
             )
-    every = [t * _US for its in gains for s in slots for t in (its[s].default_s, its[s].tuned_s)]
-    figure.update_yaxes(title_text="time [µs]", **axes.log_axis(every))
+    all_us = [t * _US for by in gains for s in slots for t in (by[s].default_s, by[s].tuned_s)]
+    figure.update_yaxes(title_text="time [µs]", **axes.log_axis(all_us))
     figure.update_xaxes(type="category", title_text="message size")
     return axes.as_json(figure, f"compared-{slots[0][0]}-{slots[0][1]}")

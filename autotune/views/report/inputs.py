@@ -1,4 +1,4 @@
-"""Input of a page (step 12 of the flow)."""
+"""The input of a report (step 12 of the flow)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,41 +16,45 @@ from autotune.verification.one_round import VerificationRound
 
 @dataclass(frozen=True, slots=True)
 class ReportInput:
-    """The input of a report; whatever a campaign does not have yet is left out of its page."""
+    """The input of a report; parts that a campaign does not have yet are left out of its page."""
 
     title: str  # Name of the campaign.
-    space: Space  # The parameters, and those that the machine lacks.
+    space: Space  # The searched parameters, and those that the machine lacks.
     objectives: Sequence[Objective]  # The objectives.
     history: History  # Every launch.
-    recommendation: Recommendation | None = None  # The recommendation.
-    baseline: Envelope = field(default_factory=dict)  # The stack's own defaults.
+    recommendation: Recommendation | None = None  # The recommendation; None before there is one.
+    baseline: Envelope = field(default_factory=dict)  # The times of the stack's own defaults.
     effects: Sequence[Effects] = ()  # The screening's analyses, one for each objective.
-    screening: ScreeningResult | None = None  # The decisions on its factors.
+    screening: ScreeningResult | None = None  # The screening's decisions on its factors.
     rounds: Sequence[VerificationRound] = ()
     """The verification's rounds, the last one being that of the recommendation."""
-    findings: Sequence[tuple[str, str]] = ()  # (what, found) pairs about the machine.
-    exports: Sequence[str] = ()  # Files that were written.
-    untried: Sequence[str] = ()  # Those of libraries that were not at hand.
-    use: str = ""  # The one line that uses them; empty: there are none to use.
-    idle: bool = False  # Whether they set nothing.
+    findings: Sequence[tuple[str, str]] = ()  # Findings on the machine, as (name, value).
+    exports: Sequence[str] = ()  # Paths of the files that were written.
+    untried: Sequence[str] = ()  # Files for libraries that were not available to check them.
+    use: str = ""  # The line that applies the exported files; empty: there are none to apply.
+    harmless: str = ""
+    """The best setting that slows down no other call, where it differs from the recommendation; empty: none
+    was verified."""
+    idle: bool = False  # Whether the exported files set nothing.
     stamp: str = ""  # ``SIMULATED (…)`` where no real MPI ran, else empty.
-    state: str = "complete"  # State of the campaign: anything but ``complete`` is said on top of the page.
+    state: str = "complete"  # State of the campaign; one other than ``complete`` stands on top of the page.
     discovery: Mapping[str, Any] | None = None  # Findings of a discovery, see ``views.discovery``.
-    remarks: Sequence[Remark] = ()  # Noise of the measurements.
+    remarks: Sequence[Remark] = ()  # Remarks on the noise of the measurements.
     worth: str = ""
-    """Its saving for the application that it was made for, in a sentence; empty: it was made for none."""
+    """A sentence on the saving for the application that the campaign was made for; empty: for none."""
     guidelines: Mapping[str, Any] | None = None
     """Performance guidelines that are violated, see ``views.guidelines``."""
-    asked: Sequence[Covered] = ()  # Calls of a job, and whether what was measured covers them.
+    asked: Sequence[Covered] = ()  # Calls of a job, with whether the measurements cover them.
     ran: Mapping[str, Any] | None = None  # The ``run.json`` of a job that tuned itself.
     protocols: Sequence[tuple[str, str]] = ()
     """(message sizes, protocol) that UCX reports for the recommended setting."""
-    before: Sequence[tuple[str, str]] = ()  # The same by default; empty: no UCX was in use.
-    running: bool = False  # Whether the page is to load itself again every half a minute.
+    before: Sequence[tuple[str, str]] = ()
+    """(message sizes, protocol) that UCX reports by default; empty: no UCX was in use."""
+    running: bool = False  # Whether the page reloads itself every half a minute.
     whole: Space | None = None
-    """Everything that a launch may have set, the knobs of a discovery too; None: the space."""
+    """All parameters that a launch may have set, those of a discovery included; None: those of ``space``."""
 
     @property
     def unset(self) -> Point:
-        """The stack's own values of everything that a launch may have set."""
+        """Return the stack's own values of all parameters that a launch may have set."""
         return (self.whole or self.space).unset

@@ -1,8 +1,8 @@
 """The page's figures as PNG and SVG for papers: plotly's JSON drawn once more, by matplotlib.
 
-Plotly itself can only write files by starting a browser (Kaleido), which login nodes do not have. What the
-figures of this package are made of is a small part of plotly: lines, points, bars and contours on linear, log
-and category axes, one above the other. That much is translated here; each figure is defined once.
+Plotly itself can only write files by starting a browser (Kaleido), which login nodes do not have. The figures
+of this package use a small part of plotly: lines, points and bars on linear, log and category axes,
+in panels one above the other. This module translates that part, so that each figure is defined only once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FORMATS = ("png", "svg")
 
 
 def drawings(figures: Iterable[str]) -> dict[str, bytes]:
-    """File name → content of each figure, as PNG of 200 dots an inch and as SVG.
+    """Draw figures, given as plotly's JSON, as PNG of 200 dots per inch and as SVG; return name → content.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -42,7 +42,7 @@ def drawings(figures: Iterable[str]) -> dict[str, bytes]:
     from matplotlib.figure import Figure
 
     written: dict[str, bytes] = {}
-    # One run like the other: no date, and names that depend on the content alone.
+    # Every run writes the same bytes: without a date, and with names that depend on the content alone.
     style: Any = {"svg.hashsalt": "autotune", "font.size": 9, "font.family": "DejaVu Sans"}
     style["text.parse_math"] = False
     for text in figures:
@@ -62,17 +62,18 @@ def drawings(figures: Iterable[str]) -> dict[str, bytes]:
 
 
 def _file_name(name: str) -> str:
-    """A name without anything that a path or a shell could take amiss."""
+    """Return a name without characters that are special in a path or a shell."""
     return re.sub(r"[^\w.=-]+", "_", name).strip("._") or "figure"
 
 
 def _free(name: str, written: Mapping[str, bytes]) -> str:
-    """The name, numbered where there is one already."""
-    taken = {file.rpartition(".")[0] for file in written}
-    return next(n for n in (name, *(f"{name}-{k}" for k in range(2, 10_000))) if n not in taken)
+    """Return the name, with a number behind it where a file of that name was written already."""
+    used = {file.rpartition(".")[0] for file in written}
+    return next(n for n in (name, *(f"{name}-{k}" for k in range(2, 10_000))) if n not in used)
 
 
 def _draw(figure: Figure, document: Mapping[str, Any]) -> None:
+    """Draw a document of plotly into a figure of matplotlib."""
     layout, traces = document["layout"], document["data"]
     suffixes = sorted({str(trace.get("yaxis", "y"))[1:] for trace in traces} | {""})
     panels: dict[str, Axes] = {}
@@ -90,7 +91,7 @@ def _draw(figure: Figure, document: Mapping[str, Any]) -> None:
     heights = {s: _categories(layout.get(f"yaxis{s}", {}), traces, "y", s) for s in suffixes}
     for order, trace in enumerate(traces, start=3):
         suffix = str(trace.get("yaxis", "y"))[1:]
-        draw = {"bar": _bars, "contour": _contours}.get(trace["type"], _points)
+        draw = {"bar": _bars}.get(trace["type"], _points)
         draw(panels[suffix], trace, places[suffix], heights[suffix], order)
     for suffix, panel in panels.items():
         _axis(panel, "x", layout.get(f"xaxis{suffix}", {}), places[suffix])
@@ -105,23 +106,25 @@ def _draw(figure: Figure, document: Mapping[str, Any]) -> None:
     top = panels[""]
     handles, labels = top.get_legend_handles_labels()
     if labels:
-        where: Any = {"loc": "lower left", "bbox_to_anchor": (0, 1.0)}
-        top.legend(handles, labels, ncols=4, frameon=False, fontsize=8, **where)
+        placement: Any = {"loc": "lower left", "bbox_to_anchor": (0, 1.0)}
+        top.legend(handles, labels, ncols=4, frameon=False, fontsize=8, **placement)
 
 
 def _categories(axis: Mapping[str, Any], traces: Sequence[Any], which: str, suffix: str) -> dict[str, int]:
-    """Where the words of a category axis stand; none of another axis."""
-    mine = [t for t in traces if str(t.get("yaxis", "y"))[1:] == suffix]
-    words = dict.fromkeys(v for t in mine for v in (t.get(which) or ()) if isinstance(v, str))
-    given = axis.get("categoryarray") or ()
-    return {str(word): i for i, word in enumerate(dict.fromkeys([*given, *words]))} if words else {}
+    """Return the position of each category on an axis; empty for an axis without categories."""
+    panel_traces = [t for t in traces if str(t.get("yaxis", "y"))[1:] == suffix]
+    words = dict.fromkeys(v for t in panel_traces for v in (t.get(which) or ()) if isinstance(v, str))
+    ordered = axis.get("categoryarray") or ()
+    return {str(word): i for i, word in enumerate(dict.fromkeys([*ordered, *words]))} if words else {}
 
 
 def _numbers(values: Sequence[Any] | None, places: Mapping[str, int]) -> list[float]:
+    """Return values as numbers: a category by its position, null as NaN."""
     return [math.nan if v is None else float(places.get(v, v)) for v in values or ()]
 
 
 def _axis(panel: Axes, which: str, axis: Mapping[str, Any], places: Mapping[str, int]) -> None:
+    """Set scale, ticks, limits and title of a panel's axis; ``which`` is ``x`` or ``y``."""
     log = axis.get("type") == "log"
     if log:
         getattr(panel, f"set_{which}scale")("log")
@@ -148,6 +151,7 @@ def _axis(panel: Axes, which: str, axis: Mapping[str, Any], places: Mapping[str,
 def _points(
     panel: Axes, trace: Mapping[str, Any], xs: Mapping[str, int], ys: Mapping[str, int], order: int
 ) -> None:
+    """Draw a trace of lines, points, error bars and texts; ``xs`` and ``ys`` are positions of categories."""
     x, y = _numbers(trace.get("x"), xs), _numbers(trace.get("y"), ys)
     mode, marker, line = trace.get("mode", "lines"), trace.get("marker", {}), trace.get("line", {})
     label = trace.get("name") if trace.get("showlegend", True) and x else None
@@ -166,11 +170,11 @@ def _points(
         )
         label = None
     for axis in ("x", "y"):
-        its = trace.get(f"error_{axis}", {})
-        if its.get("array"):
-            up = [v or 0.0 for v in its["array"]]
-            error: Any = [its.get("arrayminus") or up, up]
-            bars: dict[str, Any] = {"ecolor": its["color"], "elinewidth": 0.9, "capsize": 2}
+        errors = trace.get(f"error_{axis}", {})
+        if errors.get("array"):
+            up = [v or 0.0 for v in errors["array"]]
+            error: Any = [errors.get("arrayminus") or up, up]
+            bars: dict[str, Any] = {"ecolor": errors["color"], "elinewidth": 0.9, "capsize": 2}
             bars["zorder"] = order - 0.5
             bars[f"{axis}err"] = error
             panel.errorbar(x, y, fmt="none", alpha=faint, **bars)
@@ -179,90 +183,78 @@ def _points(
     if "text" in mode:
         words = [trace["text"]] * len(x) if isinstance(trace["text"], str) else trace["text"]
         vertical, _, horizontal = trace.get("textposition", "middle center").partition(" ")
-        where: dict[str, Any] = {
+        alignment: dict[str, Any] = {
             "ha": {"left": "right", "right": "left"}.get(horizontal, "center"),
             "va": {"top": "bottom", "bottom": "top"}.get(vertical, "center"),
         }
-        for at, height, word in zip(x, y, words, strict=True):
+        for across, height, word in zip(x, y, words, strict=True):
             weight = "bold" if word.startswith("<b>") else "normal"
-            panel.text(at, height, _plain(word), fontsize=7, weight=weight, zorder=order + 9, **where)
+            panel.text(across, height, _plain(word), fontsize=7, weight=weight, zorder=order + 9, **alignment)
 
 
 def _markers(
     panel: Axes, x: list[float], y: list[float], marker: Mapping[str, Any], label: str | None, style: Any
 ) -> None:
-    """Points of one or several symbols, in one or several colours."""
+    """Draw points of one or several symbols, in one or several colours."""
     symbols = marker.get("symbol", "circle")
     each = symbols if isinstance(symbols, list) else [symbols] * len(x)
     colours, scale = marker.get("color", GREY), marker.get("colorscale")
     for symbol in dict.fromkeys(each) or ():
-        mine = [i for i, its in enumerate(each) if its == symbol]
-        chosen = [colours[i] for i in mine] if isinstance(colours, list) else colours
+        indices = [i for i, point_symbol in enumerate(each) if point_symbol == symbol]
+        picked = [colours[i] for i in indices] if isinstance(colours, list) else colours
         size = (0.75 * float(marker.get("size", 6))) ** 2
         edge = marker.get("line", {})
-        open_ones = symbol.endswith("-open") or chosen == "rgba(0,0,0,0)"
-        shown: dict[str, Any]
+        hollow = symbol.endswith("-open") or picked == "rgba(0,0,0,0)"
+        face: dict[str, Any]
         if scale:
             limits = {"vmin": marker["cmin"], "vmax": marker["cmax"]}
-            shown = {"c": chosen, "cmap": _map(scale), **limits, "edgecolors": GREY}
-        elif open_ones:
-            colour = edge.get("color", _colour(str(chosen)))
-            shown = {"facecolors": "none", "edgecolors": colour, "linewidths": 1.5}
+            face = {"c": picked, "cmap": _map(scale), **limits, "edgecolors": GREY}
+        elif hollow:
+            colour = edge.get("color", _colour(str(picked)))
+            face = {"facecolors": "none", "edgecolors": colour, "linewidths": 1.5}
         else:
-            shown = {"c": [_colour(str(c)) for c in (chosen if isinstance(chosen, list) else [chosen])]}
-            shown |= {"linewidths": edge.get("width", 0.8)}
-        across, up = [x[i] for i in mine], [y[i] for i in mine]
-        panel.scatter(across, up, s=size, marker=_SYMBOLS.get(symbol, "o"), label=label, **shown, **style)
+            face = {"c": [_colour(str(c)) for c in (picked if isinstance(picked, list) else [picked])]}
+            face |= {"linewidths": edge.get("width", 0.8)}
+        across, up = [x[i] for i in indices], [y[i] for i in indices]
+        panel.scatter(across, up, s=size, marker=_SYMBOLS.get(symbol, "o"), label=label, **face, **style)
         label = None
 
 
 def _bars(
     panel: Axes, trace: Mapping[str, Any], xs: Mapping[str, int], ys: Mapping[str, int], order: int
 ) -> None:
+    """Draw a trace of bars."""
     x, y, marker = _numbers(trace["x"], xs), _numbers(trace["y"], ys), trace["marker"]
     colours = marker["color"] if isinstance(marker["color"], list) else [marker["color"]] * len(x)
     label = trace.get("name") if trace.get("showlegend", True) else None
     pattern = marker.get("pattern", {})
     shapes = pattern.get("shape") or [""] * len(x)
     edge = marker.get("line", {}).get("color", "none")
-    for i, (at, high) in enumerate(zip(x, y, strict=True)):
+    for i, (across, high) in enumerate(zip(x, y, strict=True)):
         style = {"facecolor": _colour(colours[i]), "edgecolor": edge, "zorder": order, "linewidth": 0.8}
         hatch = "///" if shapes[i] else None
         if trace.get("orientation") == "h":
-            panel.barh(high, at, height=0.8, label=label, **style)
+            panel.barh(high, across, height=0.8, label=label, **style)
         else:
             width = trace.get("width", 0.8)
             bottom = trace["base"][i] if trace.get("base") else 0
-            panel.bar(at, high, width=width, bottom=bottom, hatch=hatch, label=label, **style)
+            panel.bar(across, high, width=width, bottom=bottom, hatch=hatch, label=label, **style)
         label = None
 
 
-def _contours(
-    panel: Axes, trace: Mapping[str, Any], xs: Mapping[str, int], ys: Mapping[str, int], order: int
-) -> None:
-    step = trace["contours"]
-    n = round((step["end"] - step["start"]) / step["size"])
-    levels = [step["start"] + i * (step["end"] - step["start"]) / n for i in range(n + 1)]
-    colours = {"cmap": _map(trace["colorscale"]), "vmin": trace["zmin"], "vmax": trace["zmax"]}
-    filled = panel.contourf(
-        trace["x"], trace["y"], trace["z"], levels=levels, alpha=trace["opacity"], zorder=1, **colours
-    )
-    panel.contour(trace["x"], trace["y"], trace["z"], levels=levels, colors="0.5", linewidths=0.4, zorder=1.5)
-    bar = panel.figure.colorbar(filled, ax=panel)
-    bar.set_label(_plain(trace["colorbar"]["title"]["text"]))
-
-
 def _map(scale: Sequence[Sequence[Any]]) -> Any:
+    """Return the colour map of a colour scale, which is a sequence of (position, colour)."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    return LinearSegmentedColormap.from_list("scale", [(at, colour) for at, colour in scale])
+    return LinearSegmentedColormap.from_list("scale", [(position, colour) for position, colour in scale])
 
 
 def _colour(colour: str) -> Any:
-    found = _RGBA.fullmatch(colour)
-    return (*(int(v) / 255 for v in found.groups()[:3]), float(found[4])) if found else colour
+    """Return a colour as matplotlib reads it."""
+    match = _RGBA.fullmatch(colour)
+    return (*(int(v) / 255 for v in match.groups()[:3]), float(match[4])) if match else colour
 
 
 def _plain(text: str) -> str:
-    """Without the markup that plotly knows."""
+    """Return a text without plotly's markup."""
     return html.unescape(re.sub(r"</?b>", "", text)).replace("<br>", "\n")

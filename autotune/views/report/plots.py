@@ -1,4 +1,4 @@
-"""The report's figures of a campaign, as plotly's JSON: pure functions of its data."""
+"""The report's figures of gains, the Pareto front and the verification, as plotly's JSON."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 _VERDICTS = {"faster": TEAL, "even": GREY, "slower": RED}
 _US = 1e6
-_MOST = 500  # Settings beside the front that are drawn: an even part of more.
+_MOST = 500  # Number of settings off the front that are drawn; of more, about every n-th one is drawn.
 
 
 def curves(gains: Sequence[Gain]) -> str:
-    """Default against tuned for one collective and communicator size: times above, speed-up below."""
+    """Return default against tuned for one collective and communicator size: times above, speed-up below."""
     figure = axes.empty(520, 2, row_heights=[0.62, 0.38], vertical_spacing=0.07)
     sizes = [size_text(gain.slot[2]) for gain in gains]
     for name, colour, symbol, times, sems in (
         ("default", GREY, "diamond", [g.default_s for g in gains], [g.default_sem_s for g in gains]),
         ("tuned", TEAL, "circle", [g.tuned_s for g in gains], [g.tuned_sem_s for g in gains]),
     ):
-        shown = [figure_text(t * _US, s * _US, "µs") for t, s in zip(times, sems, strict=True)]
+        texts = [figure_text(t * _US, s * _US, "µs") for t, s in zip(times, sems, strict=True)]
         figure.add_scatter(
             x=sizes,
             y=[t * _US for t in times],
@@ -40,7 +40,7 @@ def curves(gains: Sequence[Gain]) -> str:
             name=name,
             line={"color": colour, "width": 2},
             marker={"color": colour, "symbol": symbol, "size": 7},
-            text=shown,
+            text=texts,
             hovertemplate="%{text}",
             **axes.at(1),
         )
@@ -52,7 +52,7 @@ def curves(gains: Sequence[Gain]) -> str:
         name="speed-up",
         showlegend=False,
         **axes.dots(color=[_VERDICTS[verdict(gain)] for gain in gains], size=9),
-        **axes.told(f"{ratio_text(g.ratio, g.interval)}, {verdict(g)}" for g in gains),
+        **axes.hover(f"{ratio_text(g.ratio, g.interval)}, {verdict(g)}" for g in gains),
         **axes.at(2),
     )
     figure.add_hline(y=1, line={"color": GREY, "width": 1, "dash": "dash"}, row=2, col=1)
@@ -67,28 +67,31 @@ def curves(gains: Sequence[Gain]) -> str:
 
 def front(
     objectives: Sequence[Objective],
-    judged: Sequence[Candidate],
+    candidates: Sequence[Candidate],
     best: Sequence[Candidate],
     recommended: Candidate | None,
     default: Point,
     baseline: Sequence[Score] | None,
 ) -> str:
-    """All settings that were tried in the plane of the first two objectives, the front among them."""
+    """Return all measured settings in the plane of the first two objectives, with the front.
+
+    ``best`` is the front; ``baseline`` are the scores of the stack's own defaults, None without them.
+    """
     figure = axes.empty(430)
     first, second = objectives[:2]
 
-    def add(name: str, chosen: Sequence[Candidate], **style: Any) -> None:
-        scores = [c.scores for c in chosen]
+    def add(name: str, group: Sequence[Candidate], **style: Any) -> None:
+        scores = [c.scores for c in group]
         words = [
             f"{changed_text(c.point, default)}<br>{_pair(objectives, c.scores)}<br>launches: {c.launches}"
-            for c in chosen
+            for c in group
         ]
         _plane(figure, name, scores, words, **style)
 
-    others = [c for c in judged if c not in best]
-    shown = others[:: 1 + len(others) // _MOST]
-    name = "tried" if shown == others else f"tried ({len(shown)} of {len(others)})"
-    add(name, shown, **axes.dots(color=BLUE, size=7, opacity=0.45))
+    off_front = [c for c in candidates if c not in best]
+    drawn = off_front[:: 1 + len(off_front) // _MOST]
+    name = "tried" if drawn == off_front else f"tried ({len(drawn)} of {len(off_front)})"
+    add(name, drawn, **axes.dots(color=BLUE, size=7, opacity=0.45))
     steps = {"color": TEAL, "width": 2, "shape": "hv" if second.maximise != first.maximise else "vh"}
     add("Pareto front", best, mode="lines+markers", line=steps, marker={"color": TEAL, "size": 9})
     if recommended is not None:
@@ -98,17 +101,21 @@ def front(
         words = [f"the stack's own defaults<br>{_pair(objectives, baseline)}"]
         mark = {"color": GREY, "size": 11, "symbol": "diamond"}
         _plane(figure, "default", [baseline], words, mode="markers", marker=mark)
-    every = [c.scores for c in judged] + ([tuple(baseline)] if baseline is not None else [])
-    figure.update_xaxes(**axes.axis(first, [s[0].value for s in every]))
-    figure.update_yaxes(**axes.axis(second, [s[1].value for s in every]))
+    all_scores = [c.scores for c in candidates] + ([tuple(baseline)] if baseline is not None else [])
+    figure.update_xaxes(**axes.axis(first, [s[0].value for s in all_scores]))
+    figure.update_yaxes(**axes.axis(second, [s[1].value for s in all_scores]))
     return axes.as_json(figure, "front")
 
 
-def verification(judged: Sequence[Comparison], blocks: Sequence[Block], searched: Sequence[Gain]) -> str:
-    """Each fresh launch against the default's in its block, all together, and what the search promised."""
+def verification(compared: Sequence[Comparison], blocks: Sequence[Block], searched: Sequence[Gain]) -> str:
+    """Return the speed-ups of the verification by size.
+
+    The figure shows those of single fresh launches within their blocks, of all fresh launches together, and
+    of the search.
+    """
     figure = axes.empty(360)
-    labels = {c.slot: size_text(c.slot[2]) for c in judged}
-    dots = [(labels[c.slot], ratio_of(d)) for block in blocks for c in judged for d in block.gains(c.slot)]
+    labels = {c.slot: size_text(c.slot[2]) for c in compared}
+    dots = [(labels[c.slot], ratio_of(d)) for block in blocks for c in compared for d in block.gains(c.slot)]
     figure.add_scatter(
         x=[label for label, _ in dots],
         y=[ratio for _, ratio in dots],
@@ -124,23 +131,23 @@ def verification(judged: Sequence[Comparison], blocks: Sequence[Block], searched
         hovertemplate="%{y:.2f}×<extra>in the search</extra>",
         **axes.dots(color=AMBER, size=10, symbol="diamond-open", line={"width": 2}),
     )
-    ratios = [ratio_of(c.gain) for c in judged]
+    ratios = [ratio_of(c.gain) for c in compared]
     figure.add_scatter(
         x=list(labels.values()),
         y=ratios,
         error_y=axes.bars(
-            [axes.bar(axes.scaled(c.high, True) - ratio) for c, ratio in zip(judged, ratios, strict=True)],
+            [axes.bar(axes.scaled(c.high, True) - ratio) for c, ratio in zip(compared, ratios, strict=True)],
             TEAL,
-            [axes.bar(ratio - axes.scaled(c.low, True)) for c, ratio in zip(judged, ratios, strict=True)],
+            [axes.bar(ratio - axes.scaled(c.low, True)) for c, ratio in zip(compared, ratios, strict=True)],
         ),
         name="fresh launches",
         **axes.dots(color=TEAL, size=10),
-        **axes.told(f"{ratio_text(r)}, {c.decision}" for c, r in zip(judged, ratios, strict=True)),
+        **axes.hover(f"{ratio_text(r)}, {c.decision}" for c, r in zip(compared, ratios, strict=True)),
     )
     figure.add_hline(y=1, line={"color": GREY, "width": 1, "dash": "dash"})
-    shown = [1.0, *ratios, *(gain.ratio for gain in promised)]
-    margin = 0.15 * (max(shown) - min(shown)) or 0.1
-    figure.update_yaxes(title_text="speed-up", range=[min(shown) - margin, max(shown) + margin])
+    levels = [1.0, *ratios, *(gain.ratio for gain in promised)]
+    margin = 0.15 * (max(levels) - min(levels)) or 0.1
+    figure.update_yaxes(title_text="speed-up", range=[min(levels) - margin, max(levels) + margin])
     order = {"categoryorder": "array", "categoryarray": list(labels.values())}
     figure.update_xaxes(type="category", title_text="message size", **order)
     return axes.as_json(figure, "verification")
@@ -149,19 +156,21 @@ def verification(judged: Sequence[Comparison], blocks: Sequence[Block], searched
 def _plane(
     figure: Figure, name: str, scores: Sequence[Sequence[Score]], words: Sequence[str], **style: Any
 ) -> None:
+    """Add points with their error bars to the plane of two objectives."""
     colour = style.get("line", style["marker"]).get("color", GREY)
     errors = ([Z95 * s[i].sem for s in scores] for i in (0, 1))
-    bars = {f"error_{axis}": axes.bars(of, colour) for axis, of in zip("xy", errors, strict=True)}
+    bars = {f"error_{axis}": axes.bars(lengths, colour) for axis, lengths in zip("xy", errors, strict=True)}
     figure.add_scatter(
         x=[s[0].value for s in scores],
         y=[s[1].value for s in scores],
         name=name,
-        **axes.told(words),
+        **axes.hover(words),
         **({} if name == "recommended" else bars),
         **style,
     )
 
 
 def _pair(objectives: Sequence[Objective], scores: Sequence[Score]) -> str:
+    """Return the scores of a setting in words, one line for each objective."""
     pairs = zip(objectives, scores, strict=True)
     return "<br>".join(f"{o.name} {figure_text(s.value, s.sem, o.unit)}" for o, s in pairs)

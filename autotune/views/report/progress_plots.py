@@ -1,4 +1,4 @@
-"""The report's figures of how the campaign went, as plotly's JSON: pure functions of its data."""
+"""The report's figures of a campaign's progress, as plotly's JSON."""
 
 from __future__ import annotations
 
@@ -23,57 +23,61 @@ _PHASES = {Phase.SCREENING: AMBER, Phase.SEARCH: BLUE, Phase.VERIFY: TEAL}
 _SYMBOLS = {Subject.SWEEP: "circle", Subject.UNTOUCHED: "diamond", Subject.DEPLOYED: "square"}
 _MINUTE_S = 60.0
 _WORDS = 600
-"""Launches up to which each says its figure with its error; of more the value alone: pages stay small."""
+"""Number of launches up to which each is labelled with its score and error; with more launches labels have
+the score alone, so that pages stay small."""
 
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The best so far of one objective, in three forms."""
+    """Holds the best so far of one objective: by leaders, by later launches and in random order."""
 
-    leads: Sequence[Lead] = ()  # Who led, with launches that came later.
+    leads: Sequence[Lead] = ()  # The leading settings, with their scores by later launches.
     blind: Sequence[float] = ()
-    """The expected best of 1, 2, … settings in random order, of those that were measured."""
-    drawn_at: Sequence[int] = ()  # The trials of as many first launches of settings.
+    """The expected best of 1, 2, … of the measured settings in random order."""
+    drawn_at: Sequence[int] = ()  # Numbers of the trials at which ``blind`` is drawn.
 
 
 def progress(objectives: Sequence[Objective], steps: Sequence[Step], best: Sequence[Best]) -> str:
-    """Every launch's scores, the launches that failed, and the best so far: naive, re-measured, and drawn."""
+    """Return the scores of all launches, the failed launches, and the best so far in three forms.
+
+    The forms are: as measured, by later launches, and expected in random order.
+    """
     figure = axes.empty(90 + 230 * len(objectives), len(objectives), shared_xaxes=True, vertical_spacing=0.06)
     failed = [s.observation for s in steps if not s.observation.ok]
     few = len(steps) <= _WORDS
     for row, objective in enumerate(objectives, start=1):
         i, values = row - 1, list[float]()
         for phase, colour in ((None, GREY), *_PHASES.items()):
-            mine = [(s, s.scores[i]) for s in steps if s.scores is not None and _coloured(s) == phase]
-            values += [score.value for _, score in mine]
-            said = [figure_text(score.value, score.sem, objective.unit) for _, score in mine]
+            scored = [(s, s.scores[i]) for s in steps if s.scores is not None and _coloured(s) == phase]
+            values += [score.value for _, score in scored]
+            texts = [figure_text(score.value, score.sem, objective.unit) for _, score in scored]
             figure.add_scatter(
-                x=[s.observation.trial.number for s, _ in mine],
-                y=[score.value for _, score in mine],
-                error_y=axes.bars([Z95 * score.sem for _, score in mine], colour),
-                text=said if few else None,
+                x=[s.observation.trial.number for s, _ in scored],
+                y=[score.value for _, score in scored],
+                error_y=axes.bars([Z95 * score.sem for _, score in scored], colour),
+                text=texts if few else None,
                 hovertemplate=f"trial %{{x}}: %{{{'text' if few else 'y'}}}<extra></extra>",
                 **axes.dots(
-                    color=colour, size=7, symbol=[_SYMBOLS[s.observation.trial.subject] for s, _ in mine]
+                    color=colour, size=7, symbol=[_SYMBOLS[s.observation.trial.subject] for s, _ in scored]
                 ),
-                **axes.named(str(phase or "default"), row == 1 and bool(mine)),
+                **axes.legend(str(phase or "default"), row == 1 and bool(scored)),
                 **axes.at(row),
             )
-        known = [(s.observation.trial.number, s.best[i].value) for s in steps if s.best is not None]
+        best_scores = [(s.observation.trial.number, s.best[i].value) for s in steps if s.best is not None]
         figure.add_scatter(
-            x=[number for number, _ in known],
-            y=[value for _, value in known],
+            x=[number for number, _ in best_scores],
+            y=[value for _, value in best_scores],
             **axes.line(color=TEAL, width=2, shape="hv"),
-            **axes.named("best so far", row == 1),
+            **axes.legend("best so far", row == 1),
             **axes.at(row),
         )
-        values += _honest(figure, row, best[i], objective)
+        values += _unbiased(figure, row, best[i], objective)
         baseline = next((s.baseline for s in reversed(steps) if s.baseline is not None), None)
         if baseline is not None:
             style = {"color": GREY, "width": 1, "dash": "dash"}
             figure.add_hline(y=baseline[i].value, line=style, row=row, col=1)
             values.append(baseline[i].value)
-        floor = min(values, default=1.0) * 0.93  # failed launches have no score: below all that have
+        floor = min(values, default=1.0) * 0.93  # Failed launches have no score: they stand below all others.
         values += [floor] if failed else []
         figure.add_scatter(
             x=[o.trial.number for o in failed],
@@ -81,7 +85,7 @@ def progress(objectives: Sequence[Objective], steps: Sequence[Step], best: Seque
             text=[f"{o.status}: {o.reason}" for o in failed],
             hovertemplate="trial %{x}: %{text}<extra></extra>",
             **axes.dots(color=RED, symbol="x", size=8),
-            **axes.named("failed", row == 1 and bool(failed)),
+            **axes.legend("failed", row == 1 and bool(failed)),
             **axes.at(row),
         )
         figure.update_yaxes(**axes.axis(objective, values), row=row, col=1)
@@ -90,23 +94,23 @@ def progress(objectives: Sequence[Objective], steps: Sequence[Step], best: Seque
 
 
 def _coloured(step: Step) -> Phase | None:
-    """The phase whose colour a launch has; None for the stack's own defaults, whenever they ran."""
+    """Return the phase whose colour a launch has; None for the stack's own defaults, whenever they ran."""
     trial = step.observation.trial
     return None if trial.subject is Subject.UNTOUCHED or trial.phase not in _PHASES else trial.phase
 
 
-def _honest(figure: Figure, row: int, best: Best, objective: Objective) -> list[float]:
-    """Leaders by launches that came after they led, and blind draws; returns what was drawn."""
-    again = [(lead, lead.again) for lead in best.leads if lead.again is not None]
+def _unbiased(figure: Figure, row: int, best: Best, objective: Objective) -> list[float]:
+    """Add the leaders' scores by later launches and the expectation in random order; return all values."""
+    rescored = [(lead, lead.later_score) for lead in best.leads if lead.later_score is not None]
     x: list[int | None] = []
     y: list[float | None] = []
-    for lead, score in again:
+    for lead, score in rescored:
         x += [lead.from_trial, lead.to_trial, None]
         y += [axes.rounded(score.value)] * 2 + [None]
     texts = [
-        f"taken for {figure_text(lead.then.value, lead.then.sem, objective.unit)}, "
+        f"taken for {figure_text(lead.first_score.value, lead.first_score.sem, objective.unit)}, "
         f"measured again {figure_text(score.value, score.sem, objective.unit)} in {lead.launches} launches"
-        for lead, score in again
+        for lead, score in rescored
         for _ in range(3)
     ]
     figure.add_scatter(
@@ -115,28 +119,31 @@ def _honest(figure: Figure, row: int, best: Best, objective: Objective) -> list[
         mode="lines+markers",
         line={"color": RED, "width": 2},
         marker={"color": RED, "size": 6},
-        **axes.told(texts),
-        **axes.named("leader, measured again", row == 1 and bool(again), "again"),
+        **axes.hover(texts),
+        **axes.legend("leader, measured again", row == 1 and bool(rescored), "again"),
         **axes.at(row),
     )
     figure.add_scatter(
         x=list(best.drawn_at),
         y=[axes.rounded(value) for value in best.blind],
         **axes.line(color=VIOLET, width=1.5, dash="dot"),
-        **axes.named("random order (expected)", row == 1 and bool(best.blind), "blind"),
+        **axes.legend("random order (expected)", row == 1 and bool(best.blind), "blind"),
         **axes.at(row),
     )
-    return [score.value for _, score in again] + list(best.blind)
+    return [score.value for _, score in rescored] + list(best.blind)
 
 
-def timeline(objectives: Sequence[Objective], when: Sequence[Moment], steps: Sequence[Step]) -> str:
-    """Drift of the stack's own defaults against their median, and what each launch waited and took."""
+def timeline(objectives: Sequence[Objective], times: Sequence[Moment], steps: Sequence[Step]) -> str:
+    """Return the drift of the stack's own defaults, and the waiting and duration of each launch.
+
+    The drift is that against the median of the defaults; ``times`` are the moments of the steps.
+    """
     default = [
         (moment.from_s / _MINUTE_S, step.scores)
-        for moment, step in zip(when, steps, strict=True)
+        for moment, step in zip(times, steps, strict=True)
         if step.scores is not None and step.observation.trial.subject is Subject.UNTOUCHED
     ]
-    waits = any(moment.observation.queue_s > 0 for moment in when)
+    waits = any(moment.observation.queue_s > 0 for moment in times)
     figure = axes.empty(420, 2, shared_xaxes=True, vertical_spacing=0.08)
     for i, (objective, colour) in enumerate(zip(objectives, (TEAL, BLUE, AMBER, VIOLET), strict=False)):
         middle = median([scores[i].value for _, scores in default]) if default else 1.0
@@ -148,7 +155,7 @@ def timeline(objectives: Sequence[Objective], when: Sequence[Moment], steps: Seq
             name=f"default, {objective.name}",
             line={"color": colour, "width": 1, "dash": "dot"},
             marker={"color": colour, "symbol": "diamond", "size": 7},
-            **axes.told(
+            **axes.hover(
                 f"{figure_text(scores[i].value, scores[i].sem, objective.unit)}, "
                 f"{ratio_text(scores[i].value / middle)} their median"
                 for _, scores in default
@@ -157,10 +164,10 @@ def timeline(objectives: Sequence[Objective], when: Sequence[Moment], steps: Seq
         )
     figure.add_hline(y=1, line={"color": GREY, "width": 1, "dash": "dash"}, row=1, col=1)
     for name, colour, seconds in (
-        ("waiting", AMBER, [m.observation.queue_s for m in when] if waits else []),
-        ("launch", GREY, [m.observation.duration_s for m in when]),
+        ("waiting", AMBER, [m.observation.queue_s for m in times] if waits else []),
+        ("launch", GREY, [m.observation.duration_s for m in times]),
     ):
-        launched = list(zip(when, seconds, strict=False))
+        launched = list(zip(times, seconds, strict=False))
         figure.add_scatter(
             x=[axes.rounded(m.from_s / _MINUTE_S) for m, _ in launched],
             y=[axes.rounded(s) for _, s in launched],
@@ -171,18 +178,18 @@ def timeline(objectives: Sequence[Objective], when: Sequence[Moment], steps: Seq
             **axes.dots(color=colour, size=5),
             **axes.at(2),
         )
-    spent = [s for m in when for s in (m.observation.queue_s, m.observation.duration_s) if s > 0]
+    spent = [s for m in times for s in (m.observation.queue_s, m.observation.duration_s) if s > 0]
     figure.update_yaxes(title_text="default / median", row=1, col=1)
     figure.update_yaxes(title_text="time [s]", **axes.log_axis(spent), row=2, col=1)
     figure.update_xaxes(title_text="minutes of launches and waiting", row=2, col=1)
     return axes.as_json(figure, "timeline")
 
 
-def drift(when: Sequence[Moment], steps: Sequence[Step]) -> list[float]:
-    """By which ratio neighbouring launches of the defaults differ, at most, in each objective."""
+def drift(times: Sequence[Moment], steps: Sequence[Step]) -> list[float]:
+    """Return the largest ratio between consecutive launches of the defaults, in each objective."""
     default = [s.scores for s in steps if s.scores and s.observation.trial.subject is Subject.UNTOUCHED]
     worst = [1.0] * len(default[0]) if default else []
-    for one, other in pairwise(default):
-        for i, (a, b) in enumerate(zip(one, other, strict=True)):
+    for earlier, later in pairwise(default):
+        for i, (a, b) in enumerate(zip(earlier, later, strict=True)):
             worst[i] = max(worst[i], a.value / b.value, b.value / a.value)
     return worst

@@ -1,1 +1,4 @@
-"""Hydra launcher plugins: thin, for every Hydra program imports them at its start; logic in ``_`` modules."""
+"""Provide Hydra's launcher plugins, which every Hydra program imports at its start: keep them thin.
+
+The logic is in the modules with an underscore.
+"""

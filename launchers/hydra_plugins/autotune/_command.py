@@ -1,8 +1,8 @@
-"""Trials by any program: it gets the parameters and answers with numbers.
+"""Observe trials by any program: it gets the parameters and answers with numbers.
 
 A launch runs the program once or several times, as its budget allows; each run gives one sample of every
-response. What goes wrong is a status, as with MPI: an exit code ``crashed``, a hang ``timeout``, an end by
-somebody's signal ``lost``, an answer that cannot be read ``invalid``, a number that is not finite
+response. Failures are a status, as with MPI: a nonzero exit code is ``crashed``, a hang ``timeout``, an end
+by another process's signal ``lost``, an answer that cannot be read ``invalid``, a number that is not finite
 ``wrong_result``.
 """
 
@@ -40,25 +40,26 @@ from autotune.stacks.ports import LaunchOutcome
 from hydra_plugins.autotune import _processes
 
 _FROM_OUTSIDE = tuple(-number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
-"""A program that one of these ended was ended by somebody. SIGKILL is also its own want of memory."""
+"""Exit codes of a program that another process ended by a signal. SIGKILL may also mean that memory ran
+out."""
 _SMALLEST, _LARGEST = 1e-150, 1e150
 """Limits of a response: beyond them the square of a double, or its inverse, is 0 or infinite."""
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:nan|inf|infinity)", re.I)
-"""A number written out, as C prints one: Python's own reader also takes ``1_0`` and digits of any script."""
+"""A number as C prints one: Python's own conversion also accepts ``1_0`` and digits of any script."""
 
 
 @dataclass(frozen=True)
 class ProgramRuns:
-    """Observes trials by running a program."""
+    """Observe trials by running a program."""
 
-    options: Program  # What is run and how it answers.
-    goals: Mapping[str, str]  # Response → ``min`` or ``max``.
-    measurement: Measurement  # How often it is run.
-    space: Space  # What the trials' points belong to; its own values are what an untouched launch passes.
-    directory: Path  # Each launch gets a folder below its ``launches/``.
+    options: Program  # The program and how it answers.
+    goals: Mapping[str, str]  # For each response ``min`` or ``max``.
+    measurement: Measurement  # How often the program is run.
+    space: Space  # The space of the trials' points; an untouched launch passes the space's own values.
+    directory: Path  # Each launch gets a folder in its ``launches/``.
 
     def observe(self, trial: Trial) -> Observation:
-        """The responses of as many runs as fit into the budget; see ``Observer``.
+        """Return the responses of as many runs as fit into the budget; see ``Observer``.
 
         Raises:
             StackError: the program cannot be started at all.
@@ -70,7 +71,7 @@ class ProgramRuns:
     def _run(self, trial: Trial, directory: Path) -> LaunchOutcome:
         started = time.monotonic()
         point = self.space.untouched if trial.subject is Subject.UNTOUCHED else trial.point
-        if self.options.way == "template":  # which has a place for what is not active, too
+        if self.options.way == "template":  # a template also has places for inactive parameters
             point = self.space.unset.replace(**point)
         probe = self.measurement.probe
         samples: dict[str, list[float]] = {name: [] for name in self.goals}
@@ -94,81 +95,85 @@ class ProgramRuns:
         return LaunchOutcome(Status.OK, result=result, duration_s=time.monotonic() - started)
 
     def _once(
-        self, folder: Path, point: Point, number: int, left_s: float
+        self, folder: Path, point: Point, number: int, remaining_s: float
     ) -> tuple[tuple[Status, str] | None, dict[str, float], float]:
-        """One run: why it failed, or its responses; and how long it took."""
+        """Run the program once; return why it failed or None, its responses, and its duration in seconds."""
         out, err = folder / f"stdout.{number}", folder / f"stderr.{number}"
         file = Path(self.options.file.format(directory=folder)) if self.options.file else None
         try:
             if file is not None and file.is_file():
-                file.unlink()  # an older answer is none to this run
+                file.unlink()  # so that an older answer is not taken for that of this run
         except OSError as exc:
             raise StackError(f"{file} cannot be removed: {exc.strerror}", "see probe.options.file") from exc
         words, env = passed(self.options, point, folder)
         try:
-            ended = _processes.run(words, env, out, err, max(left_s, 0.1))
+            process_end = _processes.run(words, env, out, err, max(remaining_s, 0.1))
         except (OSError, ValueError) as exc:
             why = getattr(exc, "strerror", None) or exc
             raise StackError(f"cannot start {words[0]!r}: {why}", "see probe.options.run") from exc
-        if ended.exit_code != 0:
-            status = Status.TIMEOUT if ended.exit_code is None else Status.CRASHED
-            if ended.exit_code in _FROM_OUTSIDE:
+        if process_end.exit_code != 0:
+            status = Status.TIMEOUT if process_end.exit_code is None else Status.CRASHED
+            if process_end.exit_code in _FROM_OUTSIDE:
                 status = Status.LOST
-            return (status, f"{ended.cause}: {_processes.last_words(err, out)}"), {}, ended.duration_s
+            return (
+                (status, f"{process_end.cause}: {_processes.last_words(err, out)}"),
+                {},
+                process_end.duration_s,
+            )
         try:
             text = user_text(file or out, "the answer", lenient=True)
         except UserError as exc:
-            return (Status.INVALID, f"{exc.message}: {file or out}"), {}, ended.duration_s
+            return (Status.INVALID, f"{exc.message}: {file or out}"), {}, process_end.duration_s
         failed, answers = responses(text, self.options, tuple(self.goals))
-        return failed, answers, ended.duration_s
+        return failed, answers, process_end.duration_s
 
     def _as_time(self, name: str, value: float) -> float:
-        """As a slot carries it: more is better becomes less is better."""
+        """Return a response in the form of a time, of which less is better."""
         return 1.0 / value if self.goals[name] == "max" else value
 
 
 def passed(options: Program, point: Point, directory: Path) -> tuple[list[str], dict[str, str]]:
-    """The words of one run and its additional environment."""
+    """Return the words of one run and its additional environment."""
     values = {name: worded(value) for name, value in point.items()}
     if options.way == "environment":
         return list(options.run), values
     if options.way == "template":
-        fields_ = {**values, "directory": str(directory)}
-        return [word.format_map(fields_) for word in options.run], {}
+        template_fields = {**values, "directory": str(directory)}
+        return [word.format_map(template_fields) for word in options.run], {}
     return [*options.run, *(w for name, value in values.items() for w in (f"--{name}", value))], {}
 
 
 def responses(
     text: str, options: Program, names: Sequence[str]
 ) -> tuple[tuple[Status, str] | None, dict[str, float]]:
-    """The responses in what a program answered, or (status, reason) where they cannot be used."""
-    given: Any = {}
+    """Return the responses in a program's answer, or (status, reason) if they cannot be used."""
+    raw_values: Any = {}
     if options.answer == "patterns":
         for name in names:
-            said = next(found(options.patterns[name], text), None)
-            if said is None:
+            matched = next(found(options.patterns[name], text), None)
+            if matched is None:
                 return (Status.INVALID, f"nothing matches {options.patterns[name]!r} for {name}"), {}
-            given[name] = said.strip()
+            raw_values[name] = matched.strip()
     else:
         lines = [line for line in text.splitlines() if line.strip()]
         try:
-            given = json.loads(text if options.file else (lines[-1] if lines else ""))
-        except (ValueError, RecursionError) as exc:  # also of a number with thousands of digits
+            raw_values = json.loads(text if options.file else (lines[-1] if lines else ""))
+        except (ValueError, RecursionError) as exc:  # also raised for a number with thousands of digits
             return (Status.INVALID, f"the answer is not JSON: {exc}: {text.strip()[-200:]!r}"), {}
-        if not isinstance(given, dict):
-            return (Status.INVALID, f"the answer is not a JSON object: {reprlib.repr(given)}"), {}
+        if not isinstance(raw_values, dict):
+            return (Status.INVALID, f"the answer is not a JSON object: {reprlib.repr(raw_values)}"), {}
     answers = {}
     for name in names:
-        if name not in given:
+        if name not in raw_values:
             return (
                 Status.INVALID,
-                f"the answer lacks {name!r}; it has {reprlib.repr([*given])}",
+                f"the answer lacks {name!r}; it has {reprlib.repr([*raw_values])}",
             ), {}
-        value = _number(given[name])
+        value = _number(raw_values[name])
         if value is None:
-            return (Status.INVALID, f"{name} = {reprlib.repr(given[name])} is not a number"), {}
+            return (Status.INVALID, f"{name} = {reprlib.repr(raw_values[name])} is not a number"), {}
         if not math.isfinite(value):
-            return (Status.WRONG_RESULT, f"{name} = {reprlib.repr(given[name])} is not finite"), {}
+            return (Status.WRONG_RESULT, f"{name} = {reprlib.repr(raw_values[name])} is not finite"), {}
         if not _SMALLEST <= value <= _LARGEST:
             why = "responses are compared by ratio, and must lie"
             return (Status.INVALID, f"{name} = {value:g}: {why} from {_SMALLEST:g} to {_LARGEST:g}"), {}
@@ -176,19 +181,19 @@ def responses(
     return None, answers
 
 
-def _number(given: object) -> float | None:
-    """The number that was answered; None for what is none, a truth value too."""
-    written = isinstance(given, str) and _NUMBER.fullmatch(given)
-    if not written and (isinstance(given, bool) or not isinstance(given, int | float)):
+def _number(answer: object) -> float | None:
+    """Return the number in an answer; None if it is no number, such as a truth value."""
+    written = isinstance(answer, str) and _NUMBER.fullmatch(answer)
+    if not written and (isinstance(answer, bool) or not isinstance(answer, int | float)):
         return None
     try:
-        return float(given)  # type: ignore[arg-type] # a number, or one written out
-    except OverflowError:  # a whole number of more than 308 digits
+        return float(answer)  # type: ignore[arg-type] # a number, or one written out
+    except OverflowError:  # an integer of more than 308 digits
         return math.inf
 
 
 def command_site(scenario: Scenario) -> Site:
-    """The site of an external program.
+    """Return the site of an external program.
 
     Raises:
         ScenarioError: options that are wrong, or a program that is not there.
@@ -223,8 +228,8 @@ def command_site(scenario: Scenario) -> Site:
     )
 
 
-def _checked(key: str, template: str, known: Iterable[str]) -> None:
+def _checked(key: str, template: str, names: Iterable[str]) -> None:
     try:
-        names_in(template, known)
+        names_in(template, names)
     except SpaceError as exc:
         raise ScenarioError(f"probe.options.{key}: {exc.message}", exc.hint) from exc

@@ -1,4 +1,4 @@
-"""Launcher command lines as pure functions from a request to a list of words; nothing here starts anything.
+"""Build launcher command lines as pure functions from a request to a list of words; nothing is started here.
 
 A word is never read by a shell, and values of variables are never in a command line: the launcher gets them
 in its own environment and on its command line only their names.
@@ -20,10 +20,15 @@ def mpirun_argv(
     program: Sequence[str],
     extra: Sequence[str] = (),
 ) -> list[str]:
-    """The command line of ``mpirun`` for one launch.
+    """Return the command line of ``mpirun`` for one launch.
 
-    Of the variables that every rank must see only the names are used; ``extra`` are further words of the
-    scenario, placed before the program.
+    Args:
+        flavour: The MPI implementation.
+        mpirun: Path of the launcher.
+        placement: Where the ranks go.
+        env: Variables that every rank must see; only their names are used.
+        program: The program and its arguments.
+        extra: Further words of the scenario, placed before the program.
 
     Raises:
         StackError: a flavour that has no command line here.
@@ -33,11 +38,10 @@ def mpirun_argv(
 
 
 def srun_argv(mpi: str, placement: Placement, program: Sequence[str], extra: Sequence[str] = ()) -> list[str]:
-    """The command line of ``srun`` for one launch inside an allocation.
+    """Return the command line of ``srun`` for one launch inside an allocation.
 
-    The environment needs no words: ``srun`` forwards all of its own.
-
-    ``mpi`` is Slurm's plugin for the MPI, such as ``pmix``.
+    The environment needs no words, since ``srun`` forwards all of its own. ``mpi`` is Slurm's plugin for the
+    MPI, such as ``pmix``.
 
     Raises:
         StackError: a mapping or binding that ``srun`` has no word for.
@@ -59,9 +63,9 @@ def srun_argv(mpi: str, placement: Placement, program: Sequence[str], extra: Seq
 
 
 def mpi_plugin(listed: str, flavour: str) -> str:
-    """Slurm's plugin for an MPI, from the output of ``srun --mpi=list``; empty: it has none that fits."""
+    """Return Slurm's plugin for an MPI, from the output of ``srun --mpi=list``; empty if none fits."""
     offered = listed.split()
-    return next((wanted for wanted in dialect(flavour).slurm_plugins if wanted in offered), "")
+    return next((plugin for plugin in dialect(flavour).slurm_plugins if plugin in offered), "")
 
 
 def _word(key: str, value: str, words: Mapping[str, str]) -> str:

@@ -1,7 +1,7 @@
-"""Health of the nodes of an allocation: room, and how fast neighbours exchange a message.
+"""Check the nodes of an allocation: free space, and how fast neighbours exchange a message.
 
-Run by ``srun``, a process on each node, by the standard library alone; the driver reads what they print. A
-node sends to the next one in the list and gets back what it sent, so that both links of a slow node are slow.
+``srun`` runs one process on each node, by the standard library alone; the driver reads what they print. A
+node sends to the next one in the list and gets the same message back, so both links of a slow node are slow.
 """
 
 import json
@@ -17,47 +17,53 @@ from pathlib import Path
 from statistics import median
 
 PLACES = ("/var/tmp", "/tmp", "/dev/shm")  # noqa: S108 - where launchers and libraries put their files
-LEAST_MIB = 4  # Of room: files of a launch are small, but a page of shared memory is needed for each peer.
-SLOWER = 5.0  # A node is slow at so many times its peers' time; links of one switch differ by far less.
-SENT_BYTES = 1 << 18  # Long enough that a throttled link shows, short enough for one of 1 Mbit/s.
+LEAST_MIB = 4
+"""Least free space in MiB: files of a launch are small, but each peer needs a page of shared memory."""
+SLOWER = 5.0
+"""Factor to the peers' median time above which a node is slow; links of one switch differ by far less."""
+SENT_BYTES = 1 << 18  # Message size: long enough to show a throttled link, short enough for one of 1 Mbit/s.
 _REPEATS, _PATIENCE_S = 3, 10.0
+"""Number of exchanges with a neighbour, and the time limit of each step in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """One node."""
+    """Hold the health of one node."""
 
     host: str
-    free_mib: Mapping[str, float]  # By place.
-    exchange_s: float = 0.0  # With the next node, best of a few; 0: it was not reached.
+    free_mib: Mapping[str, float]  # Free space in MiB, by directory.
+    exchange_s: float = 0.0  # Best time of an exchange with the next node, in seconds; 0: it was not reached.
 
 
 def unfit(reports: Iterable[Health], hosts: Sequence[str]) -> dict[str, str]:
-    """Nodes on which launches fail, with the reason."""
-    said = {one.host: one for one in reports}
-    if not said:  # nobody could be asked
+    """Return the nodes on which launches fail, with the reason."""
+    by_host = {health.host: health for health in reports}
+    if not by_host:  # no node could be asked
         return {}
-    found = {host: "starts no process" for host in hosts if host not in said}
-    for host, one in said.items():
-        full = [place for place, free in one.free_mib.items() if free < LEAST_MIB]
+    reasons = {host: "starts no process" for host in hosts if host not in by_host}
+    for host, health in by_host.items():
+        full = [place for place, free in health.free_mib.items() if free < LEAST_MIB]
         if full:
-            found[host] = f"no room in {', '.join(full)}"
-    return found
+            reasons[host] = f"no room in {', '.join(full)}"
+    return reasons
 
 
 def slow(reports: Iterable[Health], hosts: Sequence[str]) -> dict[str, float]:
-    """Nodes that exchange messages slowly with both neighbours, by how many times their peers' time."""
-    took = {one.host: one.exchange_s for one in reports if one.exchange_s}
+    """Return the nodes that exchange messages slowly with both neighbours.
+
+    Each has the factor of its time to its peers' median.
+    """
+    took = {report.host: report.exchange_s for report in reports if report.exchange_s}
     links = [took.get(host, 0.0) for host in hosts]
     best = {host: min(links[i - 1], links[i]) for i, host in enumerate(hosts) if links[i - 1] and links[i]}
-    if len(best) < 3:  # of two nodes nobody can say which one is slow
+    if len(best) < 3:  # with two nodes it is unclear which one is slow
         return {}
     usual = median(best.values())
     return {host: best[host] / usual for host in best if best[host] > SLOWER * usual}
 
 
 def main(folder: Path, hosts: Sequence[str]) -> int:
-    """On a node: print its health."""
+    """Print the health of the node on which this runs."""
     host = os.environ["SLURMD_NODENAME"]
     free = {p: _free_mib(p) for p in PLACES if Path(p).is_dir()}
     took_s, token = 0.0, secrets.token_bytes(16)
@@ -78,8 +84,8 @@ def main(folder: Path, hosts: Sequence[str]) -> int:
 
 
 def _free_mib(place: str) -> float:
-    found = os.statvfs(place)
-    return found.f_bavail * found.f_frsize / 2**20
+    status = os.statvfs(place)
+    return status.f_bavail * status.f_frsize / 2**20
 
 
 def _answer(server: socket.socket, token: bytes) -> None:
@@ -113,12 +119,12 @@ def _exchange(folder: Path, neighbour: str) -> float:
 
 
 def _received(connection: socket.socket, n: int) -> bytes:
-    taken = bytearray()
-    while len(taken) < n:
-        if not (piece := connection.recv(n - len(taken))):
+    buffer = bytearray()
+    while len(buffer) < n:
+        if not (piece := connection.recv(n - len(buffer))):
             raise OSError("the neighbour went away")
-        taken += piece
-    return bytes(taken)
+        buffer += piece
+    return bytes(buffer)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Named hosts: reading a hostfile, and asking every host whether it is fit for a campaign.
+"""Read a hostfile, and ask every host whether it is fit for a campaign.
 
-A campaign in which one host has another Python, another MPI or an old copy of this project fails in its
-first launch with a message of MPI that names nobody. So each host is asked first, over the same agent that
-``mpirun`` will use, and those that do not fit are named.
+If one host has another Python, another MPI or an old copy of this project, the first launch fails with a
+message of MPI that names no host. So each host is asked first, by the same agent that ``mpirun`` will use,
+and unfit hosts are named.
 """
 
 import json
@@ -29,19 +29,19 @@ print("AUTOTUNE", json.dumps({"name": socket.gethostname(), "has": has}))
 
 @dataclass(frozen=True, slots=True)
 class HostAnswer:
-    """One host's answer."""
+    """Hold one host's answer."""
 
-    host: str  # As it was asked for.
-    name: str = ""  # As it calls itself.
-    has: Mapping[str, str] | None = None  # Version of Python, MPI and this project; None: it did not answer.
-    complaint: str = ""  # Why it did not answer.
+    host: str  # The host's name as it was asked for.
+    name: str = ""  # The host's name as it calls itself.
+    has: Mapping[str, str] | None = None  # Versions of Python, MPI and this project; None: it did not answer.
+    complaint: str = ""  # Reason why it did not answer; empty if it did.
 
 
 def read_hostfile(text: str) -> tuple[str, ...]:
-    """The host names of a hostfile, in order, each once.
+    """Return the host names of a hostfile, in order, each once.
 
-    Open MPI's (``cn0 slots=2``), MPICH's (``cn0:2``) and plain lists are read; slots are not: how many ranks
-    a node gets is the scenario's ``cluster.ppn``.
+    Formats of Open MPI (``cn0 slots=2``), MPICH (``cn0:2``) and plain lists are read. Slots are ignored: the
+    scenario's ``cluster.ppn`` sets how many ranks a node gets.
 
     Raises:
         ScenarioError: no host in it.
@@ -57,14 +57,14 @@ def read_hostfile(text: str) -> tuple[str, ...]:
 
 
 def ask_argv(agent: Sequence[str], host: str, python: str, mpirun: str, env: Mapping[str, str]) -> list[str]:
-    """The words that ask one host.
+    """Return the words that ask one host.
 
-    Whatever follows the host's name is read by a shell there, as ``mpirun``'s own start of its daemons is; so
-    each word is quoted.
+    A shell on the host reads whatever follows the host's name, as for ``mpirun``'s own start of its daemons;
+    so each word is quoted.
     """
     settings = [f"{name}={value}" for name, value in sorted(env.items())]
-    there = ["env", *settings, python, "-c", _QUESTION, mpirun]
-    return [*agent, host, shlex.join(there)]
+    remote_words = ["env", *settings, python, "-c", _QUESTION, mpirun]
+    return [*agent, host, shlex.join(remote_words)]
 
 
 def check(
@@ -75,10 +75,15 @@ def check(
     env: Mapping[str, str],
     timeout_s: float = 60.0,
 ) -> tuple[HostAnswer, ...]:
-    """The answer of every host, all being fit.
+    """Return the answers of all hosts, if all of them are fit.
 
-    Each is asked by words that start a command on a host, such as ``ssh``; variables are those that the
-    project needs to be found there.
+    Args:
+        hosts: Names of the hosts.
+        agent: Words that start a command on a host, such as ``ssh``.
+        python: Path of the interpreter on the hosts.
+        mpirun: Path of the launcher on the hosts.
+        env: Variables that the project needs to be found on the hosts.
+        timeout_s: Time limit of an answer, in seconds.
 
     Raises:
         StackError: a host that does not answer, or has other versions than most; all such are named.
@@ -96,21 +101,21 @@ def check(
 
 
 def complaints_about(answers: Sequence[HostAnswer]) -> list[str]:
-    """A line for each host that did not answer, or has not what most have."""
-    lines = [f"{one.host}: {one.complaint}" for one in answers if one.has is None]
-    for what in ("Python", "MPI", "autotune"):
-        versions = [one.has[what] for one in answers if one.has is not None]
+    """Return a line for each host that did not answer, or has another version than most."""
+    lines = [f"{answer.host}: {answer.complaint}" for answer in answers if answer.has is None]
+    for component in ("Python", "MPI", "autotune"):
+        versions = [answer.has[component] for answer in answers if answer.has is not None]
         usual = max(versions, key=versions.count, default="")
         lines += [
-            f"{one.host}: {what} {one.has[what] or 'missing'}, elsewhere {usual}"
-            for one in answers
-            if one.has is not None and one.has[what] != usual
+            f"{answer.host}: {component} {answer.has[component] or 'missing'}, elsewhere {usual}"
+            for answer in answers
+            if answer.has is not None and answer.has[component] != usual
         ]
     return lines
 
 
 def project_version() -> str:
-    """Version of this project with a digest of its code: two checkouts of one version can differ."""
+    """Return the version of this project with a digest of its code, as checkouts of a version can differ."""
     digest = sha256()
     folder = Path(autotune.__file__).parent
     for path in sorted([*folder.rglob("*.py"), *folder.rglob("*.toml")]):
@@ -135,7 +140,7 @@ def _ask(host: str, words: Sequence[str], timeout_s: float) -> HostAnswer:
     for line in reversed(reply.stdout.splitlines()):
         mark, _, document = line.partition(" ")
         if mark == "AUTOTUNE":
-            said = json.loads(document)
-            return HostAnswer(host, said["name"], said["has"])
+            answer = json.loads(document)
+            return HostAnswer(host, answer["name"], answer["has"])
     last = (reply.stderr.strip() or f"exit code {reply.returncode}, said nothing").splitlines()[-1]
     return HostAnswer(host, complaint=last)

@@ -1,5 +1,6 @@
-"""The launcher port over ``mpirun`` on this machine or on named hosts."""
+"""Implement the launcher port by ``mpirun``, on this machine or on named hosts."""
 
+import math
 import os
 import re
 import signal
@@ -19,53 +20,63 @@ from autotune.resources import user_bytes, user_text
 from autotune.scenario import Scenario
 from autotune.stacks import dialect
 from autotune.stacks.installation import Installation, find
-from autotune.stacks.ports import LaunchOutcome, LaunchRequest, Placement
+from autotune.stacks.ports import Launcher, LaunchOutcome, LaunchRequest, Placement
 from hydra_plugins.autotune import _commands, _processes
 from hydra_plugins.autotune._hosts import check, read_hostfile
 
 CommandLine = Callable[[LaunchRequest, Placement], tuple[list[str], dict[str, str]]]
-"""Words and environment that make a launch on given nodes."""
+"""Returns words and environment that make a launch on given nodes."""
 
-_HEARD_S = 120.0  # Until a program that is heard is given up.
-_REASON = 400  # Characters of a launch's output in its reason.
-_ROOM_BYTES = 1 << 18  # Of a result: a launch that finds less may have failed for that alone.
+_HEARD_S = 120.0  # Time limit in seconds of a program whose output is read.
+_REASON = 400  # Number of characters of a launch's output in its reason.
+_ROOM_BYTES = 1 << 18
+"""Space in bytes that a result may need: a launch that finds less may have failed for that reason alone."""
 _STALE = "PMIx server's listener thread failed to start"
-"""Message of Open MPI 5's ``mpirun`` where a killed one of its pid left a directory, which it removes."""
+"""Message of Open MPI 5's ``mpirun`` if a killed one with the same pid left a directory, which it then
+removes."""
 _FOUND_BY = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 """Variables without which a rank on another node finds neither the interpreter's packages nor MPI."""
 
 _FROM_OUTSIDE = tuple(-number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM))
-"""A launcher that itself was ended by one of these: by a person, a batch system, or the kernel. Of a rank
-that was, a launcher reports 128 and the number."""
+"""Exit codes of a launcher that was itself ended by a signal: by a person, a batch system, or the kernel. For
+a rank that was, a launcher reports 128 and the signal's number."""
 
 _HOST = re.compile(r"[^\s,-][^\s,]*")
-"""A host's name: `ssh` takes one that begins with a - for an option, and launchers part them by commas."""
+"""A host's name: ``ssh`` takes one that begins with a - for an option, and launchers separate them by
+commas."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mpirun:
-    """Starts each launch by the launcher of one MPI installation."""
+    """Start each launch by the launcher of one MPI installation."""
 
-    installation: Installation  # Whose ``mpirun``.
+    installation: Installation  # The installation whose ``mpirun`` is used.
     extra: Sequence[str] = ()  # Further words for its command line.
-    agent: Sequence[str] = ()  # What starts a command on another host, in place of ``ssh``.
+    agent: Sequence[str] = ()  # Command that starts a command on another host, in place of ``ssh``.
     at_once: ClassVar[bool] = True
 
     def run(self, request: LaunchRequest) -> LaunchOutcome:
-        """How the run ended; see the port.
+        """Run a launch and return how it ended; see the port.
 
         Raises:
             StackError: ``mpirun`` itself cannot be started.
         """
-        argv, env = self.command(request, request.placement)
-        return run_here(request, argv, env, request.timeout_s)
+        return self.run_at_once([(self, request)])[0]
+
+    def run_at_once(self, runs: Sequence[tuple[Launcher, LaunchRequest]]) -> list[LaunchOutcome]:
+        """Run launches that are alive at once and return how they ended; see the port.
+
+        Raises:
+            StackError: ``mpirun`` itself cannot be started.
+        """
+        return run_here([(request, *by.command(request, request.placement)) for by, request in runs])
 
     def heard(self, program: Sequence[str], placement: Placement, env: Mapping[str, str]) -> str:
-        """Outputs of a program; see the port ``Hearing``."""
+        """Return the outputs of a program; see the port ``Hearing``."""
         return heard_here(self.command, program, placement, env)
 
     def command(self, request: LaunchRequest, placement: Placement) -> tuple[list[str], dict[str, str]]:
-        """Words and environment of ``mpirun`` for a launch on these nodes."""
+        """Return words and environment of ``mpirun`` for a launch on these nodes."""
         env = {**request.env, "MPI4PY_LIBMPI": str(self.installation.library)}
         if placement.hosts:
             env |= {name: os.environ[name] for name in _FOUND_BY if name in os.environ and name not in env}
@@ -82,32 +93,35 @@ class Mpirun:
 
 
 def own_hosts(hosts: Sequence[str], scenario: Scenario) -> tuple[str, ...]:
-    """Those of a job beside which others run, at most as many as it has nodes; all where it is alone."""
+    """Return the hosts of a job that runs beside others, at most as many as its nodes.
+
+    A job that runs alone has all of them.
+    """
     first = scenario.launch.first_node
     return tuple(hosts[first - 1 :][: scenario.cluster.nodes] if first else hosts)
 
 
 def on_hosts(scenario: Scenario) -> Scenario:
-    """The scenario with the hosts of its hostfile, and with as many of them as it has nodes.
+    """Return the scenario with the hosts of its hostfile, limited to its number of nodes.
 
     Raises:
-        ScenarioError: a hostfile that cannot be read, fewer hosts than nodes, or none where jobs
-            run beside each other.
+        ScenarioError: a hostfile that cannot be read, fewer hosts than nodes, or none where jobs run beside
+            each other.
     """
     hosts, nodes = scenario.cluster.hosts, scenario.cluster.nodes
     if scenario.cluster.hostfile:
         path = Path(scenario.cluster.hostfile)
-        named, hint = f"cluster.hostfile={path}", "a file with a host name a line"
-        hosts = read_hostfile(user_text(path, named, hint, raised=ScenarioError))
+        option, hint = f"cluster.hostfile={path}", "a file with a host name a line"
+        hosts = read_hostfile(user_text(path, option, hint, raised=ScenarioError))
     if scenario.launch.first_node and not hosts:
         raise ScenarioError(
             "site.at_once is above 1, but no host is named", "cluster.hosts or cluster.hostfile"
         )
     if not hosts:
         return scenario
-    if wrong := [host for host in hosts if not _HOST.fullmatch(host)]:
+    if invalid := [host for host in hosts if not _HOST.fullmatch(host)]:
         raise ScenarioError(
-            f"{wrong[0]!r} is no host", "a name without blanks and commas, that begins with no -"
+            f"{invalid[0]!r} is no host", "a name without blanks and commas, that begins with no -"
         )
     hosts = own_hosts(hosts, scenario)
     if nodes > len(hosts):
@@ -129,29 +143,49 @@ def check_hosts(scenario: Scenario, agent: Sequence[str]) -> None:
 
 
 def run_here(
-    request: LaunchRequest, argv: Sequence[str], env: Mapping[str, str], timeout_s: float
-) -> LaunchOutcome:
-    """Run a launcher's command line to its end.
+    launches: Sequence[tuple[LaunchRequest, Sequence[str], Mapping[str, str]]], limit_s: float = math.inf
+) -> list[LaunchOutcome]:
+    """Run launches at once to their ends and return their outcomes.
+
+    Args:
+        launches: Requests, each with the words and the environment of its launcher.
+        limit_s: Time limit of each launch in seconds, in addition to its own.
 
     Raises:
-        StackError: it cannot be started.
-        StorageError: there is no room for its files.
+        StackError: one cannot be started.
+        StorageError: there is no room for the files of one.
     """
-    log = request.directory
-    (log / "command").write_text("\n".join(argv) + "\n", encoding="utf-8")
+    for request, argv, _ in launches:
+        (request.directory / "command").write_text("\n".join(argv) + "\n", encoding="utf-8")
     try:
-        ended = _processes.run(argv, env, log / "stdout", log / "stderr", timeout_s)
-        if ended.exit_code and _STALE in _last_words(log):  # no setting's fault: nothing has begun
-            ended = _processes.run(argv, env, log / "stdout", log / "stderr", timeout_s)
+        ends = _processes.run_at_once(
+            [_run_of(request, argv, env, limit_s) for request, argv, env in launches]
+        )
     except OSError as exc:
-        raise StackError(f"cannot start {argv[0]}: {exc.strerror or exc}") from exc
-    return outcome(log, ended)
+        raise StackError(f"cannot start {exc.filename}: {exc.strerror or exc}") from exc
+    return [outcome(request.directory, end) for (request, *_), end in zip(launches, ends, strict=True)]
+
+
+def _run_of(
+    request: LaunchRequest, argv: Sequence[str], env: Mapping[str, str], limit_s: float
+) -> _processes.Command:
+    log, stale = request.directory, [_STALE]
+
+    def should_repeat(end: _processes.Ended) -> bool:
+        if end.exit_code and stale and stale.pop() in _last_words(log):
+            return True  # the launch has not begun, so this is not its setting's fault
+        if request.ended_file is not None:
+            request.ended_file.touch()
+        return False
+
+    timeout_s = min(request.timeout_s, limit_s)
+    return _processes.Command(argv, env, log / "stdout", log / "stderr", timeout_s, should_repeat)
 
 
 def heard_here(
     command: CommandLine, program: Sequence[str], placement: Placement, env: Mapping[str, str]
 ) -> str:
-    """Both outputs of a program that a launcher's command line runs on some nodes.
+    """Return both outputs of a program that a launcher's command line runs on some nodes.
 
     Raises:
         StackError: it cannot be started, or does not end in time.
@@ -159,20 +193,20 @@ def heard_here(
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder, "launch")
         place.mkdir()
-        argv, own = command(LaunchRequest(place, tuple(program), env, placement, _HEARD_S), placement)
+        argv, command_env = command(LaunchRequest(place, tuple(program), env, placement, _HEARD_S), placement)
         try:
-            ended = _processes.run(argv, own, place / "stdout", place / "stderr", _HEARD_S)
+            end = _processes.run(argv, command_env, place / "stdout", place / "stderr", _HEARD_S)
         except OSError as exc:
             raise StackError(f"cannot start {argv[0]}: {exc.strerror or exc}") from exc
         text = "".join(user_bytes(place / name).decode(errors="replace") for name in ("stdout", "stderr"))
-    if ended.exit_code is None:
-        where = ", ".join(placement.hosts) or "this machine"
-        raise StackError(f"a launch of {placement.ranks} ranks on {where} does not end: {ended.cause}")
+    if end.exit_code is None:
+        nodes_text = ", ".join(placement.hosts) or "this machine"
+        raise StackError(f"a launch of {placement.ranks} ranks on {nodes_text} does not end: {end.cause}")
     return text
 
 
 def check_room(directory: Path) -> None:
-    """Refuse an outcome for a launch that found no room for its result.
+    """Raise an error if there is no room for a result, so that such a launch gets no outcome.
 
     Raises:
         StorageError: nothing can be written there.
@@ -186,8 +220,8 @@ def check_room(directory: Path) -> None:
         raise not_stored(directory, exc) from exc
 
 
-def outcome(directory: Path, ended: _processes.Ended) -> LaunchOutcome:
-    """The outcome of a launch that has ended.
+def outcome(directory: Path, end: _processes.Ended) -> LaunchOutcome:
+    """Return the outcome of a launch that has ended.
 
     The probe's completion record decides, not the exit code: launchers return 0 when a daemon is lost, and
     some stacks fail after everything was measured.
@@ -199,22 +233,22 @@ def outcome(directory: Path, ended: _processes.Ended) -> LaunchOutcome:
         result = ProbeResult.read(directory)
     except UserError as exc:
         check_room(directory)
-        return LaunchOutcome(Status.INVALID, exc.on_one_line, duration_s=ended.duration_s)
+        return LaunchOutcome(Status.INVALID, exc.on_one_line, duration_s=end.duration_s)
     if result is not None:
-        said, hosts = status_of(result.status, result.reason), tuple(dict.fromkeys(result.hosts))
-        return LaunchOutcome(*said, result, ended.duration_s, hosts=hosts)
+        status_and_reason, hosts = status_of(result.status, result.reason), tuple(dict.fromkeys(result.hosts))
+        return LaunchOutcome(*status_and_reason, result, end.duration_s, hosts=hosts)
     check_room(directory)
-    status, cause = Status.CRASHED, ended.cause
-    if ended.exit_code is None:
+    status, cause = Status.CRASHED, end.cause
+    if end.exit_code is None:
         status = Status.TIMEOUT
-    elif ended.exit_code == 0:
+    elif end.exit_code == 0:
         status, cause = Status.LOST, "the launcher returned 0 without a result"
-    elif ended.exit_code in _FROM_OUTSIDE:
+    elif end.exit_code in _FROM_OUTSIDE:
         status = Status.LOST
-    return LaunchOutcome(status, f"{cause}: {_last_words(directory)}", duration_s=ended.duration_s)
+    return LaunchOutcome(status, f"{cause}: {_last_words(directory)}", duration_s=end.duration_s)
 
 
 def _last_words(directory: Path) -> str:
-    """UCX's error, else the end of the launch's output: a reason that says something."""
+    """Return UCX's error, else the end of the launch's output, as the reason of a failure."""
     errors = " | ".join(last_errors(directory))[:_REASON]
     return errors or _processes.last_words(directory / "stderr", directory / "stdout", limit=_REASON)

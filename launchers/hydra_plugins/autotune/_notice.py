@@ -1,4 +1,4 @@
-"""A command of the user's that is run when a campaign ends."""
+"""Run a command of the user's when a campaign ends."""
 
 import contextlib
 import os
@@ -6,13 +6,13 @@ import signal
 import subprocess
 from collections.abc import Sequence
 
-_PATIENCE_S = 30.0
+_PATIENCE_S = 30.0  # Time limit of the command in seconds.
 
 
 def run(argv: Sequence[str]) -> str:
-    """Run a command, without a shell and with nothing to read; what went wrong, empty where nothing did.
+    """Run a command without a shell and without input; return what went wrong, empty if nothing did.
 
-    What it prints goes to our standard error. After half a minute it is ended with all that it started.
+    Its output goes to standard error. After ``_PATIENCE_S`` it is ended with all that it started.
     """
     try:
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=2, start_new_session=True)

@@ -1,4 +1,4 @@
-"""Private parts of Hydra's own launcher that our plugins need; they are imported here alone.
+"""Import the private parts of Hydra's own launcher that the plugins need, here alone.
 
 ``Sequential`` runs the jobs of a multirun in this process, one after another.
 """
@@ -19,7 +19,10 @@ __all__ = ["Sequential", "offered", "site_of"]
 
 
 def offered(name: str, keys: type = object) -> Callable[[type[Sequential]], type[Sequential]]:
-    """Offers the class of a module of that name as ``hydra/launcher=NAME``, with a dataclass of keys."""
+    """Offer a launcher class as ``hydra/launcher=NAME``; the class is in the module of that name.
+
+    ``keys`` is a dataclass of the launcher's configuration keys.
+    """
 
     def stored(launcher: type[Sequential]) -> type[Sequential]:
         target = ("_target_", str, f"hydra_plugins.autotune.{name}.{launcher.__name__}")
@@ -31,7 +34,10 @@ def offered(name: str, keys: type = object) -> Callable[[type[Sequential]], type
 
 
 def site_of(module: str, maker: str) -> "Callable[[Sequential, Scenario], Site]":
-    """A method ``connect``: the site is made by a function of a module, which is imported only then."""
+    """Return a method ``connect`` that makes the site by a function of a module.
+
+    The module is imported only when the method is called.
+    """
 
     def connect(self: Sequential, scenario: "Scenario") -> "Site":
         site: Site = getattr(import_module(f"hydra_plugins.autotune.{module}"), maker)(scenario)

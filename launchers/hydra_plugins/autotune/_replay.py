@@ -1,8 +1,8 @@
-"""Trials answered by recorded launches in place of a cluster.
+"""Observe trials by recorded launches in place of a cluster.
 
-A launch of a point gives one of its recorded runs, a repeated launch another one: the order is drawn by
-(seed, point), and which one is next is read off the directories of the earlier launches, so that a campaign
-that was interrupted goes on as if it had not been. Where only one run was recorded, it is given each time.
+A launch of a point returns one of its recorded runs, a repeated launch another one. Their order is drawn by
+(seed, point), and which one is next follows from the directories of the earlier launches, so a campaign that
+was interrupted goes on as if it had not been. If only one run was recorded, it is returned each time.
 """
 
 from __future__ import annotations
@@ -26,44 +26,44 @@ from autotune.errors import ScenarioError, TableError, allowed
 from autotune.history.lookup import rule_at
 from autotune.history.trial import Cell, Observation, Phase, Rule, Status, Subject, Trial
 from autotune.probe.protocol import CellSamples, ProbeResult
-from autotune.replay.recorded_table import RecordedTable, Run, read_recorded
 from autotune.resources import user_text
 from autotune.scenario import Scenario
 from autotune.space import Point, Space
 from autotune.space.given import fixed
 from autotune.stacks.ports import LaunchOutcome, Placement
+from autotune.tables.replay.recorded_table import RecordedTable, Run, read_recorded
 
-RECORD = "replayed.json"  # Left in the directory of each launch: which recorded run it was given.
+RECORD = "replayed.json"  # File in the directory of each launch that says which recorded run it returned.
 
 
 @dataclass(frozen=True)
 class Replay:
-    """Observes trials in a recorded campaign."""
+    """Observe trials in a recorded campaign."""
 
-    recorded: RecordedTable  # What there is.
-    seed: int  # Of the order in which the runs of a point are given.
-    measurement: Measurement  # What of it is asked for.
-    space: Space  # What the trials' points belong to.
-    directory: Path  # Each launch gets a folder below its ``launches/``.
+    recorded: RecordedTable  # The recorded runs.
+    seed: int  # Random seed of the order in which the runs of a point are returned.
+    measurement: Measurement  # The measurements that are requested.
+    space: Space  # The space of the trials' points.
+    directory: Path  # Each launch gets a folder in its ``launches/``.
 
     def observe(self, trial: Trial) -> Observation:
-        """The result in a recorded run; see ``Observer``."""
+        """Return the observation of a recorded run; see ``Observer``."""
         return observation(trial, self.run(trial), self.measurement.estimator)
 
     def run(self, trial: Trial) -> LaunchOutcome:
-        """A recorded run; ``invalid`` for an unknown point, ``crashed`` where all its runs failed."""
+        """Return a recorded run: ``invalid`` for an unknown point, ``crashed`` if all its runs failed."""
         directory = launch_directory(self.directory, trial)
-        asked = Point() if trial.subject is Subject.UNTOUCHED else trial.point
+        requested = Point() if trial.subject is Subject.UNTOUCHED else trial.point
         if trial.subject is Subject.UNTOUCHED and not self.recorded.knows_defaults:
             return LaunchOutcome(Status.INVALID, "the table does not say which rows the stack's defaults are")
-        point = self._known(asked)
+        point = self._recorded_point(requested)
         if point is None:
-            return LaunchOutcome(Status.INVALID, f"not in {self.recorded.space.name}: {asked}")
+            return LaunchOutcome(Status.INVALID, f"not in {self.recorded.space.name}: {requested}")
         number = _launched(directory, point)
         (directory / RECORD).write_text(
             json.dumps({"point": dict(point), "number": number}), encoding="utf-8"
         )
-        if self.recorded.untouched and not asked:
+        if self.recorded.untouched and not requested:
             cells = tuple(self._untouched(number))
         elif self.recorded.runs.get(point):
             cells = tuple(self._cells(trial, point, number))
@@ -71,14 +71,14 @@ class Replay:
             return LaunchOutcome(Status.CRASHED, f"every recorded run of {point} failed")
         return LaunchOutcome(Status.OK, result=ProbeResult("ok", cells=cells))
 
-    def _known(self, point: Point) -> Point | None:
+    def _recorded_point(self, point: Point) -> Point | None:
         if not point:
             return self.recorded.space.default
-        wanted = point.restricted({p.name for p in self.recorded.space.job})
-        return wanted if wanted in self.recorded.runs else None
+        restricted = point.restricted({p.name for p in self.recorded.space.job})
+        return restricted if restricted in self.recorded.runs else None
 
     def _slots(self) -> Iterator[tuple[int, int]]:
-        """Communicator and message sizes that were recorded and are asked for."""
+        """Yield communicator and message sizes that were recorded and are requested."""
         for comm_size in self.recorded.comm_sizes:
             for size in self.recorded.sizes_bytes:
                 if size in self.measurement.probe.sizes_bytes:
@@ -96,22 +96,22 @@ class Replay:
                 cell = self._cell(comm_size, size, choice)
                 yield _samples(self._run(point, number), cell, cell.choice)
             if not choices:
-                at, ruled = self._deployed(trial.rules, point, comm_size, size)
-                yield _samples(self._run(at, number), self._cell(comm_size, size, ruled), Point())
+                deployed, ruled = self._deployed(trial.rules, point, comm_size, size)
+                yield _samples(self._run(deployed, number), self._cell(comm_size, size, ruled), Point())
 
     def _deployed(
         self, rules: Sequence[Rule], point: Point, comm_size: int, size: int
     ) -> tuple[Point, Point]:
-        """The point and the choice in effect at one size: by the rules, else the stack's default."""
+        """Return the point and the choice in effect at one size: by the rules, else the stack's default."""
         rule = rule_at(rules, (self.recorded.collective, comm_size, size))
         if rule:
             ruled = rule.choice
             call = {p.name for p in self.recorded.space.call}
             per_size = {p.name for p in self.recorded.space.job if p.per_size}
-            kept = {k: v for k, v in point.items() if k not in per_size}
-            at = Point.of({**kept, **ruled.restricted(per_size)})
-            if at in self.recorded.runs and (ruled.restricted(call) or not call):
-                return at, ruled.restricted(call)
+            job_wide = {k: v for k, v in point.items() if k not in per_size}
+            deployed = Point.of({**job_wide, **ruled.restricted(per_size)})
+            if deployed in self.recorded.runs and (ruled.restricted(call) or not call):
+                return deployed, ruled.restricted(call)
         return point, self.recorded.space.choices(self.recorded.collective)[0]
 
     def _cell(self, comm_size: int, size: int, choice: Point) -> Cell:
@@ -121,7 +121,7 @@ class Replay:
         return self._drawn(self.recorded.runs.get(point, ()), str(point), number)
 
     def _drawn(self, runs: Sequence[Run], name: str, number: int) -> Run:
-        """The run that is given at the given repetition: an order drawn by (seed, name), over and over."""
+        """Return the run of a repetition, in an order drawn by (seed, name) that is cycled through."""
         if not runs:
             return {}
         order = np.random.default_rng([self.seed, zlib.crc32(name.encode())]).permutation(len(runs))
@@ -129,7 +129,7 @@ class Replay:
 
 
 def replay_site(scenario: Scenario) -> Site:
-    """The site that answers from what the scenario's ``replay`` names.
+    """Return the site that answers from the table or campaign that the scenario's ``replay`` names.
 
     Raises:
         ScenarioError: an unknown key, no table, or a campaign of several collectives of which none is named.
@@ -140,8 +140,8 @@ def replay_site(scenario: Scenario) -> Site:
     table, collective = options.pop("table", None), options.pop("collective", None)
     call_level, per_job = (_names(options.pop(key, None)) for key in ("call_level", "per_job"))
     if options:
-        known = ("table", "call_level", "per_job", "collective")
-        raise ScenarioError(f"unknown key replay.{next(iter(options))}", allowed(next(iter(options)), known))
+        keys = ("table", "call_level", "per_job", "collective")
+        raise ScenarioError(f"unknown key replay.{next(iter(options))}", allowed(next(iter(options)), keys))
     if not table:
         raise ScenarioError(
             "replay.table is not set", "replay.table=FILE: a CSV or Parquet table, or a campaign's directory"
@@ -165,12 +165,12 @@ def replay_site(scenario: Scenario) -> Site:
 
 
 def recorded_campaign(campaign: CampaignDirectory, collective: str | None = None) -> RecordedTable:
-    """A campaign's own launches, to be replayed: raw samples where they are kept, else their medians.
+    """Return a campaign's own launches for replay, with raw samples if they are stored, else medians.
 
     Launches that failed are replayed as failures.
 
     Raises:
-        ScenarioError: the collective was not measured, never well, or it is not said which of several.
+        ScenarioError: the collective was not measured, never successfully, or none of several is named.
     """
     space, measured = campaign.about.space, campaign.about.scenario.collective
     if collective is None and len(measured) > 1:
@@ -182,17 +182,17 @@ def recorded_campaign(campaign: CampaignDirectory, collective: str | None = None
     collective = collective or measured[0]
     runs: dict[Point, list[Run]] = defaultdict(list)
     untouched: list[Run] = []
-    for seen in campaign.history:
-        kept = ProbeResult.read(campaign.path / "launches" / f"{seen.trial.number:04d}")
-        times = {} if kept is None else {_cell_of(c): c.samples_s for c in kept.cells}
+    for observed in campaign.history:
+        result = ProbeResult.read(campaign.path / "launches" / f"{observed.trial.number:04d}")
+        times = {} if result is None else {_cell_of(c): c.samples_s for c in result.cells}
         run: Run = {
             e.cell: tuple(float(t) for t in times.get(e.cell, ())) or (e.median_s,)
-            for e in seen.usable
+            for e in observed.usable
             if e.cell.collective == collective
         }
-        if seen.trial.subject is Subject.SWEEP:
-            runs[seen.trial.point] += [run] if run else []
-        elif seen.trial.phase is Phase.BASELINE and run:
+        if observed.trial.subject is Subject.SWEEP:
+            runs[observed.trial.point] += [run] if run else []
+        elif observed.trial.phase is Phase.BASELINE and run:
             untouched.append(run)
     cells = [cell for several in (*runs.values(), untouched) for run in several for cell in run]
     if not cells:
@@ -212,21 +212,21 @@ def _cell_of(cell: CellSamples) -> Cell:
     return Cell(cell.collective, cell.comm_size, cell.message_bytes, Point.of(cell.values))
 
 
-def _names(given: object) -> tuple[str, ...]:
-    """A list, or one word with commas."""
-    if isinstance(given, str):
-        return tuple(word.strip() for word in given.split(",") if word.strip())
-    return tuple(str(name) for name in given) if isinstance(given, list | tuple) else ()
+def _names(value: object) -> tuple[str, ...]:
+    """Return the names in a list, or in one word with commas."""
+    if isinstance(value, str):
+        return tuple(word.strip() for word in value.split(",") if word.strip())
+    return tuple(str(name) for name in value) if isinstance(value, list | tuple) else ()
 
 
-def _samples(run: Run, cell: Cell, shown_as: Point) -> CellSamples:
+def _samples(run: Run, cell: Cell, values: Point) -> CellSamples:
     times = np.array(run.get(cell, ()))
-    what = (cell.collective, cell.comm_size, cell.message_bytes, dict(shown_as), times)
-    return CellSamples(*what) if times.size else CellSamples(*what, "invalid", "not recorded")
+    cell_values = (cell.collective, cell.comm_size, cell.message_bytes, dict(values), times)
+    return CellSamples(*cell_values) if times.size else CellSamples(*cell_values, "invalid", "not recorded")
 
 
 def _launched(directory: Path, point: Point) -> int:
-    """How many other launches beside this directory were given a run of the point."""
+    """Return how many other launches beside this directory returned a run of the point."""
     records = [path for path in directory.parent.glob(f"*/{RECORD}") if path.parent != directory]
     return sum(_recorded(path) == dict(point) for path in records)
 

@@ -1,9 +1,9 @@
-"""Trials on a model of a cluster in place of the cluster.
+"""Observe trials on a model of a cluster in place of the cluster.
 
-A launch is placed and timed by ``autotune.simulate`` and gives raw samples, as a probe would: the model's
-time, the job's factor, the calls' spread and rare spikes. The same trial with the same seed gives the same
-samples; every new seed is a new job. Nothing sleeps: ``duration_s`` is what the launch would have taken.
-Everything that comes out is stamped ``SIMULATED``.
+``autotune.simulate`` places and times a launch, which gives raw samples, as a probe would: the model's time,
+the job's factor, the calls' spread and rare spikes. The same trial with the same seed gives the same samples;
+every new seed is a new job. Nothing sleeps: ``duration_s`` is the time that the launch would have taken. All
+results are stamped ``SIMULATED``.
 """
 
 import math
@@ -19,12 +19,11 @@ from autotune.campaign.site import Site, named_space, placement
 from autotune.errors import ScenarioError, UserError, allowed
 from autotune.history.lookup import choice_at
 from autotune.history.trial import Observation, Phase, Rule, Status, Subject, Trial
-from autotune.probe.protocol import BESIDE_BYTES, BESIDE_CALLS, UNTIMED, CellSamples, ProbeResult
+from autotune.probe.protocol import BESIDE_CALLS, UNTIMED, CellSamples, ProbeResult
 from autotune.resources import folder
 from autotune.scenario import Scenario
 from autotune.simulate.fabric import Fabric, NodeLayout
 from autotune.simulate.machine import Machine, machine_from
-from autotune.simulate.messages import PATTERNS
 from autotune.simulate.model import predict
 from autotune.simulate.noise import (
     QUIET,
@@ -42,37 +41,60 @@ from autotune.space.given import fixed
 from autotune.space.joined import DISCOVER
 from autotune.stacks.ports import START_S, LaunchOutcome, Placement
 
-_THREADS = "threads"  # Of a rank: a node has the fewer ranks, and every core is in use.
+_THREADS = "threads"
+"""Name of the parameter with the threads of a rank; with more of them a node has fewer ranks, and every core
+is in use."""
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """Observes trials on a modelled machine."""
+    """Observe trials on a modelled machine."""
 
     machine: Machine  # The hardware.
     placement: Placement  # Where the ranks go.
     measurement: Measurement  # What every launch measures.
-    space: Space  # What the trials' points belong to.
-    noise: NoiseModel = QUIET  # How far samples lie apart.
+    space: Space  # The space of the trials' points.
+    noise: NoiseModel = QUIET  # How much samples differ.
     faults: Faults = RELIABLE  # How often launches fail.
-    seed: int = 0  # Of noise and faults, together with each trial's own.
-    truth: Truth = NOTHING_PLANTED  # What planted knobs do.
-    site: Mapping[str, Any] = field(default_factory=dict)  # What defaults stand for in the cluster's files.
+    seed: int = 0  # Random seed of noise and faults, together with each trial's own.
+    truth: Truth = NOTHING_PLANTED  # Effects of planted knobs.
+    site: Mapping[str, Any] = field(default_factory=dict)
+    """The values that defaults have in the cluster's configuration files."""
+    at_once: bool = False  # Whether several launches can be alive at once and take turns.
 
     def observe(self, trial: Trial) -> Observation:
-        """The result that the launch would have; see ``Observer``."""
+        """Return the observation that the launch would have; see ``Observer``."""
         return observation(trial, self.run(trial), self.measurement.estimator)
 
-    def run(self, trial: Trial) -> LaunchOutcome:
-        """The outcome that the model predicts; ``invalid`` where the machine cannot do what is asked."""
+    def observe_at(self, trial: Trial, moment: int, jobs: int) -> Observation:
+        """Return the observation of a launch in a heat; see ``campaign.heats.Modelled``."""
+        outcome = self.run(trial, moment, self.measurement.heat_s)
+        # Launches of a heat start together, and each has its own turns.
+        started_s = START_S * (1 - 1 / jobs) if outcome.duration_s >= START_S else 0.0
+        outcome = replace(outcome, duration_s=outcome.duration_s - started_s)
+        return observation(trial, outcome, self.measurement.estimator)
+
+    def run(self, trial: Trial, moment: int | None = None, budget_s: float | None = None) -> LaunchOutcome:
+        """Return the outcome that the model predicts; ``invalid`` if the machine cannot do what is requested.
+
+        Args:
+            trial: The trial.
+            moment: Launches with the same moment share what the machine does then; None: the launch has its
+                own.
+            budget_s: Time for the timed calls, in seconds; None: the probe's.
+        """
+        moment = trial.number if moment is None else moment
+        if trial.phase is Phase.STARTS:
+            budget_s = 0.0  # only one call of each cell is made, to check its result
+        budget_s = self.measurement.probe.budget_s if budget_s is None else budget_s
         rng = np.random.default_rng([self.seed, trial.seed])
         place, timeout_s = self.placement, trial.timeout_s or self.measurement.timeout_s
         point = Point() if trial.subject is Subject.UNTOUCHED else trial.point
         try:
             cluster = NodeLayout(place.nodes, _shared(_ppn(place), int(point.get(_THREADS, 1))))
             defaults = {p.name: p.default for p in self.space.parameters}
-            chosen = {name: value for name, value in point.items() if value != defaults.get(name)}
-            fabric = Fabric(self.machine, cluster, settings_from({**point, **self.site, **chosen}))
+            changed = {name: value for name, value in point.items() if value != defaults.get(name)}
+            fabric = Fabric(self.machine, cluster, settings_from({**point, **self.site, **changed}))
         except UserError as exc:
             return LaunchOutcome(Status.INVALID, exc.on_one_line)
         fate = self.truth.fate(point.items()) or self.faults.draw(rng)
@@ -86,14 +108,16 @@ class Simulated:
             reason = "rank 0 was ended by signal 11"
             return LaunchOutcome(Status.CRASHED, reason, duration_s=START_S, hosts=hosts)
         if fate == "lost_node":
-            lost = hosts[rng.integers(len(hosts))]
-            return LaunchOutcome(Status.LOST, f"{lost} does not answer", duration_s=START_S, hosts=hosts)
-        factor = launch_factor(self.noise, self.seed, trial.number, rng)
+            lost_host = hosts[rng.integers(len(hosts))]
+            return LaunchOutcome(Status.LOST, f"{lost_host} does not answer", duration_s=START_S, hosts=hosts)
+        factor = launch_factor(self.noise, self.seed, moment, rng)
         cells = list(self._cells(trial, point, fabric, rng, factor))
         if fate == "wrong_result" and cells:
-            at = int(rng.integers(len(cells)))
-            wrong = "rank 0 found other data than expected"
-            cells[at] = replace(cells[at], samples_s=np.empty(0), status="wrong_result", reason=wrong)
+            wrong_cell = int(rng.integers(len(cells)))
+            reason_of_cell = "rank 0 found other data than expected"
+            cells[wrong_cell] = replace(
+                cells[wrong_cell], samples_s=np.empty(0), status="wrong_result", reason=reason_of_cell
+            )
         result = ProbeResult(
             "ok",
             cells=tuple(cells),
@@ -103,26 +127,17 @@ class Simulated:
             overhead_s=0.0,
             notes=(str(stamp_of(self.machine)),),
             applied={name: str(value) for name, value in point.items()},
-            beside=self._beside(point, fabric, rng, factor) if trial.phase is Phase.VERIFY else {},
+            beside=self._other_calls(point, fabric, rng, factor) if trial.phase is Phase.VERIFY else {},
         )
-        duration_s = START_S + self._measuring_s(cells)
+        duration_s = START_S + _measuring_s(cells, budget_s)
         if duration_s > timeout_s:
             return late
         return LaunchOutcome(Status.OK, result=result, duration_s=duration_s, hosts=hosts)
 
-    def _measuring_s(self, cells: Sequence[CellSamples]) -> float:
-        """Duration of all calls: where they exceed the probe's budget it times as many as that buys."""
-        sampled_s = sum(float(cell.samples_s.sum()) for cell in cells)
-        budget_s = self.measurement.probe.budget_s
-        if sampled_s <= budget_s:
-            return sampled_s
-        once_s = sum(float(np.median(cell.samples_s)) for cell in cells if cell.samples_s.size)
-        return budget_s + UNTIMED * once_s
-
     def _cells(
         self, trial: Trial, point: Point, fabric: Fabric, rng: np.random.Generator, factor: float
     ) -> Iterator[CellSamples]:
-        """The samples of every cell that is measured, in the order of the request."""
+        """Yield the samples of every cell that is measured, in the order of the request."""
         probe = self.measurement.probe
         # As many samples as the confidence interval of a median needs, within what the request allows.
         needed = math.ceil((1.96 * 1.2533 * self.noise.within / probe.precision) ** 2)
@@ -133,7 +148,7 @@ class Simulated:
                 for choice in choices_of(self.space, trial, collective) or (None,):
                     values = dict(choice or {})
                     # With threads the same job has fewer ranks.
-                    where = (collective, comm_size * int(point.get(_THREADS, 1)))
+                    collective_and_ranks = (collective, comm_size * int(point.get(_THREADS, 1)))
                     try:
                         if choice is not None:
                             curve = _curve(fabric, collective, comm_size, values, sizes)
@@ -142,31 +157,50 @@ class Simulated:
                     except UserError as exc:
                         nothing = np.empty(0)
                         for size in sizes:
-                            yield CellSamples(*where, size, values, nothing, "invalid", exc.on_one_line)
+                            yield CellSamples(
+                                *collective_and_ranks, size, values, nothing, "invalid", exc.on_one_line
+                            )
                         continue
                     curve = curve * self._planted(point, collective, sizes)
                     for size, median_s in zip(sizes, curve, strict=True):
                         times = sample(float(median_s), n, rng, noise=self.noise, factor=factor)
-                        yield CellSamples(*where, size, values, times)
+                        yield CellSamples(*collective_and_ranks, size, values, times)
 
-    def _beside(
+    def _other_calls(
         self, point: Point, fabric: Fabric, rng: np.random.Generator, factor: float
     ) -> dict[str, float]:
-        """Seconds of the patterns at which a launch glances."""
-        seen = {}
+        """Return the mean seconds of the other calls that a launch of the verification measures."""
+        means = {}
         ranks = fabric.cluster.ranks
-        for name in (one for one in self.measurement.beside if ranks > 1 and one in PATTERNS):
-            curve = _curve(fabric, name, ranks, {}, BESIDE_BYTES) * self._planted(point, name, BESIDE_BYTES)
-            for size, median_s in zip(BESIDE_BYTES, curve.tolist(), strict=True):
+        probe = replace(self.measurement.probe, beside=self.measurement.other_calls)
+        for request in probe.other_calls(ranks):
+            name, sizes = request.collectives[0], request.sizes_of(request.collectives[0])
+            try:
+                curve = _curve(fabric, name, ranks, {}, sizes) * self._planted(point, name, sizes)
+            except UserError:  # there is no model of this call
+                continue
+            for size, median_s in zip(sizes, curve.tolist(), strict=True):
                 times = sample(median_s, BESIDE_CALLS, rng, noise=self.noise, factor=factor)
-                seen[f"{name} {size}"] = float(np.median(times))
-        return seen
+                means[f"{name} {size}"] = float(np.mean(times))
+        return means
 
     def _planted(self, point: Point, collective: str, sizes: tuple[int, ...]) -> np.ndarray:
-        """Effect of planted knobs at these sizes, of which the scenario's are known, shape (n_sizes,)."""
-        known = self.measurement.probe.sizes_of(collective)
-        factors = self.truth.factor(point.items(), len(known), collective)
-        return np.asarray(np.interp(np.log2(np.add(sizes, 1)), np.log2(np.add(known, 1)), factors))
+        """Return the effect of planted knobs at these sizes, shape `(n_sizes,)`.
+
+        It is known at the scenario's sizes and interpolated between them.
+        """
+        scenario_sizes = self.measurement.probe.sizes_bytes or (0,)
+        factors = self.truth.factor(point.items(), len(scenario_sizes), collective)
+        return np.asarray(np.interp(np.log2(np.add(sizes, 1)), np.log2(np.add(scenario_sizes, 1)), factors))
+
+
+def _measuring_s(cells: Sequence[CellSamples], budget_s: float) -> float:
+    """Return the duration of all calls in seconds, limited to what the budget allows to be timed."""
+    sampled_s = sum(float(cell.samples_s.sum()) for cell in cells)
+    if sampled_s <= budget_s:
+        return sampled_s
+    once_s = sum(float(np.median(cell.samples_s)) for cell in cells if cell.samples_s.size)
+    return budget_s + UNTIMED * once_s
 
 
 def _ppn(place: Placement) -> int:
@@ -174,7 +208,7 @@ def _ppn(place: Placement) -> int:
 
 
 def _shared(cores: int, threads: int) -> int:
-    """Ranks of a node, each with so many threads.
+    """Return the ranks of a node if each has so many threads.
 
     Raises:
         ScenarioError: cores would be left over.
@@ -185,7 +219,7 @@ def _shared(cores: int, threads: int) -> int:
 
 
 def stamp_of(machine: Machine) -> Stamp:
-    """The stamp of every result of a model."""
+    """Return the stamp of every result of a model."""
     source = machine.calibrated_from
     return Stamp(SiteKind.SIMULATED, f"calibrated from {source}" if source else "uncalibrated")
 
@@ -193,7 +227,7 @@ def stamp_of(machine: Machine) -> Stamp:
 def _curve(
     fabric: Fabric, collective: str, comm_size: int, values: Mapping[str, Any], sizes: tuple[int, ...]
 ) -> np.ndarray:
-    """The model's times with these call-level values, shape (n_sizes,)."""
+    """Return the model's times with these per-call values, shape `(n_sizes,)`."""
     algorithm = str(values.get("algorithm", "default"))
     return predict(fabric, collective, algorithm, int(values.get("segsize", 0)), sizes, comm_size)
 
@@ -201,18 +235,18 @@ def _curve(
 def _deployed(
     fabric: Fabric, collective: str, comm_size: int, rules: tuple[Rule, ...], sizes: tuple[int, ...]
 ) -> np.ndarray:
-    """The model's times where a rules file chooses by size, and the stack where it does not."""
-    chosen: dict[Point, list[int]] = {}
+    """Return the model's times if a rules file chooses by size, and the stack where it does not."""
+    rows_by_choice: dict[Point, list[int]] = {}
     for i, size in enumerate(sizes):
-        chosen.setdefault(choice_at(rules, (collective, comm_size, size)), []).append(i)
+        rows_by_choice.setdefault(choice_at(rules, (collective, comm_size, size)), []).append(i)
     curve = np.empty(len(sizes))
-    for choice, at in chosen.items():
-        curve[at] = _curve(fabric, collective, comm_size, choice, tuple(sizes[i] for i in at))
+    for choice, rows in rows_by_choice.items():
+        curve[rows] = _curve(fabric, collective, comm_size, choice, tuple(sizes[i] for i in rows))
     return curve
 
 
 def simulated_site(scenario: Scenario) -> Site:
-    """The site of a modelled cluster: what its machine has, and the stamp on everything.
+    """Return the site of a modelled cluster: the parameters of its machine, and the stamp on everything.
 
     Raises:
         ScenarioError: no machine, a machine, noise or faults that are wrong, or more ranks than cores.
@@ -227,11 +261,11 @@ def simulated_site(scenario: Scenario) -> Site:
     truth = truth_from(disturbed.knobs, len(scenario.sizes))
     declared = named_space(scenario)
     place = placement(scenario)
-    NodeLayout(place.nodes, _ppn(place)).check(machine)  # else each launch would say so
+    NodeLayout(place.nodes, _ppn(place)).check(machine)  # otherwise each launch would fail for it
     return Site(
         observer=lambda measurement, space, directory: Simulated(
             *(machine, place, measurement, space, disturbed.noise, disturbed.faults, scenario.seed),
-            *(truth, disturbed.site),
+            *(truth, disturbed.site, disturbed.at_once),
         ),
         space=fixed(declared.restrict(_facts(declared, machine, place.nodes)), scenario.fix),
         placement=place,
@@ -244,6 +278,7 @@ def simulated_site(scenario: Scenario) -> Site:
         ),
         stamp=stamp,
         knobs=_knobs(disturbed.knobs) if scenario.space == DISCOVER else None,
+        at_once=disturbed.at_once,
     )
 
 
@@ -258,9 +293,9 @@ def _knobs(planted: Mapping[str, Any]) -> Space:
 
 
 def _facts(space: Space, machine: Machine, nodes: int) -> frozenset[str]:
-    """Everything that the space asks for, but for transports and nodes that are not there."""
-    wanted = {t for p in space.parameters for t in p.requires}
-    wanted |= {t for p in space.parameters for tokens in p.value_requires.values() for t in tokens}
-    have = {f"ucx_tl:{name}" for name in machine.transports} | {"ucx_tl:sm"}
-    have |= {f"nodes:{n}" for n in range(1, nodes + 1)}
-    return frozenset(t for t in wanted if not t.startswith(("ucx_tl:", "nodes:")) or t in have)
+    """Return all requirements of the space except transports and nodes that do not exist there."""
+    required = {t for p in space.parameters for t in p.requires}
+    required |= {t for p in space.parameters for tokens in p.value_requires.values() for t in tokens}
+    available = {f"ucx_tl:{name}" for name in machine.transports} | {"ucx_tl:sm"}
+    available |= {f"nodes:{n}" for n in range(1, nodes + 1)}
+    return frozenset(t for t in required if not t.startswith(("ucx_tl:", "nodes:")) or t in available)

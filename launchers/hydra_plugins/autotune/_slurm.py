@@ -1,4 +1,4 @@
-"""The launcher port over Slurm: in the allocation that we are in, or by a job for each launch.
+"""Implement the launcher port by Slurm: in the present allocation, or by a job for each launch.
 
 ::
 
@@ -8,10 +8,10 @@
                  passes on before its end
     trial        where it was started         a job                    those of the first job, by name
 
-``InAllocation`` serves the first two, ``TrialJobs`` the third; here is chosen between them, and a campaign
-handed to a job or to the job's successor. Neither believes an exit code: ``mpirun`` returns 0 when its
-allocation or a node is lost. What counts is the probe's completion record, and where there is none, what
-Slurm says about the job.
+``InAllocation`` serves the first two, ``TrialJobs`` the third; this module selects one of them, and hands a
+campaign to a job or to the job's successor. Neither relies on an exit code: ``mpirun`` returns 0 when its
+allocation or a node is lost. The probe's completion record counts, and if there is none, what Slurm says
+about the job.
 """
 
 import os
@@ -37,14 +37,16 @@ from hydra_plugins.autotune._slurm_jobs import Slurm
 from hydra_plugins.autotune._slurm_trial import TrialJobs
 from hydra_plugins.autotune._slurm_words import WAITING
 
-JOB_ID = "SLURM_JOB_ID"  # Set by Slurm in every allocation.
+JOB_ID = "SLURM_JOB_ID"  # Variable that Slurm sets in every allocation.
 
 
 def prepare(scenario: Scenario, settings: BatchSettings) -> None:
-    """Before the first launch: on a login node, let a job of its own run the campaign.
+    """Let a job of its own run the campaign, if this is a login node.
+
+    It is called before the first launch.
 
     Raises:
-        HandedOver: a job does the work, or did already; there is nothing left to do here.
+        HandedOver: a job runs the campaign, or has run it already; there is nothing left to do here.
         StackError: Slurm refuses the job, or does not answer.
         ScenarioError: ``allocation=inside``, or jobs beside each other, and there is no allocation.
     """
@@ -59,17 +61,17 @@ def prepare(scenario: Scenario, settings: BatchSettings) -> None:
             "site.at_once is above 1, but this is not an allocation",
             "start it with salloc or in a batch script, or use hydra.launcher.allocation=trial",
         )
-    # In a job of another campaign one that was begun is never handed back: where its time is up, two jobs
-    # would submit each other without end.
-    begun = JOB_ID in os.environ and (scenario.directory / FILE).is_file()
-    if inside or begun or settings.allocation == "trial" or _is_complete(scenario):
+    # In a job of another campaign, a campaign that was begun is never handed back: when their time is up,
+    # two jobs would submit each other without end.
+    has_begun = JOB_ID in os.environ and (scenario.directory / FILE).is_file()
+    if inside or has_begun or settings.allocation == "trial" or _is_complete(scenario):
         return
     slurm, name = _slurm(scenario), job_name(scenario.directory)
     if job_id := slurm.queued(name):
         job = slurm.job(job_id)
         if job is None or not job.waits_in_vain:
             raise HandedOver(f"job {job_id} runs this campaign already", f"scancel {job_id} ends it")
-        slurm.cancel(job_id)  # a node of the campaign has died: the next job goes elsewhere
+        slurm.cancel(job_id)  # a node of the campaign has died: the next job uses other nodes
     start_over(scenario)  # here, because Slurm may start the job more than once
     job_id = hand_over(scenario, settings, slurm)
     raise HandedOver(
@@ -79,25 +81,25 @@ def prepare(scenario: Scenario, settings: BatchSettings) -> None:
 
 
 def _is_of_another(scenario: Scenario) -> bool:
-    """Whether the allocation is a job of ours for another campaign of the same site or multirun."""
+    """Whether the allocation is a job for another campaign of the same site or multirun."""
     name = os.environ.get("SLURM_JOB_NAME", "")
     return bool(re.fullmatch(OURS, name)) and name != job_name(scenario.directory)
 
 
 def _is_complete(scenario: Scenario) -> bool:
-    """Whether the campaign was made with these very settings: to say so takes no nodes."""
+    """Whether the campaign is complete with these very settings, so that no nodes are needed to say so."""
     if scenario.campaign.fresh or not (scenario.directory / FILE).is_file():
         return False
-    made = read_campaign(scenario.directory)
-    kept = [key for key in CHANGEABLE if key != "campaign"]
-    same = all(getattr(made.about.scenario, key) == getattr(scenario, key) for key in kept)
-    return made.state is State.COMPLETE and same
+    campaign = read_campaign(scenario.directory)
+    keys = [key for key in CHANGEABLE if key != "campaign"]
+    is_same = all(getattr(campaign.about.scenario, key) == getattr(scenario, key) for key in keys)
+    return campaign.state is State.COMPLETE and is_same
 
 
 def launcher(
     scenario: Scenario, settings: BatchSettings, installation: Installation, extra: tuple[str, ...]
 ) -> Launcher:
-    """The launcher that the scenario asks for.
+    """Return the launcher that the scenario asks for.
 
     Raises:
         StackError: Slurm does not answer, or has no plugin for this MPI.
@@ -116,13 +118,19 @@ def launcher(
     nodes = Nodes(scenario.directory)
     inside = InAllocation(job_id, nodes.first_of(hosts), command, slurm, nodes, settings.margin_s)
     if os.environ.get("SLURM_JOB_NAME") == job_name(scenario.directory):
-        inside.successor = lambda: hand_over(scenario, settings, slurm, after=job_id)
+        inside.successor = lambda: hand_over(scenario, settings, slurm, predecessor=job_id)
         inside.heed_signal()
     return inside
 
 
-def hand_over(scenario: Scenario, settings: BatchSettings, slurm: Slurm, after: str = "") -> str:
-    """Submit the job that runs this very command, or goes on with it; its number.
+def hand_over(scenario: Scenario, settings: BatchSettings, slurm: Slurm, predecessor: str = "") -> str:
+    """Submit the job that runs this very command, or continues it; return its number.
+
+    Args:
+        scenario: The request.
+        settings: The scenario's settings for Slurm.
+        slurm: Takes the job.
+        predecessor: Number of the job that must have ended; empty: none.
 
     Raises:
         StackError: Slurm refuses the job, or does not answer.
@@ -135,7 +143,7 @@ def hand_over(scenario: Scenario, settings: BatchSettings, slurm: Slurm, after: 
         ppn=place.ppn or -(-(scenario.ranks or place.nodes) // place.nodes),
         time=settings.time,
         hosts=() if slurm.unusable(nodes) else nodes,
-        after=after,
+        predecessor=predecessor,
         requeue=True,
         warn_s=settings.margin_s + 30,
     )
@@ -143,9 +151,9 @@ def hand_over(scenario: Scenario, settings: BatchSettings, slurm: Slurm, after: 
 
 
 def queue(directory: Path, span: Callable[[float], str]) -> tuple[str, ...]:
-    """The jobs of a campaign that wait or run, in words; empty where Slurm is not here.
+    """Return the waiting and running jobs of a campaign in words; empty if Slurm is not here.
 
-    ``span`` words a number of seconds.
+    ``span`` converts a number of seconds to words.
     """
     try:
         jobs = Slurm(patience_s=0.0, call_timeout_s=10.0).jobs(job_name(directory))
@@ -153,14 +161,17 @@ def queue(directory: Path, span: Callable[[float], str]) -> tuple[str, ...]:
         return (exc.message,) if why_slurm() else ()
     return tuple(
         f"{job.in_words()} for {span(time.time() - (began_s or time.time()))}: "
-        + (f"launch {int(rest[1:])}" if rest else "the campaign")
-        for rest, job in jobs
+        + (f"launch {int(suffix[1:])}" if suffix else "the campaign")
+        for suffix, job in jobs
         for began_s in (job.submitted_s if job.verdict == WAITING else job.started_s,)
     )
 
 
 def _this_command() -> list[str]:
-    """The command line of this process, without ``campaign.fresh``, which is for the first start alone."""
+    """Return the command line of this process, without ``campaign.fresh``.
+
+    That option is for the first start alone.
+    """
     words = [word for word in sys.orig_argv[1:] if not word.startswith("campaign.fresh=")]
     return [sys.executable, *words]
 
@@ -170,7 +181,7 @@ def _slurm(scenario: Scenario) -> Slurm:
 
 
 def _command(tool: str, installation: Installation, extra: tuple[str, ...], slurm: Slurm) -> CommandLine:
-    """How ranks are started inside an allocation; ``auto``: by the MPI's own ``mpirun``."""
+    """Return how ranks are started inside an allocation; ``auto``: by the MPI's own ``mpirun``."""
     if tool != "srun":
         return Mpirun(installation, extra).command
     reply = slurm.ask(["srun", "--mpi=list"])
@@ -186,17 +197,17 @@ def _command(tool: str, installation: Installation, extra: tuple[str, ...], slur
 
 
 def why_slurm() -> str:
-    """Why this machine counts as one of a Slurm cluster; empty where it does not.
+    """Return why this machine counts as part of a Slurm cluster; empty if it does not.
 
-    Client programs alone prove nothing: packages bring them to machines that belong to no cluster.
+    Client programs alone prove nothing: packages install them on machines that belong to no cluster.
     """
     if os.environ.get(JOB_ID):
         return f"in allocation {os.environ[JOB_ID]}"
     if shutil.which("sbatch") is None:
         return ""
-    named = os.environ.get("SLURM_CONF")
+    configured = os.environ.get("SLURM_CONF")
     usual = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf")
-    for path in (named,) if named else usual:
+    for path in (configured,) if configured else usual:
         if Path(path).exists():
             return f"sbatch is here, configured by {path}"
     return ""

@@ -1,8 +1,8 @@
-"""A request to Slurm: settings of the scenario → submitit's parameters → a submitted job.
+"""Convert settings of the scenario to submitit's parameters, and submit jobs.
 
-submitit writes the script and calls ``sbatch``; the command that the job runs travels beside the script, as a
-pickled list of words, so nothing of it is ever read by a shell. The content of the script is checked
-here first: a line break in a value would start a line of its own.
+submitit writes the script and calls ``sbatch``; the command that the job runs is stored beside the script, as
+a pickled list of words, so nothing of it is ever read by a shell. The content of the script is checked here
+first: a line break in a value would start a line of its own.
 """
 
 import hashlib
@@ -31,34 +31,35 @@ if TYPE_CHECKING:
     import submitit
 
 ALLOCATIONS = ("auto", "inside", "campaign", "trial")
-SIGNAL = "USR1"  # What Slurm sends to a campaign's job shortly before its end.
+SIGNAL = "USR1"  # Signal that Slurm sends to a campaign's job shortly before its end.
 
-OURS = r"autotune-[A-Za-z0-9_-]{,40}-[0-9a-f]{8}"  # What ``job_name`` gives.
+OURS = r"autotune-[A-Za-z0-9_-]{,40}-[0-9a-f]{8}"  # Pattern of the names that ``job_name`` returns.
 
-_SBATCH_TIMEOUT_S = 180  # ``sbatch`` itself retries for two minutes when the queue is full.
+_SBATCH_TIMEOUT_S = 180
+"""Time limit of ``sbatch`` in seconds: it retries for two minutes when the queue is full."""
 _SETTINGS = "see cluster.* and hydra.launcher.* of the scenario"
-_OVERRAN = (124, 137)  # Exit codes of ``timeout``.
+_OVERRAN = (124, 137)  # Exit codes of ``timeout`` for a command that ran too long.
 
 
 @dataclass(frozen=True, slots=True)
 class BatchSettings:
-    """The scenario's settings for Slurm; empty: the site's default."""
+    """Hold the scenario's settings for Slurm; an empty value means the site's default."""
 
     allocation: str = "auto"
-    """``inside`` (the allocation we are in), ``campaign`` (one job for all launches), ``trial`` (a job each),
-    or ``auto``: inside, where there is an allocation, else ``campaign``."""
-    partition: str = ""  # Or several, with commas.
-    account: str = ""  # Who pays.
+    """``inside`` (the present allocation), ``campaign`` (one job for all launches), ``trial`` (a job each),
+    or ``auto``: inside if there is an allocation, else ``campaign``."""
+    partition: str = ""  # Partition, or several separated by commas.
+    account: str = ""  # Account that pays for the jobs.
     qos: str = ""  # Quality of service.
-    time: str = ""  # Limit of a job in Slurm's notation (``30``, ``2:00:00``, ``1-12``).
+    time: str = ""  # Time limit of a job in Slurm's notation (``30``, ``2:00:00``, ``1-12``).
     constraint: str = ""  # Node features.
     exclusive: bool = True
-    """Whether nobody else may run on the nodes: tuning beside strangers measures the strangers."""
+    """Whether nobody else may run on the nodes: their work would disturb the measurements."""
     sbatch: tuple[str, ...] = ()  # Further options of sbatch, each as on its command line (``--mem=0``).
     prelude: tuple[str, ...] = ()
-    """Shell lines of the site at the start of each job: module loads, environment activation."""
+    """The site's shell lines at the start of each job: module loads, activation of an environment."""
     same_nodes: bool = True  # Whether later jobs of a campaign ask for the nodes of its first one.
-    margin_s: int = 60  # How long before a job's end the last launch must be over.
+    margin_s: int = 60  # Time between the end of a job's last launch and its own, in seconds.
 
     def __post_init__(self) -> None:
         """Check the values that go into a script.
@@ -89,28 +90,28 @@ class BatchSettings:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One job, as it is asked for."""
+    """Describe one job that is requested."""
 
-    name: str  # Unique, so that a job whose submission ended unclearly can be found.
-    nodes: int  # How many.
-    ppn: int  # Ranks that will be started on each.
-    time: str  # Limit, in Slurm's notation; empty: the site's default.
-    hosts: tuple[str, ...] = ()  # The very nodes; empty: any.
-    after: str = ""  # Job that must have ended.
+    name: str  # Unique name, by which a job can be found if it is unclear whether it was submitted.
+    nodes: int  # Number of nodes.
+    ppn: int  # Number of ranks that will be started on each node.
+    time: str  # Time limit in Slurm's notation; empty: the site's default.
+    hosts: tuple[str, ...] = ()  # Names of the nodes; empty: any nodes.
+    predecessor: str = ""  # Number of the job that must have ended; empty: none.
     requeue: bool = False
-    """Whether it survives the death of a node: started again by Slurm, on others, or with ``hosts`` going on
-    until it has submitted its successor."""
-    warn_s: int = 0  # How long before its end the job gets ``SIGNAL``; 0: it does not.
+    """Whether the job survives the death of a node: Slurm starts it again on other nodes, or with ``hosts``
+    it goes on until it has submitted its successor."""
+    warn_s: int = 0  # Time before its end, in seconds, at which the job gets ``SIGNAL``; 0: it does not.
 
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """The nodes of a campaign, kept in its directory."""
+    """Store the nodes of a campaign in its directory."""
 
-    directory: Path  # Of the campaign.
+    directory: Path  # The campaign's directory.
 
     def read(self) -> tuple[str, ...]:
-        """Their names; empty: none recorded yet, or nothing that we have written, such as a link."""
+        """Return their names; empty if none were recorded yet, or the file is not one that ``write`` made."""
         try:
             names = json.loads(content(self.directory, "nodes.json"))
         except (JournalError, ValueError, RecursionError):
@@ -118,76 +119,86 @@ class Nodes:
         return tuple(names) if isinstance(names, list) and all(isinstance(n, str) for n in names) else ()
 
     def first_of(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
-        """These hosts, the campaign's own first where all of them are there."""
-        own = self.read()
-        return (*own, *(host for host in hosts if host not in own)) if set(own) <= set(hosts) else hosts
+        """Return these hosts, the campaign's own first if all of them are among these."""
+        recorded = self.read()
+        return (
+            (*recorded, *(host for host in hosts if host not in recorded))
+            if set(recorded) <= set(hosts)
+            else hosts
+        )
 
     def write(self, hosts: tuple[str, ...]) -> None:
-        """Record them, where they are not yet."""
+        """Record the nodes, unless they are recorded already."""
         if hosts and hosts != self.read():
-            descriptor, partial = mkstemp(dir=self.directory)  # whose name nobody can have taken before
+            descriptor, partial = mkstemp(dir=self.directory)  # a name that nobody can have used before
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 json.dump(hosts, file)
             Path(partial).replace(self.directory / "nodes.json")
 
 
 def job_name(directory: Path) -> str:
-    """A name that all jobs of one campaign begin with, and those of no other."""
+    """Return the name with which all jobs of one campaign begin, and those of no other."""
     place = str(directory.absolute())
     plain = re.sub(r"[^A-Za-z0-9_-]", "-", directory.name)[:40]
     return f"autotune-{plain}-{hashlib.sha256(place.encode()).hexdigest()[:8]}"
 
 
 def parameters(settings: BatchSettings, order: Order) -> dict[str, Any]:
-    """Parameters of a job for submitit.
+    """Return the parameters of a job for submitit.
 
-    Options that submitit does not know, and those whose defaults of its own would get in the way (its signal,
+    Options that submitit does not know, and those for which its own defaults are unsuitable (its signal,
     limits in whole minutes), go through its ``additional_parameters``.
     """
-    # A job that Slurm starts again after a node's death would wait for that node, were it asked for by name.
+    # If nodes are named, a job that Slurm starts again after a node's death would wait for that node.
     extra: dict[str, Any] = {"requeue" if order.requeue and not order.hosts else "no-requeue": True}
     if order.requeue and order.hosts:
-        extra["no-kill"] = True  # the campaign in it outlives another node, and submits its successor
-    # submitit's own signal would reach, and kill, the daemons of mpirun; CONT changes nothing for anybody.
+        extra["no-kill"] = True  # the campaign in it survives the loss of a node, and submits its successor
+    # submitit's own signal would reach, and kill, the daemons of mpirun; CONT has no effect.
     extra["signal"] = f"B:{SIGNAL}@{order.warn_s}" if order.warn_s else "CONT@1"
     for line in settings.sbatch:
         key, equals, value = line.removeprefix("--").partition("=")
         extra[key] = value if equals else True
-    known = {
+    options = {
         "partition": settings.partition,
         "account": settings.account,
         "qos": settings.qos,
         "constraint": settings.constraint,
         "exclusive": settings.exclusive,
         "nodelist": ",".join(order.hosts),
-        "dependency": f"afterany:{order.after}" if order.after else "",
+        "dependency": f"afterany:{order.predecessor}" if order.predecessor else "",
     }
     return {
         "job_name": order.name,
         "nodes": order.nodes,
         "ntasks_per_node": order.ppn,
         "wckey": None,  # submitit's own default is refused where keys are checked
-        "time": order.time or None,  # its default of five minutes would take the place of the site's
+        "time": order.time or None,  # submitit's default of five minutes would replace the site's
         "stderr_to_stdout": True,
-        # Ignored until the campaign handles it, which asks for its time itself: it would end a starting one.
+        # Ignored until the campaign handles it, as it would end one that is starting; the campaign asks Slurm
+        # for its remaining time itself.
         "setup": [*([f"trap '' {SIGNAL}"] if order.warn_s else []), *settings.prelude] or None,
         "use_srun": False,
         "additional_parameters": extra,
-        **{key: value for key, value in known.items() if value},
+        **{key: value for key, value in options.items() if value},
     }
 
 
 def submit(folder: Path, settings: BatchSettings, order: Order, words: Sequence[str], slurm: Slurm) -> str:
-    """Submit a job that becomes the command ``words``; its number.
+    """Submit a job that becomes the command ``words``, and return the job's number.
 
-    A queue that is full and a controller that is away are waited for, with growing pauses.
+    A queue that is full and a controller that does not answer are waited for, with growing pauses.
 
-    The folder is for scripts and logs, on a file system that the nodes see; no shell reads the words.
+    Args:
+        folder: For scripts and logs, on a file system that the nodes share.
+        settings: The scenario's settings for Slurm.
+        order: The job.
+        words: The command, which no shell reads.
+        slurm: Takes the job.
 
     Raises:
         StackError: Slurm refuses the job, or does not answer for ``slurm.patience_s``.
     """
-    from submitit.core.utils import FailedJobError, FailedSubmissionError  # takes a moment
+    from submitit.core.utils import FailedJobError, FailedSubmissionError  # slow to import
 
     _one_line("campaign.dir", str(folder))
     for host in order.hosts:
@@ -197,7 +208,7 @@ def submit(folder: Path, settings: BatchSettings, order: Order, words: Sequence[
     began_s = slurm.clock()
     for pause_s in pauses():
         try:
-            with redirect_stderr(StringIO()):  # submitit prints what it raises
+            with redirect_stderr(StringIO()):  # submitit also prints the errors that it raises
                 job = executor.submit(become, tuple(words))
                 for path in (job.paths.submitted_pickle, job.paths.submission_file):
                     path.chmod(0o600)
@@ -207,13 +218,13 @@ def submit(folder: Path, settings: BatchSettings, order: Order, words: Sequence[
             overran = isinstance(exc.__cause__, CalledProcessError) and exc.__cause__.returncode in _OVERRAN
             if not overran and not is_transient(message):
                 raise StackError(f"Slurm refuses the job: {message}", _SETTINGS) from exc
-            slurm.cancel_named(order.name)  # it may have been accepted all the same
+            slurm.cancel_named(order.name)  # the job may have been accepted nevertheless
             slurm.bear(f"Slurm takes no job: {message}", began_s, pause_s)
     raise AssertionError("pauses never end")
 
 
 def become(words: Sequence[str]) -> None:
-    """In the job: end this process's program and go on as the command, which then gets Slurm's signals."""
+    """Replace this process, inside the job, by the command, which then gets Slurm's signals."""
     os.execvp(words[0], list(words))  # noqa: S606 - a list of words, no shell
 
 
@@ -221,10 +232,11 @@ def _executor(folder: Path, slurm: Slurm, hosts: Sequence[str]) -> "submitit.Slu
     import submitit
 
     class Bounded(submitit.SlurmExecutor):
-        """submitit's executor, with a limit on the time that ``sbatch`` may take.
+        """Limit the time that ``sbatch`` may take.
 
-        Slurm queues many a job that can never start. Nodes asked for by name may be back later, and one job
-        has shown that others can start, whatever a controller says that has just come back.
+        Slurm queues many jobs that can never start, so that is checked first. The check is skipped if nodes
+        are asked for by name, which may be back later, or if a job has run already: that shows that others
+        can start, whatever a controller says that has just come back.
         """
 
         def _make_submission_command(self, submission_file_path: Path) -> list[str]:
@@ -237,7 +249,7 @@ def _executor(folder: Path, slurm: Slurm, hosts: Sequence[str]) -> "submitit.Slu
     refuse_links(folder)
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        make_own(folder)  # the job runs its content
+        make_own(folder)  # the job executes files in it, so nobody else may write there
         # exec: Slurm signals the batch shell alone, so the shell must give way to the campaign.
         return Bounded(folder, python=f"exec {shlex.quote(sys.executable)} -P")
     except RuntimeError as exc:

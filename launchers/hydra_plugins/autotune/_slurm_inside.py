@@ -1,8 +1,8 @@
-"""Launches in the allocation that we are in: when to make another one, how to explain one that was lost.
+"""Make launches in the present allocation, and request another one before it ends.
 
-The job's remaining time is asked for before each launch, since an administrator can change it; a signal of
-Slurm shortly before the end covers what that misses. Between launches nothing is lost by stopping: the trial
-that is announced in the journal is made by whoever goes on.
+The job's remaining time is requested before each launch, since an administrator can change it; a signal of
+Slurm shortly before the end covers changes since then. Stopping between launches loses nothing: whoever
+continues makes the trial that is announced in the journal.
 """
 
 import contextlib
@@ -17,16 +17,16 @@ from typing import ClassVar
 
 from autotune.errors import HandedOver, Interrupted, StackError
 from autotune.history.trial import Status
-from autotune.stacks.ports import LaunchOutcome, LaunchRequest, Placement
+from autotune.stacks.ports import Launcher, LaunchOutcome, LaunchRequest, Placement
 from hydra_plugins.autotune._health import Health, slow, unfit
 from hydra_plugins.autotune._mpirun import CommandLine, heard_here, run_here
 from hydra_plugins.autotune._slurm_batch import SIGNAL, Nodes
-from hydra_plugins.autotune._slurm_jobs import SLACK_S, Slurm, pauses
+from hydra_plugins.autotune._slurm_jobs import OVERLAPPING, SLACK_S, Slurm, pauses
 from hydra_plugins.autotune._slurm_words import Job
 
 
-def _named(found: Mapping[str, str]) -> str:
-    return "; ".join(f"{host}: {why}" for host, why in found.items())
+def _named(reasons: Mapping[str, str]) -> str:
+    return "; ".join(f"{host}: {why}" for host, why in reasons.items())
 
 
 class Ending(Exception):  # noqa: N818 - not an error: Slurm says that this job's time is nearly over
@@ -35,82 +35,94 @@ class Ending(Exception):  # noqa: N818 - not an error: Slurm says that this job'
 
 @dataclass
 class InAllocation:
-    """Launches in the allocation that we are in, until its end comes near."""
+    """Make launches in the present allocation, until its end is near."""
 
-    job_id: str  # Of the allocation.
+    job_id: str  # Number of the allocation's job.
     hosts: tuple[str, ...]  # Its nodes, those of the campaign first; a launch uses as many as it needs.
     command: CommandLine  # Builds ``mpirun`` or ``srun``.
-    slurm: Slurm  # Asked about the allocation.
-    nodes: Nodes  # Where the campaign remembers its nodes.
-    margin_s: float = 60.0  # How long before the end of the allocation the last launch must be over.
-    successor: Callable[[], str] | None = None  # Submits the job that goes on; None: the user will.
-    now: Callable[[], float] = time.time  # Seconds since the epoch.
+    slurm: Slurm  # Answers questions about the allocation.
+    nodes: Nodes  # Stores the campaign's nodes.
+    margin_s: float = 60.0  # Time between the end of the last launch and that of the allocation, in seconds.
+    successor: Callable[[], str] | None = None
+    """Submits the job that continues the campaign; None: the user continues it."""
+    wall_clock: Callable[[], float] = time.time  # Returns the time in seconds since the epoch.
     _longest_s: float = 0.0
     _in_launch: bool = False
     _warned: bool = False
     _suspect: bool = False
     _looked: bool = False
 
-    at_once: ClassVar[bool] = False
+    at_once: ClassVar[bool] = True
 
     @property
     def away(self) -> bool:
-        """Whether this machine is none of the nodes: ``salloc`` may leave its user on the log-in node."""
+        """Whether this machine is none of the nodes: ``salloc`` may leave its user on the login node."""
         return os.environ.get("SLURMD_NODENAME", platform.node().partition(".")[0]) not in self.hosts
 
     def heed_signal(self) -> None:
-        """Pass on when Slurm announces the end of the job."""
+        """Hand the campaign over when Slurm announces the end of the job."""
         signal.signal(getattr(signal, f"SIG{SIGNAL}"), self._on_signal)
 
     def run(self, request: LaunchRequest) -> LaunchOutcome:
-        """How the run ended; see the port.
+        """Run a launch and return how it ended; see ``run_at_once``."""
+        return self.run_at_once([(self, request)])[0]
 
-        The first launch in an allocation is always made, and in a job of a chain it counts even if it was cut
-        short, so that the chain advances even where a launch takes longer than a job.
+    def run_at_once(self, runs: Sequence[tuple[Launcher, LaunchRequest]]) -> list[LaunchOutcome]:
+        """Run launches that are alive at once on the same nodes and cores, and return how they ended.
+
+        See the port. The first launch in an allocation is always made, and in a job of a chain it counts even
+        if it was cut short, so that the chain advances even where a launch takes longer than a job.
 
         Raises:
-            Interrupted: the allocation is over, or nearly so; ``HandedOver`` where a successor goes on.
+            Interrupted: the allocation is over, or nearly so; ``HandedOver`` if a successor goes on.
             StackError: Slurm does not answer, a node is unfit, or the launcher cannot be started.
         """
         if self._suspect:
             self._wait_for_nodes()
-        room_s = self._room_s()
-        left = f"job {self.job_id} has {max(0.0, room_s + self.margin_s):.0f} s left"
+        room_s, timeout_s = self._room_s(), max(request.timeout_s for _, request in runs)
+        time_text = f"job {self.job_id} has {max(0.0, room_s + self.margin_s):.0f} s left"
         if not self._longest_s and room_s <= 0:
             raise StackError(
-                f"{left} at its first launch",
+                f"{time_text} at its first launch",
                 f"ask for more time than hydra.launcher.margin_s={self.margin_s:.0f} and one launch take",
             )
-        if self._warned or (self._longest_s and room_s < min(request.timeout_s, 2 * self._longest_s)):
-            self._leave(left)
-        placement = replace(request.placement, hosts=self.hosts[: request.placement.nodes])
+        if self._warned or (self._longest_s and room_s < min(timeout_s, 2 * self._longest_s)):
+            self._leave(time_text)
+        hosts = self.hosts[: max(request.placement.nodes for _, request in runs)]
         if not self._looked:
-            self._look(placement.hosts)
-        limit_s = min(request.timeout_s, room_s)
+            self._look(hosts)
         began_s = self.slurm.clock()
         try:
             with self._launching():
-                seen = run_here(request, *self.command(request, placement), limit_s)
+                outcomes = run_here([self._started(*run, len(runs) > 1) for run in runs], room_s)
         except Ending:
             self._leave(f"Slurm announced the end of job {self.job_id}")
-        cut = seen.status is Status.TIMEOUT and limit_s < request.timeout_s
+        cut = room_s < timeout_s and any(outcome.status is Status.TIMEOUT for outcome in outcomes)
         if cut and (self._longest_s or self.successor is None):
             self._leave(f"job {self.job_id} ends before the launch does")  # it will be made again
-        self._longest_s = max(self._longest_s, seen.duration_s)
-        if seen.result is None:
-            seen = self._explained(seen, placement, began_s)
-        else:
-            self.nodes.write(placement.hosts)
-        return replace(seen, hosts=seen.hosts or placement.hosts)
+        self._longest_s = max(self._longest_s, *(outcome.duration_s for outcome in outcomes))
+        if any(outcome.result is not None for outcome in outcomes):
+            self.nodes.write(hosts)
+        if any(outcome.result is None for outcome in outcomes):
+            outcomes = self._explained(outcomes, hosts, began_s)
+        return [replace(outcome, hosts=outcome.hosts or hosts) for outcome in outcomes]
+
+    def _started(
+        self, maker: Launcher, request: LaunchRequest, in_heat: bool
+    ) -> tuple[LaunchRequest, list[str], dict[str, str]]:
+        """Return a launch on the first nodes, with the words and the environment that start it."""
+        placement = replace(request.placement, hosts=self.hosts[: request.placement.nodes])
+        argv, env = maker.command(request, placement)
+        return request, argv, {**env, **(OVERLAPPING if in_heat else {})}
 
     def heard(self, program: Sequence[str], placement: Placement, env: Mapping[str, str]) -> str:
-        """Outputs of a program on the nodes of the next launch; see the port ``Hearing``."""
-        there = replace(placement, hosts=self.hosts[: placement.nodes])
-        return heard_here(self.command, program, there, env)
+        """Return the outputs of a program on the nodes of the next launch; see the port ``Hearing``."""
+        on_nodes = replace(placement, hosts=self.hosts[: placement.nodes])
+        return heard_here(self.command, program, on_nodes, env)
 
     def _room_s(self) -> float:
         job = self._allocation()
-        return float("inf") if job.ends_s is None else job.ends_s - self.now() - self.margin_s
+        return float("inf") if job.ends_s is None else job.ends_s - self.wall_clock() - self.margin_s
 
     def _allocation(self) -> Job:
         job = self.slurm.job(self.job_id)
@@ -121,27 +133,36 @@ class InAllocation:
             )
         return job
 
-    def _explained(self, ended: LaunchOutcome, placement: Placement, began_s: float) -> LaunchOutcome:
-        """A launch without a result, with what Slurm knows of why; what it left on its nodes is removed.
+    def _explained(
+        self, outcomes: Sequence[LaunchOutcome], hosts: tuple[str, ...], began_s: float
+    ) -> list[LaunchOutcome]:
+        """Return launches, some without a result, with Slurm's explanation; remove what they left there.
 
         Raises:
-            Interrupted: the allocation is over, which is no fault of the launch: it is made again.
+            Interrupted: the allocation is over, which is not the launch's fault: it is made again.
         """
         self._allocation()
-        if not self.slurm.starts_on(placement.hosts):
+        if not self.slurm.starts_on(hosts):
             self._suspect = True
-            down = ", ".join(self.slurm.unusable(placement.hosts)) or "a node"
-            return replace(ended, status=Status.LOST, reason=f"{down} does not answer; {ended.reason}")
-        self.slurm.sweep(placement.hosts, self.slurm.clock() - began_s + SLACK_S)
-        if found := unfit(self._health(placement.hosts), placement.hosts):
-            return replace(ended, reason=f"{_named(found)}; {ended.reason}")
-        return ended
+            down = ", ".join(self.slurm.unusable(hosts)) or "a node"
+            is_lost, why = True, f"{down} does not answer"
+        else:
+            self.slurm.sweep(hosts, self.slurm.clock() - began_s + SLACK_S)
+            is_lost, why = False, _named(unfit(self._health(hosts), hosts))
+        return [
+            replace(o, reason=f"{why}; {o.reason}", status=Status.LOST if is_lost else o.status)
+            if why and o.result is None
+            else o
+            for o in outcomes
+        ]
 
     def _look(self, hosts: tuple[str, ...]) -> None:
-        """Before the first launch: refuse nodes on which launches would fail, and name slow ones."""
+        """Refuse nodes on which launches would fail, and name slow ones, before the first launch."""
         self._looked, reports = True, self._health(hosts)
-        if found := unfit(reports, hosts):
-            raise StackError(_named(found), f"leave it out: --exclude={','.join(found)} for sbatch or salloc")
+        if reasons := unfit(reports, hosts):
+            raise StackError(
+                _named(reasons), f"leave it out: --exclude={','.join(reasons)} for sbatch or salloc"
+            )
         for host, times in slow(reports, hosts).items():
             self.slurm.say(f"autotune: {host} exchanges messages {times:.0f} times slower than its peers\n")
 

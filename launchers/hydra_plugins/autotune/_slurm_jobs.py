@@ -1,7 +1,7 @@
-"""Asking Slurm about its jobs and nodes, patiently.
+"""Ask Slurm about its jobs and nodes, patiently.
 
 One class calls Slurm's own commands: each call has a time limit, and a Slurm that does not answer, which
-happens to every cluster, is waited for with growing pauses. The accounting database is not needed; many small
+happens on every cluster, is waited for with growing pauses. The accounting database is not needed; many small
 clusters have none.
 """
 
@@ -22,23 +22,27 @@ from hydra_plugins.autotune import _guard, _health
 from hydra_plugins.autotune._health import Health
 from hydra_plugins.autotune._slurm_words import NEVER, NOT_NOW, STARTING, Job, is_transient, job_of
 
-SLACK_S = 10.0  # Between the moment for which an age was given and the one in which it is used on a node.
+SLACK_S = 10.0  # Time in seconds between the moment for which an age was computed and its use on a node.
 
-_NOTICE_S = 10.0  # Wait from which on the user is informed.
+OVERLAPPING = {"SLURM_OVERLAP": "1"}
+"""Variables of a launch beside others. Its steps, as which ``mpirun`` starts its daemons too, share cores,
+memory and devices with all others. Without it a step waits until another has ended (srun(1))."""
+
+_NOTICE_S = 10.0  # Length of a wait in seconds from which on the user is informed.
 
 
 @dataclass(frozen=True, slots=True)
 class Slurm:
-    """Slurm's commands."""
+    """Call Slurm's commands."""
 
-    patience_s: float = 3600.0  # How long a Slurm that does not answer is waited for.
-    call_timeout_s: float = 60.0  # Of one command.
-    sleep: Callable[[float], None] = interruption.pause  # Waits.
-    clock: Callable[[], float] = time.monotonic  # For ``patience_s``.
+    patience_s: float = 3600.0  # How long a Slurm that does not answer is waited for, in seconds.
+    call_timeout_s: float = 60.0  # Time limit of one command, in seconds.
+    sleep: Callable[[float], None] = interruption.pause  # Waits for some seconds.
+    clock: Callable[[], float] = time.monotonic  # Measures the time for ``patience_s``.
     say: Callable[[str], object] = sys.stderr.write  # Informs the user of waiting.
 
     def job(self, job_id: str) -> Job | None:
-        """A job as Slurm knows it; None when it has forgotten it.
+        """Return a job as Slurm knows it; None if it has forgotten it.
 
         Raises:
             StackError: no answer for ``patience_s``.
@@ -55,7 +59,7 @@ class Slurm:
         self.ask(["scancel", job_id])
 
     def cancel_named(self, name: str) -> None:
-        """Cancel what a submission of ours with an unknown end may have left in the queue.
+        """Cancel jobs that an unclear submission of this user may have left in the queue.
 
         Raises:
             StackError: no answer for ``patience_s``.
@@ -63,7 +67,7 @@ class Slurm:
         self.ask(["scancel", f"--user={getpass.getuser()}", f"--name={name}"])
 
     def hostnames(self, nodelist: str) -> tuple[str, ...]:
-        """The names in Slurm's short form (``cn[0-3]``).
+        """Return the names in Slurm's short form (``cn[0-3]``).
 
         Raises:
             StackError: no answer for ``patience_s``.
@@ -71,28 +75,28 @@ class Slurm:
         return tuple(self.ask(["scontrol", "show", "hostnames", nodelist]).stdout.split())
 
     def unusable(self, hosts: Iterable[str]) -> tuple[str, ...]:
-        """Those nodes on which no job can start: down, draining, not responding or unknown.
+        """Return the nodes on which no job can start: down, draining, not responding or unknown.
 
         Raises:
             StackError: no answer for ``patience_s``.
         """
-        wanted = tuple(dict.fromkeys(hosts))
-        reply = self.ask(["sinfo", "-h", "-N", "-n", ",".join(wanted), "-o", "%N %t"])
+        names = tuple(dict.fromkeys(hosts))
+        reply = self.ask(["sinfo", "-h", "-N", "-n", ",".join(names), "-o", "%N %t"])
         states = dict(line.split(None, 1) for line in reply.stdout.splitlines() if " " in line)
-        return tuple(h for h in wanted if states.get(h, "unknown").strip() not in STARTING)
+        return tuple(h for h in names if states.get(h, "unknown").strip() not in STARTING)
 
     def never_starts(self, submission: Sequence[str]) -> str:
-        """Why no job of this command line of ``sbatch`` could ever start; empty: it can, or is unknown."""
+        """Return why no job of this ``sbatch`` command line could ever start; empty if unknown or one can."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             reply = self._call([submission[0], "--test-only", *submission[1:]])
-            _, found, why = reply.stderr.partition(NEVER)
-            later = is_transient(reply.stderr) or any(words in why for words in NOT_NOW)
-            if reply.returncode and found and not later:
+            _, separator, why = reply.stderr.partition(NEVER)
+            may_start_later = is_transient(reply.stderr) or any(words in why for words in NOT_NOW)
+            if reply.returncode and separator and not may_start_later:
                 return " ".join(why.split("\n", 1)[0].split())
         return ""
 
     def queued(self, name: str) -> str:
-        """The number of a job of ours with this name that waits or runs; empty: there is none.
+        """Return the number of this user's job with this name that waits or runs; empty if there is none.
 
         Raises:
             StackError: no answer for ``patience_s``.
@@ -101,44 +105,50 @@ class Slurm:
         return "".join(self.ask(words).stdout.split()[:1])
 
     def jobs(self, name: str) -> tuple[tuple[str, Job], ...]:
-        """The rest after ``name`` in the names of our jobs that wait or run, each with the job.
+        """Return this user's waiting and running jobs whose names begin with ``name``.
+
+        Each is a pair: the rest of its name, and the job.
 
         Raises:
             StackError: no answer for ``patience_s``.
         """
         reply = self.ask(["squeue", "-h", f"--user={getpass.getuser()}", "-o", "%i %j"])
-        named = [line.split(None, 1) for line in reply.stdout.splitlines()]
-        ours = [(words[1].removeprefix(name), words[0]) for words in named if words[1].startswith(name)]
-        return tuple((rest, job) for rest, job_id in ours if (job := self.job(job_id)))
+        id_and_name = [line.split(None, 1) for line in reply.stdout.splitlines()]
+        suffix_and_id = [
+            (words[1].removeprefix(name), words[0]) for words in id_and_name if words[1].startswith(name)
+        ]
+        return tuple((suffix, job) for suffix, job_id in suffix_and_id if (job := self.job(job_id)))
 
     def starts_on(self, hosts: Sequence[str]) -> bool:
-        """Whether every one of these nodes of our allocation starts a process when asked to."""
+        """Whether every one of these nodes of the allocation starts a process when asked to."""
         return self._on_each(hosts, "--kill-on-bad-exit=1", "true")
 
     def sweep(self, hosts: Sequence[str], age_s: float) -> bool:
-        """Remove on nodes of our allocation the shared memory that ranks left there, see ``_guard.sweep``.
+        """Remove shared memory that ranks left on nodes of the allocation, see ``_guard.sweep``.
+
+        Return success.
 
         Args:
-            hosts: Nodes of a launch that has ended, badly: libraries clean up behind one that ended well.
-            age_s: How long ago that began; by each node's own clock, which may be another one.
+            hosts: Nodes of a launch that ended badly; libraries clean up behind one that ended well.
+            age_s: How long ago the launch began, in seconds; an age, since each node's clock may differ.
         """
         words = (sys.executable, "-I", "-S", str(Path(_guard.__file__)), _guard.SWEEP, f"{age_s:.0f}")
         return self._on_each(hosts, *words)
 
     def health(self, hosts: Sequence[str], folder: Path) -> tuple[Health, ...]:
-        """Health of nodes of our allocation, as they report it; none of one that reports nothing.
+        """Return the health of nodes of the allocation, as far as they report it.
 
-        The folder, on a file system that all of them see, is emptied: there they find each other.
+        The folder, on a file system that all of them share, is emptied: there they find each other.
         """
         words = (sys.executable, "-I", "-S", _health.__file__, str(make_empty(folder).absolute()), *hosts)
         reports = []
         for line in self._each(hosts, *words).stdout.splitlines():
-            with contextlib.suppress(ValueError, TypeError):  # a prolog of the site may say anything
+            with contextlib.suppress(ValueError, TypeError):  # a prolog of the site may print anything
                 reports.append(Health(**json.loads(line)))
         return tuple(reports)
 
     def _on_each(self, hosts: Sequence[str], *words: str) -> bool:
-        """Whether these words, options of ``srun`` in front, end well on each node, of one process there."""
+        """Whether these words end well in one process on each node; options of ``srun`` come first."""
         return self._each(hosts, *words).returncode == 0
 
     def _each(self, hosts: Sequence[str], *words: str) -> subprocess.CompletedProcess[str]:
@@ -150,7 +160,7 @@ class Slurm:
             return subprocess.CompletedProcess(srun, 1, "", "")
 
     def ask(self, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        """A command's reply, once Slurm answers at all.
+        """Return a command's reply, once Slurm answers at all.
 
         Raises:
             StackError: the command does not exist, or no answer for ``patience_s``.
@@ -168,7 +178,7 @@ class Slurm:
         raise AssertionError("pauses never end")
 
     def bear(self, complaint: str, began_s: float, pause_s: float) -> None:
-        """Wait once more for a Slurm that is away or busy; say so once, when it begins to take long.
+        """Wait once more for a Slurm that is away or busy; inform the user once, when it begins to take long.
 
         Raises:
             StackError: it has been so for ``patience_s``.
@@ -195,7 +205,7 @@ class Slurm:
 
 
 def pauses(first_s: float = 0.5, factor: float = 1.5, last_s: float = 30.0) -> Iterable[float]:
-    """Growing pauses between questions, without end."""
+    """Yield growing pauses between questions in seconds, without end."""
     pause_s = first_s
     while True:
         yield pause_s

@@ -1,8 +1,8 @@
-"""A job for each launch: what is submitted, how it is watched, and what runs in it.
+"""Run each launch, or heat, in a job of its own: submit it, watch it, and run its content.
 
-The campaign runs where it was started. For each launch it leaves ``launch.json`` in the launch's directory
-and submits a job whose whole command is ``python -m hydra_plugins.autotune._slurm_trial DIRECTORY``; that
-runs the launch in the job's allocation and leaves ``ended.json``.
+The campaign runs where it was started. It writes ``launch.json`` in a launch's directory and submits a job
+whose whole command is ``python -m hydra_plugins.autotune._slurm_trial DIRECTORY …``; that runs the launch,
+those of a heat at once, in the job's allocation and writes ``ended.json``.
 """
 
 import contextlib
@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -17,69 +18,84 @@ from typing import ClassVar
 
 from autotune.errors import StackError
 from autotune.history.trial import Status
-from autotune.stacks.ports import LaunchOutcome, LaunchRequest
+from autotune.stacks.ports import Launcher, LaunchOutcome, LaunchRequest
 from hydra_plugins.autotune import _processes
 from hydra_plugins.autotune._mpirun import CommandLine, outcome
 from hydra_plugins.autotune._slurm_batch import BatchSettings, Nodes, Order, job_name, submit
-from hydra_plugins.autotune._slurm_jobs import SLACK_S, Slurm, pauses
+from hydra_plugins.autotune._slurm_jobs import OVERLAPPING, SLACK_S, Slurm, pauses
 from hydra_plugins.autotune._slurm_words import RUNNING, WAITING, Job
 
 LAUNCH, ENDED = "launch.json", "ended.json"
-"""In the directory of a launch: what its job has to run, and how that ended."""
+"""Files in the directory of a launch: what its job has to run, and how that ended."""
 
-_ANSWER = "nodes_answer"  # Key beside that: whether each node started a process when the launch had failed.
+_ANSWER = "nodes_answer"
+"""Key of ``ended.json``: whether each node started a process when the launch had failed."""
 
-_STARTUP_S = 60  # Of a job, beside the launch itself.
-_LATE_FILES = 6  # Times that a job's files are looked for after its end.
+_STARTUP_S = 60  # Time in seconds that a job may take in addition to the launch itself.
+_LATE_FILES = 6  # Number of times that a job's files are looked for after its end.
 
 
 @dataclass(frozen=True, slots=True)
 class TrialJobs:
-    """Each launch in a job of its own."""
+    """Run each launch in a job of its own, those of a heat in one."""
 
-    directory: Path  # Of the campaign; which nodes it runs on is remembered there.
-    settings: BatchSettings  # What the scenario says about Slurm.
+    directory: Path  # The campaign's directory, which also stores the nodes it runs on.
+    settings: BatchSettings  # The scenario's settings for Slurm.
     command: CommandLine  # Builds ``mpirun`` or ``srun``.
     slurm: Slurm  # Takes the jobs.
-    queue_timeout_s: float = 3600.0  # How long a job may wait for its start.
-    away: bool = True  # Jobs run elsewhere.
+    queue_timeout_s: float = 3600.0  # How long a job may wait for its start, in seconds.
+    away: bool = True  # Whether jobs run on other machines than this one.
 
-    at_once: ClassVar[bool] = False
+    at_once: ClassVar[bool] = True
 
     def run(self, request: LaunchRequest) -> LaunchOutcome:
-        """How the run ended; see the port.
+        """Run a launch and return how it ended; see ``run_at_once``."""
+        return self.run_at_once([(self, request)])[0]
 
-        A job that is cancelled, preempted or loses a node is lost, which whoever asked makes again; one that
-        never starts is an outcome too; a Slurm that does not answer is waited for.
+    def run_at_once(self, runs: Sequence[tuple[Launcher, LaunchRequest]]) -> list[LaunchOutcome]:
+        """Run launches that are alive at once in one job, and return how they ended; see the port.
+
+        If a job is cancelled, preempted or loses a node, its unfinished launches are lost, and whoever asked
+        makes them again. A job that never starts is an outcome too. A Slurm that does not answer is waited
+        for.
 
         Raises:
-            StackError: Slurm refuses the job for what it asks, or does not answer for hours.
+            StackError: Slurm refuses the job for its options, or does not answer for hours.
         """
-        name = f"{job_name(self.directory)}-{request.directory.name}"
-        self.slurm.cancel_named(name)  # of a campaign that was killed while it waited
-        words, env = self.command(request, request.placement)
-        document = {"argv": words, "env": env, "timeout_s": request.timeout_s}
-        (request.directory / LAUNCH).write_text(json.dumps(document, indent=1), encoding="utf-8")
+        requests = [request for _, request in runs]
+        name = f"{job_name(self.directory)}-{requests[0].directory.name}"
+        self.slurm.cancel_named(name)  # a job that the campaign left in the queue when it was killed
+        for by, request in runs:
+            words, env = by.command(request, request.placement)
+            document = {
+                "argv": words,
+                "env": {**env, **(OVERLAPPING if len(runs) > 1 else {})},
+                "timeout_s": request.timeout_s,
+                "note": str(request.ended_file) if request.ended_file is not None else "",
+            }
+            (request.directory / LAUNCH).write_text(json.dumps(document, indent=1), encoding="utf-8")
         hosts = Nodes(self.directory).read() if self.settings.same_nodes else ()
-        job = self._run_job(request, name, hosts)
+        job = self._run_job(requests, name, hosts)
         if hosts and job.waits_in_vain:
-            job = self._run_job(request, name, ())  # elsewhere: the observation records where
-        return self._outcome(request, job)
+            job = self._run_job(requests, name, ())  # on other nodes, which the observation records
+        return [self._outcome(request, job) for request in requests]
 
-    def _run_job(self, request: LaunchRequest, name: str, hosts: tuple[str, ...]) -> Job:
-        """The job at its end, or, cancelled by us, as it was before."""
-        place = request.placement
+    def _run_job(self, requests: Sequence[LaunchRequest], name: str, hosts: tuple[str, ...]) -> Job:
+        """Return the job at its end or, if it was cancelled here, as it was before."""
+        places, timeout_s = [r.placement for r in requests], max(r.timeout_s for r in requests)
+        nodes = max(place.nodes for place in places)
         order = Order(
             name,
-            nodes=place.nodes,
-            ppn=place.ppn or -(-place.ranks // place.nodes),
-            time=self.settings.time or str(-(-int(request.timeout_s + _STARTUP_S) // 60)),
-            hosts=hosts[: place.nodes],
+            nodes=nodes,
+            ppn=max(place.ppn or -(-place.ranks // place.nodes) for place in places),
+            time=self.settings.time or str(-(-int(timeout_s + _STARTUP_S) // 60)),
+            hosts=hosts[:nodes],
         )
-        here = (sys.executable, "-P", "-m", __name__, str(request.directory.absolute()))
-        job_id = submit(self.directory.absolute() / "slurm", self.settings, order, here, self.slurm)
+        folders = [str(request.directory.absolute()) for request in requests]
+        command = (sys.executable, "-P", "-m", __name__, *folders)
+        job_id = submit(self.directory.absolute() / "slurm", self.settings, order, command, self.slurm)
         try:
-            return self._watch(job_id, request.timeout_s, bool(hosts))
+            return self._watch(job_id, timeout_s, bool(hosts))
         except BaseException:
             with contextlib.suppress(StackError):
                 self.slurm.cancel(job_id)
@@ -110,53 +126,79 @@ class TrialJobs:
             why = f"never started: {job.in_words()} after {self.queue_timeout_s:.0f} s"
             return LaunchOutcome(Status.LOST, why, queue_s=self.queue_timeout_s, given_up=True)
         hosts = self.slurm.hostnames(job.nodelist) if job.nodelist else ()
-        by_itself, answer = _ended(request.directory, self.slurm, job)
-        ended = outcome(request.directory, by_itself)
-        if ended.result is None and not answer:
-            ended = replace(ended, status=Status.LOST, reason=f"a node does not answer; {ended.reason}")
-        if ended.result is None and job.state not in ("COMPLETED", "FAILED") and job.verdict != RUNNING:
-            ended = replace(ended, status=Status(job.verdict), reason=f"{job.in_words()}; {ended.reason}")
-        elif ended.result is not None:
+        end, answer = _ended(request.directory, self.slurm, job)
+        launch_outcome = outcome(request.directory, end)
+        if launch_outcome.result is None and not answer:
+            launch_outcome = replace(
+                launch_outcome, status=Status.LOST, reason=f"a node does not answer; {launch_outcome.reason}"
+            )
+        if (
+            launch_outcome.result is None
+            and job.state not in ("COMPLETED", "FAILED")
+            and job.verdict != RUNNING
+        ):
+            launch_outcome = replace(
+                launch_outcome,
+                status=Status(job.verdict),
+                reason=f"{job.in_words()}; {launch_outcome.reason}",
+            )
+        elif launch_outcome.result is not None:
             Nodes(self.directory).write(hosts)
-        return replace(ended, queue_s=job.queue_s, hosts=ended.hosts or hosts)
+        return replace(launch_outcome, queue_s=job.queue_s, hosts=launch_outcome.hosts or hosts)
 
 
-def main(directory: Path) -> int:
-    """In the job: run what ``launch.json`` says, leave ``ended.json`` and no shared memory."""
-    launch, began_s = json.loads((directory / LAUNCH).read_text(encoding="utf-8")), time.monotonic()
-    ended = _processes.run(
-        launch["argv"], launch["env"], directory / "stdout", directory / "stderr", launch["timeout_s"]
-    )
+def main(directories: Sequence[Path]) -> int:
+    """Run, in the job, what each ``launch.json`` says, write ``ended.json``, and leave no shared memory."""
+    began_s = time.monotonic()
+    ends = _processes.run_at_once([_command(directory) for directory in directories])
     slurm, answer = Slurm(patience_s=0, call_timeout_s=_STARTUP_S / 2), True
     hosts: tuple[str, ...] = ()
-    if ended.exit_code:
+    if any(end.exit_code != 0 for end in ends):
         with contextlib.suppress(StackError):
             hosts = slurm.hostnames(os.environ["SLURM_JOB_NODELIST"])
-            answer = slurm.starts_on(hosts)
-    partial = directory / f"{ENDED}.part"
-    partial.write_text(json.dumps({**asdict(ended), _ANSWER: answer}), encoding="utf-8")
-    partial.replace(directory / ENDED)
-    if ended.exit_code != 0:
-        with contextlib.suppress(StackError):
-            hosts = hosts or slurm.hostnames(os.environ["SLURM_JOB_NODELIST"])
-            slurm.sweep(hosts, time.monotonic() - began_s + SLACK_S)
+    if hosts and any(end.exit_code for end in ends):
+        answer = slurm.starts_on(hosts)
+    for directory, end in zip(directories, ends, strict=True):
+        partial = directory / f"{ENDED}.part"
+        partial.write_text(json.dumps({**asdict(end), _ANSWER: answer}), encoding="utf-8")
+        partial.replace(directory / ENDED)
+    if hosts:
+        slurm.sweep(hosts, time.monotonic() - began_s + SLACK_S)
     return 0
 
 
+def _command(directory: Path) -> _processes.Command:
+    launch = json.loads((directory / LAUNCH).read_text(encoding="utf-8"))
+
+    def noted(end: _processes.Ended) -> bool:
+        if launch["note"]:
+            Path(launch["note"]).touch()
+        return False
+
+    arguments = (
+        launch["argv"],
+        launch["env"],
+        directory / "stdout",
+        directory / "stderr",
+        launch["timeout_s"],
+    )
+    return _processes.Command(*arguments, noted)
+
+
 def _ended(directory: Path, slurm: Slurm, job: Job) -> tuple[_processes.Ended, bool]:
-    """How the launch ended, and whether its nodes answered then, as far as its job has left that."""
+    """Return how the launch ended, and whether its nodes answered then, as far as its job recorded it."""
     for pause_s in islice(pauses(), _LATE_FILES):
         with contextlib.suppress(FileNotFoundError):
-            left = json.loads((directory / ENDED).read_text(encoding="utf-8"))
-            answer = bool(left.pop(_ANSWER, True))
-            return _processes.Ended(**left), answer
+            record = json.loads((directory / ENDED).read_text(encoding="utf-8"))
+            answer = bool(record.pop(_ANSWER, True))
+            return _processes.Ended(**record), answer
         if job.state != "COMPLETED":
             break
-        slurm.sleep(pause_s)  # a shared file system shows it later than Slurm says so
+        slurm.sleep(pause_s)  # a shared file system may show the file later than Slurm reports the end
     duration_s = (job.ends_s or 0.0) - job.started_s if job.started_s else 0.0
-    ended = _processes.Ended(None if job.verdict in ("timeout", RUNNING) else 0, max(0.0, duration_s))
-    return ended, True
+    end = _processes.Ended(None if job.verdict in ("timeout", RUNNING) else 0, max(0.0, duration_s))
+    return end, True
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main([Path(word) for word in sys.argv[1:]]))

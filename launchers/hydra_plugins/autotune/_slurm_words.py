@@ -1,11 +1,11 @@
-"""Slurm's words: states and reasons of jobs, states of nodes, messages, notations; text in, values out."""
+"""Convert Slurm's words to values: states and reasons of jobs, states of nodes, messages, notations."""
 
 import re
 from dataclasses import dataclass
 from datetime import datetime
 
-WAITING = "waiting"
-RUNNING = "running"  # What becomes of a job that has not ended.
+WAITING = "waiting"  # Verdict on a job that has not started.
+RUNNING = "running"  # Verdict on a job that has started and not ended.
 
 _STATES = {
     WAITING: "PENDING CONFIGURING REQUEUED REQUEUE_FED REQUEUE_HOLD SPECIAL_EXIT RESV_DEL_HOLD",
@@ -16,9 +16,9 @@ _STATES = {
     "lost": "BOOT_FAIL CANCELLED DEADLINE LAUNCH_FAILED NODE_FAIL PREEMPTED RECONFIG_FAIL REVOKED",
 }
 VERDICTS = {state: verdict for verdict, states in _STATES.items() for state in states.split()}
-"""State of a job → ``WAITING``, ``RUNNING``, or the status of a launch whose job ended in it."""
+"""For each state of a job ``WAITING``, ``RUNNING``, or the status of a launch whose job ended in it."""
 
-_ENDING = ("COMPLETING", "STAGE_OUT")  # Its processes are being ended, or have been.
+_ENDING = ("COMPLETING", "STAGE_OUT")  # States of a job whose processes are being ended, or have been.
 
 _TRANSIENT = (
     "unable to contact slurm",
@@ -36,37 +36,42 @@ _TRANSIENT = (
     "system call failed",
     "munge",
 )
-"""Parts of messages that say that asking again later makes sense."""
+"""Parts of messages which mean that asking again later may help."""
 
 _HOPELESS = ("ReqNodeNotAvail", "Nodes_required_for_job_are_DOWN", "BadConstraints", "NodeDown")
-"""Beginnings of the reasons of a job that waits for nodes which may never come."""
+"""Beginnings of the reasons of a job that waits for nodes which may never become available."""
 
-NEVER = "allocation failure: "  # Of ``sbatch --test-only``, before the reason why a job can never start.
-NOT_NOW = ("are busy", "down, drained or reserved")  # In such a reason: nodes that may be back later.
+NEVER = "allocation failure: "
+"""Message of ``sbatch --test-only`` before the reason why a job can never start."""
+NOT_NOW = ("are busy", "down, drained or reserved")
+"""Parts of such a reason about nodes that may be back later."""
 
 STARTING = ("idle", "alloc", "mix", "comp", "resv", "plnd", "planned", "maint")
 """States of a node on which a job can start, now or when others have ended."""
 
 TIME = re.compile(r"\d+|\d+:\d\d|\d+:\d\d:\d\d|\d+-\d+(:\d\d){0,2}|UNLIMITED", re.IGNORECASE)
-"""A limit of time: minutes, M:SS, H:MM:SS, D-H, D-H:MM, D-H:MM:SS."""
+"""A time limit: minutes, M:SS, H:MM:SS, D-H, D-H:MM, D-H:MM:SS."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as ``scontrol show job`` describes it."""
+    """Describe a job as ``scontrol show job`` does."""
 
     id: str  # Its number.
-    state: str  # Slurm's word, such as ``PENDING``.
+    state: str  # Its state in Slurm's word, such as ``PENDING``.
     reason: str = ""  # Why it waits or ended, in Slurm's word; empty: no reason.
-    nodelist: str = ""  # The nodes it got, in Slurm's short form.
-    submitted_s: float | None = None  # Seconds since the epoch.
+    nodelist: str = ""  # The nodes that it got, in Slurm's short form.
+    submitted_s: float | None = None  # Time of its submission, in seconds since the epoch.
     started_s: float | None = None
-    """Seconds since the epoch; of a job that waits: when Slurm expects it to start."""
-    ends_s: float | None = None  # When it ended, or will at the latest; None: no limit, or not known.
+    """Time of its start, in seconds since the epoch; for a waiting job the time at which Slurm expects it to
+    start."""
+    ends_s: float | None = None
+    """Time at which it ended, or will end at the latest, in seconds since the epoch; None: no limit, or not
+    known."""
 
     @property
     def verdict(self) -> str:
-        """``WAITING``, ``RUNNING``, or the status of a launch whose job ended in this state."""
+        """Return ``WAITING``, ``RUNNING``, or the status of a launch whose job ended in this state."""
         return VERDICTS.get(self.state, "lost")
 
     @property
@@ -76,23 +81,23 @@ class Job:
 
     @property
     def waits_in_vain(self) -> bool:
-        """Whether it waits for nodes that may never come."""
+        """Whether it waits for nodes that may never become available."""
         return self.verdict == WAITING and self.reason.startswith(_HOPELESS)
 
     @property
     def queue_s(self) -> float:
-        """Time from submission to start."""
+        """Return the time from submission to start, in seconds."""
         if self.submitted_s is None or self.started_s is None:
             return 0.0
         return max(0.0, self.started_s - self.submitted_s)
 
     def in_words(self) -> str:
-        """State and reason, for a human."""
+        """Return state and reason for people."""
         return f"job {self.id} is {self.state}" + (f" ({self.reason})" if self.reason else "")
 
 
 def job_of(text: str) -> Job | None:
-    """The job in the output of ``scontrol show job -o``; None when there is none in it."""
+    """Return the job in the output of ``scontrol show job -o``; None if there is none in it."""
     fields: dict[str, str] = {}
     for word in text.split():
         key, equals, value = word.partition("=")
@@ -103,8 +108,8 @@ def job_of(text: str) -> Job | None:
     return Job(
         id=fields["JobId"],
         state=fields["JobState"],
-        reason=_given(fields.get("Reason")),
-        nodelist=_given(fields.get("NodeList")),
+        reason=_value_or_empty(fields.get("Reason")),
+        nodelist=_value_or_empty(fields.get("NodeList")),
         submitted_s=_epoch_s(fields.get("SubmitTime")),
         started_s=_epoch_s(fields.get("StartTime")),
         ends_s=_epoch_s(fields.get("EndTime")),
@@ -112,17 +117,17 @@ def job_of(text: str) -> Job | None:
 
 
 def is_transient(message: str) -> bool:
-    """Whether a message of Slurm says that it is busy or away, rather than that we asked something wrong."""
+    """Whether a message of Slurm means that it is busy or away, and not that the request was wrong."""
     lower = message.lower()
     return any(part in lower for part in _TRANSIENT)
 
 
-def _given(value: str | None) -> str:
+def _value_or_empty(value: str | None) -> str:
     return "" if value in (None, "None", "(null)", "N/A") else str(value)
 
 
 def _epoch_s(value: str | None) -> float | None:
-    """Slurm writes local time without a zone."""
+    """Return Slurm's local time, which has no zone, in seconds since the epoch; None if it is no time."""
     try:
         return datetime.fromisoformat(value or "").timestamp()
     except ValueError:  # "Unknown", "N/A"

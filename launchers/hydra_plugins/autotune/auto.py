@@ -1,4 +1,4 @@
-"""Hydra launcher ``auto``: Slurm where it is, else mpirun where hosts are given, else a simulated cluster."""
+"""Offer the Hydra launcher ``auto``: Slurm if present, else mpirun if hosts are given, else a simulation."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,32 +12,32 @@ if TYPE_CHECKING:
 
 @offered("auto")
 class AutoLauncher(Sequential):
-    """Takes the launcher that this machine offers and says which."""
+    """Use the launcher that suits this machine, and report which one that is."""
 
     def prepare(self, scenario: "Scenario") -> None:
-        """Prepare as the chosen launcher does before a campaign.
+        """Prepare a campaign as the selected launcher does.
 
         Raises:
             HandedOver: a batch job runs the campaign.
             StackError: Slurm refuses it, or does not answer.
         """
-        plugin, _ = _taken(scenario)
+        plugin, _ = _selected(scenario)
         if hasattr(plugin, "prepare"):
             plugin.prepare(scenario)
 
     def connect(self, scenario: "Scenario") -> "Site":
-        """Where the launches of a campaign are made.
+        """Return the site where the launches of a campaign are made.
 
         Raises:
             StackError: Slurm or hosts are there, but no MPI.
         """
-        plugin, why = _taken(scenario)
+        plugin, why = _selected(scenario)
         site: Site = plugin.connect(scenario)
         return replace(site, chosen=why)
 
 
-def _taken(scenario: "Scenario") -> tuple[Any, str]:
-    """The launcher plugin that suits this machine and the scenario, and why."""
+def _selected(scenario: "Scenario") -> tuple[Any, str]:
+    """Return the launcher plugin that suits this machine and the scenario, and the reason."""
     from hydra_plugins.autotune._slurm import why_slurm
 
     if slurm := why_slurm():

@@ -1,10 +1,10 @@
-"""Hydra launcher ``command``: any program as the instrument, ``conf=command`` or ``probe=command``."""
+"""Offer the Hydra launcher ``command``: any program as instrument, ``conf=command`` or ``probe=command``."""
 
 from hydra_plugins.autotune._plugin import Sequential, offered, site_of
 
 
 @offered("command")
 class CommandLauncher(Sequential):
-    """Runs jobs of a multirun one after another, and a program for each launch of a campaign."""
+    """Run jobs of a multirun one after another, and a program for each launch of a campaign."""
 
     connect = site_of("_command", "command_site")

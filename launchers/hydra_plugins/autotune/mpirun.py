@@ -1,4 +1,4 @@
-"""Hydra launcher ``mpirun``: ``hydra/launcher=mpirun``.
+"""Offer the Hydra launcher ``mpirun``: ``hydra/launcher=mpirun``.
 
 Hydra executes plugin modules outside of ``sys.modules``, so annotations here are evaluated or quoted, never
 postponed: a dataclass could not resolve them.
@@ -16,16 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class MpirunConf:
-    """Keys of ``hydra.launcher`` for ``mpirun``."""
+    """Define the keys of ``hydra.launcher`` for ``mpirun``."""
 
-    extra: list[str] = field(default_factory=list)  # further words for mpirun's command line
-    agent: list[str] = field(default_factory=lambda: ["ssh"])  # what starts a command on another host
-    check_hosts: bool = True  # ask each host first whether it has the same MPI, Python and project
+    extra: list[str] = field(default_factory=list)  # Further words for mpirun's command line.
+    agent: list[str] = field(default_factory=lambda: ["ssh"])
+    """The command that starts a command on another host."""
+    check_hosts: bool = True  # Whether to ask each host first if it has the same MPI, Python and project.
 
 
 @offered("mpirun", MpirunConf)
 class MpirunLauncher(Sequential):
-    """Runs jobs of a multirun one after another, and the launches of each campaign by ``mpirun``."""
+    """Run jobs of a multirun one after another, and the launches of each campaign by ``mpirun``."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class MpirunLauncher(Sequential):
             check_hosts(on_hosts(scenario), self.agent)
 
     def connect(self, scenario: "Scenario") -> "Site":
-        """Where the launches of a campaign are made.
+        """Return the site where the launches of a campaign are made.
 
         Raises:
             ScenarioError: more ranks than cores.

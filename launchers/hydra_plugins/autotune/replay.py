@@ -1,10 +1,10 @@
-"""Hydra launcher ``replay``: ``hydra/launcher=replay``, or ``conf=replay replay.table=FILE``."""
+"""Offer the Hydra launcher ``replay``: ``hydra/launcher=replay``, or ``conf=replay replay.table=FILE``."""
 
 from hydra_plugins.autotune._plugin import Sequential, offered, site_of
 
 
 @offered("replay")
 class ReplayLauncher(Sequential):
-    """Runs jobs of a multirun one after another, and answers the launches of each campaign from a table."""
+    """Run jobs of a multirun one after another, and answer the launches of each campaign from a table."""
 
     connect = site_of("_replay", "replay_site")

@@ -1,4 +1,4 @@
-"""Hydra launcher ``slurm``: ``hydra/launcher=slurm``.
+"""Offer the Hydra launcher ``slurm``: ``hydra/launcher=slurm``.
 
 Hydra executes plugin modules outside of ``sys.modules``, so annotations here are evaluated or quoted, never
 postponed: a dataclass could not resolve them.
@@ -17,25 +17,26 @@ if TYPE_CHECKING:
 
 @dataclass
 class SlurmConf:
-    """Keys of ``hydra.launcher`` for ``slurm``; empty: the site's default."""
+    """Define the keys of ``hydra.launcher`` for ``slurm``; an empty value means the site's default."""
 
-    allocation: str = "auto"  # inside, campaign, trial; auto: inside an allocation, else campaign
-    partition: str = ""  # or several, with commas
+    allocation: str = "auto"
+    """``inside``, ``campaign`` or ``trial``; ``auto``: inside an allocation, else campaign."""
+    partition: str = ""  # Partition, or several separated by commas.
     account: str = ""
     qos: str = ""
-    time: str = ""  # of one job: 30 (minutes), 2:00:00, 1-12
-    constraint: str = ""  # node features
-    exclusive: bool = True  # nobody else on the nodes
-    sbatch: list[str] = field(default_factory=list)  # further options: [--mem=0, --reservation=tuning]
-    prelude: list[str] = field(default_factory=list)  # shell lines of each job: [module load openmpi]
-    same_nodes: bool = True  # later jobs ask for the nodes of the first
-    margin_s: int = 60  # the last launch of a job is over so long before its end
-    extra: list[str] = field(default_factory=list)  # further words for mpirun or srun
+    time: str = ""  # Time limit of one job: ``30`` (minutes), ``2:00:00``, ``1-12``.
+    constraint: str = ""  # Node features.
+    exclusive: bool = True  # Whether nobody else may run on the nodes.
+    sbatch: list[str] = field(default_factory=list)  # Further options: ``[--mem=0, --reservation=tuning]``.
+    prelude: list[str] = field(default_factory=list)  # Shell lines of each job: ``[module load openmpi]``.
+    same_nodes: bool = True  # Whether later jobs ask for the nodes of the first.
+    margin_s: int = 60  # Time between the end of a job's last launch and its own, in seconds.
+    extra: list[str] = field(default_factory=list)  # Further words for mpirun or srun.
 
 
 @offered("slurm", SlurmConf)
 class SlurmLauncher(Sequential):
-    """Runs jobs of a multirun one after another, and the launches of each campaign under Slurm."""
+    """Run jobs of a multirun one after another, and the launches of each campaign under Slurm."""
 
     def __init__(self, extra: list[str] | None = None, **settings: Any) -> None:
         super().__init__()
@@ -43,10 +44,10 @@ class SlurmLauncher(Sequential):
         self.settings = settings
 
     def prepare(self, scenario: "Scenario") -> None:
-        """On a login node: let a job run the campaign.
+        """Let a job run the campaign, if called on a login node.
 
         Raises:
-            HandedOver: a job does.
+            HandedOver: a job runs the campaign.
             StackError: Slurm refuses it, or does not answer.
         """
         from hydra_plugins.autotune._slurm import prepare
@@ -54,7 +55,7 @@ class SlurmLauncher(Sequential):
         prepare(scenario, self._settings())
 
     def connect(self, scenario: "Scenario") -> "Site":
-        """Where the launches of a campaign are made.
+        """Return the site where the launches of a campaign are made.
 
         Raises:
             StackError: there is no MPI, or no Slurm.

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from autotune.campaign.drift import corrected, drift
 from autotune.campaign.failures import applicable, broken, settled
 from autotune.campaign.interruption import heeded
 from autotune.campaign.loop import CampaignLoop
@@ -86,48 +85,6 @@ def test_a_gap_in_a_curve_by_a_wrong_result_is_measured_once_more(gap):
     assert bool(again) == gap
     assert len(set(again)) == len(again)
     assert all(number % 5 == 0 for number in again)
-
-
-def run_where_cores_move(moved, latency_s=0.0):
-    """A campaign whose launches of these numbers find cores far apart, and take longer."""
-    world = World()
-
-    def observe(trial):
-        apart = 4.5 if moved(trial) else 1.0
-        seen = replace(
-            world.observe(trial), extra={"cores_apart": apart, "core_latency_s": apart * latency_s}
-        )
-        longer = tuple(replace(e, median_s=2.5 * e.median_s) for e in seen.estimates)
-        return replace(seen, estimates=longer) if moved(trial) else seen
-
-    made = strategy(24, screening={"enabled": False})
-    return CampaignLoop(made, observe, Memory(), Silent(), lambda: 0.0).run()
-
-
-def test_what_was_measured_on_cores_far_apart_is_measured_once_more():
-    history = run_where_cores_move(lambda trial: trial.number % 6 == 0 and not trial.repeats)
-    again = {o.trial.repeats for o in history if o.trial.repeats}
-    moved = [o for o in history if o.extra["cores_apart"] > 2]
-    assert {o.trial.number for o in moved if o.trial.phase is Phase.SEARCH} - again <= {len(history)}
-    assert [o.trial.number for o in corrected(history) if not o.ok] == [o.trial.number for o in moved]
-    assert not drift(history).offsets
-
-
-def test_a_spell_of_distant_cores_is_corrected_by_a_launch_of_the_baseline():
-    """The same setting had been launched up to twenty times while it lasted, each launch lost."""
-    spell = range(9, 19)
-    history = run_where_cores_move(lambda trial: trial.number in spell, 1e-7)
-    assert sum(bool(o.trial.repeats) for o in history) <= 1
-    assert [o.trial.phase for o in history if o.trial.number in spell][1] is Phase.BASELINE
-    assert all(o.ok for o in corrected(history))
-    plain = run_where_cores_move(lambda trial: False)
-    assert len({o.trial.point for o in history}) >= len({o.trial.point for o in plain}) - 2
-
-
-def test_a_machine_whose_cores_are_often_far_apart_is_taken_as_it_is():
-    history = run_where_cores_move(lambda trial: trial.number % 3)
-    assert corrected(history) is history
-    assert not any(o.trial.repeats for o in history)
 
 
 @pytest.mark.parametrize("status", [Status.WRONG_RESULT, Status.INVALID, Status.NOT_APPLIED])

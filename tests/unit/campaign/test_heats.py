@@ -1,5 +1,6 @@
 """A verification whose launches are alive at once: what is launched together, what a kill leaves of it."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from autotune.campaign.description import SiteFacts
 from autotune.campaign.loop import CampaignLoop
 from autotune.campaign.noise import spread_in_heats
+from autotune.campaign.same_moment import at_one_moment
 from autotune.history.events import replayed
 from autotune.history.trial import Phase, Status, Subject
 from tests.campaigns import Memory, Silent, World, strategy
@@ -41,8 +43,11 @@ class Moments(World):
         )
 
 
+VERIFY = {"enabled": True, "launches": 12}
+
+
 def campaign(site=HEATS, **verify):
-    return strategy(18, site=site, verify={"enabled": True, "launches": 12, **verify})
+    return strategy(18, site=site, verify={**VERIFY, **verify})
 
 
 def run(plan, world, store, heats=True, begun=()):
@@ -57,13 +62,96 @@ def test_a_block_of_the_verification_is_one_heat_of_two_launches_a_side():
     history = run(campaign(), world, Memory())
     fresh = [o.trial for o in history.of(Phase.VERIFY)]
     assert fresh
-    assert [t for heat in world.heats for t in heat] == fresh
-    for heat in world.heats:
-        assert all(t.heat and t.block == heat[0].number for t in heat)
+    heats = [heat for heat in world.heats if heat[0].phase is Phase.VERIFY]
+    assert [t for heat in heats for t in heat] == fresh
+    for heat in heats:
+        assert all(t.heat == t.block == heat[0].number for t in heat)
         sides = [t.point if t.subject is Subject.DEPLOYED else None for t in heat]
         assert all(sides.count(side) == 2 for side in sides)
         assert None in sides
-    assert len({tuple(t.subject for t in heat) for heat in world.heats}) > 1
+    assert len({tuple(t.subject for t in heat) for heat in heats}) > 1
+
+
+def test_before_the_verification_each_heat_has_the_default_first_and_a_few_settings():
+    world = Moments()
+    history = run(campaign(), world, Memory())
+    heats = [heat for heat in world.heats if heat[0].phase is not Phase.VERIFY]
+    assert [t for heat in heats for t in heat] == [
+        o.trial for o in history if o.trial.phase not in ("verify", "starts")
+    ]
+    for first, *settings in heats:
+        assert first.subject is Subject.UNTOUCHED
+        assert 1 <= len(settings) <= 3
+        assert {t.heat for t in (first, *settings)} == {first.number}
+        assert len({t.phase for t in settings}) == 1
+    screened = [heat for heat in heats if heat[1].phase is Phase.SCREENING]
+    assert [len(heat) for heat in screened] == [4] * (len(screened) - 1) + [len(screened[-1])]
+
+
+def test_a_heat_of_the_search_has_what_the_proposer_would_choose_next_and_no_setting_twice():
+    world = Moments()
+    history = run(strategy(40, site=HEATS, verify={"enabled": False}), world, Memory())
+    searched = [heat[1:] for heat in world.heats if heat[1].phase is Phase.SEARCH]
+    assert searched
+    assert all(len({t.point for t in heat}) == len(heat) for heat in searched)
+    chosen = [[t for t in heat if t.note != "a leader again"] for heat in searched]
+    assert max(map(len, chosen)) > 1
+    assert len(at_one_moment(history)) == 40
+
+
+@pytest.mark.parametrize("total", [40, 60])
+def test_a_limit_on_all_launches_counts_the_untouched_ones_and_keeps_a_verification(total):
+    plan = strategy(
+        200, site=HEATS, budget={"total_launches": total}, verify={"enabled": True, "launches": 8}
+    )
+    history = run(plan, Moments(), Memory())
+    verified = history.of(Phase.VERIFY)
+    assert len(history) <= total
+    assert len(history) - len(history.of(Phase.VERIFY, Phase.STARTS)) <= total - 16
+    assert verified
+
+
+def test_the_budget_counts_no_untouched_launch_beside_others():
+    history = run(campaign(enabled=False), Moments(), Memory())
+    assert len(at_one_moment(history)) == 18 < len(history)
+
+
+def test_moments_change_nothing_that_is_launched_and_nothing_that_the_search_reads():
+    quiet, wild = (run(campaign(), Moments(sd=sd), Memory()) for sd in (0.0, 0.5))
+    before = [o.trial for o in quiet if o.trial.phase is not Phase.VERIFY]
+    assert [o.trial for o in wild if o.trial.phase is not Phase.VERIFY] == before
+    times = []
+    for history in (quiet, wild):
+        seen = at_one_moment(history)
+        assert at_one_moment(seen) is seen
+        made = seen.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
+        times.append(np.log([e.median_s for o in made for e in o.estimates]))
+    np.testing.assert_allclose(times[1] - times[0], times[1][0] - times[0][0])  # that of the reference
+
+
+def test_an_error_of_the_default_beside_it_widens_that_of_a_setting():
+    history = run(campaign(), Moments(), Memory())
+    first, second = history.observations[:2]
+    seen = at_one_moment(history).observations[0]
+    for before, beside, after in zip(first.estimates, second.estimates, seen.estimates, strict=True):
+        relative = math.hypot(before.sem_s / before.median_s, beside.sem_s / beside.median_s)
+        assert after.sem_s / after.median_s == pytest.approx(relative)
+        assert after.median_s == pytest.approx(beside.median_s)  # the first default is the reference
+
+
+def test_what_had_no_default_beside_it_is_launched_again():
+    defaults = []
+
+    def fails(trial):
+        defaults.extend([trial] * (trial.subject is Subject.UNTOUCHED))
+        return Status.CRASHED if len(defaults) == 4 and trial is defaults[-1] else None
+
+    world = Moments(fails=fails)
+    history = run(campaign(), world, Memory())
+    at = next(o.trial for o in history if o.status is Status.CRASHED)
+    alone = [t for t in next(heat for heat in world.heats if at in heat) if t is not at]
+    assert alone
+    assert {t.number for t in alone} <= {o.trial.repeats for o in history}
 
 
 @pytest.mark.parametrize("site", [SiteFacts(ranks=2), replace(HEATS, at_once=False)])
@@ -76,7 +164,7 @@ def test_where_launches_cannot_be_alive_at_once_they_are_made_one_after_the_othe
 
 def test_heats_can_be_switched_off():
     world = Moments()
-    run(campaign(heats=False), world, Memory())
+    run(strategy(18, site=HEATS, launch={"heats": False}, verify=VERIFY), world, Memory())
     assert not world.heats
 
 
@@ -96,6 +184,16 @@ def test_what_differs_between_moments_hides_nothing_in_a_heat():
     assert spread_in_heats(fresh["apart"]) is None
 
 
+@pytest.mark.parametrize("bad", [1, 2])
+def test_no_number_is_given_twice_where_a_default_fails(bad):
+    """The launch that a heat is compared with may be the last of all."""
+    world = Moments(fails=lambda trial: Status.CRASHED if trial.number == bad else None)
+    history = run(campaign(), world, Memory())
+    numbers = [o.trial.number for o in history]
+    assert numbers == sorted(set(numbers))
+    assert at_one_moment(history).next_number == history.next_number == len(numbers) + 1
+
+
 class Killed(Exception):  # noqa: N818 - not an error
     """The driver was killed."""
 
@@ -107,10 +205,10 @@ class Fragile(Memory):
         super().__init__()
         self.last = last
 
-    def append(self, event):
-        if len(self.events) >= self.last:
+    def append(self, *events):
+        if len(self.events) + len(events) > self.last:
             raise Killed
-        super().append(event)
+        super().append(*events)
 
 
 def test_killed_after_any_event_of_a_heat_the_campaign_goes_on_and_launches_it_again():

@@ -23,14 +23,14 @@ def test_launches_beside_other_work_are_counted_and_the_worst_is_told(campaign):
     made = campaign.history.observations
     history = History((replace(made[0], extra=quiet), replace(made[1], extra=busy), *made[2:]))
     assert [disturbed(o) for o in history][:3] == ["", "other work on 1.3 of 2 cores", ""]
-    (said,) = (r for r in remarks(campaign.about, history) if r.what == "interference")
+    (said,) = (r for r in remarks(campaign.about, history) if r.subject == "interference")
     assert said.grave
     assert said.text == "1 of 2 launches disturbed; at most other work on 1.3 of 2 cores"
     calm = History((replace(made[0], extra=quiet),))
-    assert [(r.text, r.grave) for r in remarks(campaign.about, calm) if r.what == "interference"] == [
+    assert [(r.text, r.grave) for r in remarks(campaign.about, calm) if r.subject == "interference"] == [
         ("0 of 1 launches disturbed", False)
     ]
-    assert not [r for r in remarks(campaign.about, campaign.history) if r.what == "interference"]
+    assert not [r for r in remarks(campaign.about, campaign.history) if r.subject == "interference"]
 
 
 def test_a_resolution_that_launches_cannot_give_is_said_in_numbers(campaign):

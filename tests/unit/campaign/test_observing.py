@@ -4,6 +4,8 @@ import json
 import math
 import os
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -224,31 +226,6 @@ def test_a_whole_result_is_believed(tmp_path):
     assert launched(tmp_path, whole).ok
 
 
-@pytest.mark.parametrize(("phase", "waits"), [(Phase.SEARCH, True), (Phase.DISCOVERY, False)])
-def test_a_launch_waits_for_fast_cores_unless_it_is_a_discoverys(tmp_path, phase, waits):
-    def leave(directory):
-        asked = json.loads((directory / REQUEST).read_text())
-        assert asked["patience_s"] == 20.0  # for near ones
-        assert bool(asked["usual_core"]["moment_s"]) == waits
-        whole(directory)
-
-    assert launched(tmp_path, leave, replace(TRIAL, phase=phase), patience_s=20.0).ok
-
-
-@pytest.mark.parametrize(
-    ("phase", "most", "least"),
-    [(Phase.SEARCH, 2000, 10), (Phase.VERIFY, 2000, 200), (Phase.VERIFY, 100, 100)],
-)
-def test_a_launch_that_verifies_shows_more_than_one_moment(tmp_path, phase, most, least):
-    def leave(directory):
-        assert json.loads((directory / REQUEST).read_text())["min_samples"] == least
-        whole(directory)
-
-    asked = probe_request(("allreduce",), (8, 1024), ranks=2, min_samples=10, max_samples=most)
-    trial = replace(TRIAL, phase=phase)
-    assert launched(tmp_path, leave, trial, probe=asked).ok
-
-
 @pytest.mark.parametrize(
     ("size", "twice"), [(9, False), (8, True)], ids=["a size nobody asked for", "a size twice"]
 )
@@ -302,3 +279,24 @@ def test_flipped_bits_in_a_result_never_end_the_campaign(tmp_path_factory, name,
     unharmed = {e.median_s for e in launched(tmp_path_factory.mktemp("whole"), whole).usable}
     assert {e.median_s for e in made.usable} <= unharmed
     assert made.ok or made.reason
+
+
+def test_variables_that_a_launch_may_not_see_are_taken_from_its_ranks_alone(tmp_path, monkeypatch):
+    """The launcher is started in the environment of whoever launches, and may hand it on."""
+    monkeypatch.setenv("UCX_NEW", "here")
+    printed = []
+
+    class Runs:
+        def run(self, request):
+            words = request.program[: request.program.index(sys.executable)]
+            code = "import os; print(os.environ.get('UCX_NEW'), os.environ.get('UCX_KEPT'))"
+            command, env = [*words, sys.executable, "-c", code], {**os.environ, "UCX_KEPT": "too"}
+            done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+            printed.append(done.stdout.split())
+            return outcome(request.directory, Ended(1, 1.0))
+
+    for unset in (("UCX_NEW", "UCX_OTHER"), ()):
+        amended = {"amended": lambda rendering, names=unset: replace(rendering, unset=names)}
+        measuring = Measurement(probe_request(("allreduce",), (8,), ranks=2), 1.0, **amended)
+        Launches(Untouched(), Runs(), Placement(2), measuring, Space("none", ()), tmp_path).observe(TRIAL)
+    assert printed == [["None", "too"], ["here", "too"]]

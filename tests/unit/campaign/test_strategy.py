@@ -32,15 +32,6 @@ def test_phases_come_in_order_and_the_budget_is_kept():
     assert [o.trial.number for o in history] == list(range(1, 21))
 
 
-def test_the_baseline_is_launched_again_at_intervals():
-    history = campaign(baseline={"launches": 3, "every": 6}).run()
-    at = [o.trial.number for o in history if o.trial.phase is Phase.BASELINE]
-    assert at == [1, 8, 11, 20]  # begin, after six others, after the screening, end
-    assert len(history) == 20
-    never = campaign(baseline={"launches": 3, "every": 0}).run()
-    assert [o.trial.number for o in never if o.trial.phase is Phase.BASELINE] == [1, 10, 20]
-
-
 def test_the_baseline_is_untouched_and_everything_else_is_swept():
     for observation in campaign().run():
         untouched = observation.trial.phase is Phase.BASELINE

@@ -56,8 +56,9 @@ def test_a_plan_counts_what_was_then_launched(ran):
     campaign, planned = ran
     by_phase = campaign.history.groupby("phase")["trial"].nunique()
     launches = planned.set_index("phase")["launches"]
-    for phase in ("baseline", "screening", "search"):
+    for phase in ("screening", "search"):
         assert by_phase[phase] == launches[phase] > 0
+    assert 0 < by_phase["baseline"] <= launches["baseline"]  # several settings may share one of them
     assert by_phase["verify"] <= planned.set_index("phase")["most"]["verification"]
     assert (planned["node_hours"] <= planned["node_hours_most"]).all()
 

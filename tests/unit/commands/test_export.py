@@ -30,7 +30,8 @@ def recommends(monkeypatch):
     """Has every campaign recommend something."""
 
     def every(recommendation):
-        monkeypatch.setattr(export, "recommended", lambda *_: recommendation)
+        for read in ("recommended", "for_everybody"):
+            monkeypatch.setattr(export, read, lambda *_: recommendation)
 
     every(GOOD)
     return every

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from autotune.cli import main
-from autotune.commands import install, lint
+from autotune.commands import install
 from autotune.errors import ExitCode, StackError
 from autotune.exporters import user_files
+from autotune.lint.verbs import lint
 from autotune.recommend.recommendation import Checked, Recommendation
 from autotune.space import Point
 from autotune.stacks.han import handed_over
@@ -40,10 +41,10 @@ def home(tmp_path, monkeypatch):
 
 def recommends(monkeypatch, recommendation):
     """Have every campaign recommend that."""
-    monkeypatch.setattr(install, "recommended", lambda _: recommendation)
+    monkeypatch.setattr(install, "for_everybody", lambda *_: recommendation)
 
 
-@pytest.mark.parametrize("words", [["install", "campaign"], ["uninstall"]], ids=" ".join)
+@pytest.mark.parametrize("words", [["install", "campaign"], ["install", "--remove"]], ids=" ".join)
 @pytest.mark.parametrize("name", ["mca-params.conf", "../ucx.conf", "autotune/coll_tuned_rules.conf"])
 def test_a_pipe_in_a_home_is_not_waited_for(home, words, name, capsys):
     assert main(["install", "campaign"]) == 0
@@ -68,7 +69,7 @@ def test_install_merges_backs_up_and_uninstall_gives_back(home, capsys):
     assert copy.read_text() == "pml = ob1\nbtl = self\n"
     rules = home / "autotune" / "coll_tuned_rules.conf"
     assert main(["lint", str(conf), str(rules), str(home.parent / "ucx.conf")]) == 0
-    assert main(["uninstall"]) == 0
+    assert main(["install", "--remove"]) == 0
     assert not (home.parent / "ucx.conf").exists()
     assert conf.read_text() == "pml = ob1\nbtl = self\n"
     assert not rules.parent.exists()
@@ -78,7 +79,7 @@ def test_what_was_only_ours_goes_away(home):
     for _ in range(2):
         assert main(["install", "campaign"]) == 0
         assert main(["install", "campaign"]) == 0
-        assert main(["uninstall"]) == 0
+        assert main(["install", "--remove"]) == 0
         assert tree(home.parent) == {}
 
 
@@ -91,7 +92,7 @@ def test_rules_of_han_come_with_the_parameters_that_point_to_them_and_go_with_th
     recommends(monkeypatch, GOOD)
     assert main(["install", "campaign", "--yes"]) == 0
     assert not file.exists()
-    assert main(["uninstall"]) == 0
+    assert main(["install", "--remove"]) == 0
     assert tree(home.parent) == {}
 
 
@@ -110,7 +111,7 @@ def test_whatever_was_there_is_there_again_with_its_mode(home, conf, ucx, rules)
             path.write_bytes(content)
             path.chmod(0o640)
     assert main(["install", "campaign"]) == 0
-    assert main(["uninstall"]) == 0
+    assert main(["install", "--remove"]) == 0
     for path, content in before.items():
         assert (path.read_bytes() if path.exists() else None) == content
         if content is not None:
@@ -125,7 +126,7 @@ def test_what_was_edited_since_stays_and_is_told(home, capsys):
     conf.write_bytes(conf.read_bytes() + b"# mine\r\n")
     rules.write_text("mine")
     capsys.readouterr()
-    assert main(["uninstall"]) == 0
+    assert main(["install", "--remove"]) == 0
     out = capsys.readouterr().out
     assert conf.read_bytes() == b"btl = self\n# mine\r\n"
     assert f"{conf} was edited since" in out
@@ -213,7 +214,7 @@ def test_what_is_in_the_way_is_named_and_nothing_is_half_done(home, capsys):
     before = tree(home.parent)
     assert main(["install", "campaign"]) == 2
     assert f"{home / 'mca-params.conf'} cannot be read: Is a directory" in capsys.readouterr().err
-    assert main(["uninstall"]) == 2
+    assert main(["install", "--remove"]) == 2
     assert tree(home.parent) == before
     (home / "mca-params.conf").rmdir()
     (home.parent / "ucx.conf").symlink_to("/no/such/place")
@@ -229,13 +230,13 @@ def test_a_link_of_the_users_stays_a_link(home, tmp_path):
     (home / "mca-params.conf").symlink_to(tmp_path / "dotfile")
     assert main(["install", "campaign"]) == 0
     assert "autotune" in (tmp_path / "dotfile").read_text("latin-1")
-    assert main(["uninstall"]) == 0
+    assert main(["install", "--remove"]) == 0
     assert (home / "mca-params.conf").is_symlink()
     assert (tmp_path / "dotfile").read_bytes() == b"pml = \xfc"
 
 
 def test_there_must_be_something_to_take_out(home, capsys):
-    assert main(["uninstall"]) == 2
+    assert main(["install", "--remove"]) == 2
     assert "holds nothing of autotune's" in capsys.readouterr().err
 
 
@@ -323,7 +324,7 @@ def test_a_site_has_blocks_that_all_can_read_and_comes_back_byte_by_byte(home, s
     said, text = capsys.readouterr().out, conf.read_bytes()
     assert f"{conf}: changes\n  -pml = ob1\n  +pml = ucx\n" in said
     assert f"{ucx}: is new\n" in said
-    assert "uninstall --site" in said
+    assert "install --remove --site" in said
     assert b"\nbtl_\xfc = 1\n" in text
     assert f"coll_tuned_dynamic_rules_filename = {rules}\n".encode() in text
     assert b"UCX_TLS=self,sm,rc\n" in ucx.read_bytes()
@@ -337,10 +338,10 @@ def test_a_site_has_blocks_that_all_can_read_and_comes_back_byte_by_byte(home, s
     made = tree(site)
     assert main(["install", "--site", "campaign"]) == 0
     assert tree(site) == made
-    assert main(["uninstall"]) == 2  # the user's own files hold nothing
-    assert main(["uninstall", "--site"]) == 0
+    assert main(["install", "--remove"]) == 2  # the user's own files hold nothing
+    assert main(["install", "--remove", "--site"]) == 0
     assert tree(site) == before
-    assert main(["uninstall", "--site"]) == 2
+    assert main(["install", "--remove", "--site"]) == 2
 
 
 def test_a_site_is_asked_for_what_is_not_verified_and_keeps_its_files(site, monkeypatch, capsys):

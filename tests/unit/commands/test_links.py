@@ -8,12 +8,12 @@ import pytest
 
 from autotune.campaign.observing import launch_directory
 from autotune.cli import main
-from autotune.commands.site_directory import job_folder
 from autotune.errors import AutotuneError, JournalError, ScenarioError
 from autotune.exporters.writing import write_files
 from autotune.guard.kept import KEPT, NIGHTS, Night, add_night, write_kept
 from autotune.history.folder import FILE, make_empty, remove_folder
 from autotune.history.journal import Journal
+from autotune.site.directory import job_folder
 from autotune.stacks.application import Background
 from hydra_plugins.autotune._slurm_batch import BatchSettings, Nodes, Order, submit
 from hydra_plugins.autotune._slurm_jobs import Slurm
@@ -60,7 +60,7 @@ FILES = {
     "export/openmpi-mca-params.conf": ["export", "{}"],
     "mine.csv": ["history", "{}", "--out", "{}/mine.csv"],
     "mine.parquet": ["history", "{}", "--out", "{}/mine.parquet"],
-    "winners.csv": ["winners", "{}", "--out", "{}/winners.csv"],
+    "winners.csv": ["compare", "{}", "--winners", "--out", "{}/winners.csv"],
     "report.html": ["report", "{}"],
 }
 """Link in a campaign → a verb that would write there."""
@@ -107,7 +107,7 @@ def test_a_journal_is_repaired_below_no_link(campaign, home, capsys):
     planted(campaign, ".repair", home)
     with (campaign / FILE).open("ab") as journal:
         journal.write(b"no event\n")
-    assert main(["repair", str(campaign)]) == 3
+    assert main(["status", str(campaign), "--repair"]) == 3
     assert "is a link" in capsys.readouterr().err
     assert untouched(home)
 

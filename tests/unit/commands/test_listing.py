@@ -7,7 +7,7 @@ from autotune.resources import folder
 
 
 def test_every_scenario_and_space_has_a_sentence_in_80_columns(capsys):
-    assert main(["list"]) == 0
+    assert main(["plan", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     names = [line.strip() for line in lines if line.startswith("  ") and not line.startswith("   ")]
     shipped = [*(folder("conf") / "conf").glob("*.yaml"), *folder("search_spaces").glob("*.yaml")]

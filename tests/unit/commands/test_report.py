@@ -21,7 +21,7 @@ from autotune.space import Point
 from autotune.views.report import page
 from tests import example
 from tests.campaigns import strategy
-from tests.golden.test_exports import CRAY
+from tests.golden.test_exports import UCC
 
 
 def observe(trial):
@@ -169,13 +169,13 @@ def test_figures_become_files(directory, capsys, tmp_path):
 def test_the_page_says_of_a_file_that_nothing_here_could_read_it(directory):
     path, _, _ = directory(14)
     (path / "export").mkdir(exist_ok=True)
-    (text,) = exporter("cray").export(CRAY, path).values()
-    (path / "export/cray-mpich-env.sh").write_text(text)
+    (text,) = exporter("ucc_conf").export(UCC, path).values()
+    (path / "export/ucc.conf").write_text(text)
     (path / "export/other.conf").write_text("x = 1\n")
     inputs = report_input(read_campaign(path))
-    assert [Path(file).name for file in inputs.untried] == ["cray-mpich-env.sh"]
+    assert [Path(file).name for file in inputs.untried] == ["ucc.conf"]
     html = page(inputs)
-    assert "cray-mpich-env.sh</code>: format checked, never run here" in html
+    assert "ucc.conf</code>: format checked, never run here" in html
     assert "other.conf</code></li>" in html
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from autotune.campaign.directory import read_campaign
 from autotune.cli import main
-from autotune.commands.kept_status import KEPT, kept
+from autotune.commands.kept_status import KEPT, stored_status
 from autotune.commands.status import Keeper
 from autotune.history.events import State, ended_event, started_event
 from autotune.history.journal import FILE, Journal, read_events, sealed
@@ -58,7 +58,7 @@ def test_a_campaign_runs_as_long_as_its_lock_is_held(said, begun):
 def test_watching_ends_with_the_campaign(said, begun):
     writer = Journal(begun)
     Timer(0.3, writer.close).start()
-    code, words = said("watch", "campaign")
+    code, words = said("status", "campaign", "--watch")
     assert code == 0
     assert "interrupted" in words
     assert words.split() == said("status", "campaign")[1].split()
@@ -90,10 +90,10 @@ def test_a_job_that_ended_before_the_campaign_began_is_said_to_have(said, tmp_pa
     assert "slurm/*_log.out" in words
 
 
-VERBS = (("status",), ("compare",), ("report",), ("history",), ("export",), ("space", "--from"))
+VERBS = (("status",), ("compare",), ("report",), ("history",), ("export",), ("export", "--space"))
 
 
-@pytest.mark.parametrize("verb", VERBS, ids=lambda words: words[0])
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
 def test_every_verb_says_the_same_of_what_is_no_campaign(said, tmp_path, verb):
     for name in ("empty", "foreign", "damaged"):
         (tmp_path / name).mkdir(mode=0o700)
@@ -105,11 +105,11 @@ def test_every_verb_says_the_same_of_what_is_no_campaign(said, tmp_path, verb):
     code, words = said(*verb, "damaged")
     assert code == 3
     assert "damaged/journal.jsonl, line 2 is damaged" in words
-    assert "repair damaged" in words
+    assert "status damaged --repair" in words
 
 
 @pytest.mark.parametrize("state", ["running", *(state for state in State if state is not State.RUNNING)])
-@pytest.mark.parametrize("verb", VERBS[:4], ids=lambda words: words[0])
+@pytest.mark.parametrize("verb", VERBS[:4], ids=" ".join)
 def test_verbs_that_only_look_work_in_every_state(said, begun, verb, state):
     journal = Journal(begun)
     if state != "running":
@@ -232,7 +232,7 @@ def test_of_what_is_kept_no_altered_figure_is_told(said, begun, monkeypatch):
     digits = [at for at, character in enumerate(text) if character.isdigit()]
     for at in digits[:: max(1, len(digits) // 60)]:
         (begun / KEPT).write_text(f"{text[:at]}{(int(text[at]) + 1) % 10}{text[at + 1 :]}")
-        assert kept(begun) is None
+        assert stored_status(begun) is None
     unsealed = {key: value for key, value in json.loads(text).items() if key not in ("line", "crc")}
     (begun / KEPT).write_text(json.dumps(unsealed | {"found": ["  best 100×"]}) + "\n")
     assert (said("status", "campaign"), said("status", "campaign", "--json")) == words

@@ -72,11 +72,12 @@ def campaign(tmp_path, monkeypatch):
 
 VERBS = (
     *(["status", "campaign"], ["status", "campaign", "--json"], ["compare", "campaign", "campaign"]),
-    *(["history", "campaign"], ["export", "campaign"], ["winners", "campaign"], ["watch", "campaign"]),
-    *(["install", "campaign"], ["verify", "campaign"], ["guidelines", "campaign"], ["repair", "campaign"]),
+    *(["history", "campaign"], ["export", "campaign"], ["compare", "campaign", "--winners"]),
+    *(["install", "campaign"], ["verify", "campaign"], ["compare", "campaign", "--guidelines"]),
+    *(["status", "campaign", "--watch"], ["status", "campaign", "--repair"]),
     *(["lint", "hostile.conf"], ["import", "hostile.log"], ["status", HOSTILE], [HOSTILE]),
-    *([f"conf={HOSTILE}"], ["conf=command", f"probe.options.run=[{HOSTILE}]"], ["knobs", HOSTILE]),
-    ["worth", "campaign", "--calls", "hostile.log"],
+    *([f"conf={HOSTILE}"], ["conf=command", f"probe.options.run=[{HOSTILE}]"]),
+    *(["doctor", "--knobs", HOSTILE], ["report", "campaign", "--worth", "hostile.log"]),
 )  # fmt: skip
 
 
@@ -122,7 +123,7 @@ def test_a_program_that_says_it_is_quoted_without_it(tmp_path, monkeypatch, caps
 def test_in_a_terminal_nothing_moves_but_what_the_program_itself_moves(campaign):
     ours, theirs = pty.openpty()
     done = subprocess.Popen(
-        [sys.executable, "-m", "autotune", "watch", str(campaign)], stdout=theirs, stderr=theirs
+        [sys.executable, "-m", "autotune", "status", str(campaign), "--watch"], stdout=theirs, stderr=theirs
     )
     os.close(theirs)
     said = b""

@@ -13,14 +13,14 @@ from dataclasses import replace
 import pytest
 
 from autotune import Campaign
+from autotune.application.scenario import of_recording
 from autotune.campaign.sealing import is_sealed, seal, signed
 from autotune.cli import main
-from autotune.commands.application import of_recording
-from autotune.commands.guard_place import recommendation_document
-from autotune.commands.trust import check_kept
 from autotune.errors import JournalError, ScenarioError, UserError
 from autotune.guard.facts import Facts
 from autotune.guard.kept import Kept, read_kept, write_kept
+from autotune.guard.place import recommendation_document
+from autotune.guard.trust import check_kept
 from autotune.history.folder import FILE
 from autotune.history.journal import read_events, sealed
 from autotune.recommend.recommendation import Provenance, Recommendation
@@ -28,7 +28,7 @@ from autotune.scenario import defaults, scenario_of
 from autotune.space import Point
 from autotune.structure import plain
 from tests.golden.test_campaigns import GOLDEN
-from tests.unit.commands.test_application import RUN
+from tests.unit.application.test_scenario import RUN
 
 WORDS = [
     "conf=command",
@@ -252,7 +252,7 @@ def test_what_this_user_keeps_is_checked_unless_it_says_something_else(kept):
 def owned_by_root(monkeypatch):
     """Have files of this user's be root's, and this user be another one."""
     owner = os.stat_result((0o100644, 1, 1, 1, 0, 0, 0, 0, 0, 0))
-    monkeypatch.setattr("autotune.commands.trust.os.geteuid", lambda: 12345)
+    monkeypatch.setattr("autotune.guard.trust.os.geteuid", lambda: 12345)
     monkeypatch.setattr("pathlib.Path.stat", lambda path, **keywords: owner)
 
 

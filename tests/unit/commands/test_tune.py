@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from autotune.campaign.directory import read_campaign
+from autotune.campaign.same_moment import at_one_moment
 from autotune.commands.hydra_bridge import run_task
 from autotune.commands.report import report_input
 from autotune.commands.tune import tune
@@ -51,7 +52,7 @@ def test_files_of_a_simulated_campaign_are_offered_with_their_placement(tmp_path
 def test_a_budget_that_ends_before_the_search_is_named_as_the_reason(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ("proposer=random", "verify.enabled=false", "screening.enabled=false")
-    with pytest.raises(CampaignError, match="ended before any setting was searched; launches so far: 1"):
+    with pytest.raises(CampaignError, match="ended before any setting was searched; launches so far: 2"):
         run_task(tune, [*WORDS, *words, "budget.launches=1"])
     assert run_task(tune, [*WORDS, *words, "budget.launches=4"]) == ExitCode.WELL  # as the message says
 
@@ -78,4 +79,4 @@ def test_a_resume_reads_its_journal_once(tmp_path, monkeypatch):
     )
     assert run_task(tune, [*WORDS, *few[:-1], f"{few[-1]}4"]) == ExitCode.WELL
     assert len(reads) == 1
-    assert len(read_campaign(tmp_path / "campaigns/allreduce_8node").history) == 4
+    assert len(at_one_moment(read_campaign(tmp_path / "campaigns/allreduce_8node").history)) == 4

@@ -1,6 +1,5 @@
 """Which row of a file is for a call, as the libraries that read it look it up, after their sources."""
 
-from autotune_formats import nccl
 from autotune_formats import ucc_grammar as ucc
 
 
@@ -21,17 +20,5 @@ def chosen_by_ucc(value, collective, message_bytes, team_size=0):
 
 def holds(section, **team):
     """Whether a team of this ``team_size``, ``ppn`` and ``nnodes`` meets all that a section asks of them."""
-    numbers = ((n, r) for n, r in section.where.items() if isinstance(r, tuple))
+    numbers = ((n, r) for n, r in section.conditions.items() if isinstance(r, tuple))
     return all(low <= team[name] <= high for name, (low, high) in numbers if name in team)
-
-
-def chosen_by_nccl(text, collective, message_bytes, nodes, ranks):
-    """Algorithm, protocol and channels of a call of NCCL's collective; empty: no row is for it."""
-    for row in nccl.rows(text):
-        if len(row.fields) < 8 or row.collective != collective:
-            continue
-        low, high = row.bounds
-        asked = zip(row.fields[6:8], (nodes, ranks), strict=True)
-        if low <= message_bytes <= high and all(text in ("-1", str(number)) for text, number in asked):
-            return row.fields[3:6]
-    return ()

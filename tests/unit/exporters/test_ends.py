@@ -59,7 +59,6 @@ def test_han_goes_back_to_its_own_component():
         ("mpich_cvars", "mpich", "ring", "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=ring"),
         ("mvapich3", "mvapich", "osu_ring", "MVP_ALLREDUCE_INTRA_ALGORITHM=osu_ring"),
         ("mvapich2", "mvapich", "2", "MV2_INTER_ALLREDUCE_TUNING=2"),
-        ("nccl", "nccl", "ring", "allreduce,0,18446744073709551615,ring"),
     ],
 )
 def test_what_has_no_word_for_an_end_says_so(name, family, algorithm, said):

@@ -12,10 +12,9 @@ from autotune.history.lookup import choice_at
 from autotune.history.trial import Rule
 from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
-from autotune_formats import nccl
 from autotune_formats import ucc_grammar as ucc
-from tests.golden.test_exports import CRAY, NCCL, PLUGINS, SITE, UCC, exported
-from tests.unit.exporters.readers import chosen_by_nccl, chosen_by_ucc, holds
+from tests.golden.test_exports import PLUGINS, SITE, UCC, exported
+from tests.unit.exporters.readers import chosen_by_ucc, holds
 
 
 @pytest.mark.parametrize("name", PLUGINS)
@@ -117,61 +116,3 @@ def test_what_ucc_cannot_say_is_refused(rules, words):
     listed = tuple(Rule(name, 8, size, Point.of(choice)) for name, size, choice in rules)
     with pytest.raises(UserError, match=words):
         exporter("ucc_conf").export(Recommendation(Point(), listed, provenance=source(8)), SITE)
-
-
-@given(
-    table=st.sampled_from(sorted(nccl.COLLECTIVES)).flatmap(
-        lambda name: tables_of(name, nccl.ALGORITHMS, "algorithm")
-    ),
-    size=st.integers(0, 2**21),
-)
-def test_every_size_of_a_tuner_table_has_its_row_or_the_table_is_refused(table, size):
-    ranks = table[0].comm_size
-    recommended = Recommendation(Point(), tuple(table), provenance=source(ranks, nodes=2))
-    if not all(rule.choice for rule in table):
-        with pytest.raises(UserError, match="sizes without an algorithm"):
-            exporter("nccl").export(recommended, SITE)
-        return
-    (text,) = exporter("nccl").export(recommended, SITE).values()
-    name = nccl.COLLECTIVES[table[0].collective]
-    wanted = str(choice_at(table, (table[0].collective, ranks, size))["algorithm"])
-    factor = ranks if name in nccl.TOTAL else 1
-    assert chosen_by_nccl(text, name, size * factor, 2, ranks) == (wanted, "simple", "-1")
-    assert chosen_by_nccl(text, name, 2**40, 2, ranks)
-    assert chosen_by_nccl(text, name, size, 2, ranks + 1) == ()
-    assert all(len(line.encode()) < nccl.LONGEST_LINE for line in text.splitlines())
-
-
-def test_a_tuner_table_of_an_mpi_is_refused():
-    measured = Recommendation(Point(), (), provenance=source(8, family="openmpi"))
-    with pytest.raises(UserError, match="Open MPI"):
-        exporter("nccl").export(measured, SITE)
-
-
-def test_a_word_that_the_tuner_takes_for_another_is_refused():
-    rules = (Rule("allreduce", 8, 0, Point.of({"algorithm": "ring", "protocol": "LL"})),)
-    with pytest.raises(UserError, match="knows no protocol 'LL'"):
-        exporter("nccl").export(Recommendation(Point(), rules), SITE)
-    assert exporter("nccl").export(NCCL, SITE)
-
-
-def test_slingshots_other_rendezvous_brings_slurms_option_with_it():
-    made = exporter("cray")
-    assert "srun --network=disable_rdzv_get" in made.use(CRAY, SITE)
-    plain = Recommendation(Point(), (), provenance=source(8, env=(("FI_CXI_RDZV_THRESHOLD", "65536"),)))
-    assert "--network" not in made.use(plain, SITE)
-    (text,) = made.export(plain, SITE).values()
-    assert "--network" not in text
-    assert "export FI_CXI_RDZV_THRESHOLD=65536" in text
-
-
-@pytest.mark.parametrize(
-    ("env", "rules", "words"),
-    [
-        ((("MPICH_ALLREDUCE_NO_SMPS", "1"),), (), "no MPICH_ALLREDUCE_NO_SMPS that this project knows"),
-        ((), (Rule("allreduce", 8, 0, Point.of({"algorithm": "ring"})),), "lets nobody choose 'ring'"),
-    ],
-)
-def test_what_cray_mpich_cannot_say_is_refused(env, rules, words):
-    with pytest.raises(UserError, match=words):
-        exporter("cray").export(Recommendation(Point(), rules, provenance=source(8, env=env)), SITE)

@@ -23,7 +23,7 @@ UCC_TL_UCP_TUNE=0
 def test_sections_and_their_conditions():
     top, rome, three = ucc.sections(FILE)
     assert top.values == {"UCC_CL_BASIC_TLS": "^sharp,nccl"}
-    assert rome.where == {
+    assert rome.conditions == {
         "vendor": "amd",
         "model": "rome",
         "team_size": (8, 16),

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autotune.commands.guard import EACH_NIGHT
 from autotune.guard.kept import Launched, Night, slot_text
 from autotune.guard.nights import of_launches
+from autotune.guard.verbs import EACH_NIGHT
 
 SLOTS = tuple((name, 4, 8**power) for name in ("allreduce", "bcast") for power in range(1, 6))
 
@@ -81,7 +81,7 @@ class Machine:
                 }
                 for tuned in map(bool, rng.permutation([True, False] * 4)):
                     times = dict(zip(names, map(float, next(rows[tuned])), strict=True))
-                    launches.append(Launched(tuned, block, False, times))
+                    launches.append(Launched(tuned, block, times))
             state = states[number] if states else "one"
             made.append(
                 Night(f"2026-{1 + number // 28:02d}-{1 + number % 28:02d}T02:00:00Z", state, tuple(launches))

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from autotune.guard.changes import changes
-from autotune.guard.facts import Facts, Said, environment_of
+from autotune.guard.facts import Facts, VariableDescription, environment_of
 from autotune.stacks.installation import Installation
 
 OLD = {
-    "UCX_RNDV_SCHEME": Said("enumerator", "auto", ("auto", "get_zcopy", "put_zcopy")),
-    "UCX_TLS": Said("list", "all", about="a1"),
-    "UCX_ZCOPY_THRESH": Said("bytes", "auto"),
-    "UCX_SHM_DEVICES": Said("list", "all", about="b2"),
-    "UCX_SEG": Said("bytes", "8k"),
+    "UCX_RNDV_SCHEME": VariableDescription("enumerator", "auto", ("auto", "get_zcopy", "put_zcopy")),
+    "UCX_TLS": VariableDescription("list", "all", about="a1"),
+    "UCX_ZCOPY_THRESH": VariableDescription("bytes", "auto"),
+    "UCX_SHM_DEVICES": VariableDescription("list", "all", about="b2"),
+    "UCX_SEG": VariableDescription("bytes", "8k"),
 }
 
 
@@ -30,7 +30,7 @@ def test_what_stays_is_not_told():
 
 @pytest.mark.parametrize("value, breaks", [("get_zcopy", True), ("put_zcopy", False)])
 def test_a_word_that_a_variable_lost(value, breaks):
-    new = OLD | {"UCX_RNDV_SCHEME": Said("enumerator", "auto", ("auto", "put_zcopy"))}
+    new = OLD | {"UCX_RNDV_SCHEME": VariableDescription("enumerator", "auto", ("auto", "put_zcopy"))}
     assert told(new, {"UCX_RNDV_SCHEME": value}) == [("UCX_RNDV_SCHEME lost get_zcopy", breaks)]
 
 
@@ -45,24 +45,27 @@ def test_a_variable_that_is_set_and_dropped_or_renamed():
 
 def test_an_old_name_that_a_new_version_still_reads_breaks_nothing():
     new = {k: v for k, v in OLD.items() if k != "UCX_TLS"}
-    new["UCX_TRANSPORTS"] = Said("list", "all", others=("UCX_TLS",))
+    new["UCX_TRANSPORTS"] = VariableDescription("list", "all", others=("UCX_TLS",))
     assert not any(breaks for _, breaks in told(new, {"UCX_TLS": "posix"}))
 
 
 def test_a_variable_that_is_read_otherwise():
-    new = OLD | {"UCX_ZCOPY_THRESH": Said("integer", "16384", deprecated=True)}
+    new = OLD | {"UCX_ZCOPY_THRESH": VariableDescription("integer", "16384", deprecated=True)}
     said = [text for text, _ in told(new, {"UCX_ZCOPY_THRESH": "8k"})]
     assert said == ["UCX_ZCOPY_THRESH was bytes, and is integer", "UCX_ZCOPY_THRESH is deprecated now",
                     "UCX_ZCOPY_THRESH: its default was auto, and is 16384"]  # fmt: skip
 
 
 def test_defaults_of_other_variables_are_counted_but_not_those_that_never_stand_still():
-    new = OLD | {"UCX_SEG": Said("bytes", "4k"), "UCX_ZCOPY_THRESH": Said("bytes", "")}
+    new = OLD | {
+        "UCX_SEG": VariableDescription("bytes", "4k"),
+        "UCX_ZCOPY_THRESH": VariableDescription("bytes", ""),
+    }
     assert told(new, {}) == [("ucx: other defaults: UCX_SEG=8k → 4k", False)]
 
 
 def test_mca_parameters_go_by_their_names_without_the_prefix():
-    old = Facts(variables={"openmpi": {"pml": Said("text")}})
+    old = Facts(variables={"openmpi": {"pml": VariableDescription("text")}})
     said = changes(old, Facts(variables={"openmpi": {}}), {"OMPI_MCA_pml": "ucx"})
     assert [one.text for one in said] == ["pml is no longer known to openmpi"]
 
@@ -74,7 +77,7 @@ UPGRADES = json.loads((Path(__file__).parents[2] / "data" / "upgrades.json").rea
 def said_by(version):
     variables = {
         layer: {
-            name: Said(kind, default, tuple(allowed), tuple(others), deprecated, about)
+            name: VariableDescription(kind, default, tuple(allowed), tuple(others), deprecated, about)
             for name, (kind, default, allowed, others, deprecated, about) in its.items()
         }
         for layer, its in version["variables"].items()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from autotune.errors import UserError
-from autotune.guard.facts import Facts, Said
+from autotune.guard.facts import Facts, VariableDescription
 from autotune.guard.kept import (
     KEPT,
     NIGHTS,
@@ -26,7 +26,11 @@ from autotune.guard.kept import (
 from tests.unit.guard.nights_of import Machine
 
 FACTS = Facts(
-    {"Open MPI": "5.0.11"}, {}, {"/x": "1"}, "/bin/mpirun", {"ucx": {"UCX_TLS": Said("list", "all", ("a",))}}
+    {"Open MPI": "5.0.11"},
+    {},
+    {"/x": "1"},
+    "/bin/mpirun",
+    {"ucx": {"UCX_TLS": VariableDescription("list", "all", ("a",))}},
 )
 WHAT = Kept("2026-11-01T00:00:00Z", "/opt/x", {"format": "autotune recommendation"}, FACTS, {"name": "x"})
 

@@ -122,7 +122,9 @@ def test_without_earlier_nights_nothing_is_said():
 def test_a_year_of_openings_and_all_claims_share_the_rate():
     assert Rates(0.01, 5).limit() == pytest.approx(math.log(5 * 2 * 365 / 0.01))
     spent = sum(math.exp(-Rates(0.01, 1).limit(k)) for k in range(1, 10_000))
-    assert spent == pytest.approx(0.005, rel=1e-3)  # of all upgrades without end
+    assert spent == pytest.approx(0.0025, rel=1e-3)  # of all upgrades without end
+    beside = sum(Rates(0.01, 9).of_change(k) for k in range(1, 10_000))
+    assert beside + spent + 0.005 == pytest.approx(0.01, rel=1e-3)
 
 
 def test_bounds_hold_the_rise():

@@ -13,15 +13,36 @@ import pytest
 from lxml import etree
 
 from autotune.errors import ExitCode
+from autotune.guard.beside import Beside
 from autotune.guard.changes import Change
 from autotune.guard.report import CheckReport, reframe_test
 from autotune.guard.verdict import NightVerdict, judge
+from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Subject, Trial
+from autotune.space import Point
 from tests.unit.guard.nights_of import SLOTS, Machine
 
 RNG = np.random.default_rng
 QUIET = judge(Machine().nights(30, RNG(1), each=16))
 EARLY = judge(Machine().nights(2, RNG(1), each=16))
 BEHIND = judge(Machine().nights(1, RNG(1), each=16, loss=(0, SLOTS[1], 1.5, False)))
+
+
+def beside(speed, blocks=12, spread=0.01):
+    """Launches of heats in which the settings of now have such a speed at one size, and differ so much."""
+    sides = ([], [])
+    for number in range(4 * blocks):
+        now = number % 4 in (0, 3)
+        trial = Trial(number, Phase.VERIFY, Point(), Subject.UNTOUCHED, number // 4)
+        estimates = tuple(
+            Estimate(
+                Cell(*slot), slot[2] / 1e9 / (speed if now and slot == SLOTS[1] else 1.0) * noise, 1e-12, 9
+            )
+            for slot, noise in zip(SLOTS, np.exp(RNG(number).normal(0, spread, len(SLOTS))), strict=True)
+        )
+        sides[now].append(Observation(trial, Status.OK, estimates))
+    return Beside.of(*sides, ("as kept", "now"))
+
+
 CASES = {
     "same": (CheckReport("2026-11-01", (), verdict=QUIET), ExitCode.WELL),
     "quick": (CheckReport("2026-11-01", (Change("UCX: 1.18 → 1.20"),)), ExitCode.WELL),
@@ -32,15 +53,28 @@ CASES = {
         CheckReport("2026-11-01", (), ("no rule is reached",), verdict=QUIET),
         ExitCode.FINDING,
     ),
-    "older is faster": (
-        CheckReport("2026-11-01", (), other=("slower than under 5.0.10",), lost=(SLOTS[0],)),
+    "slower than as kept": (
+        CheckReport("2026-11-01", (Change("ucx.conf is new"),), beside=beside(0.7), verdict=EARLY),
+        ExitCode.FINDING,
+    ),
+    "same as kept": (CheckReport("2026-11-01", (), beside=beside(1.0), verdict=EARLY), ExitCode.WELL),
+    "another kernel": (
+        CheckReport("2026-11-01", (), beside=beside(1.0), lacking=("kernel 5.1",), verdict=EARLY),
+        ExitCode.STUCK,
+    ),
+    "another kernel, many nights": (
+        CheckReport("2026-11-01", (), beside=beside(1.0), lacking=("kernel 5.1",), verdict=QUIET),
+        ExitCode.WELL,
+    ),
+    "fails more often": (
+        CheckReport("2026-11-01", (), beside=replace(beside(1.0), failures="now: 5 crashed of 8 launches")),
         ExitCode.FINDING,
     ),
     "no rank started": (
-        CheckReport("2026-11-01", (), other=("could not be checked",), open=True, verdict=QUIET),
+        CheckReport("2026-11-01", (), other="could not be checked", verdict=QUIET),
         ExitCode.STUCK,
     ),
-    "older is alike": (CheckReport("2026-11-01", (), other=("not excluded",), open=True), ExitCode.STUCK),
+    "few launches": (CheckReport("2026-11-01", (), beside=beside(1.0, blocks=1)), ExitCode.STUCK),
 }
 EACH = pytest.mark.parametrize("name", CASES)
 
@@ -100,18 +134,43 @@ def test_a_message_of_the_day_is_one_line(name):
     assert CASES[name][0].day_message().count("\n") == 1
 
 
-@pytest.mark.parametrize("name", ["behind", "older is faster"])
+@pytest.mark.parametrize("name", ["behind", "slower than as kept"])
 def test_what_fell_behind_is_to_be_tuned_again(name):
     told = replace(
-        CASES[name][0], how=("conf=allreduce_local", "mpi.mpirun='/an mpi/mpirun'"), where="/an site"
+        CASES[name][0], how=("conf=allreduce_local", "mpi.mpirun='/an mpi/mpirun'"), folder="/an site"
     )
     assert shlex.split(told.document()["tune_again"])[3:] == [*told.how, "retune=/an site"]
     assert f"tune these again: {told.again}" in told.text()
     assert CASES["same"][0].again == ""
 
 
+def test_the_first_line_says_what_was_lost_since_when_and_how_much_is_excluded():
+    lost, same = CASES["slower than as kept"][0], CASES["same as kept"][0]
+    assert re.match(r"MPI_Allreduce on 4 ranks, 64 B: slower than as kept, 1\.4\d× the time", lost.headline)
+    assert "since 2026-11-01" in lost.headline
+    bound = re.fullmatch(
+        r"same as on 2026-11-01, typical calls at most (\S+)% slower at any size.*", same.headline
+    )
+    assert 0 < float(bound[1]) < 10
+    assert "kernel 5.1 is not here to be launched beside it" in CASES["another kernel"][0].headline
+    assert "kernel" in CASES["another kernel, many nights"][0].text()
+
+
 def test_what_is_not_told_says_what_would_tell():
-    assert re.search(r"1 earlier nights are known, and about \d+ would resolve", CASES["early"][0].headline)
+    assert re.search(r"1 earlier night is known, and about \d+ would resolve", CASES["early"][0].headline)
+
+
+def test_what_is_missing_is_said_only_where_it_would_help():
+    """More launches resolve nothing where days differ by more than the loss."""
+    seen = replace(EARLY.seen[0], ratio_bound=math.inf, day=0.2, nights_needed=math.inf, by_launches=False)
+    days = CheckReport("2026-11-01", (), verdict=replace(EARLY, seen=(seen,)))
+    assert days.headline.endswith(": nothing but both sides at the same moments would resolve it")
+    launches = replace(days, verdict=replace(EARLY, seen=(replace(seen, day=math.nan, by_launches=True),)))
+    assert launches.headline.endswith(": more launches a night would resolve it")
+    known = replace(days, verdict=replace(EARLY, nights=9, seen=(replace(seen, nights_needed=3.0),)))
+    assert "may be slower: another night may resolve it" in known.headline
+    faster = replace(days, verdict=replace(EARLY, seen=(replace(seen, ratio_bound=0.9),)))
+    assert "at least 10 % faster than before (95 %)" in faster.text()
 
 
 def test_reframes_test_is_python_with_references_of_every_slot():

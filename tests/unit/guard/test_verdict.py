@@ -70,7 +70,7 @@ def test_early_nights_say_how_many_are_wanted_and_later_ones_exclude_a_loss():
     nights = Machine().nights(30, np.random.default_rng(6), each=16)
     early, late = judge(nights[:3]), judge(nights)
     assert early.inconclusive
-    assert all(2 < seen.wanted < 30 for seen in early.seen)
+    assert all(2 < seen.nights_needed < 30 for seen in early.seen)
     assert late.inconclusive == ()
     assert all(seen.day < 0.03 for seen in late.seen)
 

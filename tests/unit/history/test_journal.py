@@ -112,7 +112,7 @@ class TestRepair:
 
     def test_a_whole_journal_is_left_alone(self, tmp_path, capsys):
         _, text = written(tmp_path)
-        assert main(["repair", str(tmp_path)]) == 0
+        assert main(["status", str(tmp_path), "--repair"]) == 0
         assert "nothing is damaged" in capsys.readouterr().out
         assert (tmp_path / FILE).read_bytes() == text
 
@@ -127,7 +127,7 @@ class TestRepair:
         assert main(["status", str(tmp_path)]) == 3
         assert "line 10" in (told := capsys.readouterr().err)
         assert "repair" in told
-        assert main(["repair", str(tmp_path)]) == 0
+        assert main(["status", str(tmp_path), "--repair"]) == 0
         said = capsys.readouterr().out
         assert "line 10" in said
         assert "line 15 again" in said
@@ -152,14 +152,14 @@ class TestRepair:
         _, text = written(tmp_path)
         (tmp_path / FILE).write_bytes(b"".join(line for i, line in enumerate(lines_of(text)) if i != 1))
         before = (tmp_path / FILE).read_bytes()
-        assert main(["repair", str(tmp_path)]) == 3
+        assert main(["status", str(tmp_path), "--repair"]) == 3
         assert "cannot be repaired" in capsys.readouterr().err
         assert (tmp_path / FILE).read_bytes() == before
 
     def test_a_campaign_that_runs_is_left_alone(self, tmp_path, capsys):
         written(tmp_path)
         with Journal(tmp_path):
-            assert main(["repair", str(tmp_path)]) == 4
+            assert main(["status", str(tmp_path), "--repair"]) == 4
 
     def test_any_damage_leaves_a_journal_that_is_read(self, tmp_path):
         _, text = written(tmp_path, EVENTS[:30])

@@ -29,7 +29,7 @@ def launched(folder, program, timeout_s=120.0, words=None):
     request = LaunchRequest(folder, (), {}, Placement(2), timeout_s)
     program = "import ctypes, os, signal, subprocess, sys, time\n" + textwrap.dedent(program)
     argv = words or [sys.executable, "-c", program]
-    return observation(TRIAL, run_here(request, argv, {}, timeout_s))
+    return observation(TRIAL, run_here([(request, argv, {})])[0])
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from pathlib import Path
 from autotune.stacks.ports import LaunchRequest, Placement
 from hydra_plugins.autotune._mpirun import run_here
 request = LaunchRequest(Path("/mnt"), (), {}, Placement(2), 60.0)
-print(run_here(request, sys.argv[1:], {}, 60.0))
+print(run_here([(request, sys.argv[1:], {})])[0])
 """
 
 

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import yaml
 
+from autotune.campaign.heats import at_once, observe_heat
 from autotune.campaign.observing import Measurement
+from autotune.errors import StackError
 from autotune.history.trial import Phase, Rule, Subject, Trial
 from autotune.probe.protocol import CellSamples
 from autotune.simulate.fabric import Fabric, NodeLayout
@@ -16,11 +18,11 @@ from autotune.simulate.model import predict
 from autotune.simulate.noise import QUIET, RELIABLE, Faults, NoiseModel
 from autotune.simulate.settings import settings_from
 from autotune.space import Level, Parameter, Point, Space
-from autotune.stacks.ports import LaunchOutcome, Placement
+from autotune.stacks.ports import START_S, LaunchOutcome, Placement
 from hydra_plugins.autotune._simulated import Simulated
 from tests.asking import probe_request
 
-STILL = NoiseModel(within=0.0, launch=0.0, between=0.0, spike_rate=0.0)
+STILL = NoiseModel(within=0.0, launch=0.0, moment=0.0, between=0.0, spike_rate=0.0)
 SIZES = (8, 4096, 1 << 20)
 FOUR_BY_EIGHT = Placement(32, nodes=4, ppn=8)
 NAMES = ("default", "recursive_doubling", "ring")
@@ -76,6 +78,31 @@ def test_every_cell_that_was_asked_for_has_the_time_of_the_model(machine: Machin
     ]
     assert [(c.values["algorithm"], c.message_bytes) for c in found] == [(a, s) for a in NAMES for s in SIZES]
     np.testing.assert_allclose([c.samples_s[0] for c in found], np.ravel(expected))
+
+
+def test_launches_of_a_heat_share_their_moment(machine: Machine) -> None:
+    """Moments that differ by half leave ratios within a heat as they were, and none of launches apart."""
+    noise = replace(STILL, moment=0.5)
+    observer = replace(simulated(machine, noise), at_once=True)
+    assert at_once(observer)
+    trials = [replace(trial_of(subject=Subject.UNTOUCHED), number=number) for number in (5, 6, 7)]
+    heat = observe_heat([(observer, trial) for trial in trials])
+    assert [o.trial for o in heat] == trials
+    together, apart = (
+        [[e.median_s for e in o.usable] for o in made] for made in (heat, map(observer.observe, trials))
+    )
+    np.testing.assert_allclose(together, [together[0]] * 3)
+    assert np.ptp(np.log(apart), axis=0) == pytest.approx([np.ptp(np.log(apart)[:, 0])] * 3)
+    assert np.ptp(np.log(apart)[:, 0]) > 0.1
+    assert sum(o.duration_s for o in heat) < START_S + 3 * observer.measurement.heat_s
+
+
+def test_a_machine_that_starts_one_launch_at_a_time_has_no_heats(machine: Machine) -> None:
+    alone, other = simulated(machine), replace(simulated(machine), at_once=True)
+    assert not at_once(alone)
+    assert not at_once(alone, other)
+    with pytest.raises(StackError, match="alive at once"):
+        observe_heat([(alone, trial_of())])
 
 
 def test_samples_are_as_many_as_the_precision_needs(machine: Machine) -> None:

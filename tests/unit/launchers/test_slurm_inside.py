@@ -83,7 +83,7 @@ def inside(tmp_path):
             Nodes(tmp_path),
             margin_s,
             successor,
-            now=lambda: ENDS_S - left_s,
+            wall_clock=lambda: ENDS_S - left_s,
         )
         request = LaunchRequest(tmp_path, (), {}, Placement(2, 2), 120.0)
         return launcher, request
@@ -246,3 +246,40 @@ def test_the_slow_node_is_the_one_between_two_slow_links():
         "cn5": pytest.approx(50.0)
     }
     assert not slow([Health(h, ROOM, t) for h, t in zip(hosts[:2], times[4:], strict=False)], hosts[:2])
+
+
+def test_launches_of_a_heat_overlap_and_each_fails_by_itself(inside, tmp_path):
+    """One alone needs no overlap, and takes what Slurm gives to a step."""
+    slurm = Answers()
+    launcher, _ = inside(slurm)
+    requests = []
+    for number in range(2):
+        (folder := tmp_path / str(number)).mkdir()
+        requests.append(LaunchRequest(folder, (), {}, Placement(2, 2), 120.0, folder / "ended"))
+    measure = MEASURE.format(path=sys.path, sleep_s=0, directory=str(tmp_path / "0"))
+    told = "import os; print(os.environ.get('SLURM_OVERLAP'))\n"
+
+    def command(request, placement):
+        return [
+            sys.executable,
+            "-c",
+            told + (measure if request is requests[0] else "raise SystemExit(9)"),
+        ], {}
+
+    launcher.command = command
+    well, failed = launcher.run_at_once([(launcher, request) for request in requests])
+    assert (well.status, well.hosts) == ("ok", ("cn0", "cn1"))
+    assert (failed.status, failed.reason) == ("crashed", "exit code 9: 1")
+    assert slurm.swept == [("cn0", "cn1")]
+    assert all(request.ended_file.exists() for request in requests)
+    launcher.run(requests[0])
+    assert (tmp_path / "0/stdout").read_text() == "None\n"
+
+
+def test_a_heat_that_its_allocation_cuts_short_is_left_to_whoever_resumes(inside, tmp_path):
+    launcher, request = inside(Answers(), left_s=61)
+    launcher.command = lambda request, placement: ([sys.executable, "-c", "import time; time.sleep(60)"], {})
+    (tmp_path / "other").mkdir()
+    other = LaunchRequest(tmp_path / "other", (), {}, Placement(2, 2), 120.0)
+    with pytest.raises(Interrupted, match="job 7 ends before the launch does"):
+        launcher.run_at_once([(launcher, request), (launcher, other)])

@@ -177,7 +177,7 @@ def test_the_verb(tmp_path, capsys):
     rules, other = tmp_path / "r.conf", tmp_path / "a.py"
     rules.write_text(RULES)
     other.write_text("print(1)\n")
-    words = ["explain", str(rules), "--ranks", "4"]
+    words = ["lint", "--explain", str(rules), "--ranks", "4"]
     assert main([*words, "--bytes", "4k"]) == 0
     said = capsys.readouterr().out
     assert "bcast of 4 KiB on 4 ranks (its size counts the vector of each rank)" in said
@@ -194,5 +194,5 @@ def test_the_verb(tmp_path, capsys):
     ):
         assert main([*words, *wrong]) == 2
         assert part in capsys.readouterr().err
-    assert main(["explain", str(other), "--ranks", "4", "--bytes", "8"]) == 5
+    assert main(["lint", "--explain", str(other), "--ranks", "4", "--bytes", "8"]) == 5
     assert "of an unknown kind" in capsys.readouterr().err

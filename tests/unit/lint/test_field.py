@@ -160,7 +160,7 @@ def test_what_cannot_be_read_gets_no_verdict(name, text):
     ],
 )
 def test_what_is_right_on_every_path_is_left_alone(text):
-    assert found(text, known=KNOWN) == []
+    assert found(text, parameter_names=KNOWN) == []
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_only_a_script_with_an_interpreter_loses_it_by_a_carriage_return():
     ],
 )
 def test_a_name_without_its_framework_is_told_where_only_one_ends_so(name, whole):
-    seen = lint({PurePath("a.sh"): f"export OMPI_MCA_{name}=1\nmpirun ./a\n"}, known=KNOWN)
+    seen = lint({PurePath("a.sh"): f"export OMPI_MCA_{name}=1\nmpirun ./a\n"}, parameter_names=KNOWN)
     assert [f.remedy for f in seen if "nothing reads" in f.effect] == (
         [f"did you mean {whole}?"] if whole else []
     )
@@ -305,7 +305,7 @@ def test_texts_and_logs_are_no_files_of_a_stack(name, text, kind):
     ],
 )
 def test_components_and_parameters_by_version(text, said):
-    seen = [*found(text, known=KNOWN), *found(text)]
+    seen = [*found(text, parameter_names=KNOWN), *found(text)]
     assert all(said and said in one for one in seen) and bool(seen) == bool(said), seen
 
 

@@ -5,11 +5,11 @@ from pathlib import PurePath
 
 import pytest
 
-from autotune.commands.lint import measured_on
 from autotune.errors import UserError
 from autotune.exporters import exporter
 from autotune.lint import kind_of, lint
 from autotune.lint.rules import rules_file
+from autotune.lint.verbs.lint import measured_on
 from autotune.stacks.classic_rules import entries, read
 from tests.golden.test_exports import OPENMPI, SITE
 
@@ -89,7 +89,7 @@ def test_the_second_format_is_newer_than_the_first_releases():
 
 def test_numbers_are_those_of_c():
     assert [e.comm_size for e in entries("1\n2\n1\n0x10\n1\n0 3 0 0\n")["allreduce"]] == [16]
-    assert read("1\n2\n1\n2\n1\n0\n3\n0\n08\n").rest == 9  # 0, and 8
+    assert read("1\n2\n1\n2\n1\n0\n3\n0\n08\n").unread_line == 9  # 0, and 8
 
 
 def test_versions_know_different_algorithms():
@@ -222,8 +222,8 @@ def test_a_missing_rules_file_is_found_where_it_can_be_looked_for():
 
 def test_the_stack_s_own_list_of_names_finds_every_misspelt_parameter():
     known = {"pml", "pml_ucx_priority", "btl_tcp_if_include"}
-    assert "btl_tcp_if_inlcude" in found("btl_tcp_if_inlcude = eth0\n", known=known)[0][1]
-    assert found("plm_slurm_args = x\n", "openmpi4", known=known) == []  # the runtime's
+    assert "btl_tcp_if_inlcude" in found("btl_tcp_if_inlcude = eth0\n", parameter_names=known)[0][1]
+    assert found("plm_slurm_args = x\n", "openmpi4", parameter_names=known) == []  # the runtime's
 
 
 def test_a_variable_that_is_not_exported_is_found_in_a_script():

@@ -287,8 +287,8 @@ def test_what_takes_the_place_of_a_launcher_s_parameter():
 def test_a_component_that_another_build_has_is_no_slip():
     known = {"coll_tuned_priority", "coll_han_priority", "btl_sm_eager_limit"}
     script = "mpirun -np 64 --mca coll_hcoll_enable 0 ./a\n"
-    assert effects(script, "a.sh", known=known) == []
-    assert effects("coll_hann_priority = 0\n", known=known)
+    assert effects(script, "a.sh", parameter_names=known) == []
+    assert effects("coll_hann_priority = 0\n", parameter_names=known)
 
 
 def test_the_first_entry_of_rules_is_for_smaller_communicators_too():

@@ -4,9 +4,9 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from autotune.commands.lint import lint as verb
 from autotune.errors import ExitCode
 from autotune.lint import lint
+from autotune.lint.verbs.lint import lint as verb
 from tests.unit.lint.test_no_wrong_all_clear import UCX
 
 FIELD = Path(__file__).parents[2] / "data/field"

@@ -10,8 +10,8 @@ BAD, EFFECT = "coll_tuned_bcst_algorithm", "has no parameter"
 
 
 def effects(text, name="job.sh"):
-    known = {"coll_tuned_bcast_algorithm", "pml", "btl", "coll_tuned_use_dynamic_rules"}
-    return [(found.line, found.effect) for found in lint({PurePath(name): text}, "openmpi5", known=known)]
+    names = {"coll_tuned_bcast_algorithm", "pml", "btl", "coll_tuned_use_dynamic_rules"}
+    return [(f.line, f.effect) for f in lint({PurePath(name): text}, "openmpi5", parameter_names=names)]
 
 
 @pytest.mark.parametrize(

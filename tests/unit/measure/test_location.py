@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 
 from autotune.errors import UserError
-from autotune.measure.location import Estimator, design_effect, estimate, median_ranks, outliers
+from autotune.measure.location import Estimator, design_effect, estimate, outliers
+from autotune.measure.rows import Row, median_ranks
 
 SKEWED = {
     "exponential": (lambda rng, shape: rng.exponential(1.0, shape), math.log(2)),
@@ -142,3 +143,18 @@ def test_bad_samples(bad):
 def test_unknown_names_list_what_is_allowed():
     with pytest.raises(UserError, match="allowed: median, mean, minimum"):
         estimate([1.0], "average")
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 47, 48, 100, 997])
+def test_a_row_has_the_median_and_the_design_effect_of_an_array(n):
+    rng = np.random.default_rng(n)
+    x = np.cumsum(rng.normal(size=n)).round(1) + rng.exponential(size=n).round(1)
+    row = Row(x[: n // 3])
+    row.extend(x[n // 3 :])
+    middle = float(np.median(x))
+    effect = design_effect((x > middle) + 0.5 * (x == middle), np.array([n]))[0]
+    assert row.median_s == middle
+    assert row.effective == math.floor(n / effect + 1e-9)
+    located = estimate(x)
+    if n > 47:
+        assert row.interval_s(row.effective, 0.05) == (located.low_s, located.high_s)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from autotune.collectives import COLLECTIVES, MEASURED, PATTERNS, Pattern
+from autotune.collectives import COLLECTIVES, MEASURED, PATTERNS, Pattern, Size
 from autotune.probe.loops import partners
 from autotune.probe.operations import OPERATIONS
 
@@ -17,6 +17,15 @@ def as_sets(blocks):
 
 def test_every_collective_of_the_wire_format_is_declared_in_its_order():
     assert tuple(OPERATIONS) == MEASURED
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_what_ranks_know_of_a_collective_is_what_the_table_says(name):
+    operation, entry = OPERATIONS[name], COLLECTIVES[name]
+    between = (Pattern.PAIR, Pattern.PAIRS, Pattern.NEIGHBOURS, Pattern.ONE_SIDED)
+    assert operation.between == (entry.pattern in between)
+    assert operation.overlaps == bool(entry.overlaps)
+    assert operation.sized == (entry.size is not Size.NONE)
 
 
 @pytest.mark.parametrize("name", MEASURED)

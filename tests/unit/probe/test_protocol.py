@@ -1,4 +1,7 @@
+import io
 import json
+from array import array
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from autotune.probe.protocol import (
     ProbeResult,
     SweptChoice,
 )
+from autotune.probe.rows_file import npy, write_rows
 from tests.asking import probe_request
 
 CELL = CellSamples("allreduce", 2, 8, {"algorithm": 3}, np.array([1e-6, 2e-6, 3e-6]))
@@ -80,3 +84,37 @@ def test_without_a_result_there_is_none_and_a_damaged_one_says_so(tmp_path):
     (tmp_path / RESULT).write_text(json.dumps({"version": 99}))
     with pytest.raises(UserError, match="version 99"):
         ProbeResult.read(tmp_path)
+
+
+def test_rows_are_written_as_numpy_writes_them(tmp_path):
+    rows = {"c0": array("d", [1.5e-6, 2.0]), "v0": array("B", [0, 3]), "r0": np.array([7, 8], np.int32)}
+    write_rows(tmp_path / SAMPLES, {**rows, "c1": np.empty(0)})
+    with np.load(tmp_path / SAMPLES, allow_pickle=False) as read:
+        assert {name: (read[name].dtype.str[1:], read[name].tolist()) for name in read} == {
+            "c0": ("f8", [1.5e-6, 2.0]),
+            "v0": ("u1", [0, 3]),
+            "r0": ("i4", [7, 8]),
+            "c1": ("f8", []),
+        }
+        expected = io.BytesIO()
+        np.save(expected, read["c0"])
+    assert npy(memoryview(rows["c0"])) == expected.getvalue()
+
+
+def test_other_calls_are_asked_for_at_sizes_that_cost_no_more_than_the_rest():
+    """Blocks for each other rank are together no larger than the largest message of all."""
+    also = ("pingpong", "alltoall", "barrier", "bcast")
+    request = probe_request(("allreduce",), (8, 1 << 20), comm_sizes=(2,), beside=also)
+
+    def asked(ranks):
+        return {one.collectives[0]: one.sizes_of(one.collectives[0]) for one in request.other_calls(ranks)}
+
+    each = (8, 8192, 262144)
+    assert asked(2) == {"pingpong": each, "alltoall": each, "barrier": (0,), "bcast": each}
+    assert asked(8)["alltoall"] == asked(128)["alltoall"] == (8, 8192)
+    assert asked(288)["alltoall"] == asked(10**6)["alltoall"] == (8,)
+    assert asked(1) == {}
+    for one in request.other_calls(2):
+        assert (one.beside, one.comm_sizes, one.loop, one.other_loop) == ((), (), "interleaved", "tight")
+    windows = replace(request, sync="window")
+    assert {one.other_loop for one in windows.other_calls(2)} == {""}

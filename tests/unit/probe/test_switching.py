@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from autotune.verification.evidence import Drawn, log_evidence
+from autotune.guard.evidence import Drawn, log_evidence
 from autotune.verification.sequential import EACH, SequentialDesign
 from benchmarks.online import (
     BLOCK,
@@ -59,7 +59,7 @@ def test_the_evidence_is_that_of_verification(decide):
         y = rng.standard_t(4, PIECES) * 0.03 - 0.08 * tuned
         cell.y[block * PIECES : (block + 1) * PIECES] = y.tolist()
         cell.patterns[block], cell.blocks = sum(1 << i for i in range(PIECES) if tuned[i]), block + 1
-        drawn.append(Drawn.of(y[:, None], tuned))
+        drawn.append(Drawn(y[:, None], tuned))
         best = max(best, decide.evidence(ctypes.byref(cell)))
         # Python takes δ off the gain, so that S > 0 where the setting gains more than it.
         assert best == pytest.approx(max(log_evidence(drawn, GAIN)[0], 0), abs=1e-9)

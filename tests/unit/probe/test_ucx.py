@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from autotune.probe import ucx
+from autotune.probe.listening import listen
 
 LOG = (Path(__file__).parent / "ucx_1_20.txt").read_text()
 
@@ -202,7 +203,7 @@ def test_ucx_is_listened_to_when_the_request_wants_it(tmp_path, monkeypatch, tex
     for name in ("UCX_LOG_FILE", "UCX_LOG_LEVEL", "UCX_PROTO_INFO"):
         monkeypatch.setenv(name, "before")
     (tmp_path / "request.json").write_text(text)
-    log = ucx.listen(tmp_path)
+    log = listen(tmp_path)
     assert (os.environ["UCX_LOG_LEVEL"] == "info") is set_
     assert os.environ["UCX_LOG_FILE"] == (str(log) if set_ else "before")
     assert log is None or log.parent == tmp_path
@@ -210,6 +211,6 @@ def test_ucx_is_listened_to_when_the_request_wants_it(tmp_path, monkeypatch, tex
 
 def test_a_node_that_does_not_see_the_request_listens_elsewhere(tmp_path, monkeypatch):
     monkeypatch.setenv("UCX_LOG_FILE", "before")
-    log = ucx.listen(tmp_path / "nowhere")
+    log = listen(tmp_path / "nowhere")
     assert os.environ["UCX_LOG_FILE"] == str(log)
     assert log.parent.is_dir()

@@ -103,15 +103,15 @@ def test_nearest_keeps_what_it_can_of_an_impossible_wish() -> None:
     rng = np.random.default_rng(0)
     assert nearest(space, {"x": "b", "y": "64k"}, rng) in (listed[1], listed[2])
     assert nearest(space, {"x": "a", "y": "4k"}, rng) == listed[0]
-    assert nearest(space, {"x": "a", "y": "4k"}, rng, tried=listed[:1]) == listed[1]
-    assert nearest(space, {"x": "a", "y": "4k"}, rng, tried=listed) is None
+    assert nearest(space, {"x": "a", "y": "4k"}, rng, launched=listed[:1]) == listed[1]
+    assert nearest(space, {"x": "a", "y": "4k"}, rng, launched=listed) is None
 
 
 def test_a_large_space_is_sampled_around_what_is_good() -> None:
     scale = tuple(str(i) for i in range(10))
     space = Space("large", tuple(Parameter(f"p{i}", scale, "0", ordered=True) for i in range(8)))
     rng = np.random.default_rng(0)
-    found = pool(space, rng, 50, tried=[space.default], around=[space.default])
+    found = pool(space, rng, 50, launched=[space.default], around=[space.default])
     assert space.default not in found
     assert set(space.neighbours(space.default)) <= set(found)
     assert 50 <= len(found) - 72 <= 51

@@ -9,9 +9,9 @@ import pytest
 from autotune.campaign.ports import Problem
 from autotune.history.objectives import Objective
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
-from autotune.proposers.acquisition import SearchState, expected_improvement
+from autotune.proposers.acquisition import SearchState, expected_improvement, launch_variances
 from autotune.proposers.curve import Curve, _chances
-from autotune.proposers.priors import coded
+from autotune.proposers.priors import Floats, coded
 from autotune.space import Level, Parameter, Point, Space
 
 LATENCY = Objective("latency")
@@ -85,6 +85,20 @@ def test_an_untouched_launch_counts_as_the_default() -> None:
     assert suggestion.point != SPACE.default
 
 
+def test_a_search_without_a_screening_begins_with_what_lies_farthest_apart() -> None:
+    """The corner of the scales, then the point farthest from both."""
+    low_high = Parameter("eager", ("1k", "4k", "16k", "64k"), "1k", ordered=True)
+    space = Space("s", (low_high, Parameter("depth", (1, 2, 4, 8), 1, ordered=True)))
+    history = History((seen(1, space.default, {8: 20.0}),))
+    for number in range(2, 4):
+        suggestion = Curve().propose(Problem(space, (LATENCY,)), history, 0)
+        assert suggestion is not None
+        history = history.plus([seen(number, suggestion.point, {8: 19.0 + number})])
+    corner, third = (o.trial.point for o in list(history)[1:])
+    assert dict(corner.items_) == {"eager": "64k", "depth": 8}
+    assert dict(third.items_) in ({"eager": "1k", "depth": 8}, {"eager": "64k", "depth": 1})
+
+
 def test_names_lead_the_second_launch() -> None:
     """At small messages nobody should begin with a ring or a linear algorithm."""
     history = History((seen(1, SPACE.default, {8: 20.0, 64: 22.0, 512: 25.0}),))
@@ -103,8 +117,6 @@ def test_every_unknown_family_is_seen_before_one_of_them_is_searched_from_end_to
         assert suggestion is not None
         history = history.plus([seen(number, suggestion.point, {8: 21.0, 1024: 24.0})])
     assert {o.trial.point["algorithm"] for o in list(history)[:5]} == set(names)
-    [first, *_] = [o.trial.point["radix"] for o in history if "radix" in o.trial.point]
-    assert 5 <= first <= 12
 
 
 def test_what_nothing_is_known_of_is_tried_in_an_order_that_the_seed_draws() -> None:
@@ -143,6 +155,40 @@ def test_a_doubtful_leader_is_launched_again_if_that_is_allowed() -> None:
     assert again.point["x"] in ("a", "b")
     sure = Problem(space, (LATENCY,), min_gain=1e-3)
     assert Curve().propose(sure, history(3.0), 0) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "sem"),
+    [
+        pytest.param(900.0, 0.01, id="a thousand times as long in one launch"),
+        pytest.param(40.0, 46.0, id="a launch whose error is many times its median"),
+    ],
+)
+def test_one_setting_whose_launches_jump_leaves_no_doubt_of_the_others(first: float, sem: float) -> None:
+    space = Space("s", (Parameter("x", ("a", "b", "jumps", "d"), "a"),))
+    rows = [("a", 2.0), ("a", 2.02), ("b", 3.0), ("b", 3.03), ("jumps", first), ("jumps", 20.0), ("d", 6.0)]
+    launches = [
+        seen(i, Point.of({"x": x}), {8: t, 1024: t}, sem if t == first else 0.01)
+        for i, (x, t) in enumerate(rows, start=1)
+    ]
+    worth = SearchState.of(Problem(space, (LATENCY,)), launches).worth_of_repeating()
+    assert max(worth.values()) < 0.02
+    without = [o for o in launches if o.trial.point["x"] != "jumps"]
+    alone = SearchState.of(Problem(space, (LATENCY,)), without).worth_of_repeating()
+    assert all(worth[point] == pytest.approx(alone[point], abs=1e-3) for point in alone)
+
+
+def test_what_is_usual_between_launches_is_a_median_and_each_setting_has_its_own() -> None:
+    rng = np.random.default_rng(1)
+
+    def launches(sd: float, n: int = 3) -> tuple[Floats, Floats]:
+        return rng.normal(0, sd, (n, 8)), np.zeros((n, 8))
+
+    quiet = [launches(0.02) for _ in range(9)]
+    usual, jumps, once = launch_variances([*quiet, launches(3.0), launches(0.02, 1)], 0.05**2)[[0, 9, 10]]
+    assert usual < 0.05**2
+    assert once < 0.05**2
+    assert jumps > 1.0
 
 
 def test_failures_keep_it_away_from_what_fails() -> None:
@@ -291,7 +337,7 @@ def test_launches_outside_of_what_is_now_fixed_still_teach() -> None:
             for i, (x, t) in enumerate({"a": 3.0, "b": 4.0, "c": 1.0, "d": 5.0}.items())
         )
     )
-    suggestion = Curve().propose(Problem(space.fix({"z": "0"}), (LATENCY,), whole=space), history, 0)
+    suggestion = Curve().propose(Problem(space.fix({"z": "0"}), (LATENCY,), history_space=space), history, 0)
     assert suggestion is not None
     assert dict(suggestion.point) == {"x": "c", "z": "0"}
 

@@ -50,11 +50,11 @@ def test_leaders_follow_each_other_and_later_launches_judge_them():
     ])  # fmt: skip
     assert [dict(lead.point)["a"] for lead in found] == [1, 2, 3, 4]
     assert [(lead.from_trial, lead.to_trial) for lead in found] == [(1, 1), (2, 3), (4, 4), (5, 5)]
-    assert [lead.then.value for lead in found] == pytest.approx([10.0, 8.0, 9.0, 7.0])
+    assert [lead.first_score.value for lead in found] == pytest.approx([10.0, 8.0, 9.0, 7.0])
     assert [lead.launches for lead in found] == [0, 1, 0, 1]
-    assert found[1].again.value == pytest.approx(12.0)
-    assert found[3].again.value == pytest.approx(7.5)  # the untouched stack's launch is not its
-    assert found[0].again is None
+    assert found[1].later_score.value == pytest.approx(12.0)
+    assert found[3].later_score.value == pytest.approx(7.5)  # the untouched stack's launch is not its
+    assert found[0].later_score is None
 
 
 def test_re_measured_leaders_are_not_flattered_by_luck():
@@ -63,9 +63,9 @@ def test_re_measured_leaders_are_not_flattered_by_luck():
     launches = [launch(i, i % 9, 10 * math.exp(rng.normal(0, 0.2))) for i in range(1, 10)]
     again = [launch(10 + i, i, 10.0) for i in range(9)]
     last = led([*launches, *again])
-    assert last[-1].then.value < 10.0
-    lucky = next(lead for lead in last if lead.from_trial <= 9 and lead.again)
-    assert lucky.again.value == pytest.approx(10.0)
+    assert last[-1].first_score.value < 10.0
+    lucky = next(lead for lead in last if lead.from_trial <= 9 and lead.later_score)
+    assert lucky.later_score.value == pytest.approx(10.0)
 
 
 def test_failures_and_incomplete_curves_lead_nothing():

@@ -60,9 +60,18 @@ def test_what_a_family_loses_is_not_left_to_the_one_launch_of_each() -> None:
     rng = np.random.default_rng(1)
     lost = np.array([0.1 * (p["y"] == "b") for p in POINTS])
     logs = np.stack([TRUTH, lost], axis=1) + 0.06 * rng.standard_normal((len(POINTS), 2))
-    mean, sd = pooled(SPACE, POINTS, logs, [1] * len(POINTS), 0.06, np.zeros(len(POINTS), dtype=bool))
+    mean, sd = pooled(
+        SPACE,
+        POINTS,
+        logs,
+        [1] * len(POINTS),
+        np.full(logs.shape[1], 0.06),
+        np.zeros(len(POINTS), dtype=bool),
+    )
     assert np.abs(mean[:, 1] - lost).mean() < 0.6 * np.abs(logs[:, 1] - lost).mean()
     assert 0.01 < sd.min() < sd.max() < 0.06
-    few, alone = pooled(SPACE, POINTS[:3], logs[:3], [1, 4, 1], 0.06, np.zeros(3, dtype=bool))
+    few, alone = pooled(
+        SPACE, POINTS[:3], logs[:3], [1, 4, 1], np.full(logs.shape[1], 0.06), np.zeros(3, dtype=bool)
+    )
     assert few == pytest.approx(logs[:3])
     assert alone[:, 0] == pytest.approx([0.06, 0.03, 0.06])

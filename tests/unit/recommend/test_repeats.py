@@ -1,13 +1,22 @@
 """What launches of one setting tell of each other."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from autotune.history.objectives import envelope
 from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Subject, Trial
-from autotune.recommend.repeats import LaunchNoise, launch_noise, optimism, repeated, two_that_differ
+from autotune.recommend.repeats import (
+    PRIOR,
+    LaunchNoise,
+    launch_noise,
+    optimism,
+    repeated,
+    two_that_differ,
+    usual_variance,
+)
 from autotune.space import Level, Parameter, Point, Space
 
 NAMES = ("default", "a", "b", "c", "d", "e", "f", "g", "h")
@@ -47,7 +56,7 @@ def test_a_single_choice_cannot_be():
     made = [launch(rng, n, np.ones(1), 0.03, Subject.UNTOUCHED) for n in range(4)]
     assert set(optimism(SPACE, made).values()) == {0.0}
     assert optimism(SPACE, []) == {}
-    [(places, logs)] = repeated(made)
+    [(places, logs, _)] = repeated(made)
     assert places == [0, 1, 2, 3]
     assert logs.shape == (4, len(SLOTS))
 
@@ -71,8 +80,34 @@ def test_the_noise_of_repeated_launches_is_that_within_a_setting():
     assert seen.freedom == 6
 
 
+def test_each_size_has_its_own_noise():
+    rng = np.random.default_rng(3)
+    launches = []
+    for number in range(12):
+        wild = launch(rng, number, np.ones(1), 0.15)
+        calm = launch(rng, number, np.ones(1), 0.005)
+        estimates = (*wild.estimates[:1], *calm.estimates[1:])
+        launches.append(replace(wild, estimates=estimates))
+    seen = launch_noise(launches)
+    of_slots = seen.sds([*SLOTS, ("bcast", 2, 8)])
+    assert of_slots[0] > 3 * of_slots[1:-1].max()
+    assert of_slots[1:-1].max() < PRIOR.launch_sd
+    assert of_slots[-1] == seen.sd  # of a slot that nothing was seen of
+
+
 @pytest.mark.parametrize(("away", "wanted"), [((0.0,), False), ((0.0, 0.05), False), ((0.0, 0.2), True)])
 def test_two_launches_that_lie_far_apart_need_a_third(away, wanted):
     launches = [untouched(n, by) for n, by in enumerate(away)]
     assert two_that_differ(launches) == wanted
     assert not two_that_differ([*launches, untouched(8, 0.4), untouched(9, 0.0)])
+
+
+def test_a_setting_whose_launches_jump_raises_the_noise_of_no_other():
+    rng = np.random.default_rng(4)
+    squares = 0.02**2 * rng.chisquare(3, 9)
+    freedom = np.full(10, 3)
+    alone = usual_variance(squares, freedom[1:])
+    assert 0.01**2 < alone < 0.03**2
+    assert usual_variance(np.append(squares, 40.0), freedom) == pytest.approx(alone, rel=0.5)
+    assert usual_variance(np.zeros(1), np.zeros(1, dtype=int)) == 0.0
+    assert usual_variance(np.array([0.06]), np.array([3])) == pytest.approx(0.02)

@@ -7,12 +7,12 @@ import pytest
 import statsmodels.api as sm
 from statsmodels.stats.power import TTestIndPower
 
+from autotune.doe.by_hand import detectable_effect, power
+from autotune.doe.follow_up import Desire, desirability
+from autotune.doe.surface import response_surface
 from autotune.errors import UserError
 from autotune.screening import Factor, analyse, plackett_burman
-from autotune.screening.by_hand import detectable_effect, power
-from autotune.screening.follow_up import Desire, desirability
 from autotune.screening.levels import ordered_codes
-from autotune.screening.surface import response_surface
 from autotune.space import Parameter, Point, Space
 
 

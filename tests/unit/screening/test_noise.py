@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from autotune.campaign.loop import CampaignLoop
+from autotune.doe.table import Table, known_scale, named_responses, screen
 from autotune.history.trial import Cell, Estimate, Observation, Status
-from autotune.importers.table import read_rows
 from autotune.screening import Factor, analyse, plackett_burman
-from autotune.screening.table import Table, known_scale, named_responses, screen
 from autotune.space import Parameter, Point, Space
+from autotune.text_table import read_rows
 from tests.campaigns import Memory, Silent, strategy
 from tests.unit.screening.cases import coded
 

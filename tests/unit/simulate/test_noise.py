@@ -25,13 +25,13 @@ def test_the_same_seed_gives_the_same_samples() -> None:
 
 
 def test_without_noise_samples_are_the_prediction(rng: np.random.Generator) -> None:
-    still = NoiseModel(within=0.0, launch=0.0, between=0.0, spike_rate=0.0)
+    still = NoiseModel(within=0.0, launch=0.0, moment=0.0, between=0.0, spike_rate=0.0)
     factor = launch_factor(still, 3, 7, rng)
     np.testing.assert_array_equal(sample(2.5e-6, 5, rng, noise=still, factor=factor), 2.5e-6)
 
 
 def test_launches_of_one_job_share_its_factor(rng: np.random.Generator) -> None:
-    noise = NoiseModel(launch=0.0, launches_per_job=4)
+    noise = NoiseModel(launch=0.0, moment=0.0, launches_per_job=4)
     factors = [launch_factor(noise, 11, number, rng) for number in range(1, 13)]
     assert len(set(factors[:4])) == len(set(factors[4:8])) == len(set(factors[8:])) == 1
     assert len(set(factors)) == 3
@@ -39,7 +39,7 @@ def test_launches_of_one_job_share_its_factor(rng: np.random.Generator) -> None:
 
 
 def test_a_machine_that_warms_up_is_slower_from_launch_to_launch(rng: np.random.Generator) -> None:
-    noise = NoiseModel(launch=0.0, between=0.0, drift=0.1)
+    noise = NoiseModel(launch=0.0, moment=0.0, between=0.0, drift=0.1)
     factors = [launch_factor(noise, 1, number, rng) for number in (100, 200)]
     assert np.log(factors) == pytest.approx([0.1, 0.2])
 
@@ -50,6 +50,14 @@ def test_launches_of_one_job_differ_less_than_jobs(rng: np.random.Generator) -> 
     jobs = np.log([launch_factor(NoiseModel(launches_per_job=1), 1, number, rng) for number in range(1, 501)])
     assert launches.std() == pytest.approx(0.02, rel=0.1)
     assert jobs.std() == pytest.approx(np.hypot(0.02, 0.05), rel=0.1)
+
+
+def test_launches_of_one_moment_differ_by_what_a_launch_keeps_alone(rng: np.random.Generator) -> None:
+    noise = NoiseModel(launch=0.01, moment=0.1, between=0.0)
+    apart = np.log([launch_factor(noise, 1, number, rng) for number in range(1, 501)])
+    together = np.log([launch_factor(noise, 1, 7, rng) for _ in range(500)])
+    assert apart.std() == pytest.approx(np.hypot(0.01, 0.1), rel=0.1)
+    assert together.std() == pytest.approx(0.01, rel=0.1)
 
 
 def test_faults_come_as_often_as_they_are_told_to(rng: np.random.Generator) -> None:
@@ -65,6 +73,8 @@ def test_impossible_rates_are_refused() -> None:
         Faults(hang=0.7, crash=0.7)
     with pytest.raises(ScenarioError, match="noise"):
         NoiseModel(within=-0.1)
+    with pytest.raises(ScenarioError, match="noise"):
+        NoiseModel(moment=-0.1)
     with pytest.raises(ScenarioError, match="launches_per_job"):
         NoiseModel(launches_per_job=0)
 

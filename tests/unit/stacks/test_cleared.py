@@ -1,5 +1,6 @@
 """What the table of checked algorithms does not clear is neither tried nor exported nor forced."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,12 +8,13 @@ import pytest
 
 from autotune.errors import StackError, UserError
 from autotune.exporters import exporter
+from autotune.exporters.document import recommendation_of
 from autotune.history.trial import Rule
 from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.resources import facts, space_text
 from autotune.space import Level, Parameter, Point, Space
 from autotune.space.loader import load_space
-from autotune.stacks.cleared import check_forced, clearance, cleared, forced_by
+from autotune.stacks.cleared import check_forced, clearance, cleared, forced_by, left_out
 from autotune.stacks.installation import Installation
 from autotune.stacks.switched import offers
 
@@ -25,9 +27,14 @@ def installed(flavour, version):
     return Installation(flavour, version, Path("mpirun"), Path("libmpi.so"), "site")
 
 
-def excluded(flavour, version):
+def excluded(flavour, version, commutative=False):
+    """What is wrong for some program; ``commutative``: for one all of whose operations commute."""
     faults = TABLE[f"{flavour} {version}"]["faults"]
-    return {(one["collective"], one["algorithm"]) for one in faults if not one["commuting_right"]}
+    return {
+        (fault["collective"], fault["algorithm"])
+        for fault in faults
+        if not (commutative and fault["commuting_right"])
+    }
 
 
 def test_the_versions_that_are_promised_are_in_the_table_each_fault_with_its_proof():
@@ -40,23 +47,24 @@ def test_the_versions_that_are_promised_are_in_the_table_each_fault_with_its_pro
 
 
 @pytest.mark.parametrize(("flavour", "version"), CHECKED)
-def test_run_tries_nothing_that_failed(flavour, version):
+def test_run_tries_nothing_that_failed_for_mpis_own_operations(flavour, version):
     tried = {
         (name, offer.names[number])
         for name, offer in offers(installed(flavour, version)).items()
-        for number in offer.tried
+        for number in offer.assignments
     }
     assert tried or flavour == "intelmpi"
-    assert not tried & excluded(flavour, version)
+    assert not tried & excluded(flavour, version, commutative=True)
 
 
+@pytest.mark.parametrize("commutative", [False, True])
 @pytest.mark.parametrize("name", SPACES)
 @pytest.mark.parametrize(("flavour", "version"), CHECKED)
-def test_no_shipped_space_offers_what_failed_and_says_why_it_does_not(name, flavour, version):
+def test_no_shipped_space_offers_what_failed_and_says_why_it_does_not(name, flavour, version, commutative):
     declared = load_space(space_text(name), name)
     if declared.stack != flavour:
         return
-    offered = cleared(declared, flavour, version)
+    offered = cleared(declared, flavour, version, commutative)
     left = {
         (collective, value)
         for parameter in offered.parameters
@@ -64,7 +72,7 @@ def test_no_shipped_space_offers_what_failed_and_says_why_it_does_not(name, flav
         for value in values
     }
     assert left
-    assert not left & excluded(flavour, version)
+    assert not left & excluded(flavour, version, commutative)
     there = {(c, v) for p in declared.parameters for c, values in p.collectives.items() for v in values}
     named = {(one.parameter.removeprefix("algorithm of "), one.value) for one in offered.dropped}
     assert there - left <= named
@@ -179,13 +187,72 @@ def test_an_export_of_what_failed_is_refused_with_the_proof(
         exporter(wanted).export(replace(recommendation, rules=(other,)), tmp_path)
 
 
-def test_exported_files_name_what_is_wrong_for_operations_that_do_not_commute(tmp_path):
-    rules = tuple(
-        Rule("allreduce", 4, size, Point.of({"algorithm": name}))
-        for size, name in ((0, "recursive_doubling"), (4096, "ring"))
-    )
+RINGS = tuple(
+    Rule("allreduce", 4, size, Point.of({"algorithm": name}))
+    for size, name in ((0, "recursive_doubling"), (4096, "ring"))
+)
+"""Rules of which one is wrong for operations that do not commute."""
+
+
+@pytest.mark.parametrize("format_", ["coll_tuned", "openmpi_mca", "env_sh", "coll_tuned_json", "tune"])
+def test_what_is_wrong_for_operations_that_do_not_commute_is_exported_for_those_who_have_none(
+    format_, tmp_path
+):
     source = Provenance("c", stack="Open MPI 5.0.11", family="openmpi")
-    (text,) = (
-        exporter("coll_tuned").export(Recommendation(Point(), rules, provenance=source), tmp_path).values()
-    )
-    assert "do not commute (MPI_Op_create): allreduce ring\n" in text
+    recommended = Recommendation(Point(), RINGS, provenance=source)
+    with pytest.raises(UserError, match=r"allreduce ring gives wrong .* that do not commute") as refused:
+        exporter(format_).export(recommended, tmp_path)
+    assert "operations=commutative" in refused.value.hint
+    theirs = replace(recommended, provenance=replace(source, commutative=True))
+    texts = exporter(format_).export(theirs, tmp_path).values()
+    remark = "operations=commutative: wrong for operations of users that do not commute (MPI_Op_create)"
+    assert any(f"{remark}: allreduce ring" in text for text in texts)
+    read = recommendation_of(exporter("json").export(theirs, tmp_path)["recommendation.json"])
+    assert read.provenance.commutative
+    with pytest.raises(UserError, match="modified_bruck"):  # what is wrong for every program stays out
+        alltoall = Rule("alltoall", 4, 0, Point.of({"algorithm": "modified_bruck"}))
+        old = replace(theirs.provenance, stack="Open MPI 4.1.8")
+        exporter(format_).export(replace(theirs, rules=(alltoall,), provenance=old), tmp_path)
+
+
+def test_who_forces_such_an_algorithm_by_hand_is_told_the_key():
+    forced = [("coll_tuned_allreduce_algorithm", "ring")]
+    with pytest.raises(StackError, match="do not commute") as refused:
+        check_forced("openmpi", "5.0.11", forced)
+    assert "operations=commutative" in refused.value.hint
+    check_forced("openmpi", "5.0.11", forced, commutative=True)
+
+
+def test_one_sentence_says_what_was_left_out_and_when_it_may_be_tried():
+    declared = load_space(space_text("openmpi_algorithms"), "openmpi_algorithms")
+    described = "Open MPI 5.0.11, UCX 1.20.1, pml ucx"
+    text = left_out(cleared(declared, "openmpi", "5.0.11"), described)
+    assert re.match(r"\d algorithms were left out, .* do not commute: ", text)
+    assert "allreduce ring" in text
+    assert "scatter_allgather" not in text
+    assert "operations=commutative" in text
+    few = left_out(cleared(declared, "openmpi", "5.0.11"), described, ["allreduce", "bcast"])
+    assert few.startswith("2 algorithms were left out, ")
+    assert "reduce binomial" not in few
+    assert left_out(cleared(declared, "openmpi", "5.0.11", commutative=True), described) == ""
+    assert left_out(declared, described) == ""
+
+
+@pytest.mark.parametrize(
+    ("format_", "family", "stack", "variable"),
+    [
+        ("openmpi_mca", "openmpi", "Open MPI 5.0.11", ("OMPI_MCA_coll_tuned_allgather_algorithm", "sparbit")),
+        ("env_sh", "openmpi", "Open MPI 4.1.8", ("OMPI_MCA_coll_tuned_alltoall_algorithm", "3")),
+        ("mpich_cvars", "mpich", "MPICH 5.0.2", ("MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM", "recexch_doubling")),
+    ],
+)
+def test_a_job_wide_variable_that_forces_what_failed_is_not_exported(
+    format_, family, stack, variable, tmp_path
+):
+    """Such as one that a discovery chose."""
+    source = Provenance("c", stack=stack, family=family, env=(variable,))
+    rule = Rule("bcast", 4, 0, Point.of({"algorithm": "binomial"}))
+    recommended = Recommendation(Point(), (rule,), provenance=source)
+    with pytest.raises(UserError, match="gives wrong results or fails"):
+        exporter(format_).export(recommended, tmp_path)
+    exporter(format_).export(replace(recommended, provenance=replace(source, env=())), tmp_path)

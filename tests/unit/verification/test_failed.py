@@ -139,16 +139,6 @@ def test_failures_that_may_be_chance_are_not_said_to_be_more():
     assert surely.objection == "fails more often than the untouched stack"
 
 
-def test_launches_whose_cores_lay_far_apart_are_no_failures_of_the_setting():
-    trial = Trial(1, Phase.VERIFY, Point(), Subject.DEPLOYED)
-    apart = Observation(trial, Status.LOST, extra={"cores_apart": 5.0})
-    assert Failures.of([apart]) == Failures()
-    untouched = sides([], [False] * 12)
-    assert not Failures.of([apart, *untouched]).any
-    assert Failures.of([apart] * 4 + untouched[:8]).more  # of the setting's alone: its own doing
-    assert Failures.of([Observation(trial, Status.LOST)]).deployed == (Status.LOST,)
-
-
 def made_again(subject, times=1):
     return Observation(
         Trial(1, Phase.VERIFY, Point(), subject), Status.OK, extra={"lost_before": float(times)}

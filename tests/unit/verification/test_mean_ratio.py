@@ -27,11 +27,23 @@ def test_too_few_launches_exclude_nothing(known):
     assert bound(np.ones((3, 1)), tuned, ALPHA) == [-math.inf]
 
 
-def test_unknown_launches_are_left_out():
+def test_pairs_of_which_a_launch_is_unknown_are_left_out():
     rng = np.random.default_rng(3)
-    tuned, others = launches(rng, (8, 1)), launches(rng, (9, 1))
-    with_gaps = np.vstack([tuned, np.full((2, 1), math.nan)])
-    assert bound(with_gaps, others, ALPHA) == bound(tuned, others, ALPHA)
+    tuned, others = launches(rng, (8, 1)), launches(rng, (8, 1))
+    unknown, known = np.full((2, 1), math.nan), launches(rng, (2, 1))
+    gaps = np.vstack([tuned, unknown, known]), np.vstack([others, known, unknown])
+    assert bound(*gaps, ALPHA) == bound(tuned, others, ALPHA)
+
+
+def test_what_both_launches_of_a_pair_meet_leaves_the_bound_as_it_was():
+    """Moments that differ by 30 % widen an interval of launches that met each its own, and none of pairs."""
+    rng = np.random.default_rng(8)
+    tuned, others = launches(rng, (16, 40)), launches(rng, (16, 40))
+    moments = np.exp(0.3 * rng.normal(size=(16, 40)))
+    still = bound(tuned, others, ALPHA)
+    shared = bound(tuned * moments, others * moments, ALPHA)
+    assert np.median(shared) == pytest.approx(np.median(still), abs=0.005)
+    assert np.median(bound(tuned * rng.permutation(moments), others, ALPHA)) < np.median(still) - 0.05
 
 
 def test_the_bound_does_not_depend_on_the_unit():

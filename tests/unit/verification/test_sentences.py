@@ -54,7 +54,7 @@ def a_round(point, made, **changes):
         Recommendation(point, ()),
         tuple(made),
         blocks,
-        judged=compare(blocks, DESIGN),
+        comparisons=compare(blocks, DESIGN),
         gains=told.gains,
         lost=told.loses,
         open=told.open,
@@ -70,7 +70,7 @@ def holds(rounds):
     last = rounds[-1]
     gains = tuple(
         Gain(c.slot, 1e-6, 1e-9, 1e-6, 1e-9, None, (math.exp(c.gain), math.exp(c.low), math.exp(c.high)))
-        for c in last.judged
+        for c in last.comparisons
     )
     total = last.total
     average = tuple(map(math.exp, (total.gain, total.low, total.high)))
@@ -116,7 +116,7 @@ def test_two_per_cent_of_calls_fifty_times_as_slow_leave_a_loss_open():
 
 def test_what_is_not_excluded_is_the_bound_itself_and_no_upper_end_is_made_of_it():
     made = a_round(FAST, launches(FAST, 0.3, tail=1.98))
-    worst = min(made.judged, key=lambda c: c.at_least)
+    worst = min(made.comparisons, key=lambda c: c.at_least)
     text = refused(made).text
     assert (
         f"{math.exp(worst.mean_gain):.2f}× in mean times, and {math.exp(worst.at_least):.2f}× is not" in text
@@ -129,7 +129,7 @@ def test_a_number_of_launches_is_said_only_where_it_would_do():
     assert "verify.launches" not in refused(a_round(FAST, launches(FAST, 0.3, tail=1.98))).text
     wild = a_round(FAST, launches(FAST, 0.0, spread=0.25, n=24))
     assert wild.open
-    worst = min((c for c in wild.judged if c.slot in wild.open), key=lambda c: c.at_least)
+    worst = min((c for c in wild.comparisons if c.slot in wild.open), key=lambda c: c.at_least)
     spread = worst.mean_sem * math.sqrt(24)
     needed = ((1.6449 + 0.8416) * spread / (worst.mean_gain - math.log(0.9))) ** 2
     text = refused(replace(wild, gains=True)).text
@@ -169,3 +169,10 @@ def test_journals_of_earlier_versions_have_their_means():
     assert estimate.mean_s == 1e-6
     assert replace(estimate, extra={"mean_s": 2e-6}).mean_s == 2e-6
     assert replace(estimate, extra={"mean_s": 2e-6, "plain_mean_s": 3e-6}).mean_s == 3e-6
+
+
+def test_a_speed_up_on_too_few_launches_for_an_interval_says_so():
+    assert holds([a_round(FAST, launches(FAST, 0.3, 4))]).text.startswith(
+        "verified: 1.35× (too few launches for an interval) on 8 fresh launches"
+    )
+    assert "too few" not in holds([a_round(FAST, launches(FAST, 0.3, 8))]).text

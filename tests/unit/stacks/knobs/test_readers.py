@@ -3,7 +3,7 @@
 import pytest
 
 from autotune.stacks.knobs import intelmpi, libfabric, mpich, openmpi, ucx
-from autotune.stacks.knobs.in_use import said
+from autotune.stacks.knobs.in_use import facts_in_log
 from autotune.stacks.knobs.knob import KnobKind
 
 OPENMPI = """\
@@ -204,7 +204,7 @@ def test_a_launch_says_what_it_uses():
         "[1.2] [vm:1:0]  ucp_worker.c:1 UCX  INFO  ctx self cfg#0 tag(self/memory cma/memory)\n"
         "[1.2] [vm:1:0]  ucp_worker.c:1 UCX  INFO  ctx intra-node cfg#1 tag(sysv/memory cma/memory)\n"
     )
-    assert said(log) == {
+    assert facts_in_log(log) == {
         *("pml_in_use:ob1", "btl_in_use:sm", "coll_in_use:tuned"),
         *("ucx_lane:sysv", "ucx_lane:cma", "ucx_lane:mm", "ucx_lane:sm", "ucx_lane:scopy"),
     }
@@ -214,7 +214,7 @@ def test_a_launch_says_what_it_uses():
 def test_a_network_card_registers_memory(where):
     own = "[1.2] [vm:1:0]  ucp_worker.c:1 UCX  INFO  ep_cfg[0]: tag(self/memory0 cma/memory)\n"
     lane = f"[1.2] [vm:1:0]  ucp_worker.c:1 UCX  INFO  {where} tag(rc_mlx5/mlx5_0:1)\n"
-    assert said(own + lane) == {"ucx_lane:rc_mlx5", "ucx_lane:rc", "ucx_lane:ib", "rdma"}
+    assert facts_in_log(own + lane) == {"ucx_lane:rc_mlx5", "ucx_lane:rc", "ucx_lane:ib", "rdma"}
 
 
 INTEL = """\

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import SpaceError
-from autotune.stacks.knobs import LAYERS, Class, Knob, KnobKind, asked, classify, ucx
+from autotune.stacks.knobs import LAYERS, Class, Knob, KnobKind, classify, job_facts, ucx
 from autotune.stacks.knobs.rules import load, parse
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "knobs"
@@ -190,6 +190,6 @@ def test_one_sided_parameters_are_turned_for_one_sided_patterns_and_promises_nev
     turned, over_ucx, *left = classify(map(knob, names), load("openmpi"))
     assert (turned.klass, over_ucx.klass) == (Class.PERFORMANCE, Class.PERFORMANCE)
     assert turned.needs == over_ucx.needs == ("pattern:one_sided",)
-    assert "pattern:one_sided" in asked(1, ["put_fence"])
-    assert "pattern:one_sided" not in asked(1, ["allreduce", "halo"])
+    assert "pattern:one_sided" in job_facts(1, ["put_fence"])
+    assert "pattern:one_sided" not in job_facts(1, ["allreduce", "halo"])
     assert {one.klass for one in left} == {Class.PROTECTED}

@@ -1,0 +1,306 @@
+"""Losses of a run in MPI, their causes, and the gain possible by tuning (outside the flow, after step 12).
+
+A diagnosis is a function of a recording and of the *floor*: the best times of this machine for the recorded
+calls, by default and with a few settings, measured in minutes in place of a campaign.
+
+Waiting for late ranks cannot be won by tuning. Where collectives take T seconds without waiting, and a call
+takes t_d by default and t_b at best, T (1 − t_b / t_d) can be won (see `reach`). In transfers between two
+ranks waiting is not separable from transfer, and the same share is won only of the probe's own time for them:
+the interval begins at zero, the case that all time is waiting or overlapped, and ends at the case that all
+time is transfer.
+
+The upper bound must hold whatever made the calls slow. If the cause was a setting that was not in effect when
+the floor was measured, tuning would win T − n t_b of n calls. The part of this beyond the end of the interval
+is *unexplained*: it belongs to the bound but is not part of the expected gain. Waiting belongs to the bound
+as well, unless the late rank is known to have been late outside of MPI, because MPI's own calls make ranks
+late, too (after a slow reduction its root is late for the next broadcast). A second that a rank spends in MPI
+delays each of the p - 1 other ranks by a second at most.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from operator import attrgetter
+
+from autotune.application.floor import Floor
+from autotune.application.predicted import predicted
+from autotune.application.reach import BOTHER, UNLIKE, Ends, met, near, savings
+from autotune.application.recorded_time import PROBED, LateRank, OtherCalls
+from autotune.application.recording import RecordedCalls, Recording
+from autotune.recommend.recommendation import Gain
+
+COLLECTIVE, PAIRS, ONE_SIDED = "collectives", "point-to-point", "one-sided"
+"""Families of calls that settings of the transport change."""
+_MOST_LATE = 3
+"""Largest number of late ranks that are named."""
+_MOSTLY = 0.8
+"""Share of the waiting that the named ranks have to cause; once it is reached, no further rank is named."""
+
+
+class Advice(StrEnum):
+    """Says whether a campaign is worthwhile."""
+
+    TUNE = "tune"  # Tuning wins a share that matters, with 95 % confidence.
+    INCONCLUSIVE = "inconclusive"  # Tuning may win a share that matters.
+    UNMEASURED = "not measured"  # Tuning may win it, but the best times of this machine were not measured.
+    LEAVE = "do not bother"  # Tuning cannot win a share that matters.
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """Says which ranks other ranks waited for in one collective."""
+
+    pattern: str  # Pattern of the waiting; see ``recorded_time.PATTERNS``.
+    period_s: float | None  # Period of the late arrivals in seconds; None where they are not periodic.
+    outside: float | None  # Share of the waiting that comes from outside of MPI; see ``Lateness``.
+    ranks: tuple[LateRank, ...]  # The ranks that caused most of it, at most ``_MOST_LATE``.
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """The time of a mean rank in calls of one kind, or its waiting for late ranks in them."""
+
+    family: str  # Family of the calls, as in the recording.
+    name: str  # The collective; in other families the operation with most of the time.
+    waiting: bool  # Whether the time is waiting for late ranks.
+    seconds: float  # Time of a mean rank in a run.
+    message_bytes: float | None  # Mean size of the calls with most of the time; None: they carry nothing.
+    within: str = ""  # The completion in which most of the time passes; empty: in the calls themselves.
+    times: float | None = None  # Time of the calls over the best measured time; None: not measured.
+    unlike: bool = False
+    """Whether the calls take so much longer than in the measurement of the defaults that most of the time is
+    not that of the calls themselves."""
+    win_s: Ends | None = None  # Seconds that tuning can win; None: not known, or no setting applies.
+    unexplained_s: float = 0.0
+    """Seconds beyond ``win_s`` by which the calls take longer than measured, for no known reason."""
+    derived: float = 0.0  # Share of the calls whose datatype is not one of MPI's own.
+    touched: bool = True  # Whether settings could change the time.
+    late: Late | None = None  # The ranks that are waited for; None: not waiting, or not known.
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Says what one run loses in MPI, and what tuning can win of it."""
+
+    run_s: float  # Wall time of the run in seconds.
+    mpi_s: Ends  # Seconds of a mean rank in MPI, over all of its threads, with their interval.
+    losses: tuple[Loss, ...]  # The losses, the one with most time first.
+    verdict: Advice  # The advice that follows.
+    win: Ends | None  # Share of the run that tuning can win; None: not measured.
+    most: float  # Upper bound of the share of the run that tuning can win.
+    unexplained: float  # Part of ``most`` that is unexplained; see the module.
+    threads: int  # Largest number of threads of a rank that called MPI.
+    unseen: tuple[str, ...]  # Ways of communication of the application that were not recorded.
+    all_of_mpi: bool  # Whether more than collectives was recorded.
+
+    def share(self, loss: Loss) -> float:
+        """Return the share of the run's wall time that a loss takes."""
+        return loss.seconds / self.run_s
+
+    @property
+    def waiting_s(self) -> float:
+        """Return the seconds of a mean rank that are waiting for late ranks."""
+        return math.fsum(loss.seconds for loss in self.losses if loss.waiting)
+
+
+def diagnose(recorded: Recording, floor: Floor | None = None) -> Diagnosis:
+    """Return the losses of a recorded run and, given a floor, the gain possible by tuning."""
+    gains = floor.gains if floor else ()
+    losses = _passed_on([*_in_collectives(recorded, gains), *_in_others(recorded, gains)], recorded.ranks)
+    # The ends of the intervals add up, as if all errors had one sign.
+    wins = [loss.win_s for loss in losses if loss.win_s is not None]
+    win = tuple(math.fsum(win_s[k] for win_s in wins) / recorded.run_s for k in range(3))
+    open_s = math.fsum(loss.seconds for loss in losses if loss.touched and loss.win_s is None)
+    unexplained = math.fsum(loss.unexplained_s for loss in losses) / recorded.run_s
+    bound = min(win[2] + open_s / recorded.run_s + unexplained, 1.0)
+    if bound < BOTHER:
+        verdict = Advice.LEAVE
+    elif not wins:
+        verdict = Advice.UNMEASURED
+    else:
+        verdict = Advice.TUNE if win[1] >= BOTHER else Advice.INCONCLUSIVE
+    return Diagnosis(
+        run_s=recorded.run_s,
+        mpi_s=_in_mpi(recorded),
+        losses=tuple(sorted(losses, key=lambda loss: -loss.seconds)),
+        verdict=verdict,
+        win=(win[0], win[1], win[2]) if wins else None,
+        most=bound,
+        unexplained=unexplained,
+        threads=recorded.threads,
+        unseen=recorded.unseen,
+        all_of_mpi=recorded.timed_all_of_mpi,
+    )
+
+
+def _passed_on(losses: Sequence[Loss], ranks: int) -> list[Loss]:
+    """Return the losses, in which waiting that MPI may have caused counts as unexplained."""
+    inside_s = math.fsum(
+        loss.unexplained_s + (loss.win_s[2] if loss.win_s else loss.seconds)
+        for loss in losses
+        if loss.touched
+    )
+    suspect_s = {id(loss): loss.seconds * (1.0 - _outside(loss)) for loss in losses if loss.waiting}
+    total_s = math.fsum(suspect_s.values())
+    part = min((ranks - 1) * inside_s / total_s, 1.0) if total_s else 0.0
+    return [
+        replace(loss, unexplained_s=suspect_s[id(loss)] * part) if loss.waiting else loss for loss in losses
+    ]
+
+
+def _outside(loss: Loss) -> float:
+    """Return the share of the waiting in a loss that is known to come from outside of MPI."""
+    return (loss.late.outside or 0.0) if loss.late else 0.0
+
+
+def _in_mpi(recorded: Recording) -> Ends:
+    """Return the seconds of a mean rank in MPI, with an interval for the resolution of the clock.
+
+    The errors of all calls by the clock's resolution have one sign, so that the ends of the intervals add up.
+    """
+    total = low = high = math.fsum(recorded.families_s.values())
+    rows: Iterable[RecordedCalls | OtherCalls] = (*recorded.calls, *recorded.other)
+    for row in rows:
+        if row.seconds_low is not None and row.seconds_high is not None:
+            # Waits for requests are counted with the calls that began these, and so is that part of the ends.
+            part = row.own_s / (row.seconds or 1.0) if isinstance(row, OtherCalls) else 1.0
+            low -= part * max(row.seconds - row.seconds_low, 0.0)
+            high += part * max(row.seconds_high - row.seconds, 0.0)
+    return total, max(low, 0.0), high
+
+
+def _in_collectives(recorded: Recording, gains: Sequence[Gain]) -> Iterable[Loss]:
+    """Yield the losses of each collective: its waiting, and its time without waiting."""
+    groups: dict[str, list[RecordedCalls]] = defaultdict(list)
+    for row in recorded.calls:
+        groups[row.collective].append(row)
+    for name, rows in groups.items():
+        waiting_s = math.fsum(row.waiting_s for row in rows)
+        if waiting_s > 0:
+            top = max(rows, key=attrgetter("waiting_s"))
+            yield Loss(COLLECTIVE, name, True, waiting_s, _size(top), touched=False, late=_late(rows))
+        busy_s = math.fsum(row.busy_s for row in rows)
+        if busy_s > 0:
+            top = max(rows, key=attrgetter("busy_s"))
+            touched = any(row.comm_size > 1 for row in rows)
+            loss = Loss(COLLECTIVE, name, False, busy_s, _size(top), touched=touched, derived=_derived(rows))
+            yield _with_win(loss, recorded, rows, gains)
+
+
+def _derived(rows: Sequence[RecordedCalls | OtherCalls]) -> float:
+    """Return the share of calls whose datatype is not one of MPI's own."""
+    return sum(row.derived for row in rows) / max(sum(row.calls for row in rows), 1)
+
+
+def _size(row: RecordedCalls) -> float | None:
+    """Return the mean message size of calls in bytes; None where they carry no message."""
+    return row.message_bytes if row.sized else None
+
+
+def _with_win(loss: Loss, recorded: Recording, rows: Sequence[RecordedCalls], gains: Sequence[Gain]) -> Loss:
+    """Return the loss with what tuning can win of it; unchanged where none of its calls was measured."""
+    measured = list(met(rows, gains))
+    covered_s = math.fsum(row.busy_s for row, _ in measured)
+    if covered_s <= 0:
+        return loss
+    saving = savings(replace(recorded, calls=tuple(rows)), gains)
+    ends = predicted(saving.seconds, saving.draw_s)
+    best_s = hidden_s = 0.0
+    for row, near_gains in measured:
+        best_s += row.calls_per_rank * math.fsum(share * gain.tuned_s for gain, share in near_gains)
+        part = math.fsum(share * max(gain.saved[0], 0.0) for gain, share in near_gains)
+        hidden_s += part * max((row.seconds_high or row.seconds) - row.seconds, 0.0)
+    # Calls that were not measured are taken to be like the other calls of their collective.
+    scale = loss.seconds / covered_s
+    value, low, high = (max(end, 0.0) * scale for end in ends)
+    high = value + math.hypot(high - value, hidden_s)
+    return replace(
+        loss,
+        win_s=(value, low, high),
+        times=covered_s / best_s,
+        unlike=saving.unlike_s > covered_s / 2,
+        unexplained_s=max(scale * (covered_s - best_s) - high, 0.0),
+    )
+
+
+def _late(rows: Sequence[RecordedCalls]) -> Late | None:
+    """Return the ranks that other ranks waited for in a collective; None where that is not known.
+
+    The pattern is that of the calls with most of the waiting.
+    """
+    late = [row.lateness for row in rows if row.lateness is not None and row.lateness.ranks]
+    if not late:
+        return None
+    sums: dict[int, list[LateRank]] = defaultdict(list)
+    for lateness in late:
+        for rank in lateness.ranks:
+            sums[rank.rank].append(rank)
+
+    def summed(rank: int, parts: Sequence[LateRank]) -> LateRank:
+        caused_s, waited_s = (math.fsum(map(attrgetter(name), parts)) for name in ("caused_s", "waited_s"))
+        return LateRank(rank, max(part.last for part in parts), caused_s, waited_s)
+
+    ranks = sorted((summed(*parts) for parts in sums.items()), key=lambda rank: -rank.caused_s)
+    total = math.fsum(rank.caused_s for rank in ranks)
+    listed: list[LateRank] = []
+    for rank in ranks[:_MOST_LATE]:
+        if math.fsum(r.caused_s for r in listed) < _MOSTLY * total:
+            listed.append(rank)
+    leading = max(late, key=lambda lateness: math.fsum(rank.caused_s for rank in lateness.ranks))
+    shares = [(row.waiting_s, row.lateness.outside) for row in rows if row.lateness is not None]
+    outside_s = [waiting_s * share for waiting_s, share in shares if share is not None]
+    waiting_s = math.fsum(row.waiting_s for row in rows)
+    outside = math.fsum(outside_s) / waiting_s if outside_s and waiting_s else None
+    return Late(leading.pattern, leading.period_s, outside, tuple(listed))
+
+
+def _in_others(recorded: Recording, gains: Sequence[Gain]) -> Iterable[Loss]:
+    """Yield the loss of each family of calls that are no collectives."""
+    families: dict[str, list[OtherCalls]] = defaultdict(list)
+    for row in recorded.other:
+        families[row.family].append(row)
+    completions = [row for row in families["completion"] if row.completing_s > 0]
+    completion = max(completions, key=attrgetter("completing_s"), default=None)
+    for family, rows in families.items():
+        total_s = math.fsum(row.own_s for row in rows)
+        if total_s <= 0:
+            continue
+        top = max(rows, key=attrgetter("own_s"))
+        inside = completion is not None and family != "completion" and 2 * top.completing_s > top.seconds
+        size = top.message_bytes or None
+        touched = family in (PAIRS, ONE_SIDED)
+        within = completion.operation if inside and completion is not None else ""
+        loss = Loss(
+            family, top.operation, False, total_s, size, within, touched=touched, derived=_derived(rows)
+        )
+        yield _transfers(loss, rows, gains) if touched else loss
+
+
+def _transfers(loss: Loss, rows: Sequence[OtherCalls], gains: Sequence[Gain]) -> Loss:
+    """Return a loss in transfers between two ranks with what tuning can win, by the probe's transfers.
+
+    The loss is returned unchanged where none of its calls was measured.
+    """
+    default_s = best_s = 0.0
+    ends = [0.0, 0.0, 0.0]
+    for row in rows:
+        name = PROBED.get(row.operation, "")
+        for gain, share in near(gains, name, None, row.message_bytes):
+            probed_s = row.calls_per_rank * share * gain.default_s
+            default_s += probed_s
+            best_s += row.calls_per_rank * share * gain.tuned_s
+            for k in range(3):
+                ends[k] += probed_s * max(gain.saved[k], 0.0)
+    if default_s <= 0:
+        return loss
+    saved, _, high = (end / default_s for end in ends)
+    high_s = min(loss.seconds, UNLIKE * default_s) * high
+    return replace(
+        loss,
+        win_s=(min(loss.seconds, default_s) * saved, 0.0, high_s),
+        times=loss.seconds / best_s,
+        unlike=loss.seconds > UNLIKE * default_s,
+        unexplained_s=max(loss.seconds - best_s - high_s, 0.0),
+    )

@@ -1,0 +1,209 @@
+"""A diagnosis in words: a sentence for the owner of a program, and its evidence (step 12)."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from autotune.application.diagnosis import COLLECTIVE, Advice, Diagnosis, Late, Loss
+from autotune.application.floor import Floor
+from autotune.application.reach import BOTHER
+from autotune.views.text import duration_text, size_text
+
+_NAMED = 5  # Largest number of losses that the sentence names.
+_FAMILIES = {
+    "point-to-point": "point-to-point",
+    "one-sided": "one-sided",
+    "files": "in MPI-IO",
+    "completion": "in waits and tests of nothing in particular",
+    "setup": "setting up communicators and the like",
+}
+_WHY = {
+    "same": "imbalance",
+    "wandering": "imbalance that moves, or noise",
+    "periodic": "a disturbance at a period",
+}
+"""Pattern of late ranks → its usual cause outside of MPI."""
+_MAINLY = 0.6
+"""Share of the waiting that has to come from outside of MPI for MPI not to be the cause; the same as that by
+which ``importers.lateness`` calls a rank late."""
+_OR_SETTINGS = "settings that were not in effect when this was measured"
+
+
+def sentence(diagnosis: Diagnosis, calls: str = "calls.json") -> str:
+    """Return the losses of the job in MPI, their causes, and whether tuning can help.
+
+    ``calls`` is the file of the recording, for the commands that the text names.
+    """
+    total = diagnosis.mpi_s[0] / diagnosis.run_s
+    over = f", over {diagnosis.threads} threads" if diagnosis.threads > 1 else ""
+    largest = [loss for loss in diagnosis.losses if diagnosis.share(loss) >= BOTHER][:_NAMED]
+    parts = [f"{share_text(diagnosis.share(loss))} {_loss_text(loss)}" for loss in largest]
+    remainder = total - math.fsum(map(diagnosis.share, largest))
+    if parts and remainder >= BOTHER / 10:
+        parts.append(f"{share_text(remainder)} in the rest")
+    scope = "MPI" if diagnosis.all_of_mpi else "collectives (of other calls of MPI nothing was recorded)"
+    listed = f": {', '.join(parts)}" if parts else ""
+    sentences = [
+        f"Your job spends {share_text(total)}{_unsure(diagnosis)} of its time in {scope}{over}{listed}."
+    ]
+    if diagnosis.unseen:
+        sentences.append(
+            f"It also communicates by {' and '.join(diagnosis.unseen)}, which this does not see."
+        )
+    return " ".join([*sentences, verdict_text(diagnosis, calls)])
+
+
+def verdict_text(diagnosis: Diagnosis, calls: str = "calls.json") -> str:
+    """Return what tuning can win, and the command that follows."""
+    bound = f"Tuning can win at most {share_text(diagnosis.most)} of the run"
+    if diagnosis.verdict is Advice.LEAVE:
+        return f"{bound}: do not bother."
+    if diagnosis.win is None:
+        return f"{bound}; how much of that, autotune diagnose {calls} measures in minutes."
+    how = f"autotune conf=application calls={calls}"
+    if diagnosis.verdict is Advice.TUNE:
+        return f"Tuning can win {_ends_text(diagnosis.win)} of the run: {how}"
+    open_share = diagnosis.most - diagnosis.win[2] - diagnosis.unexplained
+    unknown = f", {share_text(open_share)} of it not measured" if open_share > 1e-3 else ""
+    if diagnosis.unexplained > 1e-3:
+        unknown += f", {share_text(diagnosis.unexplained)} of it in what no measurement explains"
+    return f"{bound}{unknown}, {_ends_text(diagnosis.win)} by the measurements so far: run {how}"
+
+
+def details(diagnosis: Diagnosis, floor: Floor | None) -> str:
+    """Return a line for each loss, notes, and a line on how the floor was measured."""
+    rows, notes = loss_rows(diagnosis)
+    lines = [f"{'':4}{'of the run':>10}  {'s':>8}  {'× best':>7}  {'to win':>22}"]
+    lines += [
+        f"{'':4}{row['share']:>10}  {row['seconds']:>8}  {row['times']:>7}  {row['win']:>22}  {row['what']}"
+        for row in rows
+    ]
+    lines += notes
+    if floor is not None:
+        lines.append(floor_text(floor))
+    return "\n".join(lines) + "\n"
+
+
+def loss_rows(diagnosis: Diagnosis) -> tuple[list[dict[str, str]], list[str]]:
+    """Return the losses in words, and notes on losses that are unexplained.
+
+    A row has the keys ``what``, ``share``, ``seconds``, ``times`` and ``win``.
+    """
+    rows = []
+    for loss in diagnosis.losses:
+        if diagnosis.share(loss) < BOTHER / 100:
+            continue
+        unknown = loss.waiting and loss.unexplained_s >= BOTHER / 100 * diagnosis.run_s
+        win = "not measured" if loss.touched else "not known" if unknown else "none by tuning"
+        if loss.win_s:
+            win = _ends_text(end / diagnosis.run_s for end in loss.win_s)
+        rows.append({
+            "what": _loss_text(loss, False),
+            "share": share_text(diagnosis.share(loss)),
+            "seconds": f"{loss.seconds:.3g}",
+            "times": f"{loss.times:.3g}" if loss.times is not None else "",
+            "win": win,
+        })  # fmt: skip
+    notes = [
+        unlike_text(loss.name, loss.times, loss.family, loss.derived)
+        for loss in diagnosis.losses
+        if loss.times is not None and (loss.unlike or loss.unexplained_s >= BOTHER * diagnosis.run_s)
+    ]
+    return rows, notes
+
+
+def floor_text(floor: Floor) -> str:
+    """Return how many settings a floor was measured with, and the fastest ones."""
+    best = sorted({words for words in floor.best if words})
+    left_out = f", for {floor.left_out} more no time was left" if floor.left_out else ""
+    fastest = "; ".join(best[:_NAMED]) or "the default"
+    return (
+        f"best of the default, what it sweeps and {len(floor.settings)} settings{left_out}: "
+        f"{floor.launches} launches in {duration_text(floor.seconds)}; fastest somewhere: {fastest}"
+    )
+
+
+def document(diagnosis: Diagnosis, floor: Floor | None, calls: str) -> dict[str, Any]:
+    """Return the diagnosis as JSON values for other programs."""
+    return {
+        "format": "autotune diagnosis 1",
+        "sentence": sentence(diagnosis, calls),
+        **asdict(diagnosis),
+        "floor": asdict(floor) if floor else None,
+    }
+
+
+def unlike_text(name: str, times: float, family: str = COLLECTIVE, derived: float = 0.0) -> str:
+    """Return why no gain is promised for calls that take longer than measured by themselves.
+
+    ``times`` is how many times the measured time they take; ``derived``: see ``Loss``.
+    """
+    why = "ranks that lose their cores, other load, waiting that was not seen"
+    if family != COLLECTIVE:
+        why = "waiting for partners that come later, overlap"
+    if derived > 0:
+        why = f"datatypes of the program's own (in {share_text(derived)} of the calls), {why}"
+    return (
+        f"{name} takes {_times_text(times)} times what this machine does: {why}, or {_OR_SETTINGS}; "
+        "which of these is not known, and nothing is promised of it"
+    )
+
+
+def _times_text(times: float) -> str:
+    """Return a ratio of times with two digits, or without decimals from 100 on."""
+    return f"{times:.0f}" if times >= 100 else f"{times:.2g}"
+
+
+def share_text(share: float) -> str:
+    """Return a share of a run in per cent: ``58 %``, ``0.2 %``."""
+    percent = 100 * share
+    return f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.1f} %" if percent >= 0.05 else "0.0 %"
+
+
+def _ends_text(ends: Iterable[float]) -> str:
+    """Return a share of a run with its interval."""
+    value, low, high = ends
+    return f"{share_text(value)} ({100 * low:.1f} … {100 * high:.1f})"
+
+
+def _unsure(diagnosis: Diagnosis) -> str:
+    """Return the interval of the time in MPI as text; empty where it is narrow."""
+    value, low, high = (end / diagnosis.run_s for end in diagnosis.mpi_s)
+    if max(high - value, value - low) < BOTHER:
+        return ""
+    return f" (not known to better than {100 * low:.0f} … {100 * high:.0f} %)"
+
+
+def _loss_text(loss: Loss, with_times: bool = True) -> str:
+    """Return a loss in words, with how many times the best time collectives take if ``with_times``."""
+    name = loss.name.capitalize() if loss.family != COLLECTIVE else loss.name
+    calls = f"{name} of {size_text(round(loss.message_bytes))}" if loss.message_bytes is not None else name
+    if loss.waiting:
+        return f"waiting in {loss.name}{_late_text(loss.late)}"
+    times = ""
+    if with_times and loss.times is not None and loss.family == COLLECTIVE:
+        times = f", {_times_text(loss.times)} times what this machine does at its best"
+    if loss.family == COLLECTIVE:
+        return f"in {calls}{times}"
+    within = f"{loss.within.capitalize()}, " if loss.within else ""
+    return f"{_FAMILIES[loss.family]} ({within}{calls})"
+
+
+def _late_text(late: Late | None) -> str:
+    """Return the ranks that are waited for, and the cause as far as it is known, in words."""
+    if late is None or late.outside is None:
+        source = "whether the program or MPI makes them so is not known"
+    elif late.outside < _MAINLY:
+        source = f"{share_text(late.outside)} of it is known to come from outside of MPI"
+    else:
+        source = "not MPI"
+    if late is None or late.pattern not in _WHY or not late.ranks:
+        return f" for late ranks ({source})"
+    ranks = [str(late_rank.rank) for late_rank in late.ranks]
+    who = f"rank {ranks[0]} is" if len(ranks) == 1 else f"ranks {', '.join(ranks[:-1])} and {ranks[-1]} are"
+    if late.pattern == "wandering":
+        who = "now one rank and now another is"
+    when = f" every {late.period_s:.2g} s" if late.period_s and late.pattern == "periodic" else ""
+    why = f"{_WHY[late.pattern]}, not MPI" if source == "not MPI" else source
+    return f" because {who} late{when} ({why})"

@@ -1,0 +1,137 @@
+"""A machine's best times for an application's calls, from a few launches (outside the flow, after step 12).
+
+This takes the place of a campaign: the untouched stack is launched, with every call-level choice swept, then
+one setting after another, each once, and at the end again the untouched stack and the best settings. A
+setting that was selected as the fastest among many was also lucky, so these fresh launches alone give its
+time. Where there are none, its standard error is widened to that of the most extreme of as many normal
+deviates (Bonferroni).
+
+Launches of one heat take turns on the same cores, so they meet the same conditions: a time in a heat counts
+as its ratio to the default of the same heat, times the default's level over all heats.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+import numpy as np
+from scipy.special import ndtri
+
+from autotune.history.objectives import Z95, Slot, pooled, slot_of
+from autotune.history.trial import Estimate, Observation, Subject, left_to_the_stack
+from autotune.recommend.recommendation import Gain
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """Says how fast a machine can make the calls of a recording, and how that was measured."""
+
+    gains: tuple[Gain, ...]  # The default against the best setting in each slot.
+    best: tuple[str, ...]  # The best setting in each slot, in words; empty: the default.
+    settings: tuple[str, ...]  # The settings that were launched, in words, without the default.
+    launches: int  # Number of launches.
+    seconds: float  # Wall time of all launches.
+    stack: str = ""  # The MPI implementation, in a line.
+    date: str = ""  # ISO date of the measurement.
+    left_out: int = 0  # Number of settings for which no time remained.
+    calls: str = ""  # Fingerprint of the recording whose calls were measured.
+
+
+@dataclass(frozen=True, slots=True)
+class FloorLaunch:
+    """One launch that was made to measure a floor."""
+
+    setting: str  # The setting in words; empty: the default.
+    seen: Observation  # The result of the launch.
+    fresh: bool = False  # Whether earlier launches selected the setting, so that this launch is unbiased.
+    heat: int = 0  # Number of the heat that the launch was part of; 0: it was part of none.
+
+    @property
+    def default(self) -> bool:
+        """Return whether the launch is of the untouched stack."""
+        return self.seen.trial.subject is Subject.UNTOUCHED and not self.setting
+
+
+def gains_of(launches: Sequence[FloorLaunch]) -> tuple[tuple[Gain, ...], tuple[str, ...]]:
+    """Return the default against the best setting, and the best setting in words, for each slot.
+
+    The slots are those in which the default was measured.
+    """
+    defaults: dict[Slot, list[Estimate]] = defaultdict(list)
+    rivals: dict[Slot, dict[str, list[tuple[Estimate, bool]]]] = defaultdict(lambda: defaultdict(list))
+    levels = _levels(launches)
+    for launch in launches:
+        for estimate in launch.seen.usable:
+            slot, choice = slot_of(estimate.cell), estimate.cell.choice
+            if launch.heat:
+                if (factor := levels.get((slot, launch.heat))) is None:
+                    continue  # The default failed in this heat.
+                estimate = _scaled(estimate, factor)
+            if launch.default:
+                defaults[slot].append(estimate)
+            else:
+                choices = (f"{n}={v}" for n, v in choice.items() if not left_to_the_stack(v))
+                words = ", ".join(filter(None, (launch.setting, *choices)))
+                rivals[slot][words].append((estimate, launch.fresh))
+    fresh = [[e for e, is_fresh in times if is_fresh] for by in rivals.values() for times in by.values()]
+    spread = _spread(fresh if levels else list(defaults.values()))
+    pairs = [(slot, *_best(default, rivals[slot], spread)) for slot, default in sorted(defaults.items())]
+    gains = tuple(Gain(slot, *tuned, *_pooled(defaults[slot], spread)) for slot, _, tuned in pairs)
+    return gains, tuple(words for _, words, _ in pairs)
+
+
+def _levels(launches: Sequence[FloorLaunch]) -> dict[tuple[Slot, int], float]:
+    """Return for each slot and heat the default's level over all heats divided by its level in this heat."""
+    logs: dict[Slot, dict[int, float]] = defaultdict(dict)
+    for launch in launches:
+        for estimate in launch.seen.usable if launch.heat and launch.default else ():
+            logs[slot_of(estimate.cell)][launch.heat] = math.log(estimate.median_s)
+    return {
+        (slot, heat): math.exp(fmean(ys.values()) - y) for slot, ys in logs.items() for heat, y in ys.items()
+    }
+
+
+def _scaled(estimate: Estimate, factor: float) -> Estimate:
+    """Return an estimate with its time and error multiplied by a factor."""
+    return replace(estimate, median_s=estimate.median_s * factor, sem_s=estimate.sem_s * factor)
+
+
+def _best(
+    defaults: Sequence[Estimate], rivals: dict[str, list[tuple[Estimate, bool]]], spread: float
+) -> tuple[str, tuple[float, float]]:
+    """Return the fastest setting in a slot, with its time and standard error.
+
+    The setting is given in words; they are empty, and the time is the default's, where no setting is faster.
+    ``rivals`` holds for each setting its estimates, each with whether its launch was a fresh one.
+    """
+    default = _pooled(defaults, spread)
+    by_words = {words: [e for e, is_fresh in times if is_fresh] for words, times in rivals.items()}
+    fresh = {words: estimates for words, estimates in by_words.items() if estimates}
+    firsts = {
+        words: _pooled([e for e, is_fresh in times if not is_fresh] or [e for e, _ in times], spread)
+        for words, times in rivals.items()
+        if not fresh or words in fresh
+    }
+    words = min(firsts, key=lambda w: firsts[w][0], default="")
+    if not firsts or firsts[words][0] >= default[0]:
+        return "", default
+    if words in fresh:
+        return words, _pooled(fresh[words], spread)
+    median, sem = firsts[words]
+    return words, (median, sem * float(ndtri(1.0 - 0.025 / len(firsts))) / Z95)
+
+
+def _pooled(estimates: Sequence[Estimate], spread: float) -> tuple[float, float]:
+    """Return one location and its standard error, which is at least that by the spread between launches."""
+    median, sem, _ = pooled(estimates)
+    return median, max(sem, median * spread / math.sqrt(len(estimates)))
+
+
+def _spread(launches: Sequence[Sequence[Estimate]]) -> float:
+    """Return the standard deviation of ln t between launches of a setting in a slot; 0 without repeats."""
+    logs = [np.log([e.median_s for e in repeats]) for repeats in launches if len(repeats) > 1]
+    squares = math.fsum(float(np.sum((row - row.mean()) ** 2)) for row in logs)
+    freedom = sum(len(row) - 1 for row in logs)
+    return math.sqrt(squares / freedom) if freedom else 0.0

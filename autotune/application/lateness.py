@@ -1,0 +1,339 @@
+"""For whom ranks waited in a collective, from the times at which some of its calls were entered and left.
+
+Apart from the flow of a campaign. With b and e these two times of a rank, on the clock of rank 0, and a the
+time at which the ranks that it needs had arrived, it waited min(max(a − b, 0), e − b). It needs all ranks; in
+a call with a root, the root needs all and the others the root, and the root of a broadcast or scatter needs
+nobody. In a call with a root this is an approximation: inner ranks of a tree wait for some others too.
+
+A rank comes late because of what it did outside of MPI since its last collective, or because of MPI: that
+collective released it later, or calls in between took it longer. Where the late rank was outside for o
+seconds, and one that waited w seconds for it for o', min(w, max(o - o', 0)) of w are of the first kind. No
+tuning removes these.
+
+Calls are of two strata. The longest calls of each rank are all known, so that a rare long wait is neither
+missed nor multiplied; a rank that others waited for has such a call among its short ones, which identifies
+it. A sample of all other calls was drawn, the same on all ranks, and its share of waiting is taken as that of
+all of them.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autotune.application.recorded_time import PATTERNS, Lateness, LateRank
+from autotune.collectives import COLLECTIVES, Pattern
+
+SAMPLE = np.dtype(
+    [
+        *(("call", "<i8"), ("begin_s", "<f8"), ("end_s", "<f8")),
+        *(("root", "<i4"), ("weight", "<i4"), ("outside_s", "<f8")),
+    ]
+)
+"""One call that a rank recorded: number, entry, exit, world rank of its root, how many calls it was drawn
+from, and the seconds outside of MPI since the rank's last collective ended, NaN where they are not known."""
+_MOST_RANKS = 16  # Late ranks that a result names at most.
+_LITTLE = 0.1  # Share of the time in calls: with less waiting than this nobody counts as late.
+_MAINLY = 0.6
+"""Share of the waiting: a rank that causes as much is late, and a period must contain as much of it."""
+_REGULAR = 0.25
+"""Share of a period by which late calls may deviate from it; a sixth of calls at random is as close to the
+median."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCalls:
+    """Calls of a stream that one rank recorded; the arrays have the type ``SAMPLE``."""
+
+    rank: int
+    calls: float  # Calls of the stream, recorded or not.
+    thinned: float  # One in this many drawn calls is still kept.
+    cut_s: float  # Calls that took at least this many seconds are among the longest.
+    drawn: Any  # Calls that were drawn, as ``SAMPLE``.
+    longest: Any  # The longest calls, as ``SAMPLE``.
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """Waiting in one stream of calls; seconds are means over the ranks of the run."""
+
+    long_s: float  # Seconds in the longest calls.
+    of_long_s: float  # Seconds of waiting in the longest calls.
+    share: float  # Share of waiting in all other calls.
+    share_se: float  # Standard error of ``share``.
+    caused: Mapping[int, tuple[float, float]]
+    """Rank → seconds of waiting that it caused in the longest calls, and its share of all waiting in the
+    drawn calls."""
+    waited: Mapping[int, tuple[float, float]]  # Rank → its own waiting, in the same two figures.
+    last: Mapping[int, float]
+    """Rank → number of late calls to which it came last; late calls have more waiting than the mean."""
+    late: int  # Number of late calls.
+    examined: int  # Number of calls of which the times of all ranks are known.
+    at_s: tuple[tuple[float, float], ...]
+    """When each of the longest calls was entered, and the waiting in it, in seconds."""
+    n_calls: float  # Number of calls of the stream.
+    outside_long_s: float = 0.0  # Part of ``of_long_s`` that is known to come from outside of MPI.
+    outside: float = 0.0  # Share of the waiting in all other calls that is known to come from outside of MPI.
+    outside_known: bool = False  # Whether either of the two is known.
+
+
+def waited(name: str, comm_size: int, per_rank: Sequence[KeptCalls], size: int) -> Waited | None:
+    """Return who waited for whom in a stream of calls, or None where too few ranks recorded it.
+
+    Args:
+        name: The collective.
+        comm_size: Ranks of the communicator.
+        per_rank: The calls that each of its ranks recorded.
+        size: Ranks of the run.
+    """
+    if len(per_rank) < comm_size or comm_size < 2:
+        return None
+    calls, n_ranks_with = np.unique(
+        np.concatenate([rank_calls.longest["call"] for rank_calls in per_rank]), return_counts=True
+    )
+    long_calls = calls[2 * n_ranks_with >= comm_size]
+    per_rank = sorted(per_rank, key=lambda rank_calls: rank_calls.rank)
+    ranks = [rank_calls.rank for rank_calls in per_rank]
+    drawn_waits = _waits(
+        name, comm_size, [(rank_calls.rank, rank_calls.drawn) for rank_calls in per_rank], long_calls
+    )
+    n = len(per_rank)
+    caused, waiting, last = np.zeros(n), np.zeros(n), np.zeros(n)
+    share = share_se = usual_s = outside = 0.0
+    outside_known = False
+    examined, n_late = long_calls.size, long_calls.size
+    if drawn_waits is not None:
+        waits, took, weight, late, outside_s = drawn_waits
+        per_call = waits.sum(axis=0)
+        total, all_waits = float(weight @ took.sum(axis=0)), float(weight @ per_call)
+        explained = _from_outside(waits, outside_s, np.arange(n)[:, None] == late)
+        outside_known = bool(np.isfinite(explained).any())
+        outside = float(np.nansum(explained, axis=0) @ weight) / max(all_waits, 1e-300)
+        if total > 0:
+            share = all_waits / total
+            drawn_of = weight * max(rank_calls.thinned for rank_calls in per_rank)
+            # A call that represents itself alone has no sampling error: there is none if all were kept.
+            errors = (weight * (per_call - share * took.sum(axis=0))) ** 2
+            share_se = math.sqrt(float(errors @ (1.0 - 1.0 / np.maximum(drawn_of, 1.0)))) / total
+            usual_s = max(total - all_waits, 0.0) / float(weight.sum()) / n
+        examined += weight.size
+        caused = np.bincount(late, weight * per_call, n) / max(all_waits, 1e-300)
+        waiting = waits @ weight / max(all_waits, 1e-300)
+    blamed, own_s, last, at_s, long_s, explained_s = _longest(per_rank, long_calls, usual_s)
+    if drawn_waits is not None:  # short calls are late with more waiting than the mean over all calls
+        n_calls = max(rank_calls.calls for rank_calls in per_rank)
+        mean_s = (float(own_s.sum()) + all_waits * n_calls / float(weight.sum())) / max(n_calls, 1.0)
+        is_late = per_call >= max(mean_s, 1e-12)
+        n_late += int(is_late.sum())
+        last = last + np.bincount(late[is_late], minlength=n)
+    return Waited(
+        long_s / size,
+        float(own_s.sum()) / size,
+        share,
+        share_se,
+        {r: (s / size, part) for r, s, part in zip(ranks, blamed.tolist(), caused.tolist(), strict=True)},
+        {r: (s, size * part) for r, s, part in zip(ranks, own_s.tolist(), waiting.tolist(), strict=True)},
+        dict(zip(ranks, last.tolist(), strict=True)),
+        n_late,
+        int(examined),
+        at_s,
+        max(rank_calls.calls for rank_calls in per_rank),
+        float(np.nansum(explained_s)) / size,
+        outside,
+        outside_known or bool(np.isfinite(explained_s).any()),
+    )
+
+
+def _from_outside(waits: Any, outside_s: Any, late: Any) -> Any:
+    """Return the seconds of waiting that come from outside of MPI, ``(n_ranks, n_calls)``; NaN: not known.
+
+    ``late`` marks the ranks that came last, which the others are compared with.
+    """
+    # The maximum is NaN where the time is not known for a late rank.
+    late_outside_s = np.where(late, outside_s, -np.inf).max(axis=0)
+    late_outside_s[~late.any(axis=0)] = np.nan
+    return np.where(late, np.nan, np.minimum(waits, np.maximum(late_outside_s - outside_s, 0.0)))
+
+
+def _longest(
+    per_rank: Sequence[KeptCalls], long_calls: Any, usual_s: float
+) -> tuple[Any, Any, Any, tuple[tuple[float, float], ...], float, Any]:
+    """Return who waited for whom in the longest calls.
+
+    Ranks for which a long call was a short one came late: they are to blame. Where the times of all ranks are
+    known, the one that came last is.
+
+    Returns:
+        For each rank, ``(n_ranks,)`` each: the seconds of waiting that it caused, its own waiting in seconds,
+        and the number of calls to which it came last. Then the time of each call with the waiting in it, the
+        seconds of all these calls together, and the result of ``_from_outside``.
+    """
+    samples, place = _concatenated(
+        [
+            (i, part)
+            for i, rank_calls in enumerate(per_rank)
+            for part in (rank_calls.longest, rank_calls.drawn)
+        ]
+    )
+    is_long = np.isin(samples["call"], long_calls)
+    samples, place = samples[is_long], place[is_long]
+    begin, end, outside_s = np.full((3, len(per_rank), long_calls.size), np.nan)
+    begin[place, np.searchsorted(long_calls, samples["call"])] = samples["begin_s"]
+    end[place, np.searchsorted(long_calls, samples["call"])] = samples["end_s"]
+    outside_s[place, np.searchsorted(long_calls, samples["call"])] = samples["outside_s"]
+    took = end - begin
+    is_kept = ~np.isnan(took)
+    complete = is_kept.all(axis=0)
+    # A call was short on a rank whose longest calls include much shorter ones.
+    cut_s = np.array([rank_calls.cut_s for rank_calls in per_rank])[:, None]
+    late = ~is_kept & (cut_s < np.nanmedian(took, axis=0) / 2 if long_calls.size else False)
+    late[np.nan_to_num(begin, nan=-np.inf).argmax(axis=0)[complete], complete] = True
+    waits = np.where(
+        complete, np.clip(np.nanmax(begin, axis=0, initial=-np.inf) - begin, 0.0, took), took - usual_s
+    )
+    waits = np.where(is_kept, np.maximum(waits, 0.0), 0.0)
+    part, total = late / np.maximum(late.sum(axis=0), 1), waits.sum(axis=0)
+    entered = np.nanmin(begin, axis=0, initial=np.inf)
+    call_waits = tuple(sorted(zip(entered.tolist(), total.tolist(), strict=True)))
+    explained_s = _from_outside(waits, outside_s, late)
+    return part @ total, waits.sum(axis=1), part.sum(axis=1), call_waits, float(np.nansum(took)), explained_s
+
+
+def lateness(
+    streams: Sequence[Waited], in_all_s: float, in_calls_s: float
+) -> tuple[float, float, Lateness | None]:
+    """Return the share of waiting in similar calls, its standard error, and who was late.
+
+    Args:
+        streams: Waiting in each stream of these calls.
+        in_all_s: Seconds in all calls of these streams, mean over the ranks of the run.
+        in_calls_s: Part of ``in_all_s`` in the calls in question.
+
+    Returns:
+        The share, its standard error, and the late ranks; None in their place where no call was examined.
+    """
+    if not streams or in_all_s <= 0:
+        return 0.0, 0.0, None
+    all_calls = math.fsum(stream.n_calls for stream in streams)
+    stream_weights = [stream.n_calls / all_calls for stream in streams]
+    long_s = min(math.fsum(stream.long_s for stream in streams), in_all_s)
+    rest_s = in_all_s - long_s
+    share = math.fsum(w * stream.share for w, stream in zip(stream_weights, streams, strict=True))
+    share_se = math.hypot(*(w * stream.share_se for w, stream in zip(stream_weights, streams, strict=True)))
+    waiting_s = min(math.fsum(stream.of_long_s for stream in streams) + share * rest_s, in_all_s)
+    part = in_calls_s / in_all_s
+    caused_s, own_s, last = (defaultdict[int, float](float) for _ in range(3))
+    for weight, stream in zip(stream_weights, streams, strict=True):
+        short_waiting_s = weight * stream.share * rest_s
+        for rank, (seconds, drawn) in stream.caused.items():
+            caused_s[rank] += part * (seconds + drawn * short_waiting_s)
+        for rank, (seconds, drawn) in stream.waited.items():
+            own_s[rank] += part * (seconds + drawn * short_waiting_s)
+        for rank, calls in stream.last.items():
+            last[rank] += calls
+    examined, n_late = (
+        sum(stream.examined for stream in streams),
+        max(sum(stream.late for stream in streams), 1),
+    )
+    late_ranks = [
+        LateRank(rank, min(last[rank] / n_late, 1.0), float(seconds), float(own_s[rank]))
+        for rank, seconds in sorted(caused_s.items(), key=lambda rank_seconds: -rank_seconds[1])[:_MOST_RANKS]
+    ]
+    pattern, period_s = _pattern(streams, late_ranks, waiting_s, in_all_s, n_late)
+    outside_s = math.fsum(stream.outside_long_s for stream in streams)
+    outside_s += rest_s * math.fsum(
+        w * stream.share * stream.outside for w, stream in zip(stream_weights, streams, strict=True)
+    )
+    is_known = waiting_s > 0 and any(stream.outside_known for stream in streams)
+    outside = min(outside_s / waiting_s, 1.0) if is_known else None
+    late = Lateness(examined, pattern, period_s, tuple(late_ranks), outside) if examined else None
+    return waiting_s / in_all_s, share_se * rest_s / in_all_s, late
+
+
+def _pattern(
+    streams: Sequence[Waited], late_ranks: Sequence[LateRank], waiting_s: float, in_all_s: float, n_late: int
+) -> tuple[str, float | None]:
+    """Return how ranks come late, one of ``PATTERNS``, and the period in seconds where there is one."""
+    if waiting_s < _LITTLE * in_all_s or not late_ranks:
+        return PATTERNS[0], None
+    main = max(streams, key=lambda stream: stream.of_long_s)
+    # Half of the waiting was in calls with this much or more: one wild call raises their maximum, not this.
+    at_s, total_s = np.array(main.at_s).reshape(-1, 2).T
+    falling = np.sort(total_s)[::-1]
+    usual_s = falling[np.searchsorted(np.cumsum(falling), falling.sum() / 2)] if falling.size else 0.0
+    times = at_s[total_s > usual_s / 2]
+    gaps = np.diff(times)
+    rare = times.size < main.n_calls / 4 and main.of_long_s > _MAINLY * waiting_s
+    if gaps.size >= 4 and rare:
+        period_s = float(np.median(gaps))
+        if np.mean(np.abs(gaps - period_s) < _REGULAR * period_s) > 0.75:
+            return PATTERNS[3], period_s
+    # One rank is late where it comes last more often than by chance, and causes most of the waiting.
+    ranks, first = max(2, len({r for stream in streams for r in stream.waited})), late_ranks[0]
+    chance = 1 / ranks + 3 * math.sqrt((1 - 1 / ranks) / ranks / n_late)
+    caused_s = math.fsum(r.caused_s for r in late_ranks)
+    mainly = first.caused_s > _MAINLY * caused_s
+    return (PATTERNS[1] if mainly and first.last > chance else PATTERNS[2]), None
+
+
+def waits(name: str, comm_size: int, per_rank: Sequence[tuple[int, Any]]) -> tuple[Any, Any, Any]:
+    """Return the waiting in the calls that all ranks recorded, summed over ranks.
+
+    Returns:
+        Seconds waited, seconds taken and weight of each call, ``(n_calls,)`` each; empty where there are
+        none.
+    """
+    joint = _waits(name, comm_size, per_rank)
+    if joint is None:
+        return np.zeros(0), np.zeros(0), np.zeros(0)
+    return joint[0].sum(axis=0), joint[1].sum(axis=0), joint[2]
+
+
+def _concatenated(per_rank: Sequence[tuple[int, Any]]) -> tuple[Any, Any]:
+    """Return all samples one after the other, and the rank of each."""
+    ranks = np.repeat([rank for rank, _ in per_rank], [len(samples) for _, samples in per_rank])
+    return np.concatenate([samples for _, samples in per_rank]), ranks
+
+
+def _waits(
+    name: str, comm_size: int, per_rank: Sequence[tuple[int, Any]], excluded: Any = ()
+) -> tuple[Any, Any, Any, Any, Any] | None:
+    """Return the waiting in the calls that all ranks recorded; None where there are none.
+
+    Args:
+        name: The collective.
+        comm_size: Ranks of the communicator.
+        per_rank: (rank, samples) of each rank.
+        excluded: Numbers of calls that are left out.
+
+    Returns:
+        Seconds waited and seconds taken, ``(n_ranks, n_calls)`` each; weight of each call and the index of
+        the rank that came last, ``(n_calls,)`` each; seconds outside of MPI, ``(n_ranks, n_calls)``.
+    """
+    if len(per_rank) < comm_size:
+        return None
+    samples, rank_of = _concatenated(per_rank)
+    calls, n_ranks_with = np.unique(samples["call"], return_counts=True)
+    common = np.isin(samples["call"], np.setdiff1d(calls[n_ranks_with == len(per_rank)], excluded))
+    if not common.any():
+        return None
+    samples, rank_of = samples[common], rank_of[common]
+    table = samples[np.lexsort((samples["call"], rank_of))].reshape(len(per_rank), -1)
+    per_rank = sorted(per_rank, key=lambda pair: pair[0])
+    begin, end, root = (table[key] for key in ("begin_s", "end_s", "root"))
+    ranks = np.array([rank for rank, _ in per_rank])[:, None]
+    last = np.broadcast_to(begin.max(axis=0), begin.shape)
+    late = begin.argmax(axis=0)
+    pattern = COLLECTIVES[name].pattern if name in COLLECTIVES else Pattern.ALL_TO_ALL
+    if pattern is not Pattern.ALL_TO_ALL:
+        is_root = ranks == root
+        come = np.max(np.where(is_root, begin, -np.inf), axis=0)
+        of_root = begin if pattern is Pattern.ONE_TO_ALL else last
+        last = np.where(is_root, of_root, come)
+        late = np.where(is_root.any(axis=0) & (pattern is Pattern.ONE_TO_ALL), is_root.argmax(axis=0), late)
+    took = np.maximum(end - begin, 0.0)
+    waits = np.minimum(np.maximum(last - begin, 0.0), took)
+    return waits, took, table["weight"][0].astype(float), late, table["outside_s"]

@@ -1,0 +1,329 @@
+"""An application's calls: message sizes × counts, from a table by hand or from a profiler.
+
+Apart from the flow of a campaign: a profile weights the objectives, so that the search tunes for one
+application, and shows the time that a recommendation saves. Counts are those of one rank, because ranks call
+at the same time.
+
+The following are read:
+
+- tables with a size and a count, optionally collective and communicator size (see `delimited`);
+- text reports of mpiP with its statistics by callsite and rank;
+- documents of ``record`` (see `recording`), with the time of the calls;
+- files of Open MPI's monitoring components (`pml_monitoring_filename`), those of all ranks joined. They have
+  classes of collectives only, and mean sizes.
+
+References:
+    J. S. Vetter, C. Chambreau, *mpiP: Lightweight, Scalable MPI Profiling*, User Guide 3.5. G. Bosilca et
+    al., "Online dynamic monitoring of MPI communications", Euro-Par 2017.
+"""
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from autotune.application.recording import Recording, read_recording
+from autotune.application.tunable import tunable
+from autotune.collectives import COLLECTIVES, MEASURED, Pattern, Size, called
+from autotune.errors import TableError, allowed
+from autotune.tables.importers import delimited
+from autotune.tables.importers.delimited import ColumnKind
+from autotune.tables.importers.runlog import Log
+
+Slot: TypeAlias = tuple[str, int, int]
+"""(collective, communicator size, message size in bytes), as in `objectives`."""
+
+CLASSES: Mapping[str, tuple[str, ...]] = {
+    pattern.value: tuple(name for name in MEASURED if COLLECTIVES[name].pattern is pattern)
+    for pattern in (Pattern.ONE_TO_ALL, Pattern.ALL_TO_ONE, Pattern.ALL_TO_ALL)
+}
+"""Classes of collectives → their members, for profilers that do not separate these."""
+
+_MONITORED = {"O2A": "one_to_all", "A2O": "all_to_one", "A2A": "all_to_all"}
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Calls of the same size."""
+
+    message_bytes: float
+    """Size of one call in bytes as in `trial.Cell`; the mean where the profiler kept no more."""
+    count: float  # Number of calls of one rank, mean over ranks.
+    collective: str = ""
+    """Name of the collective, or one of `CLASSES`; empty where the profile does not name it: it may be any.
+"""
+    comm_size: int | None = None  # Ranks of the communicator; None where they are not known.
+    line: int = 0  # Line number in the file.
+    seconds: float | None = None
+    """Seconds of one rank in these calls, without waiting; None where they are not known."""
+
+    def __post_init__(self) -> None:
+        """Check the collective and the numbers.
+
+        Raises:
+            ValueError: The collective is unknown, or a number is below 0 or not finite.
+        """
+        if self.collective and self.collective not in MEASURED and self.collective not in CLASSES:
+            raise ValueError(f"unknown collective {self.collective!r}")
+        if not 0 <= self.message_bytes < math.inf or not 0 <= self.count < math.inf:
+            raise ValueError(f"{self.count} calls of {self.message_bytes} bytes")
+        if self.comm_size is not None and self.comm_size < 1:
+            raise ValueError(f"a communicator of {self.comm_size} ranks")
+
+    def means(self, collective: str) -> bool:
+        """Return whether these may be calls of a collective."""
+        return self.collective in ("", collective) or collective in CLASSES.get(self.collective, ())
+
+
+@dataclass(frozen=True, slots=True)
+class CallProfile:
+    """Calls of one rank of an application in one run."""
+
+    source: str  # Name of the file.
+    calls: tuple[Calls, ...]  # The calls, in the order of the file.
+    application_s: float | None = None
+    """Wall time of the run in seconds; None where the profile does not give it."""
+
+    def weights(self, slots: Iterable[Slot], time_s: Mapping[Slot, float] | None = None) -> dict[Slot, float]:
+        """Return the share of the profile that falls on each measured slot; the shares sum to one.
+
+        Calls are divided between the two measured sizes next to theirs, in proportion to the nearness of the
+        logarithms; beyond the ends they count for the smallest or the largest size. The nearest communicator
+        size counts. Calls of an unknown collective are spread evenly over the collectives that they may be.
+
+        Args:
+            slots: The measured slots.
+            time_s: Seconds of one call in each slot. With them weights are shares of time, otherwise of
+                calls; calls whose own time is in the profile have that.
+
+        Raises:
+            TableError: The profile has no call of a measured collective, or only calls that take no time.
+        """
+        measured = sorted(set(slots))
+        shares = dict.fromkeys(measured, 0.0)
+        for calls in self.calls:
+            curves = _curves(measured, calls)
+            for (collective, comm_size), sizes in curves.items():
+                for size, part in _between(sizes, calls.message_bytes):
+                    slot = collective, comm_size, size
+                    weight = calls.count if time_s is None else calls.count * time_s[slot]
+                    if time_s is not None and calls.seconds is not None:
+                        weight = calls.seconds
+                    shares[slot] += weight * part / len(curves)
+        total = math.fsum(shares.values())
+        if total <= 0:
+            called_names = sorted({c.collective or "any collective" for c in self.calls if c.count})
+            measured_names = sorted({collective for collective, _, _ in measured})
+            raise TableError(
+                f"{self.source} calls nothing of what was measured",
+                f"it calls {', '.join(called_names) or 'nothing'}; measured: {', '.join(measured_names)}",
+            )
+        return {slot: count / total for slot, count in shares.items()}
+
+
+def read_profile(text: str, name: str) -> CallProfile:
+    """Return the profile in a text.
+
+    Raises:
+        TableError: The text is no profile, an incomplete report, or has an invalid value; the message names
+            file and line.
+    """
+    if text.lstrip()[:1] == "{":
+        return _recorded(read_recording(text, name), name)
+    log = Log.of(text, name)
+    if any(line.startswith("@ mpiP") for line in log.lines):
+        return _mpip(log)
+    if any(_COMMUNICATOR.match(line) for line in log.lines):
+        return _monitored(log)
+    return _table(log)
+
+
+def _recorded(recording: Recording, name: str) -> CallProfile:
+    """Return the calls of a recording that the probe can measure."""
+    calls = (
+        Calls(c.message_bytes, c.count, c.name, c.comm_size, seconds=c.busy_s) for c in tunable(recording)
+    )
+    return CallProfile(name, tuple(calls), recording.run_s)
+
+
+# Tables by hand.
+
+_COLUMNS: Mapping[str, ColumnKind] = {
+    **delimited.SHARED,
+    "count": ColumnKind("count counts calls ncalls n_calls number executions"),
+}
+_SECONDS = re.compile(r"^#\s*application_s\s*[:=]\s*(\S+)")
+
+
+def _table(log: Log) -> CallProfile:
+    """Read a table by hand; a comment `# application_s = 3600` may give the run's wall time."""
+    application_s = None
+    for number, line in enumerate(log.lines, 1):
+        if stated := _SECONDS.match(line):
+            try:
+                application_s = float(stated[1])
+            except ValueError:
+                application_s = math.nan
+            if not 0 < application_s < math.inf:
+                log.fail(number, f"application_s is {stated[1]!r}", "it must be a number above 0, in seconds")
+    if not delimited.announces(log, _COLUMNS):
+        raise TableError(
+            f"{log.name}: no profile of calls in {len(log.lines)} lines",
+            "known: what record wrote, tables with a size and a count in their first line, mpiP reports, "
+            "Open MPI's monitoring",
+        )
+    calls = []
+    for number, values, _ in delimited.rows(log, _COLUMNS):
+        if "count" not in values:
+            log.fail(number, "a row without a count")
+        name = str(values.get("collective", "")).lower().removeprefix("mpi_")
+        collective = called(name)
+        if name and collective not in MEASURED:
+            log.fail(number, f"unknown collective {name!r}", allowed(name, MEASURED))
+        comm_size = values.get("comm_size")
+        if comm_size == 0:
+            log.fail(number, "a communicator of 0 ranks")
+        calls.append(
+            Calls(
+                message_bytes=float(values["message_bytes"]),
+                count=float(values["count"]),
+                collective=collective,
+                comm_size=int(comm_size) if comm_size else None,
+                line=number,
+            )
+        )
+    return CallProfile(log.name, tuple(calls), application_s)
+
+
+# mpiP.
+
+_SENT = "Callsite Message Sent statistics (all, sent bytes"
+_TIMES = "Callsite Time statistics (all, milliseconds"
+_TASKS = "MPI Time (seconds)"
+_END = "End of Report"
+
+
+def _mpip(log: Log) -> CallProfile:
+    """Read sizes by callsite: for each callsite the mean size of its calls, and the calls of a mean rank.
+
+    Barriers send nothing; their calls are in the section of times.
+    """
+    section, sections = "", set()
+    total_s, n_tasks = 0.0, 0
+    sites: list[tuple[int, str, float, float]] = []  # line, operation, mean size, calls of all ranks
+    for number, line in enumerate(log.lines, 1):
+        words = line.split()
+        if line.startswith("@--- "):
+            section = line.removeprefix("@--- ")
+            sections.add(next((s for s in (_SENT, _TIMES, _TASKS, _END) if section.startswith(s)), section))
+        elif section.startswith(_TASKS) and len(words) == 4 and words[0].isdigit():
+            total_s += _number(log, number, words[1])
+            n_tasks += 1
+        elif len(words) >= 8 and words[2] == "*":
+            operation = called(words[0])
+            sized = operation in MEASURED and COLLECTIVES[operation].size is not Size.NONE
+            if section.startswith(_SENT) and sized:
+                sites.append(
+                    (number, operation, _number(log, number, words[5]), _number(log, number, words[3]))
+                )
+            elif section.startswith(_TIMES) and operation in MEASURED and not sized:
+                sites.append((number, operation, 0.0, _number(log, number, words[3])))
+    if _END not in sections:
+        log.fail(len(log.lines), "the mpiP report was cut off", f"it never came to {_END!r}")
+    if _SENT not in sections or not n_tasks:
+        raise TableError(
+            f"{log.name}: an mpiP report without sizes by callsite",
+            "let mpiP write its verbose report (MPIP without -c) of a run with all ranks",
+        )
+    calls = (Calls(size, count / n_tasks, operation, None, line) for line, operation, size, count in sites)
+    return CallProfile(log.name, tuple(calls), total_s / n_tasks or None)
+
+
+def _number(log: Log, number: int, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        log.fail(number, f"{text!r} is not a number of at least 0")
+    return value
+
+
+# Open MPI's monitoring.
+
+_COMMUNICATOR = re.compile(r"^D\t(.*)\tprocs: (\d+(?:,\d+)*)$")
+_TRAFFIC = re.compile(r"^(O2A|A2O|A2A)\t(\d+)\t(\d+) bytes\t(\d+) msgs sent$")
+
+
+def _monitored(log: Log) -> CallProfile:
+    """Read classes of collectives by communicator, in which a call counts its size once for each other rank.
+
+    Calls with a root are counted at the root alone, so all ranks are summed; all other calls are counted by
+    each rank, so the largest count is taken. Communicators of one rank have no traffic.
+    """
+    ranks: tuple[int, ...] = ()
+    communicator = ""
+    traffic_by_class: dict[tuple[str, tuple[int, ...], str], dict[int, tuple[int, int, int]]] = defaultdict(
+        dict
+    )
+    for number, line in enumerate(log.lines, 1):
+        if head := _COMMUNICATOR.match(line):
+            communicator, ranks = head[1], tuple(map(int, head[2].split(",")))
+        elif traffic := _TRAFFIC.match(line):
+            if not ranks:
+                log.fail(number, "traffic of an unknown communicator", "was something cut out of the file?")
+            of_rank = traffic_by_class[communicator, ranks, traffic[1]]
+            rank, n_bytes, count = (int(traffic[i]) for i in (2, 3, 4))
+            previous = of_rank.get(rank, (number, 0, 0))
+            of_rank[rank] = (previous[0], previous[1] + n_bytes, previous[2] + count)
+    calls = []
+    for (communicator, ranks, kind), of_rank in traffic_by_class.items():
+        if missing := sorted(set(ranks) - of_rank.keys()):
+            raise TableError(
+                f"{log.name}: {communicator}: nothing of rank {missing[0]}",
+                "join the files of all ranks: cat NAME.*.prof > all.prof",
+            )
+        figures = list(of_rank.values())
+        if kind == "A2A":
+            figures = [max(figures, key=lambda f: f[2])]
+        n_bytes, count = sum(f[1] for f in figures), sum(f[2] for f in figures)
+        if len(ranks) > 1 and count:
+            size = n_bytes / count / (len(ranks) - 1)
+            calls.append(Calls(size, float(count), _MONITORED[kind], len(ranks), figures[0][0]))
+    if not calls:
+        raise TableError(f"{log.name}: no collective was called while Open MPI's monitoring was on")
+    return CallProfile(log.name, tuple(calls))
+
+
+# Measured slots around a call.
+
+
+def _curves(measured: Iterable[Slot], calls: Calls) -> dict[tuple[str, int], list[int]]:
+    curves: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for collective, comm_size, size in measured:
+        if calls.means(collective):
+            curves[collective, comm_size].append(size)
+    if calls.comm_size is None:
+        return curves
+    log_ranks = math.log(calls.comm_size)
+    nearest = {
+        c: min((p for d, p in curves if d == c), key=lambda p: abs(math.log(max(p, 1)) - log_ranks))
+        for c, _ in curves
+    }
+    return {(c, p): sizes for (c, p), sizes in curves.items() if nearest[c] == p}
+
+
+def _between(sizes: list[int], size: float) -> list[tuple[int, float]]:
+    """Return the shares of the measured sizes, in ascending order, next to a size, by logarithm.
+
+    A size of 0 bytes counts as 1.
+    """
+    next_size = next((i for i, s in enumerate(sizes) if s >= size), len(sizes))
+    if next_size in (0, len(sizes)):
+        return [(sizes[min(next_size, len(sizes) - 1)], 1.0)]
+    low, high = sizes[next_size - 1], sizes[next_size]
+    x, a, b = (math.log(max(v, 1.0)) for v in (size, low, high))
+    share = (x - a) / (b - a) if b > a else 1.0
+    return [(low, 1 - share), (high, share)]

@@ -1,0 +1,171 @@
+"""Read the file of one rank, as ``probe/recorder/file.h`` defines it (see `rank_files`)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib.recfunctions import repack_fields
+
+from autotune.application.lateness import SAMPLE
+from autotune.application.recorded_time import FAMILIES
+from autotune.errors import TableError
+
+_SLICES, _CLASSES, _ENVIRONMENT = 64, 64, 8192
+HEAD = np.dtype(
+    [("magic", "S8")]
+    + [(name, "<i4") for name in ("rank", "size", "ended", "threads", "kept_out", "nodes")]
+    + [(name, "<i4") for name in ("callers", "spawned", "compact", "environment")]
+    + [(name, "<i8") for name in ("job", "cells", "streams")]
+    + [
+        (name, "<f8")
+        for name in ("begin_s", "end_s", "ahead_s", "ahead_end_s", "unsure_s", "clock_s", "tick_s")
+    ]
+    + [(name, "<f8") for name in ("wtime_s", "wtick_s", "squares")]
+    + [(name, "<i8") for name in ("begin", "end", "shift")]
+    + [("host", "S64"), ("library", "S128"), ("timeline", "<f8", (len(FAMILIES), _SLICES))]
+)
+CELL = np.dtype(
+    [("name", "S24")]
+    + [(name, "<i4") for name in ("kind", "bin", "ranks", "family", "distance", "derived")]
+    + [(name, "<i8") for name in ("calls", "timed", "all", "ticks", "counted", "added")]
+    + [(name, "<f8") for name in ("bytes", "wait", "weight", "weighted")]
+    + [("spread", "<f8", 3), ("excess", "<f8"), ("longest", "<f8"), ("classes", "<i8", _CLASSES)]
+)
+_RUN = np.dtype([("calls", "<i8"), ("bytes", "<f8"), ("cell", "<i4"), ("stream", "<i4")])
+_STREAM = np.dtype(
+    [("name", "S24"), ("members", "<u8")]
+    + [(name, "<i4") for name in ("bin", "ranks", "n", "longest")]
+    + [("calls", "<i8"), ("cut", "<i8"), ("limit", "<u8")]
+)
+CELL_KEY, STREAM_KEY = 44, 40
+"""Number of bytes at the beginning of a cell, and of a stream, that identify it."""
+_SUMMARY_FIELDS = ["rank", "size", "ended", "kept_out", "nodes", "callers", "spawned"]
+_SUMMARY_FIELDS += ["begin_s", "end_s", "ahead_s", "ahead_end_s", "unsure_s", "host", "library"]
+_RUNS, _CELLS, _STREAMS, _KEPT, _LONGEST = 32, 1024, 256, 512, 128
+LOWER_S = 2.0 ** (np.arange(8, 8 + _CLASSES) / 2) * 1e-9  # Seconds at which the classes of durations begin.
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """The contents of one rank's file."""
+
+    head: Any
+    environment: str
+    cells: Any
+    streams: Any
+    samples: Sequence[tuple[Any, Any]]  # For each stream the calls that were drawn, and its longest calls.
+
+    @property
+    def tick_s(self) -> float:
+        """Return the seconds of a clock tick: measured over the run where that lasted long enough."""
+        lasted_s, ticks = (
+            float(self.head["end_s"] - self.head["begin_s"]),
+            self.head["end"] - self.head["begin"],
+        )
+        return lasted_s / float(ticks) if lasted_s > 0.01 and ticks > 0 else float(self.head["tick_s"])
+
+    @property
+    def about(self) -> Any:
+        """Return the facts of the rank that are needed once all files are read, in memory of its own."""
+        return repack_fields(self.head[_SUMMARY_FIELDS])
+
+    def seconds(self) -> list[tuple[Any, Any]]:
+        """Return ``samples`` as ``SAMPLE``, with times in seconds by the clock of rank 0."""
+        samples = np.concatenate([np.zeros(0, _TICKS), *(part for pair in self.samples for part in pair)])
+        converted = samples.astype(SAMPLE)
+        for column, ticks in (("begin_s", "begin"), ("end_s", "end")):
+            times_s = self.head["begin_s"] + (samples[ticks] - self.head["begin"]) * self.tick_s
+            converted[column] = times_s - _ahead(self.head, times_s)
+        converted["outside_s"] = np.where(samples["outside"] < 0, np.nan, samples["outside"] * self.tick_s)
+        streams, position = [], 0
+        for drawn, longest in self.samples:
+            first, position = position, position + len(drawn) + len(longest)
+            parts = converted[first : first + len(drawn)], converted[first + len(drawn) : position]
+            streams.append((parts[0].copy(), parts[1].copy()))  # copies, so that each can be freed alone
+        return streams
+
+
+_TICKS = np.dtype(
+    [(name, "<i8") for name in ("call", "begin", "end")]
+    + [("root", "<i4"), ("weight", "<i4"), ("outside", "<i8")]
+)
+
+
+def _ahead(head: Any, times_s: Any) -> Any:
+    """Return the seconds by which a rank's clock was ahead of rank 0's at given times.
+
+    They are interpolated between the begin and the end of the run.
+    """
+    span = max(float(head["end_s"] - head["begin_s"]), 1e-9)
+    share = np.clip((times_s - head["begin_s"]) / span, 0.0, 1.0) if head["ended"] == 1 else 0.0
+    return head["ahead_s"] + share * (head["ahead_end_s"] - head["ahead_s"])
+
+
+def read_rank(file: IO[bytes]) -> Rank:
+    """Read one rank's file, no further than it was used.
+
+    Raises:
+        TableError: The file was not written by this version of the recorder.
+    """
+    wrong = TableError("a file of another version of the recorder", "is another one preloaded as well?")
+
+    def records(kind: np.dtype[Any], n: int, room: int) -> Any:
+        """Read ``n`` records of a type; a file with holes has space for ``room`` of them."""
+        data = file.read(kind.itemsize * n)
+        if not 0 <= n <= room or len(data) != kind.itemsize * n:
+            raise wrong
+        if not compact:
+            file.seek(kind.itemsize * (room - n), 1)
+        return np.frombuffer(data, kind)
+
+    compact = True
+    head = records(HEAD, 1, 1)[0]
+    if head["magic"] != b"autorec5":
+        raise wrong
+    compact = bool(head["compact"])
+    environment = (
+        records(np.dtype("S1"), int(head["environment"]), _ENVIRONMENT).tobytes().decode(errors="replace")
+    )
+    runs = records(_RUN, _RUNS, _RUNS)
+    cells = records(CELL, int(head["cells"]), _CELLS).copy()
+    streams = records(_STREAM, int(head["streams"]), _STREAMS).copy()
+    samples = [
+        (records(_TICKS, int(stream["n"]), _KEPT), records(_TICKS, int(stream["longest"]), _LONGEST))
+        for stream in streams
+    ]
+    for run in runs[runs["calls"] > 0]:  # the rank ended within it
+        cells["calls"][run["cell"]] += run["calls"]
+        cells["bytes"][run["cell"]] += run["calls"] * run["bytes"]
+        if run["stream"] >= 0:
+            streams["calls"][run["stream"]] += run["calls"]
+    return Rank(head, environment, cells, streams, samples)
+
+
+def keys(rows: Any, length: int) -> list[bytes]:
+    """Return the bytes that identify each cell (``length``: ``CELL_KEY``) or stream (``STREAM_KEY``)."""
+    data = rows.tobytes()
+    return [data[at : at + length] for at in range(0, len(data), rows.itemsize)]
+
+
+def cell_of(key: bytes) -> tuple[str, int, int, int, int, int]:
+    """Return name, kind, communicator size, bin, family and distance of a cell."""
+    cell = np.frombuffer(key.ljust(CELL.itemsize, b"\0"), CELL)[0]
+    return cell["name"].decode(), *(int(cell[k]) for k in ("kind", "ranks", "bin", "family", "distance"))
+
+
+def stream_of(key: bytes) -> tuple[str, int, int]:
+    """Return name, bin and communicator size of a stream."""
+    stream = np.frombuffer(key.ljust(_STREAM.itemsize, b"\0"), _STREAM)[0]
+    return stream["name"].decode(), int(stream["bin"]), int(stream["ranks"])
+
+
+def hashed(calls: Any) -> Any:
+    """Return the hash of call numbers that the recorder's ``hashed`` computes.
+
+    Calls are drawn in the order of their hashes, the same on all ranks.
+    """
+    x = calls.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+    return x ^ (x >> np.uint64(31))

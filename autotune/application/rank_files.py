@@ -1,0 +1,434 @@
+"""Join the files of an application's ranks to one recording: counts, times, and how long ranks waited.
+
+``probe/recorder/`` writes a file for each rank (see `rank_file`). Here they become one recording, rank by
+rank, so that only sums and entry times are held: for each collective, kind of call, communicator size and
+power of two of the message size, and for each other operation, distance and size, the calls (exact), bytes
+and time.
+
+Where all calls of a block were timed, their seconds are a sum. From other blocks one call was drawn: their
+mean is that of Hájek (1971), its variance that of independent draws. ``excess`` is the time by which blocks
+lasted longer than drawn calls explain, in their calls or between them; it widens the interval.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+import numpy as np
+
+from autotune.application.lateness import KeptCalls, Waited, lateness, waited
+from autotune.application.rank_file import (
+    CELL_KEY,
+    LOWER_S,
+    STREAM_KEY,
+    Rank,
+    cell_of,
+    hashed,
+    keys,
+    read_rank,
+    stream_of,
+)
+from autotune.application.recorded_time import DISTANCES, FAMILIES, Histogram, OtherCalls, Started, Timeline
+from autotune.application.recording import ENDS, KINDS, WORST, RecordedCalls, Recording, order
+from autotune.launch_command import LAUNCHERS
+from autotune.resources.secret import environment_without_secrets, without_secrets
+
+_LAUNCHER_VARIABLES = (
+    "OMPI_MCA_num_procs",
+    "OMPI_MCA_initial_wdir",
+    "OMPI_MCA_cpu_type",
+    "OMPI_MCA_PREFIXES",
+)
+_DAEMON_PREFIXES = ("OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_shmem_RUNTIME_QUERY_hint")
+"""Names and prefixes of variables that Open MPI's launchers set for each rank, whatever the user set."""
+_Z95 = 1.959963984540054  # Quantile of the normal distribution for intervals of 95 %.
+
+
+@dataclass(slots=True)
+class _RecordedJob:
+    """Sums over the ranks of one MPI_COMM_WORLD, updated as their files are read."""
+
+    totals: dict[bytes, Any] = field(default_factory=dict)
+    """Cell (see ``keys``) → a row of ``_sums``, then the classes of durations, summed over the ranks."""
+    kept: dict[bytes, list[KeptCalls]] = field(default_factory=lambda: defaultdict(list))
+    """Stream → the recorded calls of each of its ranks, until all ranks are read."""
+    waits: dict[tuple[str, int, int], list[Waited]] = field(default_factory=lambda: defaultdict(list))
+    """(name, bin, communicator size) → waiting in the streams of which all ranks are read."""
+    limits: dict[bytes, int] = field(default_factory=dict)
+    """Stream → largest hash of the calls that are still kept."""
+    n_kept: int = 0  # Number of samples in ``kept``.
+    heads: list[Any] = field(default_factory=list)  # ``Rank.about`` of each rank.
+    added_s: float = 0.0  # Seconds in the wrappers of timed calls.
+    squares: float = 0.0  # Sum of the squares of these seconds, in s².
+    timeline: Any = None  # Length of the longest slices in seconds, and seconds by family and slice.
+    environment: str = ""
+    """Environment of the first rank that has one, as NAME=VALUE with null characters between."""
+
+    def add(self, rank: Rank) -> None:
+        """Add the file of a rank."""
+        head, tick_s = rank.head, rank.tick_s
+        self.heads.append(rank.about)
+        self.environment = self.environment or rank.environment
+        self.added_s += float(rank.cells["added"].sum()) * tick_s
+        self.squares += float(head["squares"]) * tick_s**2
+        n_ranks = int(head["size"])
+        clocks = (float(head[name]) for name in ("clock_s", "wtime_s", "wtick_s"))
+        sums = _sums(rank.cells, tick_s, *clocks) / n_ranks
+        sums[:, _COUNTED] *= n_ranks
+        for key, row in zip(
+            keys(rank.cells, CELL_KEY), np.hstack([sums, rank.cells["classes"]]), strict=True
+        ):
+            if key in self.totals:
+                self.totals[key] += row
+            else:
+                self.totals[key] = row.copy()
+        slices = (2.0 ** int(head["shift"]) * tick_s, head["timeline"] * tick_s / n_ranks)
+        self.timeline = slices if self.timeline is None else _sum_of_timelines(self.timeline, slices)
+        samples = rank.seconds()
+        for key, stream, parts in zip(keys(rank.streams, STREAM_KEY), rank.streams, samples, strict=True):
+            self._keep(key, rank, stream, *parts)
+
+    def _keep(self, key: bytes, rank: Rank, stream: Any, drawn: Any, longest: Any) -> None:
+        """Keep a rank's calls of a stream.
+
+        The stream is reduced where the rank is its last, and streams are thinned where there are too many
+        samples.
+        """
+        rank_limit = int(stream["limit"])
+        limit = self.limits[key] = min(rank_limit, self.limits.get(key, rank_limit))
+        if limit < rank_limit:
+            drawn = drawn[hashed(drawn["call"]) <= limit]
+        cut_s = float(stream["cut"]) * rank.tick_s
+        rank_calls = KeptCalls(
+            int(rank.head["rank"]), float(stream["calls"]), _thinned(limit), cut_s, drawn, longest
+        )
+        self.kept[key].append(rank_calls)
+        self.n_kept += len(drawn) + len(longest)
+        if len(self.kept[key]) == stream["ranks"]:
+            self.reduce(key)
+        while self.n_kept > _MOST_SAMPLES:
+            self._thin()
+
+    def reduce(self, key: bytes) -> None:
+        """Replace the samples of a stream by the waiting in it."""
+        name, power, comm_size = stream_of(key)
+        per_rank = self.kept.pop(key)
+        self.n_kept -= sum(len(rank_calls.drawn) + len(rank_calls.longest) for rank_calls in per_rank)
+        if waiting := waited(name, comm_size, per_rank, int(self.heads[0]["size"])):
+            self.waits[name, power, comm_size].append(waiting)
+
+    def _thin(self) -> None:
+        """Drop half of the largest stream's drawn calls, the same on all ranks, and half of its longest."""
+        key = max(
+            self.kept,
+            key=lambda key: sum(
+                len(rank_calls.drawn) + len(rank_calls.longest) for rank_calls in self.kept[key]
+            ),
+        )
+        limit = self.limits[key] = self.limits[key] >> 1
+        for i, rank_calls in enumerate(self.kept[key]):
+            drawn = rank_calls.drawn[hashed(rank_calls.drawn["call"]) <= limit]
+            took_s = rank_calls.longest["end_s"] - rank_calls.longest["begin_s"]
+            cut_s = float(np.median(took_s)) if took_s.size else rank_calls.cut_s
+            longest = rank_calls.longest[took_s >= cut_s] if took_s.size > 1 else rank_calls.longest[:0]
+            self.n_kept -= len(rank_calls.drawn) - len(drawn) + len(rank_calls.longest) - len(longest)
+            self.kept[key][i] = KeptCalls(
+                rank_calls.rank, rank_calls.calls, _thinned(limit), cut_s, drawn, longest
+            )
+
+
+_MOST_SAMPLES = 1 << 22
+"""Samples held at once: 128 MiB, a quarter of the samples that 10,000 ranks may record."""
+
+
+def _thinned(limit: int) -> float:
+    return 2.0**64 / (limit + 1.0)
+
+
+_COUNTED = [0, 1, 6, 10]
+_COMPLETION = FAMILIES.index("completion")
+_CALLS, _BYTES, _PER_RANK, _SECONDS, _WAIT, _SE, _TIMED, _LOW, _HIGH, _ADDED, _DERIVED = range(11)
+
+
+def _sums(cells: Any, tick_s: float, clock_s: float, wtime_s: float = 0.0, wtick_s: float = 0.0) -> Any:
+    """Return the sums of each cell, ``(n_cells, 11)``, in the columns from ``_CALLS`` to ``_DERIVED``.
+
+    Seconds are those of the MPI's own function. A program's clock around the call reads more: the recorder's
+    wrapper, which was measured from its first to its last instruction; the time between that and the
+    program's stamps, which is similar, on the same caches, and shorter, hence the wrapper counts twice; and
+    one reading of that clock. Both clocks may be off by a reading of the counter and a tick of MPI_Wtime. The
+    share of a completion's seconds for requests is that of the timed completions.
+    """
+    weight = np.maximum(cells["weight"], 1e-9)
+    untimed = np.maximum(cells["calls"] - cells["all"], 0)
+    mean = np.where(
+        cells["weight"] > 0, cells["weighted"] / weight, cells["ticks"] / np.maximum(cells["all"], 1)
+    )
+    zeroth, first, second = cells["spread"].T
+    se = np.sqrt(np.maximum(second - 2 * mean * first + mean**2 * zeroth, 0.0)) * untimed / weight
+    seconds = (cells["ticks"] + mean * untimed) * tick_s
+    # At least as many ticks as were assigned to requests.
+    timed = np.maximum(cells["ticks"] + cells["weighted"], 1e-9)
+    in_waits = np.where(
+        cells["family"] == _COMPLETION,
+        seconds * np.minimum(cells["wait"] / timed, 1.0),
+        cells["wait"] * tick_s,
+    )
+    se_s, timing_s = se * tick_s, cells["calls"] * (clock_s + wtick_s)
+    low = np.maximum(seconds - _Z95 * se_s - timing_s, 0.0)
+    wrapper_s = cells["added"] / np.maximum(cells["timed"], 1) * cells["counted"] * tick_s
+    high = seconds + _Z95 * se_s + cells["excess"] * tick_s + timing_s
+    high += 2 * wrapper_s + cells["calls"] * wtime_s
+    columns = (
+        cells["calls"],
+        cells["bytes"],
+        cells["calls"],
+        seconds,
+        in_waits,
+        se_s,
+        cells["timed"],
+        low,
+        high,
+        wrapper_s,
+        cells["derived"],
+    )
+    return np.stack([np.asarray(column, float) for column in columns], axis=1)
+
+
+def _sum_of_timelines(timeline: Any, other_timeline: Any) -> Any:
+    """Return the sum of two timelines, with the slices of the longer; slices differ by powers of two."""
+    (slice_s, sums), (other_s, other_sums) = (
+        (timeline, other_timeline) if timeline[0] >= other_timeline[0] else (other_timeline, timeline)
+    )
+    while other_s < 0.75 * slice_s:
+        halved = other_sums.reshape(len(FAMILIES), -1, 2).sum(axis=2)
+        other_sums, other_s = np.hstack([halved, np.zeros_like(halved)]), 2 * other_s
+    return slice_s, sums + other_sums
+
+
+def joined(
+    files: Iterable[IO[bytes]], command: Sequence[str], run_s: float, date: str, unseen: Sequence[str] = ()
+) -> list[Recording]:
+    """Return the recordings in the files of all ranks, the one with the most ranks first.
+
+    Jobs that follow each other, and those that a job has spawned, are one recording; jobs at the same time
+    are separate recordings.
+
+    Args:
+        files: The file of each rank; without any there are no recordings.
+        command: The command that was started.
+        run_s: Wall time of the command in seconds.
+        date: ISO date of the run.
+        unseen: Communication outside of MPI, as in ``Recording.unseen``.
+
+    Raises:
+        TableError: A file was not written by the recorder.
+    """
+    jobs: dict[int, _RecordedJob] = defaultdict(_RecordedJob)
+    for file in files:
+        rank = read_rank(file)
+        jobs[int(rank.head["job"])].add(rank)
+    groups: list[list[_RecordedJob]] = []
+    spawned = [job for job in jobs.values() if job.heads[0]["spawned"]]
+    started_alone = [job for job in jobs.values() if not job.heads[0]["spawned"]]
+    if not started_alone:  # the jobs that spawned them were not recorded
+        started_alone, spawned = spawned[:1], spawned[1:]
+    for job in sorted(started_alone, key=lambda job: -len(job.heads)):
+        group = next((g for g in groups if not any(_overlap(job, member) for member in g)), None)
+        if group is None:
+            groups.append([job])
+        else:
+            group.append(job)
+    if groups:
+        groups[0] += spawned
+    return [_recording(group, command, run_s, date, unseen) for group in groups]
+
+
+def _overlap(first: _RecordedJob, second: _RecordedJob) -> bool:
+    """Return whether two jobs ran at the same time."""
+    spans = [
+        (min(h["begin_s"] for h in job.heads), max(h["end_s"] if h["ended"] else math.inf for h in job.heads))
+        for job in (first, second)
+    ]
+    return bool(max(begin for begin, _ in spans) < min(end for _, end in spans))
+
+
+def _recording(
+    jobs: Sequence[_RecordedJob], command: Sequence[str], run_s: float, date: str, unseen: Sequence[str]
+) -> Recording:
+    heads = [head for job in jobs for head in job.heads]
+    largest = max(jobs, key=lambda job: len(job.heads))
+    totals: dict[Any, Any] = {}
+    waits: dict[Any, list[Waited]] = defaultdict(list)
+    for job in jobs:
+        _balance(job.totals)
+        for key, row in job.totals.items():
+            cell = cell_of(key)
+            totals[cell] = totals[cell] + row if cell in totals else row
+        for stream in [*job.kept]:
+            job.reduce(stream)
+        for slot, streams in job.waits.items():
+            waits[slot] += streams
+    _widen(totals, jobs)
+    seconds: dict[Any, list[float]] = defaultdict(list)  # by power of two, and for all of them (-1)
+    for (name, kind, comm_size, power, *_), row in totals.items():
+        for power_key in {power, -1}:
+            seconds[name, kind, comm_size, power_key].append(row[_SECONDS])
+    calls: list[RecordedCalls] = []
+    for (name, kind, comm_size, power, family, _), row in totals.items():
+        if row[_CALLS] and family == 0:
+            slot = (name, power, comm_size) if (name, power, comm_size) in waits else (name, -1, comm_size)
+            slot_waits = waits.get(slot, []) if kind == 0 else []
+            in_all_s = math.fsum(seconds[name, kind, comm_size, slot[1]])
+            calls.append(_recorded_calls(name, KINDS[kind], comm_size, row, slot_waits, in_all_s))
+    other_calls = [
+        _other_calls(name, FAMILIES[family], DISTANCES[distance], row)
+        for (name, _, _, _, family, distance), row in totals.items()
+        if row[_CALLS] and family
+    ]
+    drift = [abs(h["ahead_end_s"] - h["ahead_s"]) for h in heads if h["ended"] != 1]
+    ends = {ENDS[int(h["ended"])] for h in heads}
+    return Recording(
+        command=without_secrets(command),
+        run_s=run_s,
+        mpi_s=float(np.mean([h["end_s"] - h["begin_s"] if h["ended"] else run_s for h in heads])),
+        ranks=max(int(h["size"]) for h in heads),
+        nodes=max(1, len({h["host"] for h in largest.heads}), max(int(h["nodes"]) for h in heads)),
+        ended=next(end for end in WORST if end in ends),
+        library=heads[0]["library"].decode(errors="replace").splitlines()[0].strip(),
+        date=date,
+        clock_error_s=float(max([*(h["unsure_s"] for h in heads), *drift], default=0.0)),
+        not_kept=sum(int(h["kept_out"]) for h in heads),
+        calls=tuple(sorted(calls, key=order)),
+        other=tuple(
+            sorted(other_calls, key=lambda entry: (-entry.seconds, entry.operation, entry.message_bytes))
+        ),
+        started=_started(command, largest.environment),
+        timeline=_timeline(largest),
+        threads=max(1, max(int(h["callers"]) for h in heads)),
+        unseen=tuple(sorted(unseen)),
+    )
+
+
+def _balance(totals: Mapping[bytes, Any]) -> None:
+    """Scale the waits of requests to sum to those of the calls that completed them (see ``_sums``)."""
+    waits_s = {True: 0.0, False: 0.0}
+    rows = [(cell_of(key)[4] == _COMPLETION, row) for key, row in totals.items()]
+    for is_completion, row in rows:
+        waits_s[is_completion] += row[_WAIT]
+    for is_completion, row in rows:
+        if not is_completion and row[_WAIT]:
+            row[_WAIT] *= waits_s[True] / waits_s[False]
+
+
+def _widen(totals: Mapping[Any, Any], jobs: Sequence[_RecordedJob]) -> None:
+    """Widen intervals by errors that are known only for all ranks together.
+
+    Between its stamps and the recorder's a program may lose its core at random, as within the wrappers: for a
+    compound Poisson process the variance in W seconds is W Σ a² / Σ a, where a is the time of each wrapper.
+    Ranks are added as if all had the same error. Waits have the ends of the calls that completed them.
+    """
+    added_s, squares = (math.fsum(getattr(job, name) for job in jobs) for name in ("added_s", "squares"))
+    completions = [row for (_, _, _, _, family, _), row in totals.items() if family == _COMPLETION]
+    for row in totals.values():
+        row[_HIGH] += _Z95 * math.sqrt(row[_ADDED] * squares / added_s) if added_s > 0 else 0.0
+    in_all_s = math.fsum(row[_SECONDS] for row in completions)
+    for (_, _, _, _, family, _), row in totals.items():
+        if family != _COMPLETION and row[_WAIT]:
+            share = row[_WAIT] / in_all_s
+            row[_LOW] -= share * math.fsum(
+                completion[_SECONDS] - completion[_LOW] for completion in completions
+            )
+            row[_HIGH] += share * math.fsum(
+                completion[_HIGH] - completion[_SECONDS] for completion in completions
+            )
+
+
+def _recorded_calls(
+    name: str, kind: str, comm_size: int, row: Any, streams: Sequence[Waited], in_all_s: float
+) -> RecordedCalls:
+    n, n_bytes, per_rank, in_calls_s, in_waits_s, se, timed, low, high = map(float, row[:_ADDED])
+    share, share_se, late = lateness(streams, in_all_s, in_calls_s)
+    return RecordedCalls(
+        name,
+        kind,
+        comm_size,
+        n_bytes / n,
+        round(n),
+        per_rank,
+        in_calls_s + in_waits_s,
+        in_calls_s * share,
+        round(timed),
+        se,
+        math.hypot(in_calls_s * share_se, se * share),
+        seconds_low=max(low + in_waits_s, 0.0),
+        seconds_high=high + in_waits_s,
+        derived=round(float(row[_DERIVED])),
+        histogram=_histogram(row),
+        lateness=late,
+    )
+
+
+def _other_calls(name: str, family: str, distance: str, row: Any) -> OtherCalls:
+    n, n_bytes, per_rank, in_calls_s, in_waits_s, _, timed, low, high = map(float, row[:_ADDED])
+    added_s = 0.0 if family == "completion" else in_waits_s
+    return OtherCalls(
+        family,
+        name,
+        distance,
+        n_bytes / n,
+        round(n),
+        per_rank,
+        in_calls_s + added_s,
+        max(low + added_s, 0.0),
+        high + added_s,
+        in_waits_s,
+        round(timed),
+        _histogram(row),
+        round(float(row[_DERIVED])),
+    )
+
+
+def _histogram(row: Any) -> Histogram:
+    classes = row[_DERIVED + 1 :]
+    filled = np.flatnonzero(classes)
+    return Histogram(tuple(map(float, LOWER_S[filled])), tuple(map(float, classes[filled])))
+
+
+def _timeline(job: _RecordedJob) -> Timeline:
+    """Return the slices of a job, scaled so that those of a family sum to its seconds."""
+    slice_s, sums = job.timeline
+    seconds = np.zeros(len(FAMILIES))
+    for key, row in job.totals.items():
+        family = cell_of(key)[4]
+        seconds[family] += row[_SECONDS] + (-row[_WAIT] if family == _COMPLETION else row[_WAIT])
+    drawn = sums.sum(axis=1)
+    sums = sums * (seconds / np.where(drawn > 0, drawn, 1.0))[:, None]
+    used = int(np.flatnonzero(np.append(True, sums.any(axis=0)))[-1])
+    return Timeline(slice_s, {name: tuple(map(float, sums[i, :used])) for i, name in enumerate(FAMILIES)})
+
+
+def _started(command: Sequence[str], environment: str) -> Started:
+    """Return launcher and options where the command begins with a launcher, and the variables of rank 0."""
+    name = command[0].rpartition("/")[2] if command else ""
+    launcher = LAUNCHERS.get(name)
+    options = (
+        tuple(
+            (option, *values.values())
+            for option, values in launcher.options(without_secrets(command)[1:])
+            if option
+        )
+        if launcher
+        else ()
+    )
+    variables: Mapping[str, str] = dict(
+        assignment.split("=", 1)
+        for assignment in environment.split("\0")
+        if "=" in assignment and not assignment.startswith(_DAEMON_PREFIXES)
+    )
+    user_variables = {
+        key: value for key, value in sorted(variables.items()) if key not in _LAUNCHER_VARIABLES
+    }
+    return Started(name if launcher else "", options, environment_without_secrets(user_variables))

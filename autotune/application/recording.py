@@ -1,0 +1,365 @@
+"""An application's calls as ``record`` recorded them, in one run or several: a document, and back.
+
+Apart from the flow of a campaign. `rank_files` makes the recording of a run from the files of its ranks,
+`traces` from a trace.
+
+Several runs become one recording, whose numbers are means over them. The numbers of each run are kept too,
+because runs differ by more than the sampling error of one run.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+from autotune.application.recorded_time import (
+    FAMILIES,
+    Histogram,
+    Lateness,
+    OtherCalls,
+    Started,
+    Timeline,
+    mean_histogram,
+    means_of,
+)
+from autotune.collectives import COLLECTIVES, MEASURED, Pattern, Size
+from autotune.errors import TableError
+from autotune.structure import Document, document_in, plain
+
+FORMAT = "autotune calls 4"  # Name and version of the format, the first key of a document.
+_EARLIER_FORMATS = ("autotune calls 1", "autotune calls 2", "autotune calls 3")
+"""Version 1 lacks the number of timed calls and the error of times, both for one run; none of these has calls
+that are no collectives."""
+_DOCUMENT = Document("the recording", TableError, own=True, newer=True)
+
+_LARGEST = 1e100
+"""Above any number of a recording, and small enough that sums and ratios of such are finite."""
+KINDS = ("blocking", "non-blocking", "persistent")
+"""Kinds of calls, in the order of ``enum kind`` of the recorder."""
+ENDS = ("killed", "finalized", "aborted", "exited")
+"""How a run ended, in the order of ``head.ended`` of the recorder; exited means without MPI_Finalize."""
+WORST = ("aborted", "exited", "killed", "finalized")
+"""The first of these that any rank has is the end of the run: a launcher kills the other ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallsOfRun:
+    """Counts and times of one of several runs for one entry of ``RecordedCalls``; ``calls`` is exact."""
+
+    calls: int
+    seconds: float
+    waiting_s: float
+
+    @property
+    def busy_s(self) -> float:
+        """Return the seconds that tuning could reduce."""
+        return max(self.seconds - self.waiting_s, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCalls:
+    """Calls of one collective, kind, communicator size and power of two of the message size."""
+
+    collective: str  # MPI's name, in lower case.
+    kind: str  # One of ``KINDS``.
+    comm_size: int  # Ranks of the communicator.
+    message_bytes: float  # Mean message size in bytes, as in ``collectives``.
+    calls: int  # Number over all ranks; for several runs the mean, rounded.
+    calls_per_rank: float  # Number, mean over all ranks of the run.
+    seconds: float  # Seconds in these calls and in the waits for them, mean over all ranks.
+    waiting_s: float  # Part of ``seconds`` until the needed ranks had arrived; 0 where it is not known.
+    timed: int | None = None
+    """Number of timed calls among ``calls``; the others were drawn not to be timed. None where it is not
+    known."""
+    seconds_se: float | None = None
+    """Standard error of ``seconds`` by that sampling; None where it is not known."""
+    waiting_se: float | None = None  # Standard error of ``waiting_s``; None where it is not known.
+    runs: tuple[CallsOfRun, ...] = ()
+    """The numbers of each run where there were several, in the order of ``Recording.runs``."""
+    seconds_low: float | None = None
+    """With ``seconds_high`` the interval (95 %) that contains ``seconds``; None where it is not known."""
+    seconds_high: float | None = None
+    """Upper end of that interval: well above ``seconds`` where a long call may hide between those that were
+    timed."""
+    histogram: Histogram | None = None  # Durations of the calls themselves; None where they are not known.
+    lateness: Lateness | None = None  # For whom ranks waited; None where it is not known.
+    derived: int = 0  # Number of calls among ``calls`` whose datatype is not one of MPI's own.
+
+    @property
+    def tunable(self) -> bool:
+        """Return whether rules files can choose the algorithm.
+
+        Rules hold for blocking calls between several ranks.
+        """
+        return self.kind == KINDS[0] and self.comm_size > 1 and self.collective in MEASURED
+
+    @property
+    def sized(self) -> bool:
+        """Return whether the calls carry data."""
+        return self.collective in COLLECTIVES and COLLECTIVES[self.collective].size is not Size.NONE
+
+    @property
+    def busy_s(self) -> float:
+        """Return the seconds that tuning could reduce."""
+        return max(self.seconds - self.waiting_s, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """One of several runs; the fields are those of ``Recording``."""
+
+    run_s: float
+    mpi_s: float
+    ended: str
+    date: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One run of an application, or the mean over several runs."""
+
+    command: tuple[str, ...]
+    """Command as it was started."""
+    run_s: float
+    """Wall time of the command in seconds."""
+    mpi_s: float
+    """Seconds between MPI_Init and MPI_Finalize, mean over the ranks."""
+    ranks: int
+    """Number of ranks of the largest job."""
+    nodes: int
+    """Number of nodes that they ran on."""
+    ended: str
+    """How it ended, one of ``ENDS``; for several runs the worst end."""
+    library: str
+    """The MPI library's name for itself."""
+    date: str
+    """ISO date of the run; for several runs that of the first."""
+    clock_error_s: float
+    """Seconds by which the clocks of its nodes may differ at most."""
+    not_kept: int
+    """Number of kinds of calls for which the recorder had no room."""
+    calls: tuple[RecordedCalls, ...]
+    """Calls of collectives, the most time first."""
+    runs: tuple[RecordedRun, ...] = ()
+    """Each run, where there were several."""
+    other: tuple[OtherCalls, ...] = ()
+    """Calls that are no collectives, the most time first; empty in older recordings and in those of other
+    tools."""
+    started: Started | None = None
+    """How it was started; None where it is not known."""
+    timeline: Timeline | None = None
+    """Time in slices of the run; for several runs that of the first. None where it is not known."""
+    threads: int = 1
+    """Largest number of threads of one rank that called MPI; seconds are the sum over them."""
+    unseen: tuple[str, ...] = ()
+    """Communication outside of MPI, which is not recorded: ``NCCL``, ``gloo``, ``MPI sessions``."""
+
+    @property
+    def timed_all_of_mpi(self) -> bool:
+        """Return whether calls that are no collectives were recorded too."""
+        return self.timeline is not None
+
+    @property
+    def families_s(self) -> dict[str, float]:
+        """Return the seconds of a mean rank by family, each second in one of them.
+
+        The waits for collectives count as collectives.
+        """
+        sums = {FAMILIES[0]: self.collectives_s}
+        for entry in self.other:
+            sums[entry.family] = sums.get(entry.family, 0.0) + entry.own_s
+        return sums
+
+    @property
+    def collectives_s(self) -> float:
+        """Return the seconds of a mean rank in collectives."""
+        return math.fsum(c.seconds for c in self.calls)
+
+    @property
+    def waiting_s(self) -> float:
+        """Return the part of ``collectives_s`` in which a mean rank waited for others."""
+        return math.fsum(c.waiting_s for c in self.calls)
+
+    @property
+    def waiting_known(self) -> bool:
+        """Return whether waiting was measured, which profiles do not."""
+        return not self.calls or any(c.waiting_s > 0 or c.waiting_se is not None for c in self.calls)
+
+    @property
+    def collectives_se(self) -> float:
+        """Return the standard error of ``collectives_s`` by the sampling of timed calls, or 0."""
+        return math.hypot(*(c.seconds_se or 0.0 for c in self.calls))
+
+    @property
+    def collectives_runs_s(self) -> tuple[float, ...]:
+        """Return the seconds of a mean rank in collectives, for each run."""
+        return tuple(math.fsum(c.runs[i].seconds for c in self.calls) for i in range(len(self.runs)))
+
+    @property
+    def differing(self) -> tuple[RecordedCalls, ...]:
+        """Return the calls whose number differs between runs."""
+        return tuple(c for c in self.calls if len({of_run.calls for of_run in c.runs}) > 1)
+
+    def document(self) -> dict[str, Any]:
+        """Return the document that is written as JSON."""
+        return {"format": FORMAT, **plain(self)}
+
+
+def of_tool(
+    library: str, run_s: float, ranks: int, nodes: int, calls: Iterable[RecordedCalls], date: str = ""
+) -> Recording:
+    """Return the recording of a run that another tool recorded; it ended well, and every call was timed."""
+    return Recording(
+        command=(),
+        run_s=run_s,
+        mpi_s=run_s,
+        ranks=ranks,
+        nodes=nodes,
+        ended=ENDS[1],
+        library=library,
+        date=date,
+        clock_error_s=0.0,
+        not_kept=0,
+        calls=tuple(sorted(calls, key=order)),
+    )
+
+
+def even_block(name: str, ranks: int, moved: Any) -> Any:
+    """Return the message size in bytes, as in ``collectives``, of a call in which all ranks move the same.
+
+    None where one rank gives or gets more than the others.
+
+    Args:
+        name: The collective.
+        ranks: Ranks of the communicator.
+        moved: Bytes that a rank sent and received together in one call.
+    """
+    if name in ("scan", "exscan"):
+        return moved / max(ranks + (1 if name == "scan" else -1), 1)
+    pattern = COLLECTIVES[name].pattern if name in COLLECTIVES else Pattern.ALL_TO_ALL
+    # A rank sends one block to each rank and gets one from each.
+    return moved / (2 * ranks) if pattern is Pattern.ALL_TO_ALL else None
+
+
+def read_recording(text: str, name: str) -> Recording:
+    """Return the recording in a document.
+
+    Raises:
+        TableError: The document is no recording, or is damaged.
+    """
+    made_by = "autotune record -- mpirun …"
+    document = document_in(text, name, (FORMAT, *_EARLIER_FORMATS), "recording of calls", made_by)
+    del document["format"]
+    try:
+        recording = _DOCUMENT.structured(Recording, document)
+        _check_numbers(recording, "")
+    except (TableError, ValueError) as exc:
+        hint = exc.hint if isinstance(exc, TableError) else ""
+        raise TableError(f"{name}: a damaged recording: {str(exc).partition(chr(10))[0]}", hint) from exc
+    for end, run_s in (
+        (recording.ended, recording.run_s),
+        *((run.ended, run.run_s) for run in recording.runs),
+    ):
+        if end not in ENDS or not run_s:
+            raise TableError(f"{name}: a damaged recording: ended={end!r}, run_s={run_s}")
+    if len(recording.runs) == 1 or any(len(c.runs) != len(recording.runs) for c in recording.calls):
+        raise TableError(f"{name}: a damaged recording: calls of other runs than its {len(recording.runs)}")
+    return recording
+
+
+def mean_of(recordings: Sequence[Recording]) -> Recording:
+    """Return the mean over runs of one application, or the recording itself where there is a single run.
+
+    Args:
+        recordings: ``(n_runs,)`` recordings of one run each. Calls that a run did not make count as zero
+            calls in it.
+
+    Raises:
+        TableError: The runs have different numbers of ranks.
+    """
+    first, n = recordings[0], len(recordings)
+    if n == 1:
+        return first
+    if len(sizes := sorted({run.ranks for run in recordings})) > 1:
+        raise TableError(
+            f"runs on {' and '.join(map(str, sizes))} ranks", "a recording is of one application, run again"
+        )
+    groups: dict[tuple[str, str, int, int], list[RecordedCalls | None]] = {}
+    for i, recording in enumerate(recordings):
+        for entry in recording.calls:
+            # Calls of a group have one power of two, and so has the mean of their sizes.
+            key = entry.collective, entry.kind, entry.comm_size, int(entry.message_bytes).bit_length()
+            groups.setdefault(key, [None] * n)[i] = entry
+    calls = [_mean_calls(group) for group in groups.values()]
+    return replace(
+        first,
+        run_s=math.fsum(run.run_s for run in recordings) / n,
+        mpi_s=math.fsum(run.mpi_s for run in recordings) / n,
+        nodes=max(run.nodes for run in recordings),
+        ended=next(end for end in WORST if end in {run.ended for run in recordings}),
+        clock_error_s=max(run.clock_error_s for run in recordings),
+        not_kept=max(run.not_kept for run in recordings),
+        calls=tuple(sorted(calls, key=order)),
+        runs=tuple(RecordedRun(run.run_s, run.mpi_s, run.ended, run.date) for run in recordings),
+        other=means_of([run.other for run in recordings]),
+        threads=max(run.threads for run in recordings),
+        unseen=tuple(sorted({word for run in recordings for word in run.unseen})),
+    )
+
+
+def order(calls: RecordedCalls) -> tuple[float, str, int, float]:
+    """Return the key that sorts calls with the most time first."""
+    return -calls.seconds, calls.collective, calls.comm_size, calls.message_bytes
+
+
+def _mean_calls(per_run: Sequence[RecordedCalls | None]) -> RecordedCalls:
+    present, n = [entry for entry in per_run if entry is not None], len(per_run)
+    calls = sum(entry.calls for entry in present)
+
+    def values_of(name: str) -> list[float] | None:
+        values = [getattr(entry, name) for entry in present]
+        return None if None in values else values
+
+    timed, seconds_errors, waiting_errors = (
+        values_of("timed"),
+        values_of("seconds_se"),
+        values_of("waiting_se"),
+    )
+    low, high = values_of("seconds_low"), values_of("seconds_high")
+    return replace(
+        present[0],
+        message_bytes=math.fsum(entry.message_bytes * entry.calls for entry in present) / calls,
+        calls=round(calls / n),
+        calls_per_rank=math.fsum(entry.calls_per_rank for entry in present) / n,
+        seconds=math.fsum(entry.seconds for entry in present) / n,
+        waiting_s=math.fsum(entry.waiting_s for entry in present) / n,
+        timed=None if timed is None else round(sum(timed) / n),
+        # Standard errors of a mean over runs whose draws are independent of each other.
+        seconds_se=None if seconds_errors is None else math.hypot(*seconds_errors) / n,
+        waiting_se=None if waiting_errors is None else math.hypot(*waiting_errors) / n,
+        runs=tuple(
+            CallsOfRun(entry.calls, entry.seconds, entry.waiting_s) if entry else CallsOfRun(0, 0.0, 0.0)
+            for entry in per_run
+        ),
+        derived=round(sum(entry.derived for entry in present) / n),
+        seconds_low=None if low is None else math.fsum(low) / n,
+        seconds_high=None if high is None else math.fsum(high) / n,
+        histogram=mean_histogram([entry.histogram for entry in present], n),
+    )
+
+
+def _check_numbers(part: Any, prefix: str) -> None:
+    """Refuse numbers that are not finite, below 0, or below 1 where at least one must exist.
+
+    Raises:
+        TableError: A number is refused; the message has its key.
+    """
+    for entry in fields(part):
+        value, key = getattr(part, entry.name), f"{prefix}{entry.name}"
+        for number in value if isinstance(value, tuple) else (value,):
+            if is_dataclass(number):
+                _check_numbers(number, f"{key}.")
+            elif isinstance(number, int | float):
+                minimum = 1 if entry.name in ("ranks", "nodes", "comm_size") else 0
+                if not minimum <= number <= _LARGEST:
+                    raise TableError(f"{key}={number} is not a number of at least {minimum:g}")

@@ -1,0 +1,314 @@
+"""``conf=application``: a scenario made from the recorded calls of an application (step 1 of the flow).
+
+The scenario covers the time that tuning could reduce. For collectives between several ranks this is their
+time without waiting; for messages and one-sided operations it includes waiting, which is not separable. The
+collectives and patterns, the communicator sizes and the message sizes with the most time are taken until
+they hold most of it; neighbouring message sizes are merged into one.
+"""
+
+import math
+import re
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from autotune.application.diagnosis import Advice, diagnose
+from autotune.application.diagnosis_text import sentence as diagnosis
+from autotune.application.diagnosis_text import unlike_text
+from autotune.application.kept_floors import kept_floor
+from autotune.application.predicted import predicted
+from autotune.application.reach import Ends, savings
+from autotune.application.recording import Recording, read_recording
+from autotune.application.tunable import TunableCalls, tunable
+from autotune.campaign.description import Description
+from autotune.errors import ScenarioError, TableError
+from autotune.recommend.other_calls import slower
+from autotune.recommend.recommendation import Checked, Recommendation
+from autotune.resources import user_text
+from autotune.space.obeyed import obeyed_by
+from autotune.stacks.application import is_launcher
+
+K = TypeVar("K", bound=Hashable)
+
+_ENOUGH = 0.97  # Share of the recorded time that the collectives, or sizes, taken into the scenario hold.
+_MOST = {"collectives": 6, "communicators": 3, "sizes": 8}  # How many of each a scenario has at most.
+_ALIKE = 1.5  # Message sizes within this factor of each other are merged.
+_PLACED = {
+    ("bind-to", False): "OMPI_MCA_hwloc_base_binding_policy",
+    ("map-by", False): "OMPI_MCA_rmaps_base_mapping_policy",
+    ("bind-to", True): "PRTE_MCA_hwloc_default_binding_policy",
+    ("map-by", True): "PRTE_MCA_rmaps_default_mapping_policy",
+}
+"""(option of Open MPI's launcher, whether its version is 5 or later) → equivalent variable (prterun(1))."""
+_RULES = ("OMPI_MCA_coll_tuned_use_dynamic_rules", "OMPI_MCA_coll_tuned_dynamic_rules_filename")
+"""Variables by which Open MPI reads a file of rules."""
+_ELEMENT = 4  # Bytes of one element of a reduction: message sizes are rounded to multiples of it.
+
+
+def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a composed configuration whose open keys are filled from the recording that ``calls`` names.
+
+    Raises:
+        ScenarioError: ``calls`` names no recording, or nothing in the recording could be tuned.
+        TableError: the recording cannot be read.
+    """
+    filled = {key: value for key, value in document.items() if key != "calls"}
+    if document["calls"] in (None, "???"):
+        raise ScenarioError(
+            "calls: what the application calls is not given",
+            "autotune record -- mpirun … ./app, then conf=application calls=calls.json",
+        )
+    path = Path(str(document["calls"]))
+    if path.suffix in (".otf2", ".cubex"):
+        raise ScenarioError(
+            f"calls={path} is of another tool, no recording",
+            f"make one of it: autotune record --trace {path}, then calls=calls.json",
+        )
+    recorded = read_calls(path)
+    tune_anyway = filled.pop("anyway", False)
+    if not tune_anyway and (diagnosed := diagnose(recorded, kept_floor(path))).verdict is Advice.LEAVE:
+        raise ScenarioError(
+            f"calls={path}: {diagnosis(diagnosed, str(path))}", "--anyway tunes it all the same"
+        )
+    tunable_calls = [call for call in tunable(recorded) if call.busy_s > 0]
+    scope_given = all(filled.get(key) for key in ("collective", "sizes"))
+    if not tunable_calls and not scope_given:
+        called_names = {f"{c.collective} ({c.kind})" for c in recorded.calls} | {
+            c.operation for c in recorded.other
+        }
+        names_text = ", ".join(sorted(called_names)) or "nothing"
+        raise ScenarioError(
+            f"calls={path}: nothing that could be tuned: it calls {names_text}",
+            "tuned are collectives between several ranks, messages and one-sided operations",
+        )
+    collectives = _largest(_sums(tunable_calls, lambda c: c.name), _MOST["collectives"])
+    tunable_calls = [call for call in tunable_calls if call.name in collectives]
+    seconds_by_comm_size = _sums(tunable_calls, lambda c: c.comm_size or recorded.ranks)
+    comm_sizes = sorted(_largest(seconds_by_comm_size, _MOST["communicators"]))
+    cluster, mpi, objective = (dict(filled.get(name) or {}) for name in ("cluster", "mpi", "objective"))
+    _fill(cluster, nodes=recorded.nodes, comm_sizes=comm_sizes)
+    if cluster.get("ppn") is None:
+        _fill(cluster, ranks=recorded.ranks)
+    if mpi.get("mpirun") is None and recorded.command and is_launcher(recorded.command[0]):
+        mpi["mpirun"] = _own_launcher(path, recorded.command[0])
+    if env := baseline(recorded):
+        mpi["env"] = {**env, **(mpi.get("env") or {})}
+    _fill(objective, weights=str(path))
+    filled |= {"cluster": cluster, "mpi": mpi, "objective": objective}
+    _fill(
+        filled,
+        collective=list(collectives),
+        sizes=sizes_of_calls((c.message_bytes, c.busy_s) for c in tunable_calls if c.name != "barrier"),
+    )
+    return filled
+
+
+def baseline(recorded: Recording) -> dict[str, str]:
+    """Return the environment variables and mapping options of the recorded run, as variables.
+
+    The campaign's default is launched under them, so that it is the setting of the recorded run. Variables
+    that make a library start or load something are left out, because a recording may be written by anybody.
+    """
+    started = recorded.started
+    if started is None:
+        return {}
+    env = {name: value for name, value in started.environment.items() if not obeyed_by(name)}
+    version = _version(recorded)
+    for option, *words in started.options if version else ():
+        variable = _PLACED.get((option, version >= 5))
+        if variable and words:
+            env[variable] = words[0]
+    return env
+
+
+def _version(recorded: Recording) -> int:
+    """Return the major version of the Open MPI that a run was recorded with; 0 for another library."""
+    version = re.match(r"Open MPI v(\d+)", recorded.library)
+    return int(version[1]) if version else 0
+
+
+def overriding(recorded: Recording, recommendation: Recommendation) -> dict[str, str]:
+    """Return the run's variables that exported files would set to another value.
+
+    Variables of the environment override parameter files, so the files would have no effect on these.
+    """
+    run_env = recorded.started.environment if recorded.started else {}
+    file_env: dict[str, str | None] = dict(recommendation.provenance.env)
+    ruled = {rule.collective for rule in recommendation.rules if rule.sets}
+    if ruled:
+        file_env |= dict.fromkeys(_RULES)
+    if _version(recorded) >= 5:  # Since version 5 a forced algorithm takes precedence over rules.
+        file_env |= {f"OMPI_MCA_coll_tuned_{name}_algorithm": "0" for name in ruled}
+    return {name: run_env[name] for name, value in file_env.items() if run_env.get(name, value) != value}
+
+
+def _fill(section: dict[str, Any], **values: Any) -> None:
+    """Set those values of a section that it leaves open."""
+    section |= {key: value for key, value in values.items() if section.get(key) is None}
+
+
+def _own_launcher(recording: Path, word: str) -> str:
+    """Return the launcher that a recording names, if the search path of this user leads to the same file.
+
+    The launcher will be run, and a recording may be written by anybody.
+
+    Raises:
+        ScenarioError: the search path leads to another launcher of that name, or to none.
+    """
+    path_of_shell = shutil.which(Path(word).name)
+    if "/" not in word or (path_of_shell and Path(path_of_shell).resolve() == Path(word).resolve()):
+        return word
+    raise ScenarioError(
+        f"calls={recording} was recorded with {word}, which is not the {Path(word).name} of your PATH",
+        f"mpi.mpirun={word} takes it all the same, mpi.mpirun={Path(word).name} what your PATH has",
+    )
+
+
+def read_calls(path: Path) -> Recording:
+    """Read the recording in a file.
+
+    Raises:
+        TableError: the file cannot be read, or holds no recording.
+    """
+    return read_recording(user_text(path, hint="autotune record writes one"), str(path))
+
+
+def worth_text(
+    about: Description, recommendation: Recommendation | None, harmless: Recommendation | None = None
+) -> str:
+    """Return a sentence on the time that a recommendation saves the recorded run that it was tuned for.
+
+    The text is empty where the campaign was not made for a recorded run. Other calls of the run, which the
+    setting may make slower, count by their recorded time.
+
+    Args:
+        about: Description of the campaign, whose scenario names the recording.
+        recommendation: The recommended setting; None yields an empty text.
+        harmless: The best setting that makes no other call slower, which may save more; None where no such
+            setting is known.
+    """
+    path = Path(about.scenario.objective.weights or "")
+    if path.suffix != ".json" or recommendation is None or not recommendation.gains:
+        return ""
+    try:
+        recorded = read_calls(path)
+        text = sentence(recorded, recommendation)
+        if harmless is not None and slower(recommendation.others):
+            saved_s = predicted_s(recorded, harmless)
+            text += f"; the best setting that slows no other call saves {saved_s:.3g} s (--choice harmless)"
+        return text
+    except TableError as exc:
+        return f"what it is worth to the application cannot be said: {exc.message}"
+
+
+def predicted_s(recorded: Recording, recommendation: Recommendation) -> float:
+    """Return the seconds that a setting saves in the recorded run, less what it makes slower."""
+    saved = savings(recorded, recommendation.effects)
+    return predicted(saved.seconds, saved.draw_s)[0]
+
+
+def predicted_share(about: Description, recommendation: Recommendation) -> tuple[Ends, int, int] | None:
+    """Return the predicted saving of the exported files in the recorded runs.
+
+    Returns:
+        The saved share of a run's time with the ends of its interval, the number of recorded runs, and their
+        number of ranks; None where the campaign was not made for a recording that is still there.
+    """
+    path = Path(about.scenario.objective.weights or "")
+    if path.suffix != ".json" or not path.is_file():
+        return None
+    recorded = read_calls(path)
+    saved = savings(recorded, recommendation.effects)
+    return predicted(saved.shares, saved.draw_s / recorded.run_s), len(saved.shares), recorded.ranks
+
+
+def sentence(recorded: Recording, recommendation: Recommendation) -> str:
+    """Return a summary of a run: its time in collectives, the waiting, and the saving by the files."""
+    possible = savings(recorded, recommendation.effects)
+    saved, low, high = predicted(possible.seconds, possible.draw_s)
+    verified = recommendation.provenance.checked is Checked.HOLDS
+    files = "the verified files" if verified else "the files, which are not verified,"
+    save = "save" if low > 0 else "may save" if high > 0 else "do not save:"
+    waiting_text = f"{recorded.waiting_s:.2g} s of them waiting"
+    if not recorded.waiting_known:
+        waiting_text = "waiting, which no files save, not separated"
+    runs = (
+        f"; {len(possible.seconds)} runs"
+        if recorded.runs
+        else "; without the spread between runs: record --runs 5 measures it"
+    )
+    notes = [unlike_text(calls.collective, times) for calls, times in possible.unlike[:1]]
+    if overrides := overriding(recorded, recommendation):
+        words = ", ".join(f"{name}={value}" for name, value in overrides.items())
+        notes.append(f"the run was started with {words}, which override the files: leave these out")
+    layer = dict(recommendation.provenance.env).get("OMPI_MCA_pml")
+    if layer and layer != baseline(recorded).get("OMPI_MCA_pml"):
+        notes.append(
+            f"pml={layer} may also change what memory of the program's own costs, which no call shows: "
+            "verify --app measures it"
+        )
+    summary = (
+        f"of {recorded.run_s:.3g} s of your run {recorded.collectives_s:.3g} s are in collectives, "
+        f"{waiting_text}{_beside_collectives(recorded, recommendation)}; {files} {save} {saved:.3g} s "
+        f"({low:.2g} … {high:.2g}{runs})"
+    )
+    return "; ".join([summary, *notes])
+
+
+def _beside_collectives(recorded: Recording, recommendation: Recommendation) -> str:
+    """Return the time in messages, and that in calls that were not measured; empty if none was recorded."""
+    if not recorded.other:
+        return ""
+    names = {gain.slot[0] for gain in recommendation.effects}
+    covered_s = math.fsum(calls.own_s for calls in recorded.other if calls.pattern in names)
+    uncovered_s: dict[str, float] = defaultdict(float)
+    for calls in recorded.other:
+        if calls.pattern not in names:
+            uncovered_s[calls.family] += calls.own_s
+    kinds = ", ".join(sorted(name for name, seconds in uncovered_s.items() if seconds > 0))
+    uncovered_text = (
+        f", {math.fsum(uncovered_s.values()):.2g} s in calls that were not covered ({kinds})" if kinds else ""
+    )
+    return f", {covered_s:.2g} s in messages that were measured, waiting included{uncovered_text}"
+
+
+def _largest(sums: Mapping[K, float], limit: int) -> list[K]:
+    """Return the keys with the most time until they hold enough of the sum, at most ``limit`` keys."""
+    keys: list[K] = []
+    covered, total = 0.0, math.fsum(sums.values())
+    for key in sorted(sums, key=lambda k: -sums[k])[:limit]:
+        if covered < _ENOUGH * total:
+            keys.append(key)
+            covered += sums[key]
+    return keys
+
+
+def _sums(calls: Iterable[TunableCalls], key_of: Callable[[TunableCalls], K]) -> dict[K, float]:
+    sums: dict[K, float] = defaultdict(float)
+    for call in calls:
+        sums[key_of(call)] += call.busy_s
+    return sums
+
+
+def sizes_of_calls(calls: Iterable[tuple[float, float]]) -> list[int]:
+    """Return the message sizes in bytes that hold most of the time, in ascending order.
+
+    Neighbouring sizes are merged into their geometric mean, weighted by time.
+
+    Args:
+        calls: Message size in bytes and time of each kind of call; the unit of time is arbitrary.
+    """
+    groups: dict[float, list[tuple[float, float]]] = {}
+    start = -1.0
+    for size, seconds in sorted(calls):
+        if start < 0 or size > _ALIKE * start:
+            start = size
+        groups.setdefault(start, []).append((size, seconds))
+    sums = {start: math.fsum(seconds for _, seconds in group) for start, group in groups.items()}
+    sizes: set[int] = set()
+    for start in _largest(sums, _MOST["sizes"]):
+        mean = math.fsum(seconds * math.log(max(size, 1.0)) for size, seconds in groups[start]) / sums[start]
+        sizes.add(max(_ELEMENT, _ELEMENT * round(math.exp(mean) / _ELEMENT)))
+    return sorted(sizes) or [0]

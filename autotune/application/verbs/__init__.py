@@ -1,0 +1,1 @@
+"""Verbs on applications: ``record``, ``run``, ``diagnose``, ``report --worth``, ``verify --app``."""

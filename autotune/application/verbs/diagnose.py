@@ -1,0 +1,349 @@
+"""``diagnose``: the time that one run of a job loses in MPI, its causes, and whether tuning can help."""
+
+import contextlib
+import io
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import zip_longest
+from pathlib import Path
+
+from autotune.application.diagnosis import ONE_SIDED, PAIRS, Advice, Diagnosis
+from autotune.application.diagnosis import diagnose as diagnosed
+from autotune.application.diagnosis_text import details, document, sentence
+from autotune.application.floor import Floor, FloorLaunch, gains_of
+from autotune.application.kept_floors import keep_floor, kept_floor
+from autotune.application.reach import BOTHER
+from autotune.application.recorded_time import PROBED
+from autotune.application.recording import Recording
+from autotune.application.scenario import read_calls, sizes_of_calls
+from autotune.application.verbs.record import record
+from autotune.application.verbs.verify import in_force
+from autotune.campaign.directory import read_campaign
+from autotune.campaign.heats import at_once
+from autotune.campaign.observing import Launches, Measurement, Observer, measurement_of
+from autotune.campaign.site import Site
+from autotune.commands.hydra_bridge import answer_of
+from autotune.commands.keys import quoted
+from autotune.commands.verify import environment_in, launch_block
+from autotune.errors import CampaignError, ExitCode, UserError
+from autotune.exporters.document import recommendation_of
+from autotune.history.trial import Phase, Subject, Trial
+from autotune.recommend.recommendation import Recommendation
+from autotune.resources import user_text
+from autotune.scenario import Scenario
+from autotune.space import Point, Space
+from autotune.stacks.application import is_launcher
+from autotune.verification.sequential import SequentialDesign
+from autotune.views.documents import json_text
+from autotune.views.text import changed_text
+
+_SCAN = 0.7  # Share of the time for one launch of each setting; in the rest the best ones are launched again.
+_AT_ONCE = 2  # Number of settings that are launched together with the default, at the same moment.
+_DESIGN = SequentialDesign()
+_FRESH_LAUNCHES = 2  # Number of fresh launches of the default and of each of the best settings.
+_LEADERS = 2  # Number of the best settings that are launched again.
+_PAIRS_SHARE = 3  # Transfers between two ranks get a third of a launch's time, having no choices to sweep.
+
+
+def diagnose(
+    words: Sequence[str],
+    settings: Sequence[Path],
+    seconds: float,
+    out: Path,
+    composed: Sequence[str],
+    as_json: bool,
+) -> int:
+    """Print the diagnosis in a sentence, followed by its evidence.
+
+    Arguments and errors are those of ``of_run``; ``as_json`` prints a JSON document in place of text.
+
+    Returns:
+        0, or 1 where the application did not end with exit code 0.
+    """
+    code, diagnosis, floor, calls = of_run(words, settings, seconds, out, composed)
+    if as_json:
+        sys.stdout.write(json_text(document(diagnosis, floor, str(calls))))
+    else:
+        sys.stdout.write(f"{sentence(diagnosis, str(calls))}\n\n{details(diagnosis, floor)}kept in {calls}\n")
+    return code
+
+
+def of_run(
+    words: Sequence[str], settings: Sequence[Path], seconds: float, out: Path, composed: Sequence[str]
+) -> tuple[int, Diagnosis, Floor | None, Path]:
+    """Diagnose a run, from a recording or by running and recording an application.
+
+    The floor holds the best times of this machine for the recorded calls.
+
+    Args:
+        words: The path of a recording, or the words of a command that is recorded into ``out``.
+        settings: Parameter files, campaigns or recommendations whose settings are tried for the floor, and at
+            most one search space.
+        seconds: Time in seconds for measuring the floor; 0 takes one that was measured earlier.
+        out: File for the recording of a command.
+        composed: Words KEY=VALUE for the scenario by which the floor is measured.
+
+    Returns:
+        The exit code, the diagnosis, the floor or None where there is none, and the path of the recording.
+
+    Raises:
+        UserError: the words name neither a recording nor a command, a file sets nothing, or there are two
+            search spaces.
+        StackError: there is no MPI, or no compiler for the recorder.
+        CampaignError: the default could not be measured.
+        Interrupted: the user ended the run; the recording is kept.
+    """
+    code: int = ExitCode.WELL
+    spaces = [path for path in settings if path.suffix in (".yaml", ".yml")]
+    if len(spaces) > 1:
+        raise UserError("two search spaces", "--conf takes one of them, and any number of other files")
+    for path in spaces:
+        user_text(path, raised=UserError)
+    # These are read before the application runs, so that a mistake does not cost a run.
+    settings_by_name = {str(path): _settings_in(path) for path in settings if path not in spaces}
+    composed = [*(f"space={quoted(path)}" for path in spaces), *composed]
+    if len(words) == 1 and words[0].endswith(".json"):
+        out = Path(words[0])
+    elif not words:
+        raise UserError(
+            "nothing to diagnose", "give a recording, or the application behind --, e.g. -- mpirun -n 4 ./app"
+        )
+    else:
+        with contextlib.redirect_stdout(io.StringIO()):  # hides the summary of ``record``
+            code = ExitCode.FINDING if record(words, 1, out, None, False) else ExitCode.WELL
+    recorded, floor = read_calls(out), kept_floor(out)
+    diagnosis = diagnosed(recorded)
+    if seconds > 0 and diagnosis.verdict is not Advice.LEAVE and _measurable(recorded):
+        # A launcher that the user typed may be run; one that only a recording names is not run unasked.
+        launcher = (
+            [f"mpi.mpirun={quoted(Path(words[0]))}"] if len(words) > 1 and is_launcher(words[0]) else []
+        )
+        floor = _measured(out, recorded, settings_by_name, seconds, [*launcher, *composed])
+        keep_floor(floor, out)
+    return code, diagnosed(recorded, floor), floor, out
+
+
+def _measurable(recorded: Recording) -> bool:
+    return any(call.tunable and call.busy_s > 0 for call in recorded.calls) or bool(_pairs(recorded)[0])
+
+
+def _pairs(recorded: Recording) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Return the transfers between two ranks that the probe can measure, and their message sizes in bytes.
+
+    Both are empty where such transfers take less than ``BOTHER`` of the run.
+    """
+    transfers = [
+        transfer
+        for transfer in recorded.other
+        if transfer.operation in PROBED and transfer.family in (PAIRS, ONE_SIDED)
+    ]
+    total_s = sum(transfer.own_s for transfer in recorded.other if transfer.family in (PAIRS, ONE_SIDED))
+    if not transfers or total_s < BOTHER * recorded.run_s:
+        return (), ()
+    # The time of a transfer by MPI_Put is recorded at its fence, so each call counts as 1 µs more.
+    names = tuple(sorted({PROBED[transfer.operation] for transfer in transfers}))
+    weighed = [
+        (transfer.message_bytes, transfer.own_s + 1e-6 * transfer.calls_per_rank) for transfer in transfers
+    ]
+    return names, tuple(sizes_of_calls(weighed))
+
+
+def _measured(
+    path: Path,
+    recorded: Recording,
+    settings_by_name: Mapping[str, Recommendation | dict[str, str]],
+    seconds: float,
+    composed: Sequence[str],
+) -> Floor:
+    """Measure the floor by launches of the probe under the scenario that the recording makes."""
+    words = ["conf=application", f"calls={quoted(path)}", "anyway=true"]
+    names, sizes = _pairs(recorded)
+    if not any(call.tunable and call.busy_s > 0 for call in recorded.calls):
+        words += [f"collective=[{','.join(names)}]", f"sizes=[{','.join(map(str, sizes))}]"]
+
+    def measured_by(scenario: Scenario, site: Site) -> Floor:
+        with tempfile.TemporaryDirectory(prefix="autotune-floor-") as folder:
+            directory = Path(folder)
+            measurements = [measurement_of(scenario, site.placement.ranks)]
+            if names and scenario.collective != names:
+                pairs = replace(
+                    scenario,
+                    collective=names,
+                    sizes=sizes,
+                    cluster=replace(scenario.cluster, comm_sizes=()),
+                    probe=replace(scenario.probe, budget_s=scenario.probe.budget_s / _PAIRS_SHARE),
+                )
+                measurements.append(measurement_of(pairs, site.placement.ranks))
+            variables_by_name = {
+                name: _variables(setting, site, directory / f"settings{i}", name)
+                for i, (name, setting) in enumerate(settings_by_name.items())
+            }
+            floor = _FloorSearch(recorded, site, measurements, directory, seconds).run(variables_by_name)
+            return replace(floor, stack=site.description)
+
+    return answer_of(measured_by, [*words, *composed], launches=True)
+
+
+def _settings_in(path: Path) -> Recommendation | dict[str, str]:
+    """Return the recommendation in a campaign or document, or the variables that a file sets.
+
+    Raises:
+        UserError: the file sets nothing.
+    """
+    if path.is_dir():
+        return read_campaign(path).recommended()
+    text = user_text(path, raised=UserError)
+    if path.suffix == ".json" and "autotune recommendation" in text[:200]:
+        return recommendation_of(text, str(path))
+    if env := environment_in(path):
+        return env
+    raise UserError(f"{path}: nothing is set there", "see: autotune lint FILE")
+
+
+def _variables(
+    setting: Recommendation | dict[str, str], site: Site, folder: Path, name: str
+) -> dict[str, str]:
+    if isinstance(setting, dict):
+        return setting
+    if not Path(name).is_dir():
+        setting = replace(setting, provenance=replace(setting.provenance, family=site.space.stack))
+    return in_force(setting, site.space.stack, folder, name)
+
+
+@dataclass(frozen=True)
+class _Setting:
+    words: str  # The setting in words; empty for the default, alone or with each per-size choice swept.
+    subject: Subject
+    point: Point
+    env: Mapping[str, str]  # Variables that a file of the user sets.
+
+
+@dataclass
+class _FloorSearch:
+    recorded: Recording
+    site: Site
+    measurements: Sequence[Measurement]  # The collectives, and in a second one transfers between two ranks.
+    directory: Path  # Folder for the launches.
+    seconds: float  # Time limit of the search.
+    launches: list[FloorLaunch] = field(default_factory=list)
+    heats: int = 0  # Number of heats so far, that is of launches at the same moment.
+    default_launched: bool = False
+
+    def run(self, variables_by_name: Mapping[str, Mapping[str, str]]) -> Floor:
+        """Launch the settings until the time is used up, and return the floor.
+
+        Args:
+            variables_by_name: Variables of each setting of the user, by the setting's name.
+
+        Raises:
+            CampaignError: the default could not be launched.
+        """
+        search_started_s = time.monotonic()
+        space = self.site.whole
+        default = _Setting("", Subject.UNTOUCHED, space.default, {})
+        settings = [
+            _Setting("", Subject.SWEEP, space.default, {}),
+            *(
+                _Setting(words, Subject.UNTOUCHED, space.default, env)
+                for words, env in variables_by_name.items()
+            ),
+            *(_Setting(changed_text(p, space.unset), Subject.SWEEP, p, {}) for p in _single_changes(space)),
+        ]
+        launched, longest_s = 0, 0.0
+        while launched < len(settings):
+            started_s = time.monotonic()
+            if launched and started_s - search_started_s + longest_s > _SCAN * self.seconds:
+                break
+            group = settings[launched : launched + _AT_ONCE]
+            self._launch(default, *group)
+            if not launched:
+                self._check_default()
+            launched, longest_s = launched + len(group), max(longest_s, time.monotonic() - started_s)
+        leaders = sorted(settings[:launched], key=self._gain, reverse=True)[:_LEADERS]
+        for _ in range(_FRESH_LAUNCHES):
+            self._launch(default, *leaders, fresh=True)
+            if time.monotonic() - search_started_s + longest_s > self.seconds:
+                break
+        gains, best = gains_of(self.launches)
+        return Floor(
+            gains,
+            best,
+            tuple(setting.words for setting in settings[:launched] if setting.words),
+            len(self.launches),
+            time.monotonic() - search_started_s,
+            date=datetime.now(UTC).date().isoformat(),
+            left_out=len(settings) - launched,
+        )
+
+    def _check_default(self) -> None:
+        for launch in self.launches:
+            if launch.default and not launch.seen.ok:
+                raise CampaignError(
+                    f"the default could not be measured: {launch.seen.status}: {launch.seen.reason}",
+                    "`autotune doctor` checks this machine; --seconds 0 diagnoses without a floor",
+                )
+
+    def _launch(self, *settings: _Setting, fresh: bool = False) -> None:
+        """Launch the default, which comes first, and some settings, at the same moment where possible."""
+        for measurement in self.measurements:
+            entrants = []
+            for number, setting in enumerate(settings, start=len(self.launches) + 1):
+                phase = Phase.BASELINE if setting.subject is Subject.UNTOUCHED else Phase.SEARCH
+                trial = Trial(number, phase, setting.point, setting.subject, seed=number)
+                entrants.append((self._observer(measurement, setting), trial))
+            heats = at_once(*(observer for observer, _ in entrants)) and not any(
+                map(_needs_several_launches, entrants)
+            )
+            skip_default = not heats and not fresh and self.default_launched
+            observations = launch_block(replace(_DESIGN, heats=heats), entrants[skip_default:])
+            self.heats += heats
+            for setting, observation in zip(settings[skip_default:], observations, strict=True):
+                failure = "" if observation.ok else f"  {observation.status}: {observation.reason}"
+                swept = "default, each choice" if setting.subject is Subject.SWEEP else "default"
+                sys.stderr.write(f"launch {observation.trial.number}  {setting.words or swept}{failure}\n")
+                self.launches.append(
+                    FloorLaunch(setting.words, observation, fresh, self.heats if heats else 0)
+                )
+        self.default_launched = True
+
+    def _observer(self, measurement: Measurement, setting: _Setting) -> Observer:
+        if setting.env:
+            measurement = replace(
+                measurement,
+                amended=lambda rendering: replace(rendering, env={**rendering.env, **setting.env}),
+            )
+        return self.site.observer(measurement, self.site.whole, self.directory)
+
+    def _gain(self, setting: _Setting) -> float:
+        sides = {("", Subject.UNTOUCHED), (setting.words, setting.subject)}
+        launches = [
+            launch for launch in self.launches if (launch.setting, launch.seen.trial.subject) in sides
+        ]
+        gains, best = gains_of(launches)
+        win = diagnosed(self.recorded, Floor(gains, best, (), 0, 0.0)).win
+        return win[0] if win else 0.0
+
+
+def _needs_several_launches(entrant: tuple[Observer, Trial]) -> bool:
+    """Return whether sweeping the per-size choices of a trial takes several launches."""
+    observer, trial = entrant
+    if not isinstance(observer, Launches):
+        return True
+    stack, collectives = observer.stack, observer.measurement.probe.collectives
+    return len(stack.render(observer.space, trial, collectives).launches()) > 1
+
+
+def _single_changes(space: Space) -> Iterator[Point]:
+    """Yield the points that differ from the default in one parameter.
+
+    The first value of every parameter comes first, then the second value of every parameter, and so on.
+    """
+    near = space.neighbours(space.default)
+    names = {point: changed_text(point, space.unset).split("=")[0] for point in near}
+    rows = [[p for p in near if names[p] == name] for name in dict.fromkeys(names.values())]
+    for column in zip_longest(*rows):
+        yield from filter(None, column)

@@ -1,0 +1,88 @@
+"""``report --worth``: estimate the time that a recommendation saves an application, and when it pays off."""
+
+import math
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from autotune.application.profiles import read_profile
+from autotune.application.worth import Worth
+from autotune.application.worth import worth as worth_of
+from autotune.campaign.directory import CampaignDirectory, read_campaign
+from autotune.resources import user_text
+from autotune.views.documents import json_text
+from autotune.views.text import duration_text
+
+
+def worth_to(campaign: CampaignDirectory, calls: Path, application_s: float | None) -> Worth:
+    """Return the time that a campaign's recommendation saves an application.
+
+    Args:
+        campaign: The campaign.
+        calls: File with the calls of a rank in a run: sizes and counts, or a profile.
+        application_s: Wall time of the run in seconds; None: the profile has it.
+
+    Raises:
+        TableError: the profile cannot be read.
+        UserError: the campaign has no recommendation, or the wall time is unknown.
+    """
+    profile = read_profile(user_text(calls), str(calls))
+    spent_s = sum(o.duration_s for o in campaign.history)
+    return worth_of(profile, campaign.recommended().effects, spent_s, application_s)
+
+
+def worth(directory: Path, calls: Path, application_s: float | None, as_json: bool) -> None:
+    """Print the savings in an hour of application time with their interval, and when the campaign pays off.
+
+    Args:
+        directory: The campaign's directory.
+        calls: As in ``worth_to``.
+        application_s: As in ``worth_to``.
+        as_json: Whether to print JSON.
+
+    Raises:
+        TableError: as ``worth_to`` raises it.
+        UserError: there is no campaign, or as ``worth_to`` raises it.
+    """
+    campaign = read_campaign(directory)
+    recommendation, gained = campaign.recommended(), worth_to(campaign, calls, application_s)
+    low, high = gained.interval_per_hour_s
+    if as_json:
+        numbers = {
+            **asdict(gained),
+            "saved_per_hour_s": gained.saved_per_hour_s,
+            "interval_per_hour_s": [low, high],
+            "paid_back_after_s": gained.paid_back_after_s,
+            "paid_back_interval_s": list(gained.paid_back_interval_s),
+            "verified": recommendation.provenance.verified,
+        }
+        sys.stdout.write(json_text(numbers))
+        return
+    ranks, nodes = recommendation.provenance.ranks, recommendation.provenance.nodes
+    lines = [
+        f"{calls}: {gained.calls:.4g} calls a run and rank, {gained.other_calls:.4g} not covered: of what "
+        "was not tuned, or more than a factor of two beyond the sizes measured",
+        f"saved an hour of application time: {gained.saved_per_hour_s:.3g} s ({low:.3g} … {high:.3g})",
+        f"the campaign cost {gained.campaign_s * nodes / 3600:.3g} node-hours of launches; "
+        + _payback(gained),
+        f"[{recommendation.provenance.verified}]",
+    ]
+    if sizes := ", ".join(map(str, gained.other_sizes)):
+        measured = f"{ranks} ranks on {nodes} node(s)"
+        lines.insert(1, f"NOT THE SAME SIZE: calls on {sizes} ranks, measured on {measured}")
+    if recommendation.provenance.stamp:
+        lines.append(recommendation.provenance.stamp)
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _payback(gained: Worth) -> str:
+    """Return a text on when the campaign is paid back, as far as that is known."""
+    early, late = gained.paid_back_interval_s
+    if math.isinf(early):
+        return "nothing pays it back"
+    if math.isinf(gained.paid_back_after_s):
+        earliest = duration_text(early)
+        return f"whether it is paid back is not known, after {earliest} of application time at the earliest"
+    latest = duration_text(late) if math.isfinite(late) else "never"
+    expected = duration_text(gained.paid_back_after_s)
+    return f"paid back after {expected} ({duration_text(early)} … {latest}) of application time"

@@ -1,0 +1,106 @@
+"""The saving by a recommendation for one application (outside the flow, after step 12).
+
+Notation: ``n`` is how often one rank calls a slot in a run, ``t_d`` and ``t_t`` the times of one call by
+default and tuned. A run saves Σ n (t_d − t_t), since ranks call side by side.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from autotune.application.profiles import CallProfile
+from autotune.errors import TableError, UserError
+from autotune.history.lookup import reached
+from autotune.recommend.recommendation import Gain
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """Says what a recommendation saves one application, and after how long it has paid back its campaign."""
+
+    calls: float  # Calls of one rank in a run that are covered by measured sizes.
+    other_calls: float
+    """Calls of one rank that are not covered: of other collectives, or more than a factor of two beyond the
+    message and communicator sizes that were measured. They are taken to save nothing."""
+    saved_s: float  # Seconds saved in one run.
+    low_s: float  # Lower end of the interval of about 95 %, as if the errors of all sizes had one sign.
+    high_s: float  # Upper end of the interval of about 95 %.
+    application_s: float  # Wall time of one run in seconds.
+    campaign_s: float
+    """Wall time of the campaign's launches; the application is taken to run on as many nodes."""
+    other_sizes: tuple[int, ...] = ()
+    """Communicator sizes of calls that were not measured themselves; a size within a factor of two stands for
+    each."""
+
+    @property
+    def saved_per_hour_s(self) -> float:
+        """Return the seconds saved in an hour of application time."""
+        return 3600.0 * self.saved_s / self.application_s
+
+    @property
+    def interval_per_hour_s(self) -> tuple[float, float]:
+        """Return the interval of about 95 % for the seconds saved in an hour."""
+        return 3600.0 * self.low_s / self.application_s, 3600.0 * self.high_s / self.application_s
+
+    @property
+    def paid_back_after_s(self) -> float:
+        """Return the application time that saves what the campaign cost; infinite where nothing is saved."""
+        return self._paid_back_s(self.saved_s)
+
+    @property
+    def paid_back_interval_s(self) -> tuple[float, float]:
+        """Return the interval of about 95 % for that time; infinite where a saving is not certain."""
+        return self._paid_back_s(self.high_s), self._paid_back_s(self.low_s)
+
+    def _paid_back_s(self, saved_s: float) -> float:
+        return self.campaign_s * self.application_s / saved_s if saved_s > 0 else math.inf
+
+
+def worth(
+    profile: CallProfile, gains: Sequence[Gain], campaign_s: float, application_s: float | None = None
+) -> Worth:
+    """Return the savings of the application with a profile.
+
+    ``campaign_s`` is the wall time of the campaign's launches, ``application_s`` that of one run; None takes
+    it from the profile.
+
+    Raises:
+        UserError: there are no gains on the default, or the run's time is not known or not above 0.
+        TableError: the profile has no calls that were measured, or its calls take longer than a run.
+    """
+    run_s = profile.application_s if application_s is None else application_s
+    if not gains:
+        raise UserError("the recommendation gains nothing that could be added up", "it is the default itself")
+    if run_s is not None and not 0 < run_s < math.inf:
+        raise UserError(f"a run of {run_s:g} s", "--application-s: its wall time in seconds, above 0")
+    if run_s is None:
+        raise UserError(f"{profile.source} does not say how long a run takes", "give --application-s SECONDS")
+    slots = [gain.slot for gain in gains]
+    collectives = {slot[0] for slot in slots}
+    tuned = tuple(
+        c for c in profile.calls
+        if any(c.means(n) and reached(slots, n, c.comm_size, c.message_bytes) for n in collectives)
+    )  # fmt: skip
+    if profile.calls and not tuned:
+        sizes, ranks = {slot[2] for slot in slots}, sorted({slot[1] for slot in slots})
+        raise TableError(
+            f"{profile.source} calls nothing of what was measured",
+            f"measured: {', '.join(sorted(collectives))} of {min(sizes)} … {max(sizes)} B on "
+            f"{', '.join(map(str, ranks))} ranks; that covers calls within a factor of two",
+        )
+    covered = math.fsum(c.count for c in tuned)
+    same_collectives = (c for c in profile.calls if any(map(c.means, collectives)))
+    other_sizes = {c.comm_size for c in same_collectives if c.comm_size} - {slot[1] for slot in slots}
+    shares = replace(profile, calls=tuned).weights(slots)
+    spent_s = [covered * shares[gain.slot] * gain.default_s for gain in gains]
+    if (total_s := math.fsum(spent_s)) > run_s:
+        raise TableError(
+            f"{profile.source}: {covered:.4g} calls take {total_s:.3g} s by default, a run {run_s:.3g} s",
+            "calls are counted for one rank and one run; --application-s is the wall time of that run",
+        )
+    saved, low, high = (
+        sum(by_default_s * gain.saved[end] for by_default_s, gain in zip(spent_s, gains, strict=True))
+        for end in range(3)
+    )
+    uncovered = math.fsum(c.count for c in profile.calls) - covered
+    return Worth(covered, uncovered, saved, low, high, run_s, campaign_s, tuple(sorted(other_sizes)))

@@ -1,0 +1,83 @@
+"""Decide whether launches can run at the same time in a heat, or only one after another (steps 5 to 7).
+
+Some machines cannot keep several launches alive at once: a device admits one process only, memory is too
+small for all of them, or a batch system lets a job start one program at a time. That is no fault of a
+setting, and it shows in a heat alone. So a heat whose launches fail before any heat here has succeeded is
+repeated with its launches one after the other; where those that failed end well now, heats are given up at
+this place.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from autotune.campaign import interruption
+from autotune.history.trial import Observation, Status
+from autotune.probe.protocol import NO_HEAT
+
+APART = "launched apart"  # Prefix of the note on a launch that was made alone because a heat is impossible.
+
+_FOR_MEMORY = ("SIGKILL", "OUT_OF_MEMORY")
+"""Words in a launch's reason which say that it may have been killed for lack of memory; they count even after
+a heat has succeeded."""
+_IN_VAIN = 2  # Number of heats that fail this way before no more are tried: a single one may be chance.
+
+Entrant = TypeVar("Entrant")
+
+
+@dataclass
+class HeatsHere:
+    """Record whether heats are possible at one place, as far as is known."""
+
+    why_none: str = ""  # Why launches cannot be alive at once; empty while heats are thought possible.
+    succeeded: bool = False  # Whether all launches of at least one heat ended well.
+    in_vain: int = 0  # Number of heats whose failed launches ended well when made alone.
+
+    def observed(
+        self,
+        entrants: Sequence[Entrant],
+        at_once: Callable[[Sequence[Entrant]], Sequence[Observation]],
+        alone: Callable[[Entrant], Observation],
+    ) -> tuple[Observation, ...]:
+        """Return the observations of a heat, or of launches made one by one where heats are impossible.
+
+        Args:
+            entrants: The members of the heat.
+            at_once: Launches all entrants together and returns one observation for each.
+            alone: Launches one entrant by itself.
+
+        Raises:
+            Interrupted: the user ended the campaign.
+        """
+        together: Sequence[Observation] = ()
+        why = self.why_none
+        if not why:
+            together = at_once(entrants)
+            if not (why := self._suspicion(together)):
+                self.succeeded = self.succeeded or all(o.ok for o in together)
+                return tuple(together)
+        repeated = []
+        for entrant in entrants:
+            interruption.check()
+            repeated.append(alone(entrant))
+        impossible = NO_HEAT in why
+        if together:
+            victims = [later for first, later in zip(together, repeated, strict=True) if not first.ok]
+            if not impossible and not all(o.ok for o in victims):
+                return tuple(together)  # they fail alone as well, so the heat was not the cause
+            self.in_vain += 1
+            self.why_none = why if impossible or self.in_vain >= _IN_VAIN else ""
+        return tuple(replace(o, notes=(*o.notes, f"{APART}: {why}")) for o in repeated)
+
+    def _suspicion(self, together: Sequence[Observation]) -> str:
+        """Return why a heat may be impossible here, by how its launches ended; empty if nothing says so."""
+        reasons = [o.reason for o in together if o.status in (Status.CRASHED, Status.TIMEOUT)]
+        impossible = [o.reason for o in together if NO_HEAT in o.reason]
+        memory = [reason for reason in reasons if any(word in reason for word in _FOR_MEMORY)]
+        return next(iter([*impossible, *memory, *(() if self.succeeded else reasons)]), "")
+
+
+def why_apart(observation: Observation) -> str:
+    """Return why a launch of a heat was made alone; empty if it was not, or does not belong to a heat."""
+    notes = (note for note in observation.notes if note.startswith(APART))
+    return next(notes, "").removeprefix(f"{APART}: ")

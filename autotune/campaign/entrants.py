@@ -1,0 +1,72 @@
+"""Treat a trial in a heat as one entrant: its launches and their joint outcome (steps 5 to 7)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from autotune.campaign.observing import Launches, as_printed, launch_directory
+from autotune.history.trial import Trial
+from autotune.probe.protocol import Heat, ProbeRequest
+from autotune.stacks.ports import LaunchOutcome, LaunchRequest, Rendering
+
+
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    """Represent a trial in a heat.
+
+    It has several launches if the library reads once what the trial sweeps.
+    """
+
+    maker: Launches  # The observer whose trial it is.
+    trial: Trial  # The trial that is made.
+    parts: tuple[Rendering, ...]  # The rendering of each launch.
+    folders: tuple[Path, ...]  # The directory of each launch.
+
+    @classmethod
+    def of(cls, maker: Launches, trial: Trial) -> "Entrant":
+        """Prepare the launches of a trial, each with an empty folder.
+
+        Raises:
+            SpaceError: the stack has no word for something in the space.
+        """
+        rendering = maker.stack.render(maker.space, trial, maker.measurement.probe.collectives)
+        rendering = maker.measurement.amended(rendering)
+        directory = launch_directory(maker.directory, trial).absolute()
+        parts = rendering.launches()
+        if len(parts) == 1:
+            return cls(maker, trial, parts, (directory,))
+        folders = tuple(directory / f"{number:02d}" for number in range(len(parts)))
+        for folder in folders:
+            folder.mkdir(mode=0o700)
+        return cls(maker, trial, parts, folders)
+
+    @property
+    def seconds(self) -> float:
+        """Return the time for the turns of all its launches, in seconds."""
+        return self.trial.measured_s or self.maker.measurement.heat_s
+
+    def request(self, part: int, heat: Heat) -> LaunchRequest:
+        """Return the request for one part in a heat, after writing the part's files."""
+        probe = replace(self._probe_request(part), heat=heat)
+        request = self.maker.write_request(self.trial, self.parts[part], self.folders[part], probe)
+        timeout_s = heat.jobs * request.timeout_s + heat.turn_limit_s + heat.seconds + heat.join_s
+        return replace(request, timeout_s=timeout_s, ended_file=heat.ended(heat.job))
+
+    def checked(self, part: int, outcome: LaunchOutcome) -> LaunchOutcome:
+        """Return the outcome of a part after checking that it is what was requested."""
+        outcome = self.maker.with_requested_cells(outcome, self._probe_request(part))
+        if outcome.result is None:
+            return outcome
+        return as_printed(outcome, self.parts[part].must_print, self.folders[part])
+
+    def together(self, outcomes: Sequence[LaunchOutcome]) -> LaunchOutcome:
+        """Return the joint outcome of all its launches, each a share of the heat."""
+        if len(outcomes) == 1:
+            return outcomes[0]
+        outcome = self.maker.together(self.parts, outcomes)
+        if outcome.result is not None:
+            outcome.result.write(self.folders[0].parent)
+        return outcome
+
+    def _probe_request(self, part: int) -> ProbeRequest:
+        return self.maker.probe_request(self.trial, self.parts[part], len(self.parts))

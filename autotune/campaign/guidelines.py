@@ -1,0 +1,21 @@
+"""Performance guidelines that a campaign's own launches violate (outside the flow, for steps 10 and 12)."""
+
+from autotune.campaign.description import Description
+from autotune.history.trial import History
+from autotune.recommend.guideline_test import Findings, findings
+from autotune.recommend.guidelines import of_campaign
+from autotune.recommend.recommendation import Recommendation
+
+
+def campaign_findings(
+    about: Description, history: History, recommendation: Recommendation | None, rate: float = 0.05
+) -> Findings:
+    """Test the guidelines on a campaign's launches, for the stack's defaults and the exported settings.
+
+    Args:
+        about: Description of the campaign.
+        history: Its launches.
+        recommendation: The setting that would be exported; None where there is none.
+        rate: Chance of any violation being reported where no guideline is violated.
+    """
+    return findings(of_campaign(about.space, history, recommendation), rate, about.scenario.verify.max_loss)

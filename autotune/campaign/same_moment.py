@@ -1,0 +1,155 @@
+"""Express the launches of a heat as if all heats had been made at one moment (step 8 of the flow).
+
+Notation: ``t`` is a setting's time at one size in a heat, ``t₀`` that of the untouched stack in the same
+heat, ``r₀`` that of the first untouched launch of the campaign. A moment affects the times of all launches of
+a heat alike, so the ratio t / t₀ belongs to the setting; the search reads
+
+    t' = r₀ · t / t₀,   (s' / t')² = (s / t)² + (s₀ / t₀)²,
+
+where s are standard errors within a launch. The first untouched launch of each heat is used up by that; a
+second one, where a heat has it, shows how far such a ratio of the same setting to itself is from 1. Launches
+that were made alone, and those of a verification, which compares within its own heats, stay as they were
+measured.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from autotune.campaign.states import Ratios, corrections
+from autotune.history.memory import latest, remembered
+from autotune.history.objectives import Z95, Slot, slot_of
+from autotune.history.trial import Estimate, History, Observation, Phase, Status, Subject
+
+ALONE = "the untouched stack beside it failed, so that nothing can be compared"
+_FAILED = "the untouched stack was not measured beside it"
+
+
+@latest
+def at_one_moment(history: History) -> History:
+    """Return the history with the ratios of each heat in place of its times.
+
+    A history without heats, such as one that this function returned, is returned itself. Each launch also
+    bears its share of the duration of the untouched one beside it.
+    """
+    heats: dict[int, list[Observation]] = defaultdict(list)
+    reference: dict[Slot, float] = {}
+    states: dict[int, float] = {}
+    for o in history:
+        if o.trial.phase is Phase.VERIFY:
+            continue
+        if o.trial.heat:
+            heats[o.trial.heat].append(o)
+        if o.trial.subject is Subject.UNTOUCHED:
+            for e in o.usable:
+                reference.setdefault(slot_of(e.cell), e.median_s)
+    if not heats:
+        return history
+    replaced: dict[int, Observation | None] = {}
+    for launches in heats.values():
+        untouched = [o for o in launches if o.trial.subject is Subject.UNTOUCHED and o.ok]
+        default = untouched[0] if untouched else None
+        settings = [o for o in launches if o is not default]
+        share_s = default.duration_s / len(settings) if default and settings else 0.0
+        reference_times = (
+            tuple((slot_of(e.cell), reference[slot_of(e.cell)]) for e in default.usable) if default else ()
+        )
+        state = _state(default, reference_times) if default else 0.0
+        for o in launches if settings else ():
+            if o is default:
+                replaced[o.trial.number] = None
+            elif default is not None:
+                replaced[o.trial.number] = _as_ratio(o, default, reference_times, share_s)
+                states[o.trial.number] = state
+            elif o.ok:
+                replaced[o.trial.number] = _alone(o)
+    observations = [o for o in (replaced.get(o.trial.number, o) for o in history) if o is not None]
+    return History(tuple(_in_one_state(observations, states, reference)), history.next_number - 1)
+
+
+def _in_one_state(
+    observations: Sequence[Observation], states: Mapping[int, float], reference: Mapping[Slot, float]
+) -> Iterator[Observation]:
+    """Yield the launches of heats as the prevailing state of the machine would show them, see ``states``."""
+    of_heats = [o for o in observations if o.trial.number in states and o.ok]
+    launches = [Ratios(o.trial.point, states[o.trial.number], _logs(o, reference)) for o in of_heats]
+    prevailing = float(np.median(list(states.values()))) if states else 0.0
+    by = dict(zip((o.trial.number for o in of_heats), corrections(launches, prevailing), strict=True))
+    for o in observations:
+        factors = by.get(o.trial.number)
+        yield _corrected(o, tuple(factors.items())) if factors else o
+
+
+def _state(default: Observation, reference: tuple[tuple[Slot, float], ...]) -> float:
+    """Return the mean over the slots of ln of the default's time to that of the first heat."""
+    reference_times = dict(reference)
+    return float(np.mean([math.log(e.median_s / reference_times[_slot(e)]) for e in default.usable] or [0.0]))
+
+
+def _logs(launch: Observation, reference: Mapping[Slot, float]) -> dict[Slot, float]:
+    """Return the mean of ln t' / r₀ over the choices of each slot."""
+    logs: dict[Slot, list[float]] = defaultdict(list)
+    for e in launch.usable:
+        if (slot := _slot(e)) in reference:
+            logs[slot].append(math.log(e.median_s / reference[slot]))
+    return {slot: sum(values) / len(values) for slot, values in logs.items()}
+
+
+@remembered
+def _corrected(launch: Observation, factors: tuple[tuple[Slot, float], ...]) -> Observation:
+    by = {slot: math.exp(log) for slot, log in factors}
+
+    def corrected(e: Estimate) -> Estimate:
+        factor = by.get(_slot(e), 1.0)
+        times = {name: factor * getattr(e, name) for name in ("median_s", "sem_s", "low_s", "high_s")}
+        return replace(e, **times)
+
+    return replace(launch, estimates=tuple(map(corrected, launch.estimates)))
+
+
+def _slot(estimate: Estimate) -> Slot:
+    return slot_of(estimate.cell)
+
+
+@remembered
+def _alone(launch: Observation) -> Observation:
+    trial = replace(launch.trial, heat=0)
+    return replace(launch, trial=trial, status=Status.LOST, estimates=(), reason=ALONE)
+
+
+@remembered
+def _as_ratio(
+    launch: Observation, default: Observation, reference: tuple[tuple[Slot, float], ...], share_s: float
+) -> Observation:
+    """Return a launch with its ratios to the default beside it, as times at the moment of the reference."""
+    defaults, reference_s = {slot_of(e.cell): e for e in default.usable}, dict(reference)
+    estimates = []
+    for e in launch.estimates:
+        default_estimate = defaults.get(slot_of(e.cell))
+        if e.status is not Status.OK:
+            estimates.append(e)
+        elif default_estimate is None:
+            nothing = Estimate(e.cell, math.nan, math.nan, e.n, Status.INVALID, reason=_FAILED)
+            estimates.append(nothing)
+        else:
+            estimates.append(_scaled(e, default_estimate, reference_s[slot_of(e.cell)]))
+    trial = replace(launch.trial, heat=0)  # the ratio is taken, so no later step needs the heat
+    duration_s = launch.duration_s + share_s
+    return replace(launch, trial=trial, estimates=tuple(estimates), duration_s=duration_s)
+
+
+def _scaled(setting: Estimate, default: Estimate, reference_s: float) -> Estimate:
+    factor = reference_s / default.median_s
+    wider = default.sem_s / default.median_s * setting.median_s
+    low = setting.median_s - math.hypot(setting.median_s - setting.low_s, Z95 * wider)
+    high = setting.median_s + math.hypot(setting.high_s - setting.median_s, Z95 * wider)
+    return replace(
+        setting,
+        median_s=factor * setting.median_s,
+        sem_s=factor * math.hypot(setting.sem_s, wider),
+        low_s=factor * max(low, 0.0),
+        high_s=factor * high,
+    )

@@ -1,0 +1,95 @@
+"""States of a machine that change what a setting gains, and ratios corrected for them (step 8 of the flow).
+
+The ratio of a setting to the default beside it belongs to the setting, and to the state of the machine: two
+cores that share a cache in one minute and lie apart in the next (a virtual machine whose cores are moved),
+the nodes of a job. Which state a heat saw, its default shows: ``z``, the mean over message sizes of
+ln (t₀ / r₀), r₀ its time in the first heat. Where ratios of one setting differ with z, those of other heats
+are moved to the state that prevails, z*, the median over launches:
+
+    ln ρ' = ln ρ − b · (z − z*).
+
+b, of each setting in each slot, is a weighted median of the slopes Δ ln ρ / Δz between two launches of the
+same setting (Sen, Journal of the American Statistical Association 63, 1968, 1379–1389), with the weight |Δz|
+(Sievers, ibid. 73, 1978, 628–631) and what the other setting has in common with this one. A slope of nothing
+has the weight of ``STATES.doubt``. On a machine of one state z hardly differs: nothing is corrected while
+all weights together are less than that, and hardly anything after many launches.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autotune.history.objectives import Slot
+from autotune.measure.location import weighted_median
+from autotune.space import Point
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class StatePriors:
+    """Priors on the states of a machine before it has shown any."""
+
+    doubt: float = 1.0
+    """Weight of a slope of zero: as much as one setting seen in states e times as slow as one another."""
+    unlike: float = 0.5
+    """Weight of a slope of another setting, for each value that differs; 0: each stands for itself."""
+
+
+STATES = StatePriors()
+
+
+@dataclass(frozen=True)
+class Ratios:
+    """Logarithms of ratios to the default of the same heat, by slot."""
+
+    point: Point  # The setting's values.
+    z: float  # State of its heat.
+    logs: Mapping[Slot, float]  # ln (t / t₀), a mean over the choices of a slot.
+
+
+def corrections(launches: Sequence[Ratios], prevailing: float) -> list[dict[Slot, float]]:
+    """Return what to add to ln (t / t₀) of each launch, by slot; nothing where no slope is believed."""
+    settings: dict[Point, list[int]] = defaultdict(list)
+    for i, launch in enumerate(launches):
+        settings[launch.point].append(i)
+    z = np.array([launch.z for launch in launches])
+    pairs = np.array([pair for places in settings.values() for pair in combinations(places, 2)], dtype=int)
+    pairs = pairs.reshape(-1, 2)
+    first, second = pairs[z[pairs[:, 0]] != z[pairs[:, 1]]].T
+    apart = z[second] - z[first]
+    if np.abs(apart).sum() <= STATES.doubt:
+        return [{} for _ in launches]
+    slots = sorted({slot for launch in launches for slot in launch.logs})
+    curves = np.array([[launch.logs.get(slot, np.nan) for slot in slots] for launch in launches])
+    slopes = (curves[second] - curves[first]) / apart[:, None]
+    alike = _alike(list(settings), [launches[i].point for i in first])
+    by_setting = {
+        point: np.array([_median(column, np.abs(apart) * weights) for column in slopes.T])
+        for point, weights in zip(settings, alike, strict=True)
+    }
+    return [
+        {
+            slot: -float(slope) * (launch.z - prevailing)
+            for slot, slope in zip(slots, by_setting[launch.point], strict=True)
+            if slope and slot in launch.logs
+        }
+        for launch in launches
+    ]
+
+
+def _alike(settings: Sequence[Point], others: Sequence[Point]) -> Floats:
+    """Return how alike settings are to others, shape ``(n_settings, n_others)``: 1 for the same."""
+    values = [frozenset(point.items()) for point in settings]
+    differing = np.array([[len(a ^ frozenset(b.items())) / 2 for b in others] for a in values])
+    return np.asarray(STATES.unlike**differing)
+
+
+def _median(slopes: Floats, weights: Floats) -> float:
+    """Return the weighted median of slopes and of a slope of zero."""
+    known = ~np.isnan(slopes)
+    return weighted_median(np.append(slopes[known], 0.0), np.append(weights[known], STATES.doubt))

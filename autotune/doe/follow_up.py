@@ -1,0 +1,136 @@
+"""After a screening: response surfaces over the factors that matter, and the best point for all responses.
+
+Notation: as in ``surface``; all numbers are on the scale of the analysis (logarithms on log scale). d in
+[0, 1] is the desirability of one response: 1 where it is as good as its best run, 0 where it is as bad as its
+worst. D is the geometric mean of the d's, weighted by importance, so that one unacceptable response makes a
+point unacceptable.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autotune.doe.surface import Surface, response_surface
+from autotune.doe.table import Response, Table
+from autotune.errors import TableError, UserError
+from autotune.screening.effects import Scale
+
+
+@dataclass(frozen=True, slots=True)
+class Desire:
+    """Says which values of one response are unacceptable, and which cannot be improved on."""
+
+    worst: float  # At this value and beyond it the response is unacceptable (d = 0).
+    best: float  # At this value and beyond it the response cannot get more desirable (d = 1).
+    weight: float = 1.0  # Importance relative to the other responses.
+
+    def of(self, value: float) -> float:
+        """Return the desirability d of a value, in [0, 1]."""
+        return min(max((value - self.worst) / (self.best - self.worst), 0.0), 1.0)
+
+
+def desirability(desires: Mapping[str, Desire], values: Mapping[str, float]) -> float:
+    """Return D, in [0, 1], of a value for each response."""
+    total = sum(desire.weight for desire in desires.values())
+    return float(math.prod(d.of(values[name]) ** (d.weight / total) for name, d in desires.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """The point within the range of all factors that suits all responses best."""
+
+    codes: Mapping[str, float]  # Code of the point by factor.
+    desirability: float  # D of the point, in [0, 1]; 0: every point is unacceptable in some response.
+    each: Mapping[str, float]  # Desirability d of each response at the point.
+    values: Mapping[str, float]  # Predicted mean of each response at the point.
+
+
+@dataclass(frozen=True, slots=True)
+class FollowUp:
+    """The quadratics through a table, and their overlaid optimum."""
+
+    table: str  # Name of the file.
+    rows: int  # Number of rows of the table.
+    scale: Scale  # The scale on which responses were fitted.
+    ranges: Mapping[str, tuple[float, float]]  # By factor the numbers at −1 and +1 (sizes in bytes).
+    responses: tuple[Response, ...]  # The responses with their goals.
+    surfaces: tuple[Surface, ...]  # One for each response, in the same order.
+    overlay: Overlay | None  # The best point for all responses; None where it was not requested.
+
+    def numbers(self, codes: Mapping[str, float]) -> dict[str, float]:
+        """Convert codes of factors to the numbers that they stand for, sizes in bytes."""
+        return {name: low + (codes[name] + 1) / 2 * (high - low) for name, (low, high) in self.ranges.items()}
+
+
+def follow_up(
+    table: Table, factors: Sequence[str], responses: Sequence[Response], scale: Scale, overlaid: bool
+) -> FollowUp:
+    """Fit a quadratic over ordered columns to each response.
+
+    ``overlaid`` requests the point that suits all responses best. An empty response is a failed run; ``log``
+    fits logarithms of positive responses.
+
+    Raises:
+        TableError: a column is unknown, a factor consists of words, or a field is not what its column needs.
+        UserError: a column is named twice, there are too few runs, or a response to be overlaid is the same
+            in all runs.
+    """
+    table.check(factors, [response.name for response in responses], None)
+    columns = [table.factor(name) for name in factors]
+    ranges: dict[str, tuple[float, float]] = {}
+    for name, column in zip(factors, columns, strict=True):
+        if column.ends is None:
+            raise TableError(
+                f"{table.name}, column {name}: {column.factor.low} and {column.factor.high} have no order",
+                "a surface needs factors of numbers or sizes",
+            )
+        ranges[name] = column.ends
+    codes = np.array([column.codes for column in columns]).T
+    measured = {response.name: table.response(response.name, scale) for response in responses}
+    if scale == "log":
+        measured = {name: np.log(values) for name, values in measured.items()}
+    surfaces = tuple(
+        response_surface(factors, codes, measured[r.name], np.random.default_rng(0), goal=r.goal)
+        for r in responses
+    )
+    desires = {r.name: _desire(r, measured[r.name]) for r in responses} if overlaid else {}
+    overlay = overlaid_optimum(surfaces, desires) if overlaid else None
+    return FollowUp(table.name, len(table.rows), scale, ranges, tuple(responses), surfaces, overlay)
+
+
+def overlaid_optimum(surfaces: Sequence[Surface], desires: Mapping[str, Desire]) -> Overlay:
+    """Return the point of highest desirability on surfaces of the same factors.
+
+    ``surfaces`` holds a surface for each entry of ``desires``, in the same order.
+    """
+    from scipy.optimize import Bounds, differential_evolution
+
+    def predicted(codes: NDArray[np.float64]) -> dict[str, float]:
+        return {name: float(s.predict(codes[None])[0]) for name, s in zip(desires, surfaces, strict=True)}
+
+    def loss(codes: NDArray[np.float64]) -> float:
+        return -desirability(desires, predicted(codes))
+
+    names = surfaces[0].names
+    ends = np.ones(len(names))
+    search = differential_evolution(loss, Bounds(-ends, ends), rng=np.random.default_rng(0), tol=1e-8)
+    best = np.asarray(search.x, dtype=np.float64)
+    values = predicted(best)
+    each = {name: desire.of(values[name]) for name, desire in desires.items()}
+    return Overlay(dict(zip(names, best.tolist(), strict=True)), float(-search.fun), each, values)
+
+
+def _desire(response: Response, measured: NDArray[np.float64]) -> Desire:
+    """Return the range of the measured values of a response as its desired range.
+
+    Raises:
+        UserError: all values are equal.
+    """
+    low, high = float(np.nanmin(measured)), float(np.nanmax(measured))
+    if low == high:
+        raise UserError(f"{response.name} is {low:g} in every run", "there is nothing to improve")
+    worst, best = (high, low) if response.goal == "min" else (low, high)
+    return Desire(worst, best, response.weight)

@@ -1,0 +1,285 @@
+"""A least-squares model of a user's table, with what such a fit hides (outside the flow).
+
+::
+
+    Table + Formula → fit → Regression: coefficients · heteroscedasticity · steps · LogGP's terms beside it
+
+The fit is ``statsmodels``' ordinary least squares. A column under a logarithm is compared by factors of two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autotune.doe.table import Table
+from autotune.errors import TableError, UserError, allowed, needing
+from autotune.screening.cost_terms import CostModel, Vector, cheapest
+from autotune.screening.model import RULE
+from autotune.tables.importers.delimited import meaning
+
+Columns = Mapping[str, Vector]  # Column → the table's numbers in it, (n,).
+
+INTERCEPT = "Intercept"  # Name of the constant among the terms.
+
+
+@dataclass(frozen=True, slots=True)
+class StepRule:
+    """Limits how many steps of a model are searched, and where."""
+
+    max_steps: int = 3  # Largest number of steps that are reported; each takes two coefficients.
+    min_side: int = 2  # Smallest number of distinct values on each side of a step: a line takes two.
+
+
+STEPS = StepRule()
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """Names a response and the terms that explain it."""
+
+    response: str  # Column that was measured.
+    terms: tuple[str, ...]  # Columns that explain it.
+    log2: frozenset[str] = frozenset()  # Columns, response included, that enter by their binary logarithm.
+    intercept: bool = True  # Whether there is a constant.
+
+    def __post_init__(self) -> None:
+        if not self.terms:
+            raise UserError("no term is named", "--terms Processes,Size")
+        columns = (self.response, *self.terms)
+        for name in sorted(self.log2 - set(columns)):
+            raise UserError(f"--log2 {name} is neither the response nor a term", allowed(name, columns))
+
+    def label(self, column: str) -> str:
+        """Return a column's name in the model, as ``log2(Size)`` or ``Size``."""
+        return f"log2({column})" if column in self.log2 else column
+
+
+@dataclass(frozen=True, slots=True)
+class TermEstimate:
+    """One coefficient with its test, as ``statsmodels`` prints it."""
+
+    coef: float  # Change of the response, or of its logarithm, per unit of the term.
+    std_err: float  # Standard error under the assumption that all rows scatter alike.
+    t: float  # The t statistic, ``coef / std_err``.
+    p: float  # p-value of a two-sided t-test.
+    ci_low: float  # Lower end of the 95 % confidence interval.
+    ci_high: float  # Upper end of the 95 % confidence interval.
+    robust_std_err: float  # HC3 standard error, which holds also where rows scatter differently.
+
+
+@dataclass(frozen=True, slots=True)
+class Breakpoint:
+    """A place where the response jumps or changes its slope along a term."""
+
+    term: str  # The column.
+    below: float  # Last value below the step, in the table's numbers.
+    above: float  # First value above the step.
+    jump: float  # Jump of the response at ``above``, on the model's scale.
+    p: float  # p-value of an F-test of jump and slope, times the number of places tested.
+
+
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """The result of fitting a formula to a table, with checks of what such a fit hides."""
+
+    table: str  # Name of the file.
+    formula: Formula  # What was fitted.
+    n: int  # Number of rows that were used.
+    left_out: int  # Number of rows that were left out because a field is empty.
+    coefficients: Mapping[str, TermEstimate]  # Term → estimate; the constant is called ``Intercept``.
+    r2: float  # Share of the variance that is explained; without a constant, of the sum of squares.
+    adjusted_r2: float  # R² adjusted for the number of terms.
+    aic: float  # Akaike's criterion; smaller is better, among models of one response.
+    bic: float  # Schwarz's criterion; smaller is better, among models of one response.
+    std_dev: float  # Standard deviation of the residuals, on the model's scale.
+    df: int  # Degrees of freedom of the residuals.
+    breusch_pagan_p: float
+    """p-value of the Breusch–Pagan test: small where rows do not scatter alike; nan for an exact fit."""
+    steps: tuple[Breakpoint, ...]  # Places where residuals show that the model changes.
+    cost: CostModel | None
+    """The best of LogGP's forms on the same rows; None where the table has no ranks and sizes."""
+    columns: Columns  # The numbers of the rows that were used.
+    fitted: Vector  # The fitted response, (n,), on the model's scale.
+
+    @property
+    def residuals(self) -> Vector:
+        """Return the measured minus the fitted response, (n,), on the model's scale."""
+        return _scaled(self.formula, self.formula.response, self.columns) - self.fitted
+
+    @property
+    def heteroscedastic(self) -> bool:
+        """Return whether rows significantly scatter differently, so that ``std_err`` does not hold."""
+        return self.breusch_pagan_p < RULE.alpha
+
+
+def fit(table: Table, formula: Formula) -> Regression:
+    """Fit a formula to a table by least squares.
+
+    Rows with an empty field in one of the columns are left out.
+
+    Raises:
+        TableError: a column is unknown, a field is not a finite number or, under a logarithm, not above 0,
+            there are too few rows, or the rows cannot separate the terms.
+        UserError: a column is named twice, or ``statsmodels`` is not installed.
+    """
+    with needing("studies", "model"):
+        from statsmodels.regression.linear_model import OLS
+        from statsmodels.stats.diagnostic import het_breuschpagan
+
+    columns, left_out = _numbers(table, formula)
+    y = _scaled(formula, formula.response, columns)
+    design, names = _design(table.name, formula, columns)
+    result: Any = OLS(y, design).fit()
+    # With as many rows as terms plus one, a leverage may be 1, which leaves HC3 undefined: then it is nan.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        robust = np.sqrt(np.diag(result.cov_HC3))
+    interval = result.conf_int(RULE.alpha)
+    figures = np.column_stack([result.params, result.bse, result.tvalues, result.pvalues, interval, robust])
+    estimates = {name: TermEstimate(*row) for name, row in zip(names, figures.tolist(), strict=True)}
+    auxiliary = design if formula.intercept else np.column_stack([np.ones(len(y)), design])
+    exact = np.allclose(result.resid, 0, atol=1e-12 * float(np.abs(y).max()))
+    return Regression(
+        table=table.name,
+        formula=formula,
+        n=len(y),
+        left_out=left_out,
+        coefficients=estimates,
+        r2=float(result.rsquared),
+        adjusted_r2=float(result.rsquared_adj),
+        aic=float(result.aic),
+        bic=float(result.bic),
+        std_dev=math.sqrt(max(float(result.mse_resid), 0.0)),
+        df=int(result.df_resid),
+        breusch_pagan_p=math.nan if exact else float(het_breuschpagan(result.resid, auxiliary)[1]),
+        steps=() if exact else _steps(formula, columns, y, design),
+        cost=_cost(formula, columns),
+        columns=columns,
+        fitted=np.asarray(result.fittedvalues, dtype=float),
+    )
+
+
+def _numbers(table: Table, formula: Formula) -> tuple[dict[str, Vector], int]:
+    """Return the numbers of the complete rows by column, and the number of incomplete rows.
+
+    The columns are those of the formula and, where they are complete, those that LogGP's forms need.
+    """
+    table.check(formula.terms, [formula.response], None)
+    needed = dict.fromkeys((formula.response, *formula.terms))
+    cost_columns = [name for name in table.columns if name not in needed and meaning(name) in _COST_COLUMNS]
+    values = {name: table.numbers(name, positive=name in formula.log2) for name in needed}
+    complete = np.all([np.isfinite(column) for column in values.values()], axis=0)
+    for name in cost_columns:  # Ranks and sizes that are not terms are needed by LogGP's forms alone.
+        try:
+            column = table.numbers(name)
+        except TableError:
+            continue
+        if np.isfinite(column[complete]).all():
+            values[name] = column
+    n, min_rows = int(complete.sum()), len(formula.terms) + formula.intercept + 1
+    if n < min_rows:
+        raise TableError(
+            f"{table.name}: {n} complete rows for {min_rows - 1} coefficients",
+            f"at least {min_rows} rows with {', '.join(needed)} are needed",
+        )
+    return {name: column[complete] for name, column in values.items()}, int((~complete).sum())
+
+
+def _scaled(formula: Formula, column: str, columns: Columns) -> Vector:
+    return np.log2(columns[column]) if column in formula.log2 else columns[column]
+
+
+def _design(name: str, formula: Formula, columns: Columns) -> tuple[Vector, tuple[str, ...]]:
+    """Return the regressors, (n_rows, n_terms), and their names.
+
+    Raises:
+        TableError: a column is constant or a linear combination of those before it.
+    """
+    names = ((INTERCEPT,) if formula.intercept else ()) + formula.terms
+    n = len(columns[formula.response])
+    design = np.column_stack([
+        np.ones(n) if term == INTERCEPT and formula.intercept and i == 0 else _scaled(formula, term, columns)
+        for i, term in enumerate(names)
+    ])  # fmt: skip
+    lengths = np.linalg.norm(design, axis=0)
+    for i, term in enumerate(names):
+        leading = design[:, : i + 1] / np.where(lengths[: i + 1] > 0, lengths[: i + 1], 1)
+        if lengths[i] and np.linalg.matrix_rank(leading, tol=1e-10 * math.sqrt(n)) == i + 1:
+            continue
+        values = columns[term]
+        if np.ptp(values) == 0:
+            raise TableError(f"{name}, column {term}: all {n} rows have {values[0]:g}", "leave the term out")
+        earlier = " and ".join(formula.label(earlier_term) for earlier_term in names[:i])
+        raise TableError(
+            f"{name}: {formula.label(term)} follows from {earlier} in every row",
+            "leave one of these terms out",
+        )
+    return design, names
+
+
+def _steps(formula: Formula, columns: Columns, y: Vector, design: Vector) -> tuple[Breakpoint, ...]:
+    """Return the steps that residuals show, the clearest first.
+
+    Each candidate is a jump and a change of slope between two neighbouring values of a term; the clearest is
+    taken into the model before the next is searched. Its F-test is corrected for the number of places.
+    """
+    from scipy.stats import f as f_distribution
+
+    side, values = STEPS.min_side, {term: np.unique(columns[term]) for term in formula.terms}
+    places = [
+        (term, float(below), float(above))
+        for term, xs in values.items()
+        for below, above in zip(xs[side - 1 : -side], xs[side : len(xs) - side + 1], strict=True)
+    ]
+    steps: list[Breakpoint] = []
+    while places and len(steps) < STEPS.max_steps:
+        rss, _, rank = _least_squares(design, y)
+        candidates = []
+        for place in places:
+            wider = np.column_stack([design, *_step_terms(formula, columns, place)])
+            wider_rss, beta, wider_rank = _least_squares(wider, y)
+            df = len(y) - wider_rank
+            if wider_rank > rank and df > 0 and wider_rss > 0:
+                ratio = (rss - wider_rss) / (wider_rank - rank) / (wider_rss / df)
+                p = float(f_distribution.sf(ratio, wider_rank - rank, df)) * len(places)
+                candidates.append((p, -ratio, place, float(beta[design.shape[1]])))
+        p, _, place, jump = min(candidates, default=(1.0, 0.0, ("", 0.0, 0.0), 0.0))
+        if p >= RULE.alpha:
+            break
+        steps.append(Breakpoint(*place, jump, p))
+        design = np.column_stack([design, *_step_terms(formula, columns, place)])
+        places.remove(place)
+    return tuple(steps)
+
+
+def _step_terms(formula: Formula, columns: Columns, place: tuple[str, float, float]) -> tuple[Vector, Vector]:
+    """Return the regressors of a jump at a place, and of a change of slope from there on."""
+    term, _, above = place
+    beyond = (columns[term] >= above).astype(float)
+    start = math.log2(above) if term in formula.log2 else above
+    return beyond, beyond * (_scaled(formula, term, columns) - start)
+
+
+def _least_squares(design: Vector, y: Vector) -> tuple[float, Vector, int]:
+    """Return residual sum of squares, coefficients and rank; the fit scales columns to equal length."""
+    lengths = np.linalg.norm(design, axis=0)
+    lengths[lengths == 0] = 1
+    beta, _, rank, _ = np.linalg.lstsq(design / lengths, y, rcond=1e-10)
+    beta = beta / lengths
+    return float(np.sum((y - design @ beta) ** 2)), beta, int(rank)
+
+
+_COST_COLUMNS = ("comm_size", "message_bytes")
+
+
+def _cost(formula: Formula, columns: Columns) -> CostModel | None:
+    """Return the best of LogGP's forms for the response; None where ranks or sizes are missing."""
+    by_meaning = {meaning(name): column for name, column in columns.items() if name != formula.response}
+    ranks, sizes = (by_meaning.get(name) for name in _COST_COLUMNS)
+    if ranks is None or sizes is None:
+        return None
+    return cheapest(ranks, sizes, columns[formula.response], log=formula.response in formula.log2)

@@ -1,0 +1,259 @@
+"""A quadratic through the ordered factors: whether the response bends, and where its optimum is.
+
+This follows a screening.
+
+Notation: ``codes`` is (n_runs, n_factors) in [−1, 1], −1 and +1 being the ends of a factor's range;
+y = b₀ + Σ bᵢxᵢ + Σ bᵢᵢxᵢ² + Σ bᵢⱼxᵢxⱼ + ε; B is the symmetric matrix of the second-order part.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from autotune.errors import UserError
+from autotune.screening.decision import Goal
+from autotune.screening.design import Matrix
+from autotune.screening.model import RULE
+
+Term = tuple[int, ...]
+"""The columns that a term multiplies: () the mean, (i,) linear, (i, i) quadratic, (i, j) an interaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class SurfaceRule:
+    """Sets the effort and the thresholds of the search for the optimum of a surface."""
+
+    draws: int = 1000
+    """Sets of coefficients drawn within their errors; 25 of 1000 lie beyond each end of a 95 % interval."""
+    candidates: int = 2000
+    """Random points that are compared, together with runs and corners; the best one begins a descent."""
+    sweeps: int = 200  # Passes over the factors after which a descent ends in any case.
+    cornered: int = 8  # Number of factors up to which all corners are candidates.
+    flat: float = 0.02  # An eigenvalue below this share of the largest coefficient counts as no curvature.
+
+
+SURFACE = SurfaceRule()
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficient:
+    """The estimate of one term of the quadratic."""
+
+    factors: tuple[str, ...]  # The factors that are multiplied; none for the mean.
+    value: float  # Change of the response per unit of code (of each factor).
+    std_err: float  # Standard error of the value.
+    p_value: float  # p-value of the hypothesis that the coefficient is zero.
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """The best predicted point within the range of all factors."""
+
+    codes: dict[str, float]  # Code of the best point by factor.
+    intervals: dict[str, tuple[float, float]]
+    """95 % interval of that code by factor, from coefficients drawn within their errors."""
+    value: float  # The predicted mean at the best point.
+    interval: tuple[float, float]
+    """95 % interval of the predicted mean. It is optimistic, because the point was chosen as the best."""
+    at_edge: tuple[str, ...]  # Factors at an end of their range: the best may lie beyond.
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """A quadratic that was fitted to the runs, with its shape and its optimum."""
+
+    names: tuple[str, ...]  # Names of the factors.
+    coefficients: tuple[Coefficient, ...]  # The mean, then linear, quadratic and mixed terms.
+    left_out: tuple[tuple[str, ...], ...]  # Terms that the runs could not separate from others.
+    r_squared: float  # Share of the variation that is explained.
+    adjusted_r_squared: float  # R² corrected for the number of terms.
+    predicted_r_squared: float  # Share explained of runs left out of the fit (PRESS); may be negative.
+    curvature: tuple[float, ...]  # Eigenvalues of B, ascending.
+    shape: Literal["minimum", "maximum", "saddle", "ridge", "plane"]
+    """The shape by the eigenvalues: a *ridge* bends in some directions and is flat in others."""
+    std_dev: float  # Standard deviation of a run about the surface.
+    df: int  # Degrees of freedom of ``std_dev``.
+    optimum: Optimum  # The predicted best.
+
+    def predict(self, codes: ArrayLike) -> Matrix:
+        """Return the predicted mean, (n_points,), at codes (n_points, n_factors)."""
+        x = np.asarray(codes, dtype=float)
+        terms = [tuple(map(self.names.index, coefficient.factors)) for coefficient in self.coefficients]
+        return np.asarray(_columns(x, terms) @ [coefficient.value for coefficient in self.coefficients])
+
+
+def response_surface(
+    names: Sequence[str], codes: ArrayLike, response: ArrayLike, rng: Generator, *, goal: Goal = "min"
+) -> Surface:
+    """Return the least-squares quadratic, with its optimum within the range of the factors.
+
+    Terms enter in the order mean, linear, quadratic, mixed. A term enters only if the runs separate it from
+    the terms before it and three degrees of freedom remain; a factor with two levels has no quadratic term.
+
+    Codes are (n_runs, n_factors) in [−1, 1], responses (n_runs,), nan where a run failed; ``rng`` draws the
+    candidates of the optimum and the coefficients for its intervals.
+
+    Raises:
+        UserError: shapes differ, codes are out of range, or there are too few runs for the linear terms.
+    """
+    from scipy import stats
+
+    x, y = np.asarray(codes, dtype=float), np.asarray(response, dtype=float)
+    names = tuple(names)
+    if x.ndim != 2 or x.shape != (len(y), len(names)):
+        raise UserError(f"codes of shape {x.shape} for {len(y)} runs of {len(names)} factors")
+    if not np.all(np.abs(x) <= 1):
+        raise UserError("a code lies outside of [−1, 1]")
+    x, y = x[np.isfinite(y)], y[np.isfinite(y)]
+    if len(y) < len(names) + 1 + RULE.min_residual_df:
+        raise UserError(
+            f"{len(y)} runs with a result are too few for a surface over {len(names)} factors",
+            f"at least {len(names) + 1 + RULE.min_residual_df} are needed",
+        )
+    terms, left_out = _estimable(x)
+    matrix = _columns(x, terms)
+    inverse = np.asarray(np.linalg.inv(matrix.T @ matrix), dtype=np.float64)
+    beta = inverse @ matrix.T @ y
+    residual = y - matrix @ beta
+    df = len(y) - len(terms)
+    rss, total = float(residual @ residual), float(np.sum((y - y.mean()) ** 2))
+    variance = rss / df
+    leverage = np.einsum("ij,jk,ik->i", matrix, inverse, matrix)
+    press = float(np.sum((residual / np.maximum(1 - leverage, 1e-9)) ** 2))
+    errors = np.sqrt(variance * np.diag(inverse))
+    curvature = _second_order(terms, beta[None], len(names))[0]
+    eigenvalues = np.asarray(np.linalg.eigvalsh(curvature), dtype=np.float64)
+
+    def share(unexplained: float) -> float:
+        return 1 - unexplained / total if total > 0 else math.nan
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p_values = 2 * stats.t.sf(np.abs(beta / errors), df)
+    return Surface(
+        names=names,
+        coefficients=tuple(
+            Coefficient(tuple(names[i] for i in term), float(b), float(e), float(p))
+            for term, b, e, p in zip(terms, beta, errors, p_values, strict=True)
+        ),
+        left_out=tuple(tuple(names[i] for i in term) for term in left_out),
+        r_squared=share(rss),
+        adjusted_r_squared=share(rss / df * (len(y) - 1)),
+        predicted_r_squared=share(press),
+        curvature=tuple(eigenvalues.tolist()),
+        shape=_shape(eigenvalues, float(np.max(np.abs(beta[1:])))),
+        std_dev=math.sqrt(variance),
+        df=df,
+        optimum=_optimum(names, terms, beta, variance * inverse, df, x, goal, rng),
+    )
+
+
+def _estimable(x: Matrix) -> tuple[list[Term], list[Term]]:
+    """Return the terms that the runs can separate, and those that they cannot."""
+    n = x.shape[1]
+    quadratic = [(i, i) for i in range(n) if len(np.unique(x[:, i])) > 2]
+    terms: list[Term] = [()]
+    left_out: list[Term] = []
+    for term in [*((i,) for i in range(n)), *quadratic, *combinations(range(n), 2)]:
+        extended = _columns(x, [*terms, term])
+        fits = len(x) - len(terms) - 1 >= RULE.min_residual_df
+        if fits and np.linalg.matrix_rank(extended, tol=1e-8 * math.sqrt(len(x))) == extended.shape[1]:
+            terms.append(term)
+        else:
+            left_out.append(term)
+    return terms, left_out
+
+
+def _columns(x: Matrix, terms: Sequence[Term]) -> Matrix:
+    return np.column_stack([np.prod(x[:, list(term)], axis=1) for term in terms])
+
+
+def _second_order(terms: Sequence[Term], betas: Matrix, n_factors: int) -> Matrix:
+    """Return the matrices B, (n, n_factors, n_factors), of n quadratics with coefficients (n, n_terms)."""
+    matrix = np.zeros((len(betas), n_factors, n_factors))
+    for term, values in zip(terms, betas.T, strict=True):
+        if len(term) == 2:
+            matrix[:, term[0], term[1]] += values / 2
+            matrix[:, term[1], term[0]] += values / 2
+    return matrix
+
+
+def _shape(eigenvalues: Matrix, largest: float) -> Literal["minimum", "maximum", "saddle", "ridge", "plane"]:
+    bends = np.abs(eigenvalues) > SURFACE.flat * largest
+    up, down = np.any(eigenvalues[bends] > 0), np.any(eigenvalues[bends] < 0)
+    if up and down:
+        return "saddle"
+    if not np.any(bends):
+        return "plane"
+    if not np.all(bends):
+        return "ridge"
+    return "minimum" if up else "maximum"
+
+
+def _optimum(
+    names: tuple[str, ...],
+    terms: Sequence[Term],
+    beta: Matrix,
+    covariance: Matrix,
+    df: int,
+    x: Matrix,
+    goal: Goal,
+    rng: Generator,
+) -> Optimum:
+    """Return the optimum of the estimated surface, with intervals from surfaces drawn within its errors."""
+    from scipy import stats
+
+    sign = 1.0 if goal == "min" else -1.0
+    n = len(names)
+    # Cholesky's factor is unique, whereas the signs of eigenvectors differ between processors.
+    scales = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
+    factor = np.linalg.cholesky(covariance / np.outer(scales, scales)) if covariance.any() else 0 * covariance
+    draws = rng.standard_normal((SURFACE.draws, len(beta))) @ (factor.T * scales)
+    draws = beta + draws / np.sqrt(rng.chisquare(df, size=(SURFACE.draws, 1)) / df)
+    candidates = np.vstack([x, rng.uniform(-1, 1, size=(SURFACE.candidates, n)), _corners(n)])
+    heights = sign * (_columns(candidates, terms) @ np.vstack([beta, draws]).T)
+    optima = _minima(terms, sign * np.vstack([beta, draws]), candidates[np.argmin(heights, axis=0)])
+    best, drawn_optima = optima[0], optima[1:]
+    row = _columns(best[None, :], terms)[0]
+    value = float(row @ beta)
+    half = float(stats.t.ppf(0.975, df)) * math.sqrt(max(float(row @ covariance @ row), 0.0))
+    low, high = np.quantile(drawn_optima, [0.025, 0.975], axis=0)
+    ends = zip(np.minimum(low, best).tolist(), np.maximum(high, best).tolist(), strict=True)
+    codes = dict(zip(names, best.tolist(), strict=True))
+    at_edge = tuple(name for name, code in codes.items() if abs(code) > 1 - 1e-6)
+    return Optimum(codes, dict(zip(names, ends, strict=True)), value, (value - half, value + half), at_edge)
+
+
+def _minima(terms: Sequence[Term], betas: Matrix, points: Matrix) -> Matrix:
+    """Return for each of n quadratics the minimum that is reached from its point, (n, n_factors).
+
+    The descent minimises over one factor at a time.
+    """
+    n = points.shape[1]
+    points, mixed = points.copy(), _second_order(terms, betas, n)
+    linear = np.zeros(points.shape)
+    for term, values in zip(terms, betas.T, strict=True):
+        if len(term) == 1:
+            linear[:, term[0]] = values
+    for _ in range(SURFACE.sweeps):
+        previous = points.copy()
+        for i in range(n):
+            bend = mixed[:, i, i]
+            slope = linear[:, i] + 2 * (np.einsum("dj,dj->d", mixed[:, i], points) - bend * points[:, i])
+            vertex = np.clip(-slope / (2 * np.where(bend > 0, bend, 1.0)), -1, 1)
+            points[:, i] = np.where(bend > 0, vertex, np.where(slope == 0, points[:, i], -np.sign(slope)))
+        if np.max(np.abs(points - previous)) < 1e-9:
+            break
+    return points
+
+
+def _corners(n_factors: int) -> Matrix:
+    """Return all corners, (2^n_factors, n_factors), or none where they are too many."""
+    if n_factors > SURFACE.cornered:
+        return np.zeros((0, n_factors))
+    return np.array(np.meshgrid(*[[-1.0, 1.0]] * n_factors)).reshape(n_factors, -1).T

@@ -1,0 +1,328 @@
+"""A screening of a user's table: which of its columns matter for which others (step 3 of the flow).
+
+::
+
+    rows → Table → screen → TableScreening
+                 → follow_up.follow_up → FollowUp
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autotune.errors import TableError, UserError, allowed
+from autotune.screening.analysis import analyse
+from autotune.screening.decision import FactorDecision, Goal, screened
+from autotune.screening.design import Factor, ScreeningDesign
+from autotune.screening.effects import Effects, Scale
+from autotune.space import size_in_bytes
+from autotune.text_table import Row
+
+_SCALES: Mapping[str, Scale] = {"linear": "linear", "log": "log"}
+_GOALS: Mapping[str, Goal] = {"min": "min", "max": "max"}
+_LOW_WORDS = frozenset({"low", "lo", "off", "no", "false", "none", "minus", "-", "−", "disabled", "default"})
+"""Words that denote the low one of two levels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """Names a measured column and says whether smaller or larger values are better."""
+
+    name: str  # Name of the column.
+    goal: Goal  # Whether smaller or larger values are better.
+    weight: float = 1.0  # Importance relative to the other responses.
+
+
+@dataclass(frozen=True, slots=True)
+class TableScreening:
+    """Says how a table's columns affect its responses, and what follows for each factor."""
+
+    table: str  # Name of the file.
+    rows: int  # Number of rows of the table.
+    scale: Scale  # The scale on which responses were compared.
+    block: str | None  # Name of the column that holds the block; None: all rows are one block.
+    design: ScreeningDesign  # The table in the form of a design.
+    analyses: tuple[Effects, ...]  # One for each response.
+    responses: tuple[Response, ...]  # The responses with their goals, in the same order.
+    decisions: tuple[FactorDecision, ...]  # The decision on each factor.
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of settings that was read as a factor."""
+
+    factor: Factor  # The factor whose levels are the two ends of the column.
+    codes: NDArray[np.float64]  # (n_rows,) in [−1, 1], linear in the column's numbers.
+    n_levels: int  # Number of distinct levels.
+    ends: tuple[float, float] | None  # The numbers at −1 and +1 (sizes in bytes); None for words.
+
+
+def named_responses(words: Sequence[str], option: str) -> tuple[Response, ...]:
+    """Parse responses such as ``latency:min`` or ``bandwidth:max:1.5``: column, goal and perhaps weight.
+
+    ``option`` is the command-line option that gave the words; error messages name it.
+
+    Raises:
+        UserError: there is no response, or one is named twice, has no goal or has a bad weight.
+    """
+    responses: dict[str, Response] = {}
+    for word in words:
+        head, _, last = word.rpartition(":")
+        weight = "1" if last in _GOALS else last
+        if last not in _GOALS:
+            head, _, last = head.rpartition(":")
+        if not head or last not in _GOALS:
+            raise UserError(
+                f"response {word!r} does not say what is better",
+                f"allowed: {option} {word.split(':')[0]}:min or {word.split(':')[0]}:max",
+            )
+        importance = _number(weight)
+        if importance is None or not 0 < importance < math.inf:
+            raise UserError(f"response {word!r} has the weight {weight!r}", "a weight is a number above 0")
+        if head in responses:
+            raise UserError(f"response {head!r} is named twice")
+        responses[head] = Response(head, _GOALS[last], importance)
+    if not responses:
+        raise UserError("no response is named", f"{option} latency:min,bandwidth:max")
+    return tuple(responses.values())
+
+
+def known_scale(scale: str) -> Scale:
+    """Return the scale of a name.
+
+    Raises:
+        UserError: there is no scale of that name.
+    """
+    if scale not in _SCALES:
+        raise UserError(f"--scale {scale}", allowed(scale, _SCALES))
+    return _SCALES[scale]
+
+
+def screen(
+    table: Table, factors: Sequence[str], responses: Sequence[Response], block: str | None, scale: Scale
+) -> TableScreening:
+    """Analyse a screening that was run elsewhere and recorded in a table.
+
+    A factor is a column with two values, or one of numbers (or sizes such as ``64k``), whose effect is then
+    taken to be linear and given over its range. An empty response is a failed run.
+
+    The column of blocks holds replicates, days or sites; ``log`` compares ratios of positive responses.
+
+    Raises:
+        TableError: a column is unknown, or a field is not what its column needs.
+        UserError: there is no factor, a column is named twice, or there are too few runs.
+    """
+    table.check(factors, [response.name for response in responses], block)
+    design, names = _design(table, factors, block), [response.name for response in responses]
+    analyses = [analyse(design, table.response(name, scale), name=name, scale=scale) for name in names]
+    goals = {response.name: response.goal for response in responses}
+    decided = screened(design.factors, analyses, goals).decisions
+    figures = (tuple(analyses), tuple(responses), decided)
+    return TableScreening(table.name, len(table.rows), scale, block, design, *figures)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of texts whose errors name the file, the row and the column."""
+
+    name: str  # Name of the file.
+    columns: Sequence[str]  # Names of the columns.
+    rows: Sequence[Row]  # The text of each row by column.
+    places: Sequence[int] = ()
+    """Line of each row in the file, counted from 1; empty: the rows are in consecutive lines from 2 on."""
+
+    def check(self, factors: Sequence[str], responses: Sequence[str], block: str | None) -> None:
+        """Check that all arguments are names of columns, each in one role.
+
+        Raises:
+            TableError: a column is unknown.
+            UserError: there is no factor, or a column is named twice.
+        """
+        if not factors:
+            raise UserError("no factor is named", f"--factors, out of: {', '.join(self.columns)}")
+        roles = [*factors, *responses, *([] if block is None else [block])]
+        for name in roles:
+            if name not in self.columns:
+                raise TableError(f"{self.name} has no column {name!r}", allowed(name, self.columns))
+            if roles.count(name) > 1:
+                raise UserError(
+                    f"column {name!r} is named twice", "it is one of: a factor, a response, the block"
+                )
+
+    def filled(self, column: str, kind: str) -> list[str]:
+        """Return the texts of a column in which no field may be empty; ``kind`` is the word for its fields.
+
+        Raises:
+            TableError: a field is empty.
+        """
+        for index, row in enumerate(self.rows):
+            if not row[column]:
+                raise self._wrong(index, column, f"a {kind} is missing")
+        return [row[column] for row in self.rows]
+
+    def response(self, column: str, scale: Scale) -> NDArray[np.float64]:
+        """Return the numbers of a response, (n_rows,), nan where the field is empty.
+
+        Raises:
+            TableError: a field is not a finite number or, on log scale, not above 0.
+        """
+        values, hint = np.full(len(self.rows), math.nan), "leave it empty if the run failed"
+        for index, text in self._filled_fields(column):
+            value = _number(text)
+            if value is None:
+                raise self._wrong(index, column, f"{text!r} is not a number", hint)
+            if not math.isfinite(value):
+                raise self._wrong(index, column, f"{text} is not finite", hint)
+            if scale == "log" and value <= 0:
+                raise self._wrong(index, column, f"{text} is not above 0", "use --scale linear")
+            values[index] = value
+        return values
+
+    def numbers(self, column: str, *, positive: bool = False) -> NDArray[np.float64]:
+        """Return the numbers of a column, (n_rows,), nan where the field is empty.
+
+        Sizes such as ``64k`` are converted to bytes.
+
+        Raises:
+            TableError: a field is not a finite number, or not above 0 although ``positive`` requires it.
+        """
+        values, hint = np.full(len(self.rows), math.nan), "leave it empty if it was not measured"
+        for index, text in self._filled_fields(column):
+            value = _number(text)
+            value = size_in_bytes(text) if value is None else value
+            if value is None or not math.isfinite(value):
+                raise self._wrong(index, column, f"{text!r} is not a finite number", hint)
+            if positive and value <= 0:
+                raise self._wrong(index, column, f"{text} has no logarithm", f"leave {column} out of --log2")
+            values[index] = value
+        return values
+
+    def _filled_fields(self, column: str) -> Iterator[tuple[int, str]]:
+        """Return the fields of a column that are not empty, each with the index of its row."""
+        return ((index, row[column]) for index, row in enumerate(self.rows) if row[column])
+
+    def where(self, column: str, text: str) -> Table:
+        """Return the table of those rows that have a text in a column; numbers are compared as numbers.
+
+        Raises:
+            TableError: the column is unknown, or no row has the text.
+        """
+        if column not in self.columns:
+            raise TableError(f"{self.name} has no column {column!r}", allowed(column, self.columns))
+        number = _number(text)
+        matching = [
+            (self._place(index), row)
+            for index, row in enumerate(self.rows)
+            if row[column] == text or (number is not None and _number(row[column]) == number)
+        ]
+        if not matching:
+            texts = dict.fromkeys(row[column] for row in self.rows)
+            raise TableError(f"{self.name} has no row with {column}={text}", allowed(text, list(texts)[:20]))
+        places, rows = zip(*matching, strict=True)
+        return Table(self.name, self.columns, rows, places)
+
+    def factor(self, column: str) -> Column:
+        """Return a column as a factor.
+
+        Raises:
+            TableError: a level is missing or infinite, there is a single level, or there are three or more
+                levels that are not numbers.
+        """
+        texts = self.filled(column, "level")
+        levels = list(dict.fromkeys(texts))
+        numbers = _numbers(levels)
+        ordered = numbers is not None
+        if numbers is None:
+            if len(levels) > 2:
+                raise self._too_many(column, texts, levels)
+            ranks = sorted(levels, key=lambda text: (text.lower() not in _LOW_WORDS, text))
+            numbers = {text: float(rank) for rank, text in enumerate(ranks)}
+        bad = next((text for text in levels if not math.isfinite(numbers[text])), None)
+        if bad is not None:
+            raise self._wrong(texts.index(bad), column, f"{bad} is not finite")
+        low, high = min(numbers.values()), max(numbers.values())
+        if low == high:
+            raise TableError(
+                f"{self.name}, column {column}: all {len(texts)} rows have {levels[0]!r}",
+                "a factor needs two levels",
+            )
+        first, last = (next(text for text in levels if numbers[text] == end) for end in (low, high))
+        return Column(
+            Factor(column, _value(first), _value(last)),
+            np.array([2 * (numbers[text] - low) / (high - low) - 1 for text in texts]),
+            len(set(numbers.values())),
+            (low, high) if ordered else None,
+        )
+
+    def _wrong(self, index: int, column: str, problem: str, hint: str = "") -> TableError:
+        """Return the error for a field, by the index of its row."""
+        return TableError(f"{self.name}, row {self._place(index)}, column {column}: {problem}", hint)
+
+    def _place(self, index: int) -> int:
+        """Return the line in the file of the row with an index."""
+        return self.places[index] if self.places else index + 2
+
+    def _too_many(self, column: str, texts: list[str], levels: list[str]) -> TableError:
+        """Return the error for a column of three or more levels that is no factor, as some are words."""
+        words = [text for text in levels if size_in_bytes(text) is None and _number(text) is None]
+        if len(words) == 1 or len(words) < len(levels) / 2:
+            return self._wrong(texts.index(words[0]), column, f"{words[0]!r} is not a number like the others")
+        few = ", ".join(levels[:4]) + (", …" if len(levels) > 4 else "")
+        return TableError(
+            f"{self.name}, column {column}: {len(levels)} levels ({few}) that are not numbers; "
+            f"{levels[2]!r} in row {self._place(texts.index(levels[2]))} is the third",
+            "a factor of words has two levels",
+        )
+
+
+def _design(table: Table, factors: Sequence[str], block: str | None) -> ScreeningDesign:
+    """Return a table in the form of a design.
+
+    Where several factors have a third level in between, and only in the same rows, these rows are centre
+    points.
+    """
+    columns = [table.factor(name) for name in factors]
+    codes = np.array([column.codes for column in columns]).T
+    graded = codes[:, [column.n_levels > 2 for column in columns]]
+    between = np.abs(graded) < 1 - 1e-9
+    three = all(column.n_levels <= 3 for column in columns)
+    same_rows = np.array_equal(np.all(between, axis=1), np.any(between, axis=1))
+    centred = graded.shape[1] > 1 and three and same_rows
+    centre = np.all(between, axis=1) if centred else np.zeros(len(codes), dtype=bool)
+    blocks = table.filled(block, "block") if block is not None else ["all"] * len(codes)
+    return ScreeningDesign(
+        factors=tuple(column.factor for column in columns),
+        coded=codes,
+        order=tuple(range(len(codes))),
+        blocks=tuple(blocks),
+        whole_plots=(0,) * len(codes),
+        centre=tuple(centre.tolist()),
+    )
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _numbers(levels: Sequence[str]) -> dict[str, float] | None:
+    """Return each level as a number, or as a size in bytes (``64k``); None where a level is neither."""
+    for reader in (_number, size_in_bytes):
+        numbers = {text: reader(text) for text in levels}
+        if all(number is not None for number in numbers.values()):
+            return {text: number for text, number in numbers.items() if number is not None}
+    return None
+
+
+def _value(text: str) -> int | float | str:
+    number = _number(text)
+    if number is None or not math.isfinite(number):
+        return text
+    return int(number) if number.is_integer() else number

@@ -1,0 +1,1 @@
+"""Verbs on anybody's designs and tables: ``screen`` and ``model``."""

@@ -1,0 +1,59 @@
+"""The version check that scripts and module files make before they set anything (step 12).
+
+Ids and defaults differ between versions, and users load any version. One line of ``sh`` makes the check, in
+any language of a file: ``mpirun`` prints its own version; the UCX that it loads is searched for in its own
+directory and among the libraries that its own ones name, and is identified by the version that it contains as
+text. A UCX that is not found is not checked.
+"""
+
+import re
+import shlex
+from dataclasses import dataclass
+
+from autotune.recommend.recommendation import Recommendation
+
+_UCX = (
+    'lib=$(dirname "$(readlink -f "$(command -v mpirun)")")/../lib; '
+    "pkg=$(ompi_info --parsable --path pkglibdir 2>/dev/null); ucp=; "
+    'for f in "$lib"/libucp.so.0 "$lib"/openmpi/libucp.so.0; do [ ! -e "$f" ] || ucp=$f; done; '
+    '[ -n "$ucp" ] || ucp=$(ldd "$lib"/openmpi/mca_pml_ucx.so "$lib"/libmpi.so "${pkg##*:}"/mca_pml_ucx.so '
+    "2>/dev/null | sed -n 's/^.*libucp[.]so.* => \\(.*\\) (0x.*$/\\1/p' | head -n 1); "
+    """[ -z "$ucp" ] || LC_ALL=C grep -aq '[^0-9.]{version}[^0-9.]' "$ucp" || exit 1; """
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The measured version, and how a shell detects it."""
+
+    openmpi: str  # Version of Open MPI.
+    ucx: str  # Version of UCX; empty where no setting is one of UCX.
+
+    @property
+    def versions(self) -> str:
+        """Return the versions in words."""
+        return f"Open MPI {self.openmpi}" + (f" over UCX {self.ucx}" if self.ucx else "")
+
+    @property
+    def wrong(self) -> str:
+        """Return the message for users of another version."""
+        reason = "the mpirun in PATH is another one or missing"
+        return f"autotune: measured on {self.versions}, {reason}: nothing is set"
+
+    @property
+    def command(self) -> str:
+        """Return a command for any shell that succeeds only under the measured version."""
+        mpi = f'case "$(mpirun --version 2>/dev/null) " in *"(Open MPI) {self.openmpi}"[!0-9A-Za-z.]*) ;; '
+        ucx = _UCX.replace("{version}", self.ucx.replace(".", "[.]")) if self.ucx else ""
+        return f"sh -c {shlex.quote(f'{mpi}*) exit 1 ;; esac; {ucx}exit 0')}"
+
+
+def guard_of(recommendation: Recommendation) -> Guard | None:
+    """Return the guard of a recommendation; None where it was not measured on a real Open MPI."""
+    source = recommendation.provenance
+    mpi = re.match(r"Open MPI (\d+[\w.]*)", source.stack)
+    ucx = re.search(r", UCX (\d+[\w.]*)", source.stack)
+    uses = any(
+        name.startswith("UCX_") or (name, value) == ("OMPI_MCA_pml", "ucx") for name, value in source.env
+    )
+    return Guard(mpi[1], ucx[1] if ucx and uses else "") if mpi else None

@@ -1,0 +1,276 @@
+"""Environment and parameter files of the day of ``guard keep``, restored for launches beside those of now.
+
+Values may be secrets, and files at home are private, so the file that keeps them is readable by the user
+alone. Variables whose names say that they are secret are not kept at all.
+"""
+
+import hashlib
+import os
+import re
+import site as user_site
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from autotune.errors import UserError
+from autotune.exporters.writing import write_files
+from autotune.guard.beside import Beside
+from autotune.guard.facts import FOLDERS, PREFIX, Facts, replaced, variables_read
+from autotune.guard.heats import Side, alone, are_heats, blocks_in_time
+from autotune.guard.kept import Kept, Launched, Night
+from autotune.guard.nights import Rates
+from autotune.guard.place import Place
+from autotune.guard.span import Span
+from autotune.history.folder import make_empty
+from autotune.history.trial import Observation, Status
+from autotune.lint.parameters import mca_file
+from autotune.probe.own_files import opened_own
+from autotune.resources.secret import is_secret
+from autotune.stacks.installation import Installation
+from autotune.stacks.ports import Rendering
+from autotune.structure import Document, parsed, plain
+from autotune.views.documents import json_text
+
+FILE = "private.json"  # Name of the document with ``Private``, beside ``kept.json``.
+_MOST_BYTES = 1 << 20
+"""Size limit in bytes of that document, and of a parameter file, which has a few kilobytes."""
+_LAUNCHERS = re.compile(r"(PRTE|HYDRA|I_MPI_HYDRA)_.*")
+"""Variables that the launcher itself reads, so that they cannot be taken away from a launch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Private:
+    """Environment and parameter files that were in effect, with their values."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variable → value, without secrets."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Path of a parameter file → its text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restoration:
+    """Changes to a launch that restore the environment of the reference."""
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables that had another value, with that value."""
+    unset: tuple[str, ...] = ()
+    """Variables that were not set."""
+    lacking: tuple[str, ...] = ()
+    """Parts of the state that cannot be restored, in words."""
+
+    def amended(self, rendering: Rendering) -> Rendering:
+        """Return a launch with the environment of the reference; variables of the rendering itself stay."""
+        env = {**self.env, **rendering.env}
+        return replace(rendering, env=env, unset=tuple(n for n in self.unset if n not in env))
+
+
+def keep_private(folder: Path, facts: Facts) -> str:
+    """Write the environment and parameter files in effect, readable by this user alone.
+
+    Returns:
+        The SHA-256 checksum of the document, in hexadecimal digits.
+    """
+    variables = {name: value for name, value in variables_read().items() if not is_secret(name)}
+    files = {path: text for path in facts.parameters if (text := _text_of(Path(path), facts.files[path]))}
+    text = json_text(plain(Private(variables, files)))
+    write_files({folder / FILE: None}, below=folder)  # removes an older file, whose mode would stay
+    write_files({folder / FILE: text}, mode=0o600, below=folder)
+    return _checksum(text.encode())
+
+
+def kept_private(folder: Path, reference: Kept) -> Private | None:
+    """Read the private part of a reference.
+
+    Returns:
+        None where there is none, where it belongs to another user, or where it was changed since.
+
+    Raises:
+        UserError: the document is damaged.
+    """
+    with suppress(OSError), opened_own(folder / FILE) as descriptor:
+        data = os.read(descriptor, _MOST_BYTES)
+        if reference.private and _checksum(data) == reference.private:
+            path = folder / FILE
+            document = parsed(data.decode(), f"{path} is damaged", UserError, "keep it again")
+            private: Private = Document(str(path), own=True).structured(Private, document)
+            return private
+    return None
+
+
+def restoration(
+    reference: Kept, current: Facts, private: Private | None, installation: Installation, work_folder: Path
+) -> Restoration:
+    """Return the changes to a launch of now that restore the environment and files of the reference.
+
+    Args:
+        reference: The state on the day of ``guard keep``.
+        current: Facts of this moment.
+        private: The values of then; with None only new variables can be taken away.
+        installation: The MPI that is launched.
+        work_folder: Folder for copies of files, which the nodes see.
+    """
+    values = private or Private()
+    env, unset, lacking = _variables(reference.facts, current, values)
+    old, new = reference.facts.files, current.files
+    paths = dict.fromkeys((*reference.facts.parameters, *current.parameters))
+    edited = [path for path in paths if old.get(path, "") != new.get(path, "")]
+    home = os.environ.get("HOME", "")
+    place = make_empty(work_folder / "before").absolute()
+    if at_home := [path for path in edited if home and Path(path).is_relative_to(home)]:
+        copies = {path: text for path, text in values.files.items() if Path(path).is_relative_to(home)}
+        copied = {place / Path(path).relative_to(home): text for path, text in copies.items()}
+        write_files(copied, parents=True, below=place)
+        cache = os.environ.get("XDG_CACHE_HOME") or f"{home}/.cache"
+        env |= {"HOME": str(place), "XDG_CACHE_HOME": cache, "PYTHONUSERBASE": user_site.getuserbase()}
+        lacking += [f"{path} as it was" for path in at_home if old.get(path) and path not in copies]
+    system = str(installation.mpirun.resolve().parent.parent / "etc" / "openmpi-mca-params.conf")
+    for path in edited:
+        if path in at_home:
+            continue
+        text = values.files.get(path, "")
+        if path == system and (text or not old.get(path)):
+            copy = place / "system" / Path(path).name
+            write_files({copy: text}, parents=True, below=place)
+            user_file = f"{env.get('HOME', home)}/.openmpi/mca-params.conf"
+            env["OMPI_MCA_mca_base_param_files"] = f"{user_file}:{copy}"
+            unset += [name for name in _assigned(Path(path), installation) if name not in values.environment]
+        else:
+            lacking.append(f"{path} as it was")
+    return Restoration(env, tuple(dict.fromkeys(unset)), tuple(lacking))
+
+
+def sides_of(
+    place: Place, reference_place: Place, change: Restoration, work_folder: Path
+) -> tuple[Side, Side, Side]:
+    """Return the three sides that are launched in turn.
+
+    These are the untouched stack, the settings, and the settings as they were kept.
+
+    Args:
+        place: The settings of now.
+        reference_place: The settings of the reference, perhaps under another MPI.
+        change: The changes that restore the environment of the reference.
+        work_folder: Folder for the launches, which the nodes see.
+    """
+    amend_now, amend_kept = place.recipe(work_folder).under, reference_place.recipe(work_folder).under
+    variants = (
+        ("default", place, lambda rendering: rendering),
+        ("settings", place, amend_now),
+        ("as kept", reference_place, lambda rendering: change.amended(amend_kept(rendering))),
+    )
+    sides = []
+    for name, side_place, amended in variants:
+        measurement = replace(alone(side_place.measurement), amended=amended)
+        observer = side_place.site.observer(measurement, side_place.site.space, work_folder)
+        sides.append(Side(name, observer, measurement.timeout_s))
+    return sides[0], sides[1], sides[2]
+
+
+def launch_sides(
+    night: Night, sides: tuple[Side, Side, Side], per_side: int, span: Span, alpha: float
+) -> tuple[Night, Beside, str]:
+    """Launch all sides in turn until the comparison is decided or the time is used up.
+
+    Args:
+        night: A night without launches.
+        sides: The sides as ``sides_of`` returns them.
+        per_side: Number of launches of each side at most.
+        span: The time of the whole verb.
+        alpha: Error rate of claims; 0 where the last two sides are the same, so that every claim is false.
+
+    Returns:
+        The night with its launches, the comparison of the settings with those as kept, and the reason why the
+        settings have no effect, which is empty where they have.
+    """
+    default: list[Observation] = []
+    settings: list[Observation] = []
+    as_kept: list[Observation] = []
+    comparison = Beside()
+    for block in blocks_in_time(sides, per_side, span):
+        for side_index, observation in block:
+            (default, settings, as_kept)[side_index].append(observation)
+        comparison = Beside.of(as_kept, settings, ("as kept", "now"), alpha or Rates().a_year)
+        if not alpha:
+            comparison = replace(comparison, slower=(), failures="")
+        if comparison.settled:
+            break
+    entries = [*((False, o) for o in default), *((True, o) for o in settings)]
+    entries.sort(key=lambda entry: entry[1].trial.number)
+    hosts = dict.fromkeys(host for _, o in entries for host in o.hosts)
+    problem = next((o.reason for o in settings if o.status is Status.NOT_APPLIED), "")
+    launches = Launched.all_of(entries)
+    return replace(night, launches=launches, hosts=tuple(hosts), heats=are_heats(sides)), comparison, problem
+
+
+def lost_for_good(reference: Kept, current: Facts, kept_mpi_runs: bool) -> Iterator[str]:
+    """Yield the parts of the machine and its libraries that no launch of now can restore, in words.
+
+    Args:
+        reference: The state on the day of ``guard keep``.
+        current: Facts of this moment.
+        kept_mpi_runs: Whether the MPI of the reference is still installed, and launched for the comparison.
+    """
+    machine = dict.fromkeys((*reference.facts.machine, *current.machine))
+    for name in machine:
+        kept_value, current_value = reference.facts.machine.get(name, ""), current.machine.get(name, "")
+        if kept_value != current_value:
+            yield f"{name} {kept_value or '(none)'}"
+    if changed_files := replaced(reference.facts):
+        more_text = f" and {len(changed_files) - 1} more libraries" if len(changed_files) > 1 else ""
+        yield f"{changed_files[0]}{more_text} as kept"
+    elif not kept_mpi_runs and reference.facts.stack != current.stack:
+        names = [
+            name for name, version in reference.facts.stack.items() if current.stack.get(name) != version
+        ]
+        yield ", ".join(f"{name} {reference.facts.stack[name]}" for name in names if "built" not in name)
+
+
+def _variables(
+    reference: Facts, current: Facts, values: Private
+) -> tuple[dict[str, str], list[str], list[str]]:
+    """Return the variables with their old values, those to be unset, and those that cannot be restored."""
+    env: dict[str, str] = {}
+    unset: list[str] = []
+    lacking: list[str] = []
+    if not reference.environment:  # references of earlier versions hold no environment
+        return env, unset, lacking
+    for name in dict.fromkeys((*reference.environment, *current.environment)):
+        if name == PREFIX or reference.environment.get(name) == current.environment.get(name):
+            continue
+        if name not in reference.environment and _LAUNCHERS.fullmatch(name):
+            lacking.append(f"the launcher without {name}")
+        elif name not in reference.environment:
+            unset.append(name)
+        elif name in values.environment:
+            env[name] = values.environment[name]
+        elif name in FOLDERS:
+            env[name] = reference.environment[name]
+        else:
+            lacking.append(f"the value of {name}")
+    return env, unset, lacking
+
+
+def _text_of(path: Path, checksum: str) -> str:
+    """Return the text of a file whose checksum is the given one.
+
+    The text is empty where there is no such file, it is no UTF-8, or it has another checksum.
+    """
+    with suppress(OSError, UnicodeDecodeError):
+        data = path.read_bytes() if checksum and path.stat().st_size < _MOST_BYTES else b""
+        return data.decode() if _checksum(data) == checksum else ""
+    return ""
+
+
+def _assigned(path: Path, installation: Installation) -> list[str]:
+    """Return the variables that a parameter file of Open MPI sets, and its launcher sets for the ranks."""
+    version = (int(installation.version.split(".")[0]), int(installation.version.split(".")[1]))
+    with suppress(OSError, UserError, UnicodeDecodeError):
+        assigned = mca_file(path, path.read_text(encoding="utf-8"), version).assigned
+        return [a.name if a.variable else f"OMPI_MCA_{a.name}" for a in assigned]
+    return []
+
+
+def _checksum(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,192 @@
+"""``guard bisect A B``: find the part in which two environments differ that makes B slower.
+
+A is compared with B, and with variants of A that have one part of B each.
+"""
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from autotune.campaign.interruption import heeded
+from autotune.campaign.observing import measurement_of
+from autotune.commands.keys import quoted
+from autotune.errors import ExitCode, UserError, allowed
+from autotune.guard.beside import Beside
+from autotune.guard.heats import Side, alone, are_heats, blocks_in_time
+from autotune.guard.place import launching, settings_in
+from autotune.guard.span import Span
+from autotune.history.trial import Observation
+from autotune.stacks.installation import find
+from autotune.stacks.ports import Rendering
+from autotune.stacks.ucx import beside
+from autotune.verification.sequential import EACH, SequentialDesign
+from autotune.views.documents import json_text
+
+PARTS = ("mpi", "ucx", "settings")
+"""Parts of an environment: a launcher or its prefix, and folders of UCX's libraries and of exported files."""
+_PRELOADED = ("libucm", "libucs", "libuct", "libucp")
+"""UCX's libraries, each after those that it needs, so that the loader finds these already loaded."""
+
+
+@dataclass(frozen=True)
+class _Variant:
+    """One environment to be launched: A, B, or A with one part of B."""
+
+    name: str
+    parts: Mapping[str, Path | None]
+    """Path of each of ``PARTS``; None where the part was not given, and for UCX where the MPI has none."""
+    part: str = ""
+    """The only part in which the environment differs from A; empty for A, and where several parts differ."""
+
+
+@heeded()
+def bisect(a: str, b: str, words: Sequence[str], blocks: int, as_json: bool) -> int:
+    """Launch A beside B and then beside variants of A with one part of B, and print how their speeds compare.
+
+    Args:
+        a: Environment A, as ``PREFIX`` or ``mpi=…,ucx=…,settings=…``.
+        b: Environment B, in the same notation.
+        words: KEY=VALUE of the scenario, which says what is measured, and where.
+        blocks: Number of blocks of launches for each comparison at most.
+        as_json: Print a JSON document in place of text.
+
+    Returns:
+        0 where B is not slower than A, 1 where it is worse, 3 where that is inconclusive.
+
+    Raises:
+        UserError: one of the arguments is no environment, or the environments do not differ.
+        StackError: one of the environments has no MPI.
+    """
+    variant_a, variant_b, *swapped = _variants(_environment(a), _environment(b))
+    comparisons: list[tuple[_Variant, Beside]] = []
+    with launching(None) as work_folder:
+        for variant in (variant_b, *swapped):
+            if comparisons and not comparisons[0][1].worse:
+                break  # B is not worse than A, so there is no part to be found
+            folder = work_folder / f"compared-{len(comparisons)}"
+            sides = [_side(side_variant, words, folder) for side_variant in (variant_a, variant)]
+            comparisons.append((variant, _compared(sides, blocks, 1 + len(swapped))))
+            how = "at the same moments" if are_heats(sides) else "one after the other"
+    if as_json:
+        rows = [{"what": v.name, "part": v.part, "slower": b.slower, "open": b.open, "failures": b.failures,
+                 "launches": b.launches, "how": how, "most_lost": b.most_lost, "slots": b.comparisons}
+                for v, b in comparisons]  # fmt: skip
+        sys.stdout.write(json_text(rows))
+    else:
+        sys.stdout.write(_text(comparisons, how))
+    _, result_b = comparisons[0]
+    return ExitCode.FINDING if result_b.worse else ExitCode.STUCK if result_b.open else ExitCode.WELL
+
+
+def _compared(sides: Sequence[Side], blocks: int, tests: int) -> Beside:
+    """Compare the second side with the first one; the error rate is divided among ``tests`` comparisons."""
+    launches: tuple[list[Observation], list[Observation]] = ([], [])
+    comparison, names = Beside(), (sides[0].name, sides[1].name)
+    for block in blocks_in_time(sides, blocks * EACH, Span(math.inf)):
+        for side_index, observation in block:
+            launches[side_index].append(observation)
+        comparison = Beside.of(*launches, names, SequentialDesign().alpha / tests)
+        if comparison.settled:
+            break
+    return comparison
+
+
+def _environment(text: str) -> dict[str, Path | None]:
+    """Return the parts of an environment, written ``PREFIX`` or ``mpi=…,ucx=…,settings=…``.
+
+    Raises:
+        UserError: a part is unknown, a path does not exist, or there is no MPI among the parts.
+    """
+    parts: dict[str, Path | None] = dict.fromkeys(PARTS)
+    for word in text.split(","):
+        name, sign, value = word.partition("=")
+        name, value = (name, value) if sign else ("mpi", word)
+        if name not in PARTS:
+            raise UserError(f"{text}: {name!r} is no part of an environment", allowed(name, PARTS))
+        path = Path(value)
+        if not path.exists():
+            raise UserError(f"{text}: {path} is not there", "expected PREFIX, or mpi=…,ucx=…,settings=…")
+        parts[name] = path
+    mpi = parts["mpi"]
+    if mpi is None:
+        raise UserError(f"{text} names no MPI", "mpi=PATH of an mpirun, or of a prefix with bin/mpirun")
+    parts["mpi"] = mpi / "bin" / "mpirun" if mpi.is_dir() else mpi
+    return parts
+
+
+def _variants(a: dict[str, Path | None], b: dict[str, Path | None]) -> list[_Variant]:
+    """Return A, B and, where they differ in more than one part, A with each of these parts of B.
+
+    Raises:
+        UserError: A and B do not differ.
+    """
+    for parts in (a, b):  # an MPI that was installed with a UCX uses it, unless another one is named
+        parts["ucx"] = parts["ucx"] or _ucx_of(parts)
+    differing_parts = [part for part in PARTS if a[part] != b[part]]
+    if not differing_parts:
+        raise UserError("both environments are the same", f"they may differ in {', '.join(PARTS)}")
+    if len(differing_parts) == 1:
+        return [_Variant("A", a), _Variant("B", b, differing_parts[0])]
+    swapped = [_Variant(f"A with B's {part}", {**a, part: b[part]}, part) for part in differing_parts]
+    return [_Variant("A", a), _Variant("B", b), *swapped]
+
+
+def _side(variant: _Variant, words: Sequence[str], work_folder: Path) -> Side:
+    """Return the side that launches a variant."""
+    from autotune.commands.hydra_bridge import answer_of
+
+    conf_words = (
+        words if any(word.startswith("conf=") for word in words) else ("conf=allreduce_local", *words)
+    )
+    words = [*conf_words, f"mpi.mpirun={quoted(variant.parts['mpi'])}", "campaign.dir=guard"]
+    scenario, site = answer_of(lambda scenario, site: (scenario, site), words)
+    own_ucx = _ucx_of(variant.parts)
+    ucx, settings = variant.parts["ucx"], variant.parts["settings"]
+    env = _preloading(ucx) if ucx is not None and ucx != own_ucx else {}
+    amend_by_settings = settings_in(settings, site, work_folder) if settings else None
+
+    def amended(rendering: Rendering) -> Rendering:
+        rendering = amend_by_settings(rendering) if amend_by_settings else rendering
+        return replace(rendering, env={**rendering.env, **env})
+
+    measurement = replace(alone(measurement_of(scenario, site.placement.ranks)), amended=amended)
+    return Side(variant.name, site.observer(measurement, site.space, work_folder), measurement.timeout_s)
+
+
+def _preloading(folder: Path) -> dict[str, str]:
+    """Return the variable that makes the loader load UCX's libraries from a folder before all others.
+
+    Raises:
+        UserError: the folder lacks one of the libraries.
+    """
+    libraries = [next(iter(sorted(folder.glob(f"{name}.so.[0-9]*"))), None) for name in _PRELOADED]
+    if None in libraries:
+        raise UserError(
+            f"{folder} holds no {_PRELOADED[libraries.index(None)]}.so", "ucx=FOLDER of UCX's libraries"
+        )
+    return {"LD_PRELOAD": ":".join(map(str, libraries))}
+
+
+def _ucx_of(parts: Mapping[str, Path | None]) -> Path | None:
+    """Return the folder of the UCX that was installed with an MPI; None where it has none of its own."""
+    library = beside(find(str(parts["mpi"])).library)
+    return library and library.parent
+
+
+def _text(comparisons: Sequence[tuple[_Variant, Beside]], how: str) -> str:
+    """Return the text of the result: the part that makes B worse, and the speed of each variant over A."""
+    (variant_b, result_b), *swapped_results = comparisons
+    if not result_b.worse:
+        head = f"{'inconclusive' if result_b.open else 'B is as fast as A'}: {result_b.bound}"
+    elif variant_b.part:
+        head = f"B is worse than A, by its {variant_b.part}: nothing else differs"
+    else:
+        parts = " and ".join(variant.name for variant, result in swapped_results if result.worse)
+        head = f"B is worse than A; so is {parts}" if parts else "B is worse than A; no part alone is"
+    lines = [head]
+    for variant, result in comparisons:
+        lines.append(f"speed of {variant.name} over that of A, {result.launches} launches each, {how}:")
+        lines += [f"  {line}" for line in result.lines]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,102 @@
+"""Parameter files that somebody wrote by hand: their settings are read, checked and copied for ``guard``."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from autotune.errors import UserError
+from autotune.exporters import exporter
+from autotune.exporters.document import JsonDocument
+from autotune.exporters.openmpi import CONF_FILE
+from autotune.exporters.openmpi_files import UCX_FILE
+from autotune.exporters.script_check import values_in
+from autotune.exporters.settings import RULES_FILE
+from autotune.exporters.writing import write_files
+from autotune.history.trial import Rule
+from autotune.lint.parameters import mca_file
+from autotune.recommend.recommendation import Provenance, Recommendation
+from autotune.resources import user_text
+from autotune.space import Point
+from autotune.stacks import classic_rules, coll_tuned
+from autotune.stacks.installation import find
+from autotune.stacks.ucx import detect
+
+_PLACES = (CONF_FILE, f"etc/{CONF_FILE}", UCX_FILE, f"etc/{UCX_FILE}", f"etc/ucx/{UCX_FILE}")
+_RULES = "coll_tuned_dynamic_rules_filename"
+
+
+def parameter_files(folder: Path) -> tuple[Path, ...]:
+    """Return the parameter files of Open MPI and UCX in a folder, or in ``etc`` below a prefix."""
+    return tuple(folder / name for name in _PLACES if (folder / name).is_file())
+
+
+def copy_settings(files: tuple[Path, ...], mpirun: str | None, folder: Path) -> tuple[Path, ...]:
+    """Write the settings of parameter files into a folder, with the rules that they name, as an export would.
+
+    Args:
+        files: Parameter files of Open MPI and UCX.
+        mpirun: The launcher; None takes the one on the search path.
+        folder: Folder for the copies.
+
+    Returns:
+        The files, and the file of rules that they name.
+
+    Raises:
+        UserError: the files set nothing or cannot be read, or the rules that they name have no effect.
+        StackError: there is no MPI on this machine.
+    """
+    installation = find(mpirun)
+    version = (int(installation.version.split(".")[0]), int(installation.version.split(".")[1]))
+    env: dict[str, str] = {}
+    sources = list(files)
+    for file in files:
+        if file.name == UCX_FILE:
+            env |= values_in(file)
+            continue
+        for a in mca_file(file, user_text(file, raised=UserError), version).assigned:
+            env[a.name if a.variable else f"OMPI_MCA_{a.name}"] = a.value
+    if not env:
+        raise UserError(f"{', '.join(map(str, files))}: nothing is set there", "guard keeps settings")
+    rules: tuple[Rule, ...] = ()
+    text = ""
+    if rules_file := env.get(f"OMPI_MCA_{_RULES}"):
+        sources.append(Path(rules_file))
+        text = user_text(Path(rules_file), raised=UserError)
+        rules = tuple(_rules(Path(rules_file), text))
+    ucx = detect(installation.library)
+    stack = f"Open MPI {installation.version}" + (f", UCX {ucx.version}" if ucx else "")
+    source = Provenance("by hand", stack=stack, env=tuple(env.items()), family="openmpi")
+    recommendation = Recommendation(Point(), rules, provenance=source)
+    texts = {
+        **exporter("openmpi_mca").export(recommendation, folder),
+        **JsonDocument().export(recommendation, folder),
+        **({RULES_FILE: text} if rules else {}),
+    }
+    contents = {folder / name: content for name, content in texts.items()}
+    write_files(contents, parents=True, public=True, below=folder)
+    return tuple(sources)
+
+
+def _rules(path: Path, text: str) -> Iterator[Rule]:
+    """Yield the rules in a file of the classic format, with message sizes as benchmarks count them.
+
+    Raises:
+        UserError: the library ignores a part of the file, or the file names an unknown algorithm.
+    """
+    classic = classic_rules.read(text)
+    if classic.cut:
+        line, effect, remedy = classic.cut
+        raise UserError(f"{path}, line {line}: {effect}", remedy)
+    for table in classic.collectives:
+        for entry in table.entries:
+            unit_bytes = coll_tuned.threshold_bytes(table.name, 1, entry.comm_size)
+            for _, row in entry.rows:
+                words = {"fanout": row.fanout, "segsize": row.segment_bytes}
+                options = {name: value for name, value in words.items() if value and row.algorithm}
+                names = coll_tuned.algorithms(table.name)
+                if row.algorithm >= len(names):
+                    raise UserError(
+                        f"{path}: {table.name} has no algorithm {row.algorithm}", ", ".join(names)
+                    )
+                choice = Point.of({"algorithm": names[row.algorithm], **options})
+                min_bytes = -(-row.threshold_bytes // unit_bytes) if unit_bytes else 0
+                yield Rule(table.name, entry.comm_size, min_bytes, choice)

@@ -1,0 +1,89 @@
+"""Facts of the machine on which launches run, which may be another than this one (``guard``).
+
+In an allocation that is used from a log-in node, and with a job for each launch, the compute nodes have
+other devices, kernels and firmware. There a process of one rank, started as the launches are, collects the
+facts. It reads a question from a file in the directory of its launch, and writes its answer beside it.
+"""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from autotune.campaign.site import Site
+from autotune.errors import StackError
+from autotune.guard.facts import Facts, environment_of, facts_of
+from autotune.history.folder import make_empty
+from autotune.probe.protocol import ProbeResult
+from autotune.resources import user_text
+from autotune.stacks.installation import Installation, find
+from autotune.stacks.ports import LaunchRequest
+from autotune.structure import Document, plain
+
+_QUESTION, _ANSWER = "question.json", "facts.json"
+_TIMEOUT_S = 120.0
+"""Time limit of the process in seconds: two queries of the libraries take seconds, but a shared file system
+may be slow."""
+_A_RANKS = re.compile(r"(OMPI|OPAL|PRTE|PMIX|PMI|MPI_LOCAL|MPIEXEC|HYDI|I_MPI_HYDRA)_.*")
+"""Variables that a launcher sets for a rank, which the queried libraries would take for settings."""
+
+
+def facts_there(
+    site: Site, installation: Installation, settings: Iterable[Path], work_folder: Path, steady: bool = False
+) -> Facts:
+    """Return the facts of the first node on which launches of a site run; see ``facts_of``.
+
+    Args:
+        site: Where launches are made.
+        installation: The MPI.
+        settings: Files of the settings that are kept.
+        work_folder: Folder that the nodes see.
+        steady: As for ``facts_of``.
+
+    Raises:
+        StackError: a library does not answer, or no process of one rank can be started on the node.
+    """
+    launcher = site.launcher
+    if launcher is None or not getattr(launcher, "away", False):
+        return facts_of(installation, settings, steady)
+    directory = make_empty(work_folder / "facts").absolute()
+    question = {
+        "mpirun": str(installation.mpirun),
+        "settings": [str(path.absolute()) for path in settings],
+        "steady": steady,
+        "environment": sorted(os.environ),
+    }
+    (directory / _QUESTION).write_text(json.dumps(question), encoding="utf-8")
+    outcome = launcher.run(
+        LaunchRequest(
+            directory=directory,
+            program=(sys.executable, "-P", "-m", __name__, str(directory)),
+            env={},
+            placement=replace(site.placement, ranks=1, nodes=1, ppn=1, map_by="", bind_to=""),
+            timeout_s=_TIMEOUT_S,
+        )
+    )
+    path = directory / _ANSWER
+    if not path.exists():
+        raise StackError(f"no facts of the nodes: {outcome.reason}", f"see {directory}")
+    facts = Document(str(path), own=True).structured(Facts, json.loads(user_text(path)))
+    return replace(facts, environment=environment_of(installation))
+
+
+def main(directory: Path) -> int:
+    """Answer the question in a directory; this runs on the compute node."""
+    question = json.loads((directory / _QUESTION).read_text(encoding="utf-8"))
+    for name in set(os.environ) - set(question["environment"]):
+        if _A_RANKS.fullmatch(name):
+            del os.environ[name]
+    facts = facts_of(find(question["mpirun"]), map(Path, question["settings"]), question["steady"])
+    (directory / _ANSWER).write_text(json.dumps(plain(facts)), encoding="utf-8")
+    ProbeResult("ok").write(directory)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,354 @@
+"""Settings that are guarded, on this machine: where they are, how they are put into effect and launched."""
+
+import fcntl
+import math
+import os
+import platform
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from autotune.campaign.directory import read_campaign
+from autotune.campaign.observing import Measurement, measurement_of
+from autotune.campaign.site import Site
+from autotune.commands.keys import quoted
+from autotune.commands.trust import check_trusted
+from autotune.errors import LockedError, StorageError, UserError
+from autotune.exporters import exporter
+from autotune.exporters.document import JsonDocument, recommendation_of
+from autotune.exporters.export_check import Checkable, Recipe
+from autotune.exporters.writing import write_files
+from autotune.guard.by_hand import copy_settings, parameter_files
+from autotune.guard.kept import FOLDER, KEPT, Kept
+from autotune.guard.span import Span
+from autotune.history.folder import FILE, make_empty
+from autotune.recommend.recommendation import Recommendation
+from autotune.resources import user_text
+from autotune.scenario import Scenario, restored
+from autotune.stacks import dialect
+from autotune.stacks.installation import Installation, find
+from autotune.stacks.ports import Rendering
+from autotune.views.documents import json_text
+
+_CONF = {"openmpi": "allreduce_local", "mpich": "mpich_local", "intelmpi": "intelmpi_local"}
+"""Flavour of MPI → the shipped scenario that says how to measure where a prefix is kept."""
+_SMALL_BYTES = 8
+"""Message size in bytes that is measured for a rule without a lower limit: the size of a number."""
+_ROOM_BYTES = 1 << 20
+"""Free bytes that a folder for launches must have: requests, results and rules take a tenth of it."""
+_LEFT_S = 86400.0
+"""Age in seconds beyond which a folder of launches is removed: a check that was killed has left it."""
+
+
+class MissingFilesError(UserError):
+    """Raised when files that put settings into effect are not there any more."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Settings on this machine, and how they are launched."""
+
+    recommendation: Recommendation
+    """The settings."""
+    files: Path
+    """Folder of the files that put the settings into effect."""
+    site: Site
+    """The MPI of this machine and its launcher."""
+    scenario: Scenario
+    """How launches are made and measured."""
+    launcher: dict[str, Any]
+    """Node of ``hydra.launcher``; empty for the default launcher."""
+    name: str
+    """Name of the format of the files."""
+    sources: tuple[Path, ...] = ()
+    """Files that somebody wrote by hand, of which ``files`` has copies."""
+
+    @property
+    def installation(self) -> Installation:
+        """Return the MPI that is launched.
+
+        Raises:
+            UserError: the launcher starts no MPI.
+        """
+        if self.site.stack is None:
+            raise UserError(f"{self.site.description}: nothing is in effect there", "guard needs a real MPI")
+        return self.site.stack.installation
+
+    @property
+    def measurement(self) -> Measurement:
+        """Return the measurement of a launch."""
+        return measurement_of(self.scenario, self.site.placement.ranks)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return the words KEY=VALUE of a campaign that launches in the same way."""
+        cluster, mpirun = self.scenario.cluster, self.scenario.mpi.mpirun
+        launcher_names = str(self.launcher.get("_target_", "")).split(".")[-2:-1]
+        return (
+            f"conf={_CONF[self.installation.flavour]}",
+            *(f"hydra/launcher={name}" for name in launcher_names),
+            f"cluster.nodes={cluster.nodes}",
+            *([f"cluster.ranks={cluster.ranks}"] if cluster.ranks else []),
+            *([f"mpi.mpirun={quoted(mpirun)}"] if mpirun else []),
+        )
+
+    def recipe(self, work_folder: Path) -> Recipe:
+        """Return the recipe by which a launch puts the files into effect."""
+        return _recipe(self.recommendation, self.files, self.name, work_folder)
+
+
+def place_to_keep(source: Path, words: Sequence[str], mpirun: str | None, confirmed: bool) -> Place:
+    """Return the settings in a campaign's directory, below a prefix, or in a folder of exported files.
+
+    Args:
+        source: The directory, prefix or folder.
+        words: KEY=VALUE of a scenario, for a prefix or folder; a campaign contains its own.
+        mpirun: The launcher; None takes that of the campaign, or the one on the search path.
+        confirmed: Start programs that a campaign names without a question.
+
+    Raises:
+        UserError: there are no settings of a real MPI, or words are given for a campaign.
+        StackError: there is no MPI on this machine.
+    """
+    from autotune.commands.hydra_bridge import answer_of
+
+    if (source / FILE).exists():
+        if words:
+            raise UserError(f"{words[0]}: {source} is a campaign", "it says itself how it is launched")
+        campaign = read_campaign(source)
+        check_trusted(source, campaign.about, confirmed)
+        if stamp := str(campaign.about.site.stamp):
+            raise UserError(f"{source} is {stamp}: no MPI ran", "guard needs settings of a real MPI")
+        launcher = dict(campaign.about.site.launcher)
+        return _placed(campaign.recommended(), source / "export", campaign.about.scenario, launcher, mpirun)
+    files, sources = _installed(source, mpirun)
+    recommendation = _recommendation(files)
+    if recommendation.provenance.stamp:
+        raise UserError(
+            f"{source} is {recommendation.provenance.stamp}: no MPI ran", "guard needs a real MPI"
+        )
+    slots = [g.slot for g in recommendation.gains] or [
+        (r.collective, r.comm_size, r.min_bytes or _SMALL_BYTES) for r in recommendation.rules
+    ]
+    provenance = recommendation.provenance
+    overrides = [
+        f"conf={_CONF[find(mpirun).flavour]}",
+        *([f"collective=[{','.join(sorted({slot[0] for slot in slots}))}]"] if slots else []),
+        *([f"sizes=[{','.join(str(n) for n in sorted({slot[2] for slot in slots}))}]"] if slots else []),
+        f"cluster.nodes={provenance.nodes}",
+        *([f"cluster.ranks={provenance.ranks}"] if provenance.ranks else []),
+        f"campaign.dir={quoted(source.absolute() / FOLDER)}",
+    ]
+    if not (slots or sources):
+        raise UserError(
+            f"{files} sets nothing by size, and gains of no size are known", "export it with its gains"
+        )
+    scenario, launcher = answer_of(
+        lambda composed, site: (composed, dict(site.launched_by)), [*overrides, *words]
+    )
+    common_env = dict(provenance.both_sides)
+    scenario = replace(scenario, mpi=replace(scenario.mpi, env={**scenario.mpi.env, **common_env}))
+    return replace(_placed(recommendation, files, scenario, launcher, mpirun), sources=sources)
+
+
+def _installed(source: Path, mpirun: str | None) -> tuple[Path, tuple[Path, ...]]:
+    """Return the folder of the files below a source, and the files of which these are copies.
+
+    Where there are folders for several versions of Open MPI, the one of the installed version is taken.
+
+    Raises:
+        UserError: the source holds no settings.
+    """
+    if (source / "recommendation.json").exists():
+        return source, ()
+    trees = {path.parent.name: path.parent for path in sorted(source.glob("*/recommendation.json"))}
+    version_name = f"openmpi-{find(mpirun).version}"
+    if version_name in trees or len(trees) == 1:
+        return trees.get(version_name) or next(iter(trees.values())), ()
+    if not trees and (files := parameter_files(source)):
+        copy = source.absolute() / FOLDER / "settings"
+        return copy, copy_settings(files, mpirun, copy)
+    hint = (
+        f"below it: {', '.join(trees)}; here is {version_name}"
+        if trees
+        else "no recommendation.json there or below"
+    )
+    raise UserError(
+        f"{source} holds no settings to keep",
+        f"{hint}, no parameter file of Open MPI or UCX; export --prefix PREFIX, or --format json, writes one",
+    )
+
+
+def kept_place(reference: Kept, mpirun: str | None, working: Path, span: Span | None = None) -> Place:
+    """Return the settings of a reference with the MPI that is installed now, or with another launcher.
+
+    Args:
+        reference: The reference that holds the settings.
+        mpirun: Another launcher; None takes the one of the reference's scenario.
+        working: Folder in place of a campaign's directory, for jobs of a batch system and the nodes that they
+            had. It is the same one wherever the check is started.
+        span: Time that waiting for a job is part of; None sets no limit.
+
+    Raises:
+        HandedOver: a job of the batch system makes the check.
+        MissingFilesError: files that put the settings into effect are not there any more.
+    """
+    recommendation = recommendation_of(json_text(reference.recommendation), KEPT)
+    scenario = working_in(working, restored(reference.scenario))
+    if span:
+        queue_s = min(scenario.launch.queue_timeout_s, span.within(math.inf))
+        scenario = replace(scenario, launch=replace(scenario.launch, queue_timeout_s=queue_s))
+    return _placed(recommendation, Path(reference.settings), scenario, dict(reference.launcher), mpirun)
+
+
+def working_in(folder: Path, scenario: Scenario) -> Scenario:
+    """Return the scenario with a folder in place of the campaign's directory."""
+    return replace(scenario, campaign=replace(scenario.campaign, dir=str(folder.absolute())))
+
+
+def _placed(
+    recommendation: Recommendation,
+    files: Path,
+    scenario: Scenario,
+    launcher: dict[str, Any],
+    mpirun: str | None,
+) -> Place:
+    from autotune.commands.hydra_bridge import connected
+
+    if mpirun:
+        scenario = replace(scenario, mpi=replace(scenario.mpi, mpirun=mpirun, stack="any"))
+    site = connected(launcher, scenario.alone)
+    flavour = site.stack.installation.flavour if site.stack else ""
+    return Place(recommendation, files, site, scenario, launcher, _format(recommendation, files, flavour))
+
+
+def _format(recommendation: Recommendation, files: Path, flavour: str) -> str:
+    """Return the name of the first format that a launch can check, and whose files are all there.
+
+    Raises:
+        MissingFilesError: there is no such format.
+    """
+    lacking = []
+    for name in dict.fromkeys((*dialect(flavour).formats, "env_sh")):
+        writer = exporter(name)
+        if isinstance(writer, Checkable):
+            texts = writer.export(recommendation, files)
+            missing = [file for file in texts if not (files / file).is_file()]
+            if texts and not missing:
+                return name
+            lacking += [f"{', '.join(missing)} for {name}"] if missing else []
+    raise MissingFilesError(
+        f"{files} lacks files that put the settings into effect: {'; '.join(lacking)}",
+        "export them again, and keep them",
+    )
+
+
+def _recommendation(folder: Path) -> Recommendation:
+    path = folder / "recommendation.json"
+    return recommendation_of(user_text(path, raised=UserError), str(path))
+
+
+def recommendation_document(recommendation: Recommendation) -> dict[str, Any]:
+    """Return a recommendation as the document that ``export --format json`` writes."""
+    import json
+
+    document: dict[str, Any] = json.loads(next(iter(JsonDocument().export(recommendation, Path()).values())))
+    return document
+
+
+def exported_anew(place: Place, work_folder: Path) -> Place:
+    """Export the settings again, and return them with the new files.
+
+    These are as the files of ``place`` were before somebody edited them.
+    """
+    folder = work_folder / "settings"
+    texts = exporter(place.name).export(place.recommendation, folder)
+    write_files({folder / name: text for name, text in texts.items()}, parents=True, below=folder)
+    return replace(place, files=folder)
+
+
+def settings_in(folder: Path, site: Site, work_folder: Path) -> Callable[[Rendering], Rendering]:
+    """Return a function that amends a launch so that the settings in a folder are in effect.
+
+    Raises:
+        UserError: a launch cannot put the settings into effect.
+    """
+    recommendation = _recommendation(folder)
+    flavour = site.stack.installation.flavour if site.stack else ""
+    return _recipe(recommendation, folder, _format(recommendation, folder, flavour), work_folder).under
+
+
+def _recipe(recommendation: Recommendation, files: Path, name: str, work_folder: Path) -> Recipe:
+    writer = exporter(name)
+    recipe = (
+        writer.recipe(recommendation, files, work_folder / "proof") if isinstance(writer, Checkable) else None
+    )
+    if recipe is None:
+        raise UserError(f"{files}: nothing there can be put into effect by a launch", "export it again")
+    return recipe
+
+
+@contextmanager
+def launching(folder: Path | None, alone: bool = False) -> Iterator[Path]:
+    """Create a folder for launches, which is removed at the end of the block.
+
+    Args:
+        folder: The folder in which it is created; None, or one that cannot be written, is replaced by the
+            home directory, and that by the folder for temporary files, which not every node sees.
+        alone: Raise an error where another check measures in the same folder.
+
+    Raises:
+        LockedError: another check measures.
+        StorageError: none of the folders can be written.
+    """
+    with ExitStack() as stack:
+        yield _launch_folder(folder, stack, alone)
+
+
+def _launch_folder(folder: Path | None, stack: ExitStack, alone: bool) -> Path:
+    failures = []
+    for parent in filter(None, (folder, Path.home() / ".cache" / "autotune-guard")):
+        try:
+            for old_folder in parent.glob("launches-*"):
+                with suppress(OSError):
+                    if time.time() - old_folder.stat().st_mtime > _LEFT_S:
+                        shutil.rmtree(old_folder, ignore_errors=True)
+            work_folder = make_empty(parent / f"launches-{platform.node()}-{os.getpid()}")
+            stack.callback(shutil.rmtree, work_folder, ignore_errors=True)
+            (work_folder / "room").write_bytes(bytes(_ROOM_BYTES))
+            (work_folder / "room").unlink()
+            if alone:
+                _lock(parent, stack)
+        except OSError as exc:
+            failures.append(f"{parent}: {exc.strerror}")
+        else:
+            return work_folder
+    try:
+        work_folder = Path(tempfile.mkdtemp(prefix="autotune-guard-"))
+    except OSError as exc:
+        reasons = "; ".join((*failures, f"{tempfile.gettempdir()}: {exc.strerror}"))
+        raise StorageError(
+            f"nowhere to launch: {reasons}", "make room, or name a folder of your own"
+        ) from exc
+    stack.callback(shutil.rmtree, work_folder, ignore_errors=True)
+    return work_folder
+
+
+def _lock(folder: Path, stack: ExitStack) -> None:
+    """Lock a folder against other checks that measure; the kernel unlocks it however the process ends.
+
+    Raises:
+        LockedError: another check measures.
+    """
+    descriptor = os.open(folder / ".measuring", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    stack.callback(os.close, descriptor)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as exc:
+        message = f"{folder}: another check measures now, and both would measure each other"
+        raise LockedError(message, "wait for it; --quick measures nothing") from exc

@@ -1,0 +1,55 @@
+"""``retune=DIR``: campaigns for those calls alone that the last check of ``guard`` found slower (step 1)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from autotune.commands.keys import quoted
+from autotune.errors import ScenarioError
+from autotune.guard.kept import FOLDER, NIGHTS, by_sizes, read_nights
+
+_KEY = "retune="
+
+
+def retuned(words: Sequence[str]) -> list[list[str]]:
+    """Return the command line of each campaign that ``retune=DIR`` stands for.
+
+    Collectives that became slower at the same sizes share a campaign. Without ``retune=`` the words
+    themselves are the only campaign's.
+
+    Raises:
+        ScenarioError: ``retune=`` is given twice, or with a key that it sets itself; or the last check found
+            nothing slower.
+        UserError: the results of the checks cannot be read.
+    """
+    sources = [word.removeprefix(_KEY) for word in words if word.startswith(_KEY)]
+    other_words = [word for word in words if not word.startswith(_KEY)]
+    if not sources:
+        return [other_words]
+    keys = {word.lstrip("+").partition("=")[0] for word in other_words}
+    if len(sources) > 1 or keys & {"collective", "sizes", "-m", "--multirun"}:
+        raise ScenarioError(
+            f"retune={sources[0]} beside {' '.join([*sources[1:], *other_words])}",
+            "it is given once, and says itself what is measured: no collective=, sizes= or -m",
+        )
+    source = Path(sources[0])
+    nights = read_nights(source / FOLDER if (source / FOLDER / NIGHTS).exists() else source)
+    last = next((night for night in reversed(nights) if night.launches or night.lost), None)
+    if last is None or not last.lost:
+        reason = "no check was made there"
+        reason = f"its check of {last.date} found nothing to be tuned again" if last else reason
+        raise ScenarioError(f"retune={source}: {reason}", "DIR is what `guard check` was given, or its --to")
+    groups = by_sizes(last.lost)
+    if len(groups) > 1 and "campaign.dir" in keys:
+        raise ScenarioError(
+            f"campaign.dir= names one folder, and retune={source} makes {len(groups)} campaigns",
+            "leave it out",
+        )
+    return [
+        [
+            *([] if "campaign.dir" in keys else [f"campaign.dir=campaigns/retune-{last.day}-{names[0]}"]),
+            *other_words,
+            f"collective=[{','.join(map(quoted, names))}]",
+            f"sizes=[{','.join(map(str, sizes))}]",
+        ]
+        for sizes, names in groups.items()
+    ]

@@ -1,0 +1,1 @@
+"""Verbs on files and machines: ``lint``, ``lint --explain`` and ``doctor``."""

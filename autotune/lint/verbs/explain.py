@@ -1,0 +1,95 @@
+"""``lint FILE --explain``: name the line of a tuning file that decides a call, its algorithm, and why."""
+
+import sys
+from functools import partial
+from pathlib import Path
+
+from autotune.errors import ExitCode, TableError, UserError
+from autotune.lint.explained import concerned, explained
+from autotune.resources import user_text
+from autotune.simulate.algorithms import fixed_algorithm
+from autotune.space import size_in_bytes
+from autotune.stacks.asked import Answer, Asked, collective_named
+from autotune.views.documents import json_text
+from autotune.views.text import size_text
+
+
+def explain(
+    path: Path, ranks: int, size: str, collective: str | None, ppn: int | None, mpi: str, as_json: bool
+) -> int:
+    """Print the line of a tuning file that decides a call, the algorithm, and the reason.
+
+    Args:
+        path: The tuning file.
+        ranks: Number of ranks of the communicator.
+        size: Message size, such as ``64k``.
+        collective: The collective; None for every collective that the file decides.
+        ppn: Ranks on each node; None where that is not known.
+        mpi: Name of the stack that reads the file.
+        as_json: Print a JSON document in place of text.
+
+    Returns:
+        0; 1 where the file decides nothing; 5 where the kind of file is unknown.
+
+    Raises:
+        UserError: the file cannot be read; the size, collective or stack is unknown; or there are more ranks
+            on a node than ranks.
+        TableError: the content of the file does not fit its kind.
+    """
+    nbytes = size_in_bytes(size)
+    if nbytes is None or nbytes < 0 or nbytes != int(nbytes):
+        raise UserError(f"--bytes {size} is no size", "whole bytes, or such as 64k")
+    if ppn is not None and ppn > ranks:
+        raise UserError(f"--ppn {ppn} is more than --ranks {ranks}", "at most as many on a node as there are")
+    names = [collective_named(collective)] if collective else []
+    text = user_text(path, raised=UserError)
+    call = partial(_call, ranks=ranks, nbytes=int(nbytes), ppn=ppn or 0)
+    if names:
+        decision = explained(path, text, call(names[0]), mpi, _read, fixed_algorithm)
+        answers = [decision] if decision else []
+    else:
+        answers = concerned(path, text, call, mpi, _read, fixed_algorithm)
+    if not answers:
+        if names or explained(path, text, call("allreduce"), mpi, _read, fixed_algorithm) is None:
+            sys.stderr.write(f"not explained: {path} is of an unknown kind\n")
+            return ExitCode.UNKNOWN
+        sys.stdout.write(f"{path} decides no call of {size_text(int(nbytes))} on {ranks} ranks\n")
+        return ExitCode.FINDING
+    if as_json:
+        sys.stdout.write(json_text([_document(answer, call(answer.collective)) for answer in answers]))
+    else:
+        sys.stdout.write("\n".join(_words(answer, call(answer.collective)) for answer in answers))
+    return ExitCode.WELL if any(answer.line for answer in answers) else ExitCode.FINDING
+
+
+def _call(collective: str, ranks: int, nbytes: int, ppn: int) -> Asked:
+    return Asked(collective, ranks, nbytes, ppn)
+
+
+def _read(name: str) -> str | None:
+    try:
+        return user_text(Path(name))
+    except TableError:
+        return None
+
+
+def _words(answer: Answer, call: Asked) -> str:
+    head = f"{call.collective} of {size_text(call.nbytes)} on {call.ranks} ranks"
+    lines = [
+        f"{head} (its size counts {call.counted}):",
+        f"  {answer.algorithm or 'left to the library'}  [{answer.component or 'not said'}]",
+    ]
+    return "\n".join([*lines, *(f"    {why}" for why in answer.why), ""])
+
+
+def _document(answer: Answer, call: Asked) -> dict[str, object]:
+    return {
+        "collective": call.collective,
+        "comm_size": call.ranks,
+        "message_bytes": call.nbytes,
+        "size_counts": call.counted,
+        "algorithm": answer.algorithm or None,
+        "component": answer.component or None,
+        "line": answer.line or None,
+        "why": answer.why,
+    }

@@ -1,0 +1,173 @@
+"""``calibrate``: measure a machine, or read logs of benchmarks, and write its numbers as a machine file.
+
+On this machine the probe measures ping-pongs between two ranks, eager and by rendezvous; copies and
+reductions on one core are measured in this process. Every third size, and the protocol that UCX chooses by
+itself, are held out of the fit, and the report says how well the fit predicts them.
+"""
+
+import sys
+import tempfile
+import timeit
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from autotune.campaign.observing import measurement_of
+from autotune.campaign.site import Site
+from autotune.errors import CampaignError, ScenarioError, TableError, UserError, allowed
+from autotune.exporters.writing import write_files
+from autotune.history.trial import Observation, Phase, Trial
+from autotune.resources import MOST_YAML, folder, user_text
+from autotune.scenario import Scenario
+from autotune.simulate.calibrate import EAGER, Series, check, fit, machine_text
+from autotune.simulate.machine import Machine, machine_from
+from autotune.simulate.settings import JobSettings
+from autotune.space.loader import read_yaml
+from autotune.tables.importers import read
+from autotune.views.text import size_text
+
+_RENDEZVOUS = "1k"  # ``UCX_RNDV_THRESH`` in bytes: larger messages go by rendezvous.
+_REPEATS = 7  # Timings of an operation on one core, whose median is taken.
+
+
+def from_here(scenario: Scenario, site: Site, base: str, out: Path | None) -> int:
+    """Measure this machine under a composed scenario, and write its machine file.
+
+    Args:
+        scenario: Sizes and probe options of the measurements.
+        site: Where the launches are made.
+        base: Name or path of the machine file that the fit starts from.
+        out: The file to be written; None writes ``machine.yaml``.
+
+    Raises:
+        CampaignError: a launch failed.
+        ScenarioError: there is no such machine, or its file is no YAML.
+    """
+    machine = _base(base)
+    with tempfile.TemporaryDirectory(prefix="autotune-calibrate-") as name:
+        measurement = measurement_of(scenario, site.placement.ranks)
+        observer = site.observer(measurement, site.space, Path(name))
+
+        def launch(number: int, **values: str) -> Observation:
+            point = site.space.complete(values)
+            observation = observer.observe(Trial(number, Phase.SEARCH, point, seed=scenario.seed))
+            if not observation.ok:
+                raise CampaignError(f"the ping-pong was {observation.status}: {observation.reason}")
+            return observation
+
+        eager = _pingpong(launch(1, UCX_RNDV_THRESH="inf"), EAGER)
+        threshold = JobSettings(rndv_intra_bytes=1024.0, rndv_inter_bytes=1024.0)
+        rendezvous = _pingpong(launch(2, UCX_RNDV_THRESH=_RENDEZVOUS), threshold)
+        own_protocol = _pingpong(launch(3), JobSettings())
+    cores = [_timed("copy", scenario.sizes), _timed("reduce", scenario.sizes)]
+    source = f"{site.description} on {chosen_hosts(site)}"
+    return _written(machine, base, [eager, rendezvous, *cores], source, out, extra=[own_protocol])
+
+
+def from_files(paths: Sequence[Path], base: str, out: Path | None) -> int:
+    """Fit a machine to the ping-pongs in logs of OSU or Intel MPI Benchmarks, taken between two nodes.
+
+    ``base`` and ``out`` are those of ``from_here``.
+
+    Raises:
+        TableError: a log cannot be read, or none of them holds a ping-pong.
+        ScenarioError: there is no such machine, or its file is no YAML.
+    """
+    series = []
+    for path in paths:
+        rows = [
+            m
+            for m in read(user_text(path, lenient=True), str(path))
+            if m.collective == "pingpong" and m.latency_us and m.message_bytes is not None
+        ]
+        if rows:
+            sizes = tuple(float(m.message_bytes or 0) for m in rows)
+            times = tuple(float(m.latency_us or 0) * 1e-6 for m in rows)
+            series.append(Series("pingpong", sizes, times, partner="network", settings=JobSettings()))
+    if not series:
+        raise TableError(
+            f"no ping-pong in {', '.join(map(str, paths))}",
+            "needed: osu_latency or IMB PingPong between nodes",
+        )
+    return _written(_base(base), base, series, ", ".join(p.name for p in paths), out)
+
+
+def chosen_hosts(site: Site) -> str:
+    """Return the names of the hosts that were measured, for the comment in the machine file."""
+    return ", ".join(site.placement.hosts) or "this machine"
+
+
+def _base(name: str) -> Machine:
+    shipped = {path.stem: path for path in sorted((folder("conf") / "machine").glob("*.yaml"))}
+    path = shipped.get(name, Path(name))
+    if not path.is_file():
+        raise ScenarioError(f"--base {name}: no such machine", allowed(name, shipped))
+    try:
+        return machine_from(read_yaml(user_text(path, raised=ScenarioError, max_bytes=MOST_YAML)))
+    except ValueError as exc:
+        if isinstance(exc, UserError):
+            raise
+        raise ScenarioError(f"{path} is no YAML: {exc}") from exc
+
+
+def _pingpong(observation: Observation, settings: JobSettings) -> Series:
+    pairs = sorted((e.cell.message_bytes, e.median_s) for e in observation.usable)
+    sizes, seconds = zip(*pairs, strict=True)
+    return Series("pingpong", tuple(map(float, sizes)), seconds, settings=settings)
+
+
+def _timed(operation: str, sizes: Sequence[int]) -> Series:
+    """Time copies or sums of doubles on one core: the median of several timings of many repetitions each."""
+    timed_sizes = [size for size in sizes if size >= 1024]  # the call itself dominates smaller sizes
+    seconds = []
+    for size in timed_sizes:
+        source, target = np.ones(size // 8), np.ones(size // 8)
+        loops = max(3, int(2**24 // size))
+        copies = operation == "copy"
+        work = partial(np.copyto, target, source) if copies else partial(np.add, source, target, target)
+        samples = timeit.repeat(work, number=loops, repeat=_REPEATS)
+        seconds.append(float(np.median(samples)) / loops)
+    return Series(operation, tuple(map(float, timed_sizes)), tuple(seconds))
+
+
+def _written(
+    machine: Machine,
+    base: str,
+    series: Sequence[Series],
+    source: str,
+    out: Path | None,
+    extra: Sequence[Series] = (),
+) -> int:
+    training = [_part(s, selects=lambda i: i % 3 != 1) for s in series]
+    held_out = [_part(s, selects=lambda i: i % 3 == 1) for s in series if len(s.sizes_bytes) > 1]
+    trial = fit(machine, training, source)
+    lines = [f"fitted to {source}, starting from {base}", "held out             median error   worst"]
+    for checked in check(trial.machine, [*held_out, *extra]):
+        label = (
+            "UCX's own protocol" if checked.series in extra else f"{checked.series.operation}, other sizes"
+        )
+        worst = max(range(len(checked.errors)), key=lambda i: abs(checked.errors[i]))
+        size = size_text(int(checked.series.sizes_bytes[worst]))
+        lines.append(f"{label:20} {checked.median:8.1%}       {checked.errors[worst]:+.1%} at {size}")
+    final = fit(machine, series, source)
+    target = out or Path("machine.yaml")
+    write_files({target: machine_text(final, target.stem, base)})
+    lines += [
+        f"measured: {', '.join(final.fitted)}",
+        f"wrote {target}; everything else in it is as in {base}",
+        f"use it: --config-dir DIR machine={target.stem}   (as DIR/machine/{target.name})",
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 0
+
+
+def _part(series: Series, selects: Callable[[int], bool]) -> Series:
+    indices = [i for i in range(len(series.sizes_bytes)) if selects(i)]
+    return replace(
+        series,
+        sizes_bytes=tuple(series.sizes_bytes[i] for i in indices),
+        seconds=tuple(series.seconds[i] for i in indices),
+    )

@@ -1,0 +1,288 @@
+"""Expected seconds and node-hours of a site's jobs.
+
+They follow from the launches of a few jobs that ``measure conf=site`` timed, and from the durations of the
+jobs that were measured so far.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from autotune.errors import UserError
+from autotune.probe.protocol import OTHER_SHARE, UNTIMED
+from autotune.resources import space_text, user_text
+from autotune.scenario import sizes_of
+from autotune.scenario.whole_site import Job, communicators
+from autotune.site import call_s, duration_s
+from autotune.site.directory import SiteDirectory
+from autotune.space import Space
+from autotune.space.loader import load_space
+from autotune.stacks import dialect
+from autotune.stacks.ports import START_S
+from autotune.structure import Document, parsed
+
+STARTS = "start.json"  # File in a site's directory with the durations of a launch and a sweep of a few jobs.
+
+
+@dataclass(frozen=True, slots=True)
+class TimedLaunch:
+    """The duration of a job's launch, and of the calls in it."""
+
+    took_s: float  # Duration of the launch, in seconds.
+    sampled_s: float  # Upper bound of the seconds of the launch that timed calls take.
+    calls_s: Mapping[str, Mapping[str, float]]
+    """Collective → message size in bytes → seconds of one call of each choice, summed, on all ranks."""
+
+    def __post_init__(self) -> None:
+        """Check the durations.
+
+        Raises:
+            ValueError: a duration is not above zero.
+        """
+        times = (
+            self.took_s,
+            self.sampled_s,
+            *(seconds for by_size in self.calls_s.values() for seconds in by_size.values()),
+        )
+        if not all(0 < seconds < math.inf for seconds in times):
+            raise ValueError(f"{', '.join(map(str, times))} s: expected durations above zero")
+
+    @property
+    def calls(self) -> dict[tuple[str, int], float]:
+        """Return the seconds of one call of each choice, summed, by collective and message size in bytes."""
+        return {
+            (name, int(size)): seconds
+            for name, by_size in self.calls_s.items()
+            for size, seconds in by_size.items()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TimedJob:
+    """The durations of one job's launches of both kinds."""
+
+    launch: TimedLaunch  # A launch of the library's defaults.
+    sweep: TimedLaunch
+    """A launch that sweeps all choices: the mean of the two job-wide values that differ most in their
+    number."""
+
+
+Starts = Mapping[Job, TimedJob]
+
+
+def read_starts(root: Path) -> dict[Job, TimedJob]:
+    """Return the durations of launches and sweeps that ``measure conf=site`` has stored, by job.
+
+    The mapping is empty if it was not run.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    if not (path := root / STARTS).is_file():
+        return {}
+    hint, reader = "autotune measure conf=site … writes it", Document(str(path), UserError)
+    try:
+        document = parsed(user_text(path), str(path), UserError, hint).items()
+        timed_jobs = {
+            tuple(map(int, name.split("x"))): reader.structured(TimedJob, values, name)
+            for name, values in document
+        }
+    except (ValueError, TypeError, AttributeError) as exc:
+        raise UserError(f"{path} cannot be read: {exc}", hint) from exc
+    if not all(len(job) == 2 and min(job) > 0 for job in timed_jobs):
+        raise UserError(f"{path}: {', '.join(map(str, timed_jobs))}", f"expected NODESxPPN; {hint}")
+    return {(nodes, ppn): timed_job for (nodes, ppn), timed_job in timed_jobs.items()}
+
+
+def cost_h(site: SiteDirectory, document: Mapping[str, Any], job: Job, launches: float = 0.0) -> float:
+    """Return the node-hours that a job is expected to take.
+
+    Args:
+        site: The site.
+        document: Its configuration.
+        job: Nodes and ranks per node.
+        launches: Number of launches to count; 0: all launches of the job that remain.
+    """
+    finished = len(site.campaigns[job].history) if job in site.campaigns and not launches else 0
+    remaining = max((launches or _launches(site, document, job[0])) - finished, 1.0)
+    return remaining * job[0] * launch_s(site, document, job) / 3600
+
+
+def launch_s(site: SiteDirectory, document: Mapping[str, Any], job: Job) -> float:
+    """Return the expected mean duration of a launch of a job, in seconds.
+
+    If ``measure conf=site`` was run, it is the estimate by nodes, ranks and calls, times the mean ratio of
+    measured to estimated durations of the jobs so far. Without it the durations of the jobs so far are
+    carried over to the job's size; before any job, the planned duration is returned.
+    """
+    took: dict[Job, list[float]] = {}
+    for measured_job, campaign in site.campaigns.items():
+        took.setdefault(measured_job, []).extend(
+            observation.duration_s for observation in campaign.history if observation.ok
+        )
+    means = {measured_job: fmean(durations_s) for measured_job, durations_s in took.items() if durations_s}
+    started = read_starts(site.path)
+    if means and len(started) < 2:  # a single job says nothing about others
+        return duration_s(means, job)
+    log_ratios = [
+        math.log(mean_s / _planned_s(started, document, measured_job))
+        for measured_job, mean_s in means.items()
+    ]
+    return _planned_s(started, document, job) * math.exp(fmean(log_ratios or [0.0]))
+
+
+def sweep_s(started: Starts, document: Mapping[str, Any], job: Job) -> dict[tuple[str, int], float]:
+    """Return the seconds of one call of each choice of a sweep, summed, by collective and message size.
+
+    Cells that ``measure conf=site`` did not time are missing.
+    """
+    sweeps = {timed_size: timed_job.sweep for timed_size, timed_job in started.items()}
+    return _calls_s(sweeps, document, job[1], sizes_within(document, job))
+
+
+def _planned_s(started: Starts, document: Mapping[str, Any], job: Job) -> float:
+    """Return the mean duration of a job's planned launches in seconds, from the timed launches of other jobs.
+
+    Without timed launches a start takes ``START_S`` and the timed calls use up their budget.
+    """
+    untouched, verified, sweeps = _kinds(document, job[0])
+    has_other_loop = document["verify"]["other_loop"] != "ignored" and document["probe"]["sync"] == "barrier"
+    ranks = sizes_within(document, job) if started else ()
+
+    def kind_s(kind: Callable[[TimedJob], TimedLaunch], budget: float = 1.0) -> float:
+        """Return the seconds of a launch of one kind; ``budget`` multiplies the seconds of timed calls."""
+        timed_launches = {timed_size: kind(timed_job) for timed_size, timed_job in started.items()}
+        if not timed_launches:
+            return START_S + sampled_s(math.inf, document["probe"], budget)
+        once_s = sum(_calls_s(timed_launches, document, job[1], ranks).values())
+        sampled = sampled_s(once_s, document["probe"], budget)
+        return duration_s(_starts_s(timed_launches), job) + UNTIMED * once_s + sampled
+
+    together_s = (
+        untouched * kind_s(lambda timed_job: timed_job.launch)
+        + verified * kind_s(lambda timed_job: timed_job.launch, 1 + has_other_loop * OTHER_SHARE)
+        + sweeps * kind_s(lambda timed_job: timed_job.sweep)
+    )
+    return together_s / max(untouched + verified + sweeps, 1)
+
+
+def sampled_s(once_s: float, probe: Mapping[str, Any], budget: float = 1.0) -> float:
+    """Return an upper bound of the seconds of timed calls in a launch.
+
+    Args:
+        once_s: Seconds that one call of each cell takes, summed.
+        probe: The configuration of the probe.
+        budget: Factor on the probe's budget of seconds.
+    """
+    return min(budget * float(probe["budget_s"]), int(probe["max_samples"]) * once_s)
+
+
+def _starts_s(timed_launches: Mapping[Job, TimedLaunch]) -> dict[Job, float]:
+    """Return the seconds of each job's launch without its calls, at least half of the launch.
+
+    Medians of few calls may exceed their mean, so that the difference alone could be too small.
+    """
+    calls = {job: timed_launch.calls for job, timed_launch in timed_launches.items()}
+    common = _common(calls)
+    untimed = {job: UNTIMED * sum(seconds[cell] for cell in common) for job, seconds in calls.items()}
+    return {
+        job: max(timed_launch.took_s - timed_launch.sampled_s - untimed[job], timed_launch.took_s / 2)
+        for job, timed_launch in timed_launches.items()
+    }
+
+
+def _common(calls_s: Mapping[Job, Mapping[tuple[str, int], float]]) -> set[tuple[str, int]]:
+    """Return the collectives and message sizes that were timed on each job.
+
+    The time of all other calls counts as a part of their job's start.
+    """
+    return set.intersection(*map(set, calls_s.values()))
+
+
+def _calls_s(
+    timed_launches: Mapping[Job, TimedLaunch], document: Mapping[str, Any], ppn: int, sizes: Sequence[int]
+) -> dict[tuple[str, int], float]:
+    """Return the seconds of one call of each choice on all communicators, by collective and message size.
+
+    Args:
+        timed_launches: The timed launches of some jobs.
+        document: The site's configuration.
+        ppn: Ranks per node of the job.
+        sizes: Sizes of the communicators.
+    """
+    total_s = dict[tuple[str, int], float]()
+    calls = {job: timed_launch.calls for job, timed_launch in timed_launches.items()}
+    communicator_shapes = [(-(-ranks // ppn), min(ranks, ppn)) for ranks in sizes]
+    wanted_cells = set(product(document["site"]["collectives"], sizes_of(document["sizes"])))
+    for cell in sorted(wanted_cells & _common(calls)):
+        measured_s = {job: seconds[cell] for job, seconds in calls.items()}
+        total_s[cell] = sum(
+            call_s(measured_s, communicator_shape) for communicator_shape in communicator_shapes
+        )
+    return total_s
+
+
+def sizes_within(document: Mapping[str, Any], job: Job) -> tuple[int, ...]:
+    """Return the sizes of the communicators that a job measures.
+
+    These are the sizes that the scenario names. Else a job measures all of its ranks and, if ``site.within``
+    is set and the files of the stack distinguish communicators by size, the sizes that no smaller job has;
+    its own size is the first then.
+    """
+    if named_sizes := document["cluster"]["comm_sizes"]:
+        return tuple(named_sizes)
+    if not document["site"]["within"] or not dialect(space_of(document).stack).by_ranks:
+        return (job[0] * job[1],)
+    return communicators(list(product(document["site"]["nodes"], document["site"]["ppn"])), job)
+
+
+def space_of(document: Mapping[str, Any]) -> Space:
+    """Return the search space that a configuration names."""
+    name = str(document["space"])
+    return load_space(space_text(name), name)
+
+
+def moot(space: Space, nodes: int) -> set[str]:
+    """Return the names of the parameters that have no effect on so many nodes."""
+    return {p.name for p in space.parameters if nodes == 1 and "nodes:2" in p.requires}
+
+
+def hours(document: Mapping[str, Any]) -> float:
+    """Return the budget of all jobs together in node-hours; infinite if there is none."""
+    node_hours = document["budget"].get("node_hours")
+    return math.inf if node_hours is None else float(node_hours)
+
+
+def _launches(site: SiteDirectory, document: Mapping[str, Any], nodes: int) -> float:
+    """Return the expected number of launches of a job.
+
+    It is the mean of the complete jobs of the same kind, on one node or on several; before any, the planned
+    number.
+    """
+    complete_jobs = [job for job in site.campaigns if site.is_complete(job) and (job[0] > 1) == (nodes > 1)]
+    if complete_jobs:
+        return fmean(len(site.campaigns[job].history) for job in complete_jobs)
+    return float(sum(_kinds(document, nodes)))
+
+
+def _kinds(document: Mapping[str, Any], nodes: int) -> tuple[int, int, int]:
+    """Return the planned launches of a job: of the untouched library, of the verification, and sweeps."""
+    budget, verify = document["budget"], document["verify"]
+    searched = max(budget["launches"], 1)
+    untouched = min(document["baseline"]["launches"], max(1, searched // 3))
+    sweeps = max(searched - untouched, 0)
+    if document["proposer"]["name"] == "grid":  # the grid ends with its last point
+        space = space_of(document)
+        still = moot(space, nodes) | (document["fix"] or {}).keys()
+        sweeps = min(sweeps, math.prod(len(p.values) for p in space.job if p.name not in still))
+    # In heats the untouched library runs beside each sweep, and beside itself. Whether heats are possible is
+    # known only after a launch, so they are assumed.
+    modelled = (document["simulate"] or {}).get("at_once", True)
+    heats = document["launch"]["heats"] and modelled and document["probe"]["sync"] == "barrier"
+    heats_untouched = untouched + sweeps if heats else 0
+    both_sides = 2 * verify["launches"] if verify["enabled"] else 0
+    return untouched + heats_untouched, both_sides, sweeps

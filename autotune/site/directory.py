@@ -1,0 +1,507 @@
+"""The directory of a site: its wishes, the campaigns of its jobs, and the recommendation from all of them."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import TypeVar
+
+from autotune.campaign.conclusion import Conclusion, under
+from autotune.campaign.directory import CampaignDirectory, find_campaign
+from autotune.errors import SpaceError, UserError
+from autotune.history.events import State
+from autotune.history.folder import WISHES
+from autotune.history.trial import Phase, Subject
+from autotune.recommend.recommendation import Checked, Recommendation
+from autotune.resources import user_text
+from autotune.scenario.whole_site import Job, Wishes
+from autotune.site import (
+    DEFAULT,
+    LOSS,
+    Decision,
+    Measured,
+    Offered,
+    Shape,
+    Transfer,
+    apart,
+    bounds,
+    calibrated,
+    common,
+    decide,
+    fitted,
+    of_sample,
+    outcomes,
+)
+from autotune.site import rules as site_rules
+from autotune.site.load import UNDER_LOAD, Loads, UnderLoad, without_lost_rules
+from autotune.space import Point
+from autotune.stacks import dialect
+from autotune.structure import Document, parsed
+from autotune.verification.choices import Choice, ChoiceKind
+from autotune.verification.deployed import deploys
+
+T = TypeVar("T")
+SAMPLE = "sample.json"  # File in a site's directory with the predictions for the job that is then measured.
+SAMPLED = 2  # Number of launches of a sample: one of the defaults, one that sweeps every choice.
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The predictions for a job, which are written down before the job is measured to check them."""
+
+    job: Job
+    z: float  # Standard deviations below the expected gain that a prediction needed then.
+    predicted: tuple[Decision, ...]
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            UserError: ``z`` is not positive.
+        """
+        if not self.z > 0:
+            raise UserError(f"{SAMPLE}: z={self.z}", "expected a number above zero")
+
+
+@dataclass(frozen=True)
+class SiteDirectory:
+    """A site: its wishes, the campaigns of its jobs as their journals have them, and their evaluation."""
+
+    path: Path
+    wishes: Wishes
+    campaigns: Mapping[Job, CampaignDirectory]  # The campaigns of the jobs that were begun.
+    sample: Sample | None = None  # None: no job was chosen as a sample yet.
+    loads: Mapping[Job, Loads] = field(default_factory=dict)  # Results under load of the jobs that have some.
+
+    @property
+    def node_hours(self) -> float:
+        """Return the node-hours used so far."""
+        alone_s = sum(job[0] * sum(o.duration_s for o in c.history) for job, c in self.campaigns.items())
+        loaded_s = sum(
+            job[0] * result.took_s for job, results in self.loads.items() for result in results.found
+        )
+        return (alone_s + loaded_s) / 3600
+
+    def _without_lost_rules(self, job: Job, recommendation: Recommendation) -> Recommendation:
+        """Return a recommendation of a job without the rules that lost under load."""
+        return without_lost_rules(
+            recommendation,
+            self.under_load(job, recommendation),
+            dialect(self.campaigns[job].about.space.stack).one_row,
+        )
+
+    def under_load(self, job: Job, recommendation: Recommendation) -> UnderLoad | None:
+        """Return the results of a job's recommendation under load; None if it was not launched there."""
+        return self.loads.get(job, Loads()).of(self._setting_text(job, recommendation))
+
+    def _setting_text(self, job: Job, recommendation: Recommendation) -> str:
+        """Return the job-wide changes of a recommendation in words; empty if there are none."""
+        return str(self._changes(job, recommendation.point) or "")
+
+    @property
+    def not_loaded(self) -> Iterator[tuple[Job, str, Recommendation]]:
+        """Yield each job whose chosen setting was not launched under load yet.
+
+        A tuple has the job, the setting's job-wide changes in words, and the recommendation.
+        """
+        for job, recommendation in self.chosen.items():
+            if (
+                deploys(self.campaigns[job].about.space, recommendation)
+                and self.under_load(job, recommendation) is None
+            ):
+                yield job, self._setting_text(job, recommendation), recommendation
+
+    @cached_property
+    def settings(self) -> tuple[Point, ...]:
+        """Return the sets of job-wide changes that any job recommends; the first one is empty."""
+        changes = (
+            self._changes(job, recommendation.point) for job, recommendation in self.recommended.items()
+        )
+        return tuple(dict.fromkeys((Point(), *changes)))
+
+    def _changes(self, job: Job, point: Point) -> Point:
+        """Return the job-wide values of a point that differ from the defaults in a job's space."""
+        space = self.campaigns[job].about.space
+        return space.changes(point).restricted(space.job_wide)
+
+    def _settings_meaning(self, job: Job, changes: Point) -> list[Point]:
+        """Return the settings that amount to these changes in a job.
+
+        A parameter that the job's space lacks has no effect there.
+        """
+        parameters = self.campaigns[job].about.space.job_wide
+        return [setting for setting in self.settings if setting.restricted(parameters) == changes]
+
+    @cached_property
+    def choices(self) -> dict[str, Point]:
+        """Return the per-size values of every choice that was swept, by the choice's name."""
+        cells = (e.cell for c in self.campaigns.values() for o in c.history for e in o.usable)
+        swept = {cell.choice for cell in cells if cell.choice}
+        return {_choice_name(setting, choice): choice for choice in swept for setting in self.settings}
+
+    @cached_property
+    def measured(self) -> list[Measured]:
+        """Return the mean time of each shape and choice in all jobs, under each of the settings.
+
+        Launches of verifications, which measure chosen settings alone, are left out.
+        """
+        logs_by_choice: dict[tuple[Shape, str], list[float]] = {}
+        for job, campaign in self.campaigns.items():
+            for observation in (
+                observation for observation in campaign.history if observation.trial.phase is not Phase.VERIFY
+            ):
+                untouched = observation.trial.subject is Subject.UNTOUCHED
+                settings = (
+                    [Point()]
+                    if untouched
+                    else self._settings_meaning(job, self._changes(job, observation.trial.point))
+                )
+                cells = (
+                    (estimate, estimate.cell)
+                    for estimate in observation.usable
+                    if estimate.cell.comm_size == job[0] * job[1]
+                )
+                for (estimate, cell), setting in product(cells, settings):
+                    if untouched != bool(cell.choice):
+                        shape = Shape(cell.collective, *job, cell.message_bytes)
+                        choice = DEFAULT if untouched else _choice_name(setting, cell.choice)
+                        logs_by_choice.setdefault((shape, choice), []).append(math.log(estimate.median_s))
+        return [_mean_time(shape, choice, logs) for (shape, choice), logs in logs_by_choice.items()]
+
+    @property
+    def sampled_job(self) -> Job | None:
+        """Return the job of which no more than a sample was measured; None if there is none."""
+        if self.sample is None or self.sample.job not in self.campaigns:
+            return None
+        launches = self.campaigns[self.sample.job].about.scenario.budget.launches
+        return self.sample.job if launches <= SAMPLED else None
+
+    def is_complete(self, job: Job) -> bool:
+        """Return whether a job's campaign is complete, and is more than a sample."""
+        complete = job in self.campaigns and self.campaigns[job].state is State.COMPLETE
+        return complete and job != self.sampled_job
+
+    @cached_property
+    def _concluded(self) -> dict[Job, Conclusion]:
+        return {job: c.conclude() for job, c in self.campaigns.items() if job != self.sampled_job}
+
+    @cached_property
+    def recommended(self) -> dict[Job, Recommendation]:
+        """Return the recommendation of each job by itself.
+
+        If the job's best choice slows other calls, it is the best one that does not, or the defaults, unless
+        the site wants the best one all the same. Rules that lost under load are left out.
+        """
+        kind = ChoiceKind.RECOMMENDED if self.wishes.setting == "best" else ChoiceKind.HARMLESS
+        choices = {job: self._concluded[job].choice(kind) for job in self.best}
+        without_lost, defaults_of = self._without_lost_rules, self._untouched
+        return {
+            job: without_lost(job, choice.recommendation) if choice else defaults_of(job)
+            for job, choice in choices.items()
+        }
+
+    @property
+    def best(self) -> dict[Job, Choice]:
+        """Return the best choice of each job by itself, whatever it does to other calls."""
+        return {
+            job: conclusion.choices[0] for job, conclusion in self._concluded.items() if conclusion.choices
+        }
+
+    def _untouched(self, job: Job) -> Recommendation:
+        """Return the defaults of a job as a recommendation, which needs no verification."""
+        source = self.best[job].recommendation.provenance
+        source = replace(source, env=(), placement=(), boot=(), checked=Checked.REFUSED)
+        return Recommendation(self.campaigns[job].about.space.untouched, (), (), source)
+
+    @cached_property
+    def offered(self) -> dict[Job, dict[Point, Recommendation]]:
+        """Return the recommendation of each job under each of the settings.
+
+        Under a setting that another job recommends, it is based on the job's search alone, without a
+        verification. A setting that cannot be applied to a job, or was not measured there, is missing.
+        """
+        return {
+            job: {
+                setting: recommendation
+                for setting in self.settings
+                if (recommendation := self._recommended_under(job, setting))
+            }
+            for job in self.recommended
+        }
+
+    def _recommended_under(self, job: Job, setting: Point) -> Recommendation | None:
+        """Return the recommendation of a job under a setting; None if it was not measured there."""
+        recommendation, campaign = self.recommended[job], self.campaigns[job]
+        space = campaign.about.space
+        changes = setting.restricted(space.job_wide)
+        if changes == self._changes(job, recommendation.point):
+            return recommendation
+        if not changes:
+            return self._untouched(job)
+        try:
+            point = space.complete(dict(changes))
+        except SpaceError:  # the job's space lacks a value of the setting
+            return None
+        searched = under(campaign.about, campaign.history, point, recommendation.provenance.date)
+        return searched and self._without_lost_rules(job, searched)
+
+    @cached_property
+    def _offered_gains(self) -> dict[Job, dict[Point, Offered]]:
+        """Return the logarithms of the gains of each job under each setting, and whether it loses there."""
+        return {
+            job: {
+                setting: Offered(_log_gains(recommendation), self._loses(job, recommendation))
+                for setting, recommendation in by_setting.items()
+            }
+            for job, by_setting in self.offered.items()
+        }
+
+    def _loses(self, job: Job, recommendation: Recommendation) -> bool:
+        """Return whether a recommendation loses: under load, in its verification, or clearly in its search.
+
+        A recommendation that was verified does not lose.
+        """
+        if (result := self.under_load(job, recommendation)) and result.refused:
+            return True
+        if recommendation.provenance.checked.done:
+            return False
+        verdict = self._concluded[job].verdict
+        refused = any(
+            r.loses for r in (verdict.rounds if verdict else ()) if r.setting.point == recommendation.point
+        )
+        return refused or any(gain.ratio < 1 - LOSS and gain.interval[1] < 1 for gain in recommendation.gains)
+
+    @cached_property
+    def common(self) -> Point:
+        """Return the job-wide changes of the common files.
+
+        They gain most on all jobs together and lose at none. Only changes that rules can restrict to the
+        measured calls are taken.
+        """
+        offers = self.offered.values()
+        expressible = [
+            s
+            for s in self.settings[1:]
+            if all(s in by_setting and site_rules.by_rules(by_setting[s]) for by_setting in offers)
+        ]
+        return common(self._offered_gains, Point(), expressible)
+
+    @cached_property
+    def separate(self) -> dict[Job, Recommendation]:
+        """Return the recommendations of the jobs that get files of their own.
+
+        Such a job gains enough more under another setting than under the common one.
+        """
+        settings = apart(self._offered_gains, self.common, math.log1p(self.wishes.split_gain))
+        return {job: self._for_files(self.offered[job][setting]) for job, setting in settings.items()}
+
+    def _for_files(self, recommendation: Recommendation) -> Recommendation:
+        """Return a job's recommendation for files, whose rules hold only for the calls that were measured."""
+        stack_dialect = dialect(self.first.about.space.stack)
+        recommendation = (
+            site_rules.handing_over(recommendation, stack_dialect.one_row)
+            if site_rules.sets_han_aside(recommendation)
+            else recommendation
+        )
+        return (
+            replace(recommendation, rules=site_rules.exact(recommendation.rules))
+            if stack_dialect.by_ranks
+            else recommendation
+        )
+
+    @cached_property
+    def chosen(self) -> dict[Job, Recommendation]:
+        """Return the recommendation that the files have for each measured job."""
+        return {
+            job: self.separate.get(job, by_setting[self.common]) for job, by_setting in self.offered.items()
+        }
+
+    @cached_property
+    def model(self) -> Transfer:
+        """Return the model that predicts gains, fitted to all measurements."""
+        return fitted(self.measured)
+
+    @cached_property
+    def z(self) -> float | None:
+        """Return how many standard deviations of its error a predicted gain has to exceed.
+
+        None is returned if nothing is predicted, because too few predictions could be tested or too many
+        failed.
+        """
+        z = calibrated(outcomes(self.measured)) if self.measured else None
+        if z is None or self.sample is None:
+            return z
+        sampled = of_sample(self.sample_outcomes, self.sample.z)
+        return None if sampled is None else max(z, sampled)
+
+    @cached_property
+    def sample_outcomes(self) -> list[tuple[Decision, bool]]:
+        """Return the sample's predictions that were measured since, and whether each was a loss."""
+        times = {(m.shape, m.choice): m.time_s for m in self.measured}
+        pairs = (
+            (decision, times.get((decision.shape, decision.choice)), times.get((decision.shape, DEFAULT)))
+            for decision in (self.sample.predicted if self.sample else ())
+        )
+        return [
+            (decision, measured_s > (1 + LOSS) * default_s)
+            for decision, measured_s, default_s in pairs
+            if measured_s and default_s
+        ]
+
+    @property
+    def sample_text(self) -> str:
+        """Return the result of the sample and its consequence in words; empty if there is no sample."""
+        if self.sample is None:
+            return ""
+        lost, z, job = sum(lost for _, lost in self.sample_outcomes), self.sample.z, self.sample.job
+        text = f"sample: of {len(self.sample_outcomes)} predictions for {job[0]} × {job[1]} ranks "
+        text += f"{lost} proved more than {LOSS:.0%} slower"
+        if not lost:
+            return text
+        consequence = "nothing is predicted any more" if self.z is None else f"{self.z:g} are needed now"
+        return f"{text}; predictions needed {z:g} standard deviations before, {consequence}"
+
+    @cached_property
+    def predicted_jobs(self) -> list[Job]:
+        """Return the jobs for which anything is predicted, small ones first."""
+        shapes = (decision.shape for decision in self.decided if decision.choice != DEFAULT)
+        return sorted({(shape.nodes, shape.ppn) for shape in shapes})
+
+    @cached_property
+    def decided(self) -> list[Decision]:
+        """Return the decisions for all shapes of the jobs that have no recommendation.
+
+        A choice is predicted only if a verified rule of a measured, smaller job has it.
+        """
+        return self._decisions_under(self.common)
+
+    def _decisions_under(self, setting: Point) -> list[Decision]:
+        """Return the decisions for the jobs without a recommendation, under a setting of job-wide values."""
+        jobs = [job for job in self.wishes.jobs if job not in self.recommended]
+        shapes = [Shape(*slot) for job in jobs for slot in self.wishes.slots(job)]
+        if not self.measured or not shapes:
+            return [Decision(shape, DEFAULT) for shape in shapes]
+        ruled = {
+            (rule.collective, _choice_name(setting, rule.choice))
+            for job, recommendation in self.recommended.items()
+            if setting in self._settings_meaning(job, self._changes(job, recommendation.point))
+            for rule in recommendation.rules
+        }
+        predictions = bounds(self.model, shapes)
+        return decide(
+            {
+                shape: [bound for bound in predictions[shape] if (shape.collective, bound[0]) in ruled]
+                for shape in shapes
+            },
+            self.z,
+        )
+
+    def decided_for(self, job: Job) -> list[Decision]:
+        """Return the decisions for the shapes of one job without a recommendation."""
+        return [decision for decision in self.decided if (decision.shape.nodes, decision.shape.ppn) == job]
+
+    def recommendation(self) -> Recommendation:
+        """Return the recommendation of the common files: one set of rules for all measured jobs.
+
+        The rules predicted for the other jobs are added if the site wants them.
+
+        Raises:
+            UserError: no job recommends anything yet, or the jobs ran on different versions of a stack.
+        """
+        if not self.recommended:
+            raise UserError(f"{self.path} recommends nothing yet", "its first job has to be measured")
+        stack_dialect = dialect(self.first.about.space.stack)
+        parts = [by_setting[self.common] for by_setting in self.offered.values()]
+        if aside := any(map(site_rules.sets_han_aside, parts)):
+            parts = [site_rules.handing_over(part, stack_dialect.one_row) for part in parts]
+        stacks = dict.fromkeys(part.provenance.stack for part in parts)
+        if len(stacks) > 1:
+            raise UserError(
+                f"{self.path}: its jobs ran on {' and on '.join(stacks)}",
+                "ids and defaults differ between versions: another campaign.dir for each",
+            )
+        within = {job: self.campaigns[job].about.scenario.cluster.comm_sizes for job in self.offered}
+        unmeasured_rules = site_rules.predicted_rules(
+            self.decided, self.choices, stack_dialect.one_row, aside
+        )
+        unmeasured_rules = {
+            job: rules if self.wishes.predicted else () for job, rules in unmeasured_rules.items()
+        }
+        recommendations = dict(zip(self.offered, parts, strict=True))
+        rules = site_rules.common_rules(
+            self.wishes.collectives, recommendations, within, unmeasured_rules, stack_dialect.one_row
+        )
+        rules = site_rules.exact(rules) if stack_dialect.by_ranks else rules
+        first = max(parts, key=lambda part: (len(part.provenance.env), any(r.sets for r in part.rules)))
+        predicted = self.wishes.predicted and sum(decision.choice != DEFAULT for decision in self.decided)
+        checked = [part.provenance.checked for part in parts]
+        doubts, holds = [c for c in checked if not c.done], checked.count(Checked.HOLDS)
+        text = f"{holds} of {len(parts)} jobs verified on fresh launches{site_rules.scopes(parts)}"
+        provenance = replace(
+            first.provenance,
+            campaign="site",
+            date=max(part.provenance.date for part in parts),
+            nodes=max(job[0] for job in self.offered),
+            ranks=max(part.provenance.ranks for part in parts),
+            commutative=any(part.provenance.commutative for part in parts),
+            verified=f"UNVERIFIED: {predicted} predicted; {text}" if predicted else text,
+            checked=Checked.UNFINISHED if predicted else next(iter(doubts), first.provenance.checked),
+            parts=tuple(site_rules.part(part) for part in parts),
+        )
+        # Where coll_han was set aside, the rules express what the job-wide settings did.
+        point = Point.of(self.first.about.space.untouched if aside else first.point)
+        return Recommendation(point, rules, tuple(gain for part in parts for gain in part.gains), provenance)
+
+    @property
+    def first(self) -> CampaignDirectory:
+        """Return the campaign of the smallest job that was begun."""
+        return next(iter(self.campaigns.values()))
+
+
+def _choice_name(setting: Point, choice: Point) -> str:
+    """Return the name of a choice under a setting, by which the model of a site knows it."""
+    return f"{setting}; {choice}" if setting else str(choice)
+
+
+def _log_gains(recommendation: Recommendation) -> list[float]:
+    return [math.log(gain.ratio) for gain in recommendation.gains]
+
+
+def _mean_time(shape: Shape, choice: str, logs: Sequence[float]) -> Measured:
+    """Return the geometric mean of a choice's times at a shape, and the standard error of its logarithm."""
+    mean = sum(logs) / len(logs)
+    spread = math.sqrt(sum((v - mean) ** 2 for v in logs) / max(len(logs) - 1, 1) / len(logs))
+    return Measured(shape, choice, math.exp(mean), spread)
+
+
+def read_site(directory: Path) -> SiteDirectory:
+    """Return the site in a directory.
+
+    Raises:
+        UserError: a document of the site cannot be read.
+        JournalError: a journal is damaged.
+    """
+    wishes = read_document(directory / WISHES, Wishes)
+    campaigns = {job: find_campaign(job_folder(directory, job)) for job in wishes.jobs}
+    begun_campaigns = {job: campaign for job, campaign in campaigns.items() if campaign is not None}
+    sample = read_document(directory / SAMPLE, Sample) if (directory / SAMPLE).exists() else None
+    paths = {job: job_folder(directory, job) / UNDER_LOAD for job in begun_campaigns}
+    loads = {job: read_document(path, Loads) for job, path in paths.items() if path.exists()}
+    return SiteDirectory(directory, wishes, begun_campaigns, sample, loads)
+
+
+def read_document(path: Path, kind: type[T]) -> T:
+    """Return a document in a site's directory as a value of a dataclass.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    document = parsed(user_text(path), str(path), UserError, "the command that began the site writes it")
+    return Document(str(path), UserError, own=True).structured(kind, document)
+
+
+def job_folder(root: Path, job: Job) -> Path:
+    """Return the directory of the campaign of a job (nodes, ppn)."""
+    return root / "jobs" / f"{job[0]}x{job[1]}"

@@ -1,0 +1,157 @@
+"""Settings of a site under the load of other jobs, which the command ``site.under_load`` makes.
+
+A setting that is best on an idle machine can be the worst under load. Launches of the setting and of the
+library's defaults alternate while the command runs. Where the setting loses, by the criterion of the
+verification, or where its launches fail more often, the library decides.
+"""
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from autotune.campaign.heats import at_once
+from autotune.campaign.observing import measurement_of
+from autotune.campaign.site import Site
+from autotune.commands.verify import Place, compare_sides, launch_block
+from autotune.errors import CampaignError
+from autotune.history.objectives import Slot
+from autotune.history.trial import Observation, Phase, Subject, Trial
+from autotune.recommend.recommendation import Recommendation
+from autotune.scenario import Scenario
+from autotune.stacks.application import Background
+from autotune.verification.comparison import Comparison, SlotDecision
+from autotune.verification.kept_rules import kept_rules
+from autotune.verification.sequential import SequentialDesign
+from autotune.views.text import size_text
+
+UNDER_LOAD = "under_load.json"  # File in a job's directory with the results of each job-wide setting.
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSlot:
+    """The speed-up of a setting at a slot, with and without load."""
+
+    slot: Slot
+    alone: float  # Speed-up over the library's defaults without load.
+    gain: float  # Natural logarithm of the speed-up under load.
+    lost: bool  # Whether the setting lost under load, or may have lost.
+
+
+@dataclass(frozen=True, slots=True)
+class UnderLoad:
+    """The results of one job-wide setting and its rules under load."""
+
+    setting: str  # The job-wide changes in words; empty: there are rules alone.
+    slots: tuple[LoadedSlot, ...]
+    took_s: float  # Duration of all launches together, in seconds.
+
+    @property
+    def lost(self) -> frozenset[Slot]:
+        """Return the slots at which the setting lost."""
+        return frozenset(s.slot for s in self.slots if s.lost)
+
+    @property
+    def refused(self) -> bool:
+        """Whether the setting is refused as a whole.
+
+        It is if it loses anywhere and changes more than rules, because dropping rules would not help.
+        """
+        return bool(self.setting and self.lost)
+
+
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """The results under load of each setting of a job."""
+
+    found: tuple[UnderLoad, ...] = ()
+
+    def of(self, setting: str) -> UnderLoad | None:
+        """Return the results of a setting; None if it was not launched under load."""
+        return next((result for result in self.found if result.setting == setting), None)
+
+
+def compare_under_load(
+    command: str, setting: str, recommendation: Recommendation, scenario: Scenario, place: Site, folder: Path
+) -> UnderLoad:
+    """Compare a recommendation with the library's defaults while a command loads the machine.
+
+    Args:
+        command: A shell command that loads the machine until it is ended.
+        setting: The recommendation's job-wide changes in words.
+        recommendation: The recommendation of a job.
+        scenario: The job's scenario, whose section ``verify`` says how many launches are made.
+        place: Where the job is launched.
+        folder: Directory for the files of the launches and the output of the command.
+
+    Raises:
+        CampaignError: the command ended by itself, or no launches of both sides could be compared.
+    """
+    options = scenario.verify
+    design = SequentialDesign.of(2 * options.launches, options.error_rate, options.max_loss, options.margin)
+    # The other call patterns decide nothing here, and their messages of 256 KiB would load the network.
+    measurement = replace(measurement_of(scenario, place.placement.ranks), other_calls=())
+    observer = place.observer(measurement, place.space, folder)
+    design = replace(design, heats=scenario.launch.heats and at_once(observer))
+    with Background(command, folder / "load.out") as load:
+
+        def trial(at: Place) -> Trial:
+            subject, rules = (Subject.DEPLOYED, recommendation.rules) if at.tuned else (Subject.UNTOUCHED, ())
+            point = recommendation.point if at.tuned else place.space.untouched
+            return Trial(at.number, Phase.VERIFY, point, subject, at.block, at.seed, rules=rules)
+
+        def launched(places: Sequence[Place]) -> Sequence[Observation]:
+            block_observations = launch_block(design, [(observer, trial(at)) for at in places])
+            if load.ended:
+                raise CampaignError(f"site.under_load={command!r} ended by itself: {load.ended}")
+            return block_observations
+
+        sides, failures, comparisons = compare_sides(design, launched)
+    observations = [o for side in sides for o in side]
+    if not comparisons:
+        reasons = sorted({o.reason for o in observations if not o.ok})
+        raise CampaignError(f"under load nothing could be compared: {'; '.join(reasons[:3])}")
+    alone = {gain.slot: gain.ratio for gain in recommendation.gains}
+    slots = tuple(
+        LoadedSlot(c.slot, alone.get(c.slot, 1.0), c.gain, c.loses or c.doubtful or failures.doubtful)
+        for c in comparisons
+    )
+    return UnderLoad(setting, slots, sum(o.duration_s for o in observations))
+
+
+def without_lost_rules(
+    recommendation: Recommendation, result: UnderLoad | None, one_row: Collection[str]
+) -> Recommendation:
+    """Return a recommendation without the rules of the slots where it lost under load.
+
+    Args:
+        recommendation: The recommendation of a job.
+        result: Its results under load; None: it was not launched there.
+        one_row: Collectives whose table has a single row, for all message sizes.
+    """
+    if result is None or result.refused or not result.lost:
+        return recommendation
+    words = {False: SlotDecision.STILL_BETTER, True: SlotDecision.NO_LONGER}
+    comparisons = [
+        Comparison(s.slot, 0, s.gain, math.nan, s.gain, s.gain, words[s.lost], loses=s.lost)
+        for s in result.slots
+    ]
+    rules = kept_rules(recommendation.rules, comparisons, one_row=one_row)
+    gains = tuple(
+        replace(g, compared=(1.0, 1.0, 1.0)) if g.slot in result.lost else g for g in recommendation.gains
+    )
+    return replace(recommendation, rules=rules, gains=gains)
+
+
+def load_text(result: UnderLoad) -> str:
+    """Return the slots where a setting lost under load as text, with its speed-up there without load."""
+    lost = [
+        f"{s.slot[0]} of {size_text(s.slot[2])} on {s.slot[1]} ranks "
+        f"{s.alone:.2f}× alone and {math.exp(s.gain):.2f}×"
+        for s in result.slots
+        if s.lost
+    ]
+    if not lost:
+        return f"under load none of {len(result.slots)} slots loses"
+    consequence = f"{result.setting} is not taken" if result.refused else "the library decides there"
+    return f"under load {', '.join(lost)}: {consequence}"

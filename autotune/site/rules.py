@@ -1,0 +1,214 @@
+"""The rules of all jobs of a site as one table.
+
+The table changes only calls that were measured, and calls that were predicted if the site wants these.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+
+from autotune.history.lookup import last_up_to, size_reach
+from autotune.history.trial import Rule
+from autotune.recommend.other_calls import slower
+from autotune.recommend.recommendation import Part, Recommendation
+from autotune.scenario.whole_site import Job
+from autotune.site import DEFAULT, Decision, Shape
+from autotune.space import Point
+from autotune.stacks import han
+
+
+def common_rules(
+    collectives: Iterable[str],
+    jobs: Mapping[Job, Recommendation],
+    within: Mapping[Job, Iterable[int]],
+    predicted: Mapping[Shape, Sequence[Rule]],
+    one_row: Collection[str],
+) -> tuple[Rule, ...]:
+    """Return the rules on which all jobs agree.
+
+    Args:
+        collectives: The collectives of the site.
+        jobs: The recommendation of each measured job.
+        within: Further communicator sizes that each of these jobs measured.
+        predicted: Rules of the jobs that were not measured. A job without rules leaves all calls on its
+            number of ranks to the library, because rules do not distinguish numbers of nodes.
+        one_row: As in ``merged_rules``.
+    """
+    tables: dict[tuple[str, int], list[Sequence[Rule]]] = {}
+    for job, recommendation in jobs.items():
+        sizes = {job[0] * job[1], *within[job], *(rule.comm_size for rule in recommendation.rules)}
+        for key in product(collectives, sizes):
+            table = [rule for rule in recommendation.rules if (rule.collective, rule.comm_size) == key]
+            tables.setdefault(key, []).append(table)
+    for shape, rules in predicted.items():
+        tables.setdefault((shape.collective, shape.ranks), []).append(rules)
+    return tuple(rule for _, several in sorted(tables.items()) for rule in merged_rules(several, one_row))
+
+
+def predicted_rules(
+    decided: Iterable[Decision], choices: Mapping[str, Point], one_row: Iterable[str], aside: bool = False
+) -> dict[Shape, tuple[Rule, ...]]:
+    """Return the rules of jobs that were not measured, by their shape with a message size of 0.
+
+    Args:
+        decided: The decisions at every message size of these jobs.
+        choices: The per-size values by the name of their choice.
+        one_row: Collectives whose table has a single row, for all message sizes. They get a rule only if the
+            decisions at all sizes agree.
+        aside: Whether the measured settings set ``coll_han`` aside. Each rule then makes ``coll_han`` pass
+            the call on.
+    """
+    jobs: dict[Shape, list[Decision]] = {}
+    for decision in sorted(decided, key=lambda decision: decision.shape):
+        shape = decision.shape
+        jobs.setdefault(Shape(shape.collective, shape.nodes, shape.ppn, 0), []).append(decision)
+    tables: dict[Shape, tuple[Rule, ...]] = {}
+    for job, decisions in jobs.items():
+        points = [
+            choices[decision.choice] if decision.choice != DEFAULT else Point() for decision in decisions
+        ]
+        sizes = [decision.shape.message_bytes for decision in decisions]
+        if job.collective in one_row:
+            points = points if len(set(points)) == 1 else [Point()] * len(points)
+            rows = [Rule(job.collective, job.ranks, 0, points[0])]
+        else:
+            low, beyond = size_reach(sizes)
+            starts = [low, *sizes[1:]]
+            rows = [
+                Rule(job.collective, job.ranks, start, point)
+                for start, point in zip(starts, points, strict=True)
+            ]
+            rows.append(Rule(job.collective, job.ranks, beyond, Point()))
+        tables[job] = _without_repeats([han.handed_over(row) if aside and row.sets else row for row in rows])
+    return tables
+
+
+def merged_rules(tables: Sequence[Sequence[Rule]], one_row: Iterable[str] = ()) -> tuple[Rule, ...]:
+    """Merge the rules of several jobs for one collective and communicator size.
+
+    Where jobs differ, the library decides: rules do not distinguish 32 ranks on four nodes from 32 on one.
+
+    Args:
+        tables: The rules of each job.
+        one_row: Collectives whose table has a single row: all rules are dropped if the jobs differ at any
+            size.
+    """
+    rows = [rule for table in tables for rule in table]
+    if not rows:
+        return ()
+    merged = []
+    for start in sorted({0, *(rule.min_bytes for rule in rows)}):
+        choices = {
+            last_up_to({rule.min_bytes: rule.choice for rule in table}, start) or Point() for table in tables
+        }
+        choice = choices.pop() if len(choices) == 1 else Point()
+        merged.append(Rule(rows[0].collective, rows[0].comm_size, start, choice))
+    if rows[0].collective in one_row and not all(rule.sets for rule in merged):
+        return ()
+    return _without_repeats(merged)
+
+
+def by_rules(recommendation: Recommendation) -> bool:
+    """Return whether rules can express a recommendation.
+
+    They can if it sets nothing job-wide, or the priority of ``coll_han`` alone.
+    Any other job-wide setting would change every call of a job, also those that were not measured.
+    """
+    source = recommendation.provenance
+    job_wide = {name for name, _ in source.env} - {name for name, _ in source.both_sides}
+    return job_wide <= {han.PRIORITY} and not source.placement and not source.boot
+
+
+def sets_han_aside(recommendation: Recommendation) -> bool:
+    """Return whether a recommendation keeps ``coll_han`` from serving any collective of a job."""
+    return (han.PRIORITY, "0") in recommendation.provenance.env
+
+
+def handing_over(recommendation: Recommendation, one_row: Collection[str]) -> Recommendation:
+    """Return a recommendation that sets ``coll_han`` aside for the measured calls alone, by rules.
+
+    ``coll_han`` passes on the calls that were measured and serves all others.
+
+    Args:
+        recommendation: A recommendation that sets ``coll_han`` aside for the whole job.
+        one_row: Collectives whose table has a single row, for all message sizes.
+    """
+    measured: dict[tuple[str, int], list[int]] = {}
+    for collective, ranks, size in (gain.slot for gain in recommendation.gains):
+        measured.setdefault((collective, ranks), []).append(size)
+    rules: list[Rule] = []
+    for collective, ranks in dict.fromkeys(
+        [*measured, *((rule.collective, rule.comm_size) for rule in recommendation.rules)]
+    ):
+        table = [
+            rule for rule in recommendation.rules if (rule.collective, rule.comm_size) == (collective, ranks)
+        ]
+        rules += _handed_over(table, collective, ranks, measured.get((collective, ranks), ()), one_row)
+    env = tuple(pair for pair in recommendation.provenance.env if pair[0] != han.PRIORITY)
+    ordered = tuple(sorted(rules, key=lambda rule: (rule.collective, rule.comm_size, rule.min_bytes)))
+    return replace(recommendation, rules=ordered, provenance=replace(recommendation.provenance, env=env))
+
+
+def _handed_over(
+    table: Sequence[Rule], collective: str, ranks: int, sizes: Collection[int], one_row: Collection[str]
+) -> list[Rule]:
+    """Return the rules of one collective and communicator size, each with ``coll_han`` passing the call on.
+
+    They hold within the reach of the message sizes that were measured; the library decides below and beyond.
+    """
+    if collective in one_row or not sizes:
+        return [han.handed_over(rule) for rule in table or [Rule(collective, ranks, 0, Point())]]
+    low, beyond = size_reach(sizes)
+    first = [r for r in table if r.min_bytes <= low][-1:] or [Rule(collective, ranks, low, Point())]
+    within = [replace(first[0], min_bytes=low), *(r for r in table if low < r.min_bytes < beyond)]
+    return [*map(han.handed_over, within), Rule(collective, ranks, beyond, Point())]
+
+
+def exact(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Return the rules with empty tables added, so that each holds for its own communicator size alone.
+
+    In a file of rules a table also holds for other communicators, up to the size of the next table. Empty
+    tables for one rank fewer and one more leave those to the library.
+    """
+    tables: dict[str, dict[int, list[Rule]]] = {}
+    for rule in rules:
+        tables.setdefault(rule.collective, {}).setdefault(rule.comm_size, []).append(rule)
+    for collective, by_size in tables.items():
+        neighbours = {ranks + step for ranks in by_size for step in (-1, 1)} - by_size.keys()
+        for ranks in sorted(neighbours - {1}):
+            by_size[ranks] = [Rule(collective, ranks, 0, Point())]
+    return tuple(
+        rule
+        for _, by_size in sorted(tables.items())
+        for _, table in sorted(by_size.items())
+        for rule in table
+    )
+
+
+def _without_repeats(rows: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Return the rows without those that repeat the choice of the row before; empty if none sets anything."""
+    rules: list[Rule] = []
+    for row in rows:
+        if row.choice != (rules[-1].choice if rules else Point()):
+            rules.append(row)
+    return tuple(rules)
+
+
+def part(recommendation: Recommendation) -> Part:
+    """Return the campaign behind a recommendation, as a part of a merged recommendation."""
+    tables = dict.fromkeys((rule.collective, rule.comm_size) for rule in recommendation.rules)
+    return Part(
+        recommendation.provenance.campaign,
+        recommendation.provenance.date,
+        recommendation.provenance.nodes,
+        tuple(tables),
+    )
+
+
+def scopes(parts: Iterable[Recommendation]) -> str:
+    """Return a text on the programs that some settings are meant for, because they make other calls slower.
+
+    It begins with a semicolon, to be appended to another text; it is empty if no setting slows other calls.
+    """
+    names = dict.fromkeys(recommendation.scope for recommendation in parts if slower(recommendation.others))
+    return "".join(f"; {scope}" for scope in names)

@@ -1,0 +1,1 @@
+"""Measurements of others: benchmark logs, recorded landscapes, and tables beside each other."""

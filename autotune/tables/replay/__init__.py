@@ -1,0 +1,1 @@
+"""Recorded tables in place of a cluster, and proposers compared on them."""

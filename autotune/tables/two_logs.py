@@ -1,0 +1,230 @@
+"""Two logs of benchmarks against each other, call by call (outside the flow, after step 10).
+
+Rows with the same operation, ranks, size and labels belong to the same call; several such rows of one log are
+its repeats. A label with one value throughout each log describes what is compared and does not distinguish
+calls. Of a label that one log lacks, each value in the other log is a separate call.
+
+With two repeats or more on both sides the difference of the means of ln t has Welch's interval; with fewer
+nothing is known of the noise. A call is reported as faster or slower where its difference is significant
+after Holm's correction: the probability of any false verdict on two logs is at most ``RATE``.
+
+References:
+    Welch: The generalization of "Student's" problem when several different population variances are
+    involved. Biometrika 34 (1947) 28–35.
+    Holm: A simple sequentially rejective multiple test procedure. Scand. J. Stat. 6 (1979) 65–70.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from statistics import fmean, variance
+
+from autotune.collectives import COLLECTIVES
+from autotune.history.objectives import Slot, ratio_of
+from autotune.recommend.guidelines import is_figure
+from autotune.tables.importers import BenchmarkRow
+
+RATE = 0.05
+"""Probability of any false verdict; the interval of one call holds with probability 1 − RATE."""
+_STEP_US = 0.01
+"""Resolution of times in µs. Benchmarks print two decimals, so repeats can be equal; their variance is taken
+to be at least that of rounding."""
+
+_DATATYPE = "MPI_CHAR"  # Default datatype of OSU's benchmarks.
+
+Call = tuple[Slot, tuple[tuple[str, str], ...]]
+"""Operation, ranks (0: not known) and size, and the labels (name, value) in which rows differ."""
+
+
+class LogVerdict(StrEnum):
+    """Says whether one call is faster or slower in the second log."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    INCONCLUSIVE = "inconclusive"
+    NO_REPEATS = "no repeats"
+
+
+@dataclass(frozen=True, slots=True)
+class LogPair:
+    """Compares the times of one call in both logs."""
+
+    call: Call  # The call.
+    first_us: float
+    """Geometric mean of its time in the first log in µs; for rows with a bandwidth alone, the time of a
+    message."""
+    second_us: float  # Geometric mean of its time in the second log in µs.
+    repeats: tuple[int, int]  # Number of rows in each log.
+    speedup: float  # Speed-up of the second log over the first.
+    interval: tuple[float, float]  # Interval of the speed-up; NaN without repeats.
+    p_value: float  # p-value of the hypothesis of no difference; NaN without repeats.
+    verdict: LogVerdict = LogVerdict.NO_REPEATS
+
+
+@dataclass(frozen=True, slots=True)
+class LabelDifference:
+    """A label that has one value in all rows of a log for an operation, and another one in the second log."""
+
+    collective: str  # The operation.
+    name: str  # Name of the label.
+    values: tuple[str, str]  # Its value in the first and in the second log; empty where a log has none.
+
+
+@dataclass(frozen=True, slots=True)
+class TwoLogs:
+    """Compares two logs, call by call."""
+
+    pairs: tuple[LogPair, ...]  # Calls that both logs have, ordered by call.
+    only_first: tuple[Call, ...]  # Calls that only the first log has.
+    only_second: tuple[Call, ...]  # Calls that only the second log has.
+    differences: tuple[LabelDifference, ...] = ()  # Labels in which the logs differ throughout.
+
+
+def compared(first: Iterable[BenchmarkRow], second: Iterable[BenchmarkRow]) -> TwoLogs:
+    """Match the calls of two logs and test which of them differ."""
+    rows = [_labelled(log) for log in (first, second)]
+    rows = [_with_defaults(log, counterpart) for log, counterpart in zip(rows, reversed(rows), strict=True)]
+    differences = tuple(_differences(*rows))
+    left, right = (_times(log, differences) for log in rows)
+    matched = list(_matched(left, right))
+    pairs = [_pair(call, left[left_call], right[right_call]) for call, left_call, right_call in matched]
+    ordered = sorted((pair for pair in pairs if pair.p_value == pair.p_value), key=lambda pair: pair.p_value)
+    n = len(ordered)
+    n_significant = next((i for i, pair in enumerate(ordered) if pair.p_value > RATE / (n - i)), n)
+    verdicts = {pair.call: _direction(pair) for pair in ordered[:n_significant]}
+    verdicts |= dict.fromkeys((pair.call for pair in ordered[n_significant:]), LogVerdict.INCONCLUSIVE)
+    return TwoLogs(
+        tuple(replace(pair, verdict=verdicts.get(pair.call, pair.verdict)) for pair in pairs),
+        tuple(sorted(left.keys() - {left_call for _, left_call, _ in matched})),
+        tuple(sorted(right.keys() - {right_call for *_, right_call in matched})),
+        differences,
+    )
+
+
+def _direction(pair: LogPair) -> LogVerdict:
+    """Return the verdict on a call that differs significantly."""
+    return LogVerdict.FASTER if pair.speedup > 1 else LogVerdict.SLOWER
+
+
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    """A row of a log that can be compared."""
+
+    slot: Slot  # Operation, ranks (0: not known) and message size.
+    labels: Mapping[str, str]  # Labels that distinguish settings; see ``guidelines.is_figure``.
+    time_us: float  # Time in µs; for a bandwidth that in which a message passes (bytes/(MB/s) are µs).
+    plain: bool  # Whether it is from OSU's benchmarks, and moves data without computing on it.
+
+
+def _labelled(rows: Iterable[BenchmarkRow]) -> list[_Timed]:
+    """Return the successful rows of a log that have a time."""
+    timed = []
+    for row in rows:
+        time_us = row.latency_us or (row.bandwidth_MBps and row.message_bytes / row.bandwidth_MBps)
+        labels = {name.lower(): value for name, value in row.labels}
+        if not time_us or labels.get("status", "ok") != "ok":
+            continue
+        setting = {name: value for name, value in labels.items() if value and not is_figure(name, value)}
+        entry = COLLECTIVES.get(row.collective)
+        plain = row.benchmark.startswith("OSU MPI") and entry is not None and not entry.sums
+        slot = (row.collective, row.comm_size or 0, row.message_bytes)
+        timed.append(_Timed(slot, setting, time_us, plain))
+    return timed
+
+
+def _with_defaults(rows: Sequence[_Timed], counterpart: Sequence[_Timed]) -> list[_Timed]:
+    """Add the datatype that OSU's benchmarks use to rows without one, if the other log states datatypes.
+
+    Versions before 7.1 use it without printing it. Reductions have another datatype in these versions and are
+    left as they are.
+    """
+    stated = any("datatype" in row.labels for row in counterpart)
+    return [
+        replace(row, labels={"datatype": _DATATYPE} | dict(row.labels)) if stated and row.plain else row
+        for row in rows
+    ]
+
+
+def _differences(first: Sequence[_Timed], second: Sequence[_Timed]) -> Iterator[LabelDifference]:
+    """Yield the labels that have one value, or none, throughout each log, and differ between the logs."""
+    for collective in sorted({row.slot[0] for row in first} & {row.slot[0] for row in second}):
+        logs = [[row.labels for row in log if row.slot[0] == collective] for log in (first, second)]
+        for name in sorted(set().union(*logs[0], *logs[1])):
+            values = [{labels.get(name, "") for labels in log} for log in logs]
+            if len(values[0]) == len(values[1]) == 1 and values[0] != values[1]:
+                yield LabelDifference(collective, name, (values[0].pop(), values[1].pop()))
+
+
+def _times(rows: Iterable[_Timed], differences: Sequence[LabelDifference]) -> Mapping[Call, list[float]]:
+    """Return the times in µs of each call, without the labels in which the logs differ throughout."""
+    ignored = {(difference.collective, difference.name) for difference in differences}
+    times: dict[Call, list[float]] = defaultdict(list)
+    for row in rows:
+        setting = sorted(label for label in row.labels.items() if (row.slot[0], label[0]) not in ignored)
+        times[row.slot, tuple(setting)].append(row.time_us)
+    return _without_copies(times)
+
+
+def _matched(left: Iterable[Call], right: Iterable[Call]) -> Iterator[tuple[Call, Call, Call]]:
+    """Yield the calls of both logs as (joint call, left call, right call).
+
+    Calls match where they agree in the labels that both logs have; the joint call has the labels of both.
+    """
+    names: list[dict[str, set[str]]] = []
+    for calls in (left, right):
+        by_collective: dict[str, set[str]] = defaultdict(set)
+        for (collective, *_), setting in calls:
+            by_collective[collective] |= {name for name, _ in setting}
+        names.append(by_collective)
+
+    def shared(call: Call) -> Call:
+        common = names[0][call[0][0]] & names[1][call[0][0]]
+        return call[0], tuple(label for label in call[1] if label[0] in common)
+
+    right_calls: dict[Call, list[Call]] = defaultdict(list)
+    for call in sorted(right):
+        right_calls[shared(call)].append(call)
+    for call in sorted(left):
+        for right_call in right_calls[shared(call)]:
+            yield (call[0], tuple(sorted({*call[1], *right_call[1]}))), call, right_call
+
+
+def _without_copies(times: Mapping[Call, list[float]]) -> Mapping[Call, list[float]]:
+    """Return the times without duplicate runs: runs with the same times in all of several calls count once.
+
+    Such runs were printed twice or simulated.
+    """
+    if len(times) < 2 or len({len(repeats) for repeats in times.values()}) > 1:
+        return times
+    runs = dict.fromkeys(zip(*times.values(), strict=True))
+    return dict(zip(times, map(list, zip(*runs, strict=True)), strict=True))
+
+
+def _pair(call: Call, first: Sequence[float], second: Sequence[float]) -> LogPair:
+    """Compare the times of a call in two logs by Welch's test."""
+    (mean_1, var_1), (mean_2, var_2) = _log_moments(first), _log_moments(second)
+    d = mean_1 - mean_2
+    sizes = len(first), len(second)
+    if min(sizes) < 2:
+        unknown = (math.nan, math.nan)
+        return LogPair(call, math.exp(mean_1), math.exp(mean_2), sizes, ratio_of(d), unknown, math.nan)
+    from scipy.stats import t
+
+    parts = var_1 / sizes[0], var_2 / sizes[1]
+    sem = math.sqrt(sum(parts))
+    freedom = sum(parts) ** 2 / sum(part**2 / (n - 1) for part, n in zip(parts, sizes, strict=True))
+    half = float(t.isf(RATE / 2, freedom)) * sem
+    p_value = 2 * float(t.sf(abs(d) / sem, freedom))
+    interval = (ratio_of(d - half), ratio_of(d + half))
+    return LogPair(call, math.exp(mean_1), math.exp(mean_2), sizes, ratio_of(d), interval, p_value)
+
+
+def _log_moments(times: Sequence[float]) -> tuple[float, float]:
+    """Return mean and variance of ln t; the variance is at least that of rounding, and NaN for one time."""
+    logs = [math.log(time) for time in times]
+    if len(logs) < 2:
+        return logs[0], math.nan
+    rounding = (_STEP_US / min(times)) ** 2 / 12
+    return fmean(logs), max(variance(logs), rounding)

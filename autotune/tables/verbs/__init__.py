@@ -1,0 +1,1 @@
+"""Verbs on tables: ``compare`` (with ``--guidelines`` and ``--winners``) and ``import``."""

@@ -1,0 +1,143 @@
+"""``import FILE…``: other people's measurements as one table."""
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from autotune.commands.history import print_or_write
+from autotune.errors import TableError, UserError
+from autotune.resources import MOST_BYTES, decoded, user_text
+from autotune.stacks.asked import collective_named
+from autotune.tables.importers import BenchmarkRow, NamePattern, read, read_noted, told_apart
+from autotune.text_table import as_delimited
+
+
+def import_files(
+    paths: Sequence[Path],
+    out: Path | None,
+    comm_size: int | None = None,
+    collective: str | None = None,
+    from_name: str = "",
+) -> int:
+    """Write the measurements of all files as one table, and return its number of rows.
+
+    All files are read before anything is written, so a file that cannot be read leaves no partial table.
+
+    Args:
+        paths: The files; ``-`` is standard input, and a directory stands for all files below it.
+        out: The table's file: Parquet if its name ends in ``.parquet``, else CSV; None: standard output, CSV.
+        comm_size: Communicator size of rows that have none.
+        collective: Operation of rows that have none.
+        from_name: Template of the files' names; files of a directory that do not fit it are left out.
+
+    Raises:
+        TableError: a file cannot be read, or is not a complete log or table.
+        UserError: the template has no field, the operation is unknown, or the table cannot be written.
+    """
+    pattern = NamePattern.of(from_name) if from_name else None
+    files, unfitting = _files(paths, pattern)
+    operation = collective_named(collective) if collective else ""
+    records, left_out = (
+        [],
+        [
+            f"{count} files of {directory} that do not fit {from_name}"
+            for directory, count in unfitting.items()
+            if count
+        ],
+    )
+    for path in files:
+        text, name = _text(path)
+        rows, omissions = read_noted(text, name, operation)
+        left_out += omissions
+        records += pattern.completed(rows) if pattern else rows
+    records = _with_labels(_with_defaults(records, comm_size, operation))
+    from autotune.views.frames import measurement_frame
+
+    print_or_write(measurement_frame(records), out)
+    if out is not None:
+        noun = "file" if len(files) == 1 else "files"
+        sys.stderr.write(f"{len(records)} rows of {len(files)} {noun} in {out}\n")
+    sys.stderr.writelines(f"left out: {omission}\n" for omission in left_out)
+    return len(records)
+
+
+def _files(paths: Sequence[Path], pattern: NamePattern | None) -> tuple[list[Path], dict[Path, int]]:
+    """Return the files that the paths stand for, and the number of those that do not fit, by directory.
+
+    Raises:
+        UserError: a directory has no file, or none that fits the template.
+    """
+    files: list[Path] = []
+    unfitting: dict[Path, int] = {}
+    for path in paths:
+        if not path.is_dir():
+            files.append(path)
+            continue
+        below = list(_below(path))
+        fitting = [file for file in below if pattern is None or pattern.fields(str(file)) is not None]
+        if not fitting:
+            complaint = (
+                f"no file in {path} fits --from-name {pattern.text}" if pattern else f"no file in {path}"
+            )
+            raise UserError(
+                complaint, f"there are {', '.join(file.name for file in below[:3])}" if below else ""
+            )
+        files += fitting
+        unfitting[path] = len(below) - len(fitting)
+    return files, unfitting
+
+
+def _below(directory: Path) -> Iterator[Path]:
+    """Yield all files below a directory in the order of their paths, without hidden ones."""
+    for path in sorted(directory.rglob("*")):
+        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(directory).parts):
+            yield path
+
+
+def measurements(
+    paths: Sequence[Path], comm_size: int | None = None, collective: str | None = None
+) -> list[BenchmarkRow]:
+    """Return the rows of all files; ``comm_size`` and ``collective`` complete those that lack them.
+
+    Raises:
+        TableError: a file cannot be read, or is not a complete log or table.
+        UserError: the operation is unknown.
+    """
+    operation = collective_named(collective) if collective else ""
+    return _with_labels(
+        _with_defaults((row for path in paths for row in read(*_text(path), operation)), comm_size, operation)
+    )
+
+
+def _with_labels(rows: list[BenchmarkRow]) -> list[BenchmarkRow]:
+    """Return the rows with labels for what differs between tables.
+
+    Tables that nothing distinguishes are named on standard error.
+    """
+    labelled, words = told_apart(rows)
+    sys.stderr.writelines(f"{text}\n" for text in words)
+    return labelled
+
+
+def _text(path: Path) -> tuple[str, str]:
+    """Return the text of a file and its name for messages; bytes that are no UTF-8 are replaced.
+
+    Raises:
+        TableError: the file, or standard input for ``-``, cannot be read.
+    """
+    if str(path) == "-":
+        try:
+            return decoded(sys.stdin.buffer.read(MOST_BYTES), lenient=True), "standard input"
+        except ValueError as exc:
+            raise TableError(f"standard input cannot be read: {exc}") from exc
+    return as_delimited(path) if path.suffix == ".parquet" else user_text(path, lenient=True), str(path)
+
+
+def _with_defaults(
+    rows: Iterable[BenchmarkRow], comm_size: int | None, collective: str
+) -> list[BenchmarkRow]:
+    """Return the rows, completed where they lack a communicator size or an operation."""
+    return [
+        replace(r, comm_size=r.comm_size or comm_size, collective=r.collective or collective) for r in rows
+    ]

@@ -1,0 +1,167 @@
+"""Read the rows of a user's table as text, so that errors can be named by row and column.
+
+A field is stripped of blanks; an empty field is a missing value.
+"""
+
+import csv
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from io import StringIO
+from pathlib import Path
+
+from autotune.collectives import MEASURED, called
+from autotune.errors import TableError, UserError, needing
+from autotune.resources import MOST_BYTES, MOST_CELLS, MOST_COLUMNS, decoded, user_bytes
+
+_QUOTED = re.compile(r"^'(?=[=+@-])")
+"""The quote in front of a text that a spreadsheet would take for a formula, as this project's tables have it.
+"""
+_HINT = "a table is a CSV or a Parquet file"
+
+LEAST_US = 1e-3  # A few cycles of any processor, in µs: no call is shorter, and 1.5e-6 "µs" are seconds.
+_YES, _NO = ("1", "1.0", "true", "yes", "y", "t"), ("", "0", "0.0", "false", "no", "n", "f")
+
+Row = Mapping[str, str]  # One line of a table: column → text; empty where the value is missing.
+
+
+def read_rows(path: Path, needed: str) -> tuple[Sequence[str], Sequence[Row]]:
+    """Return the columns and rows of a CSV or Parquet file (``*.parquet``).
+
+    The first row has number 2 in messages, as in an editor.
+
+    Args:
+        path: The file.
+        needed: The hint for a table without rows.
+
+    Raises:
+        TableError: The file cannot be read, is too large, has no rows, names a column twice, or has a row
+            with another number of fields than there are columns.
+        UserError: The file is Parquet, and the library for it is not installed.
+    """
+    content = user_bytes(path, hint=_HINT)
+    try:
+        if path.suffix == ".parquet":
+            columns, rows = _read_parquet(content)
+        else:
+            reader = csv.DictReader(
+                StringIO(decoded(content).removeprefix("\ufeff"), newline=""), strict=True
+            )
+            columns = list(reader.fieldnames or ())
+            _check_room(len(columns))
+            rows = list(_checked(path.name, reader))
+    except (ValueError, csv.Error) as exc:
+        if isinstance(exc, UserError):
+            raise
+        raise TableError(f"{path} cannot be read: {exc}", _HINT) from exc
+    if not rows:
+        raise TableError(f"{path.name} has no rows", needed)
+    if len(set(columns)) < len(columns):
+        raise TableError(f"{path.name} names a column twice: {', '.join(columns)}")
+    return columns, rows
+
+
+def as_delimited(path: Path) -> str:
+    """Return a Parquet file as the text of a plain table.
+
+    Raises:
+        TableError: As in `read_rows`.
+    """
+    columns, rows = read_rows(path, "a table of measurements has rows")
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([row[column] for column in columns] for row in rows)
+    return text.getvalue()
+
+
+def _check_room(n_columns: int, n_cells: int = 0) -> None:
+    """Refuse a table that would fill the memory, before it is built.
+
+    Raises:
+        ValueError: There are too many columns or values; the message is for users.
+    """
+    if n_columns > MOST_COLUMNS:
+        raise ValueError(f"it has {n_columns:,} columns; at most {MOST_COLUMNS:,} are read")
+    if n_cells > MOST_CELLS:
+        raise ValueError(f"it has {n_cells:,} values or more; at most {MOST_CELLS:,} are read")
+
+
+def _checked(name: str, reader: "csv.DictReader[str]") -> Iterator[Row]:
+    width = len(reader.fieldnames or ())
+    for number, row in enumerate(reader, start=2):
+        _check_room(width, width * (number - 1))
+        if None in row or None in row.values():
+            raise TableError(
+                f"{name}, row {number}: not as many fields as there are columns",
+                f"columns: {', '.join(reader.fieldnames or ())}",
+            )
+        yield {column: _QUOTED.sub("", text.strip()) for column, text in row.items()}
+
+
+def _read_parquet(content: bytes) -> tuple[Sequence[str], Sequence[Row]]:
+    """Return columns and rows; the unpacked size is looked up first, and checked piece by piece.
+
+    Raises:
+        UserError: The library for Parquet is not installed.
+        ValueError: The content is no Parquet, or too large; the message is for users.
+    """
+    parquet_is_here()
+    from pyarrow import ArrowException, BufferReader
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        file = ParquetFile(BufferReader(content))
+        metadata = file.metadata
+        chunks = [
+            metadata.row_group(i).column(j)
+            for i in range(metadata.num_row_groups)
+            for j in range(metadata.num_columns)
+        ]
+        _check_room(
+            metadata.num_columns,
+            max(metadata.num_rows * metadata.num_columns, sum(c.num_values for c in chunks)),
+        )
+        # A value is no longer than its packed column, so this many rows fit even if all repeat the longest.
+        longest = max((chunk.total_uncompressed_size for chunk in chunks), default=1)
+        rows: list[Row] = []
+        remaining = MOST_BYTES
+        for batch in file.iter_batches(batch_size=max(1, min(1 << 16, MOST_BYTES // max(longest, 1)))):
+            remaining -= batch.nbytes
+            if remaining < 0:
+                raise ValueError(f"it unpacks to more than {MOST_BYTES >> 20} MiB")
+            rows += ({c: _text(value) for c, value in row.items()} for row in batch.to_pylist())
+    except (ArrowException, OSError) as exc:
+        raise ValueError(str(exc)) from exc
+    return file.schema_arrow.names, rows
+
+
+def _text(value: object) -> str:
+    """Return a value as a CSV file would have it: empty for null and for NaN."""
+    return "" if value is None or value != value else str(value)
+
+
+def parquet_is_here() -> None:
+    """Check that Parquet files can be read, before one is read or a measurement for one begins.
+
+    Raises:
+        UserError: The library for Parquet is not installed.
+    """
+    with needing("parquet", "a Parquet file"):
+        import pyarrow.parquet  # noqa: F401
+
+
+def says_yes(text: str) -> bool | None:
+    """Return whether a field means yes; None where it means neither yes nor no."""
+    word = text.strip().lower()
+    return word in _YES if word in _YES + _NO else None
+
+
+def operation(text: str) -> str:
+    """Return the collective that a field names, or the field in lower case for any other operation."""
+    return called(text) or text.lower().removeprefix("mpi_")
+
+
+def named_in(text: str) -> str:
+    """Return the measured collective that is named in a text; the longest of several, empty without any."""
+    words = "".join(letter if letter.isalpha() else "_" for letter in text.lower())
+    return max((name for name in MEASURED if f"_{name}_" in f"_{words}_"), key=len, default="")

@@ -1,0 +1,102 @@
+"""Measure effects of a setting on calls that it was not tuned for (step 11 of the flow).
+
+Files apply to every call of every job, and most values that are set for a whole job act on single messages.
+So launches of the verification measure other calls too (``verify.also``), in a share of their time and in
+both loops: between calls of other sizes and kinds, which find caches and the other rank cold, and back to
+back, as a program without pauses calls them.
+
+Each launch has a plain mean of each call, which is what a program waits for. In a heat it is the median over
+the launch's visits of their means, since a visit of some milliseconds in which another process had a core is
+no part of a setting: beside nine busy processes on two cores, means of all visits differed by a factor of 20
+between launches of one setting. Means of one block, whose launches met the same moments, are compared: with
+y_bsi = ln of launch i of side s in block b,
+
+    y_bsi = μ_b + δ_s + ε_bsi
+
+by least squares, where the interval of δ is Student's [1]. With one launch of each side in a block it is the
+paired t test. Intervals of all calls hold together with 95 % (Bonferroni), so that hardly any setting is
+called slower by chance; the claim that a loss is excluded is wrong only if the bound of that very call is
+(intersection–union, see ``comparison``), so each bound has 95 % by itself.
+
+References:
+    1. W. G. Cochran, G. M. Cox, *Experimental Designs*, 2nd ed. (1957), section 4.2: randomised blocks.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from autotune.history.objectives import ratio_of
+from autotune.history.trial import Observation, Subject
+from autotune.recommend.other_calls import OtherCall, OtherDecision
+from autotune.verification.sequential import ONE_IN_TWENTY, SequentialDesign
+
+_PREFIX = "beside "
+_LEAST_FREEDOM = 2  # Least degrees of freedom at which the spread of launches counts as known.
+
+_Blocks = Mapping[int, tuple[list[float], list[float]]]
+"""Seconds of the untouched launches, and of the setting's, in each block."""
+
+
+def other_calls(launches: Iterable[Observation], design: SequentialDesign) -> tuple[OtherCall, ...]:
+    """Return the effects on other calls in launches of one setting and of the untouched stack.
+
+    The result is empty if they measured no other call. Calls with too few launches for an interval are left
+    out.
+    """
+    times: dict[str, _Blocks] = defaultdict(lambda: defaultdict(lambda: ([], [])))
+    for launch in {o.trial.number: o for o in launches if o.ok}.values():
+        for name, seconds in launch.extra.items():
+            if name.startswith(_PREFIX) and seconds > 0:
+                block = times[name.removeprefix(_PREFIX)][launch.trial.block]
+                block[launch.trial.subject is Subject.DEPLOYED].append(seconds)
+    paired = {name: [b for b in blocks.values() if all(b)] for name, blocks in times.items()}
+    estimable = {name: blocks for name, blocks in paired.items() if _freedom(blocks) >= _LEAST_FREEDOM}
+    return tuple(
+        _compared(name, blocks, len(estimable), design) for name, blocks in sorted(estimable.items())
+    )
+
+
+def _freedom(blocks: Sequence[tuple[list[float], list[float]]]) -> int:
+    """Return the degrees of freedom of the model's residuals."""
+    return sum(len(default) + len(tuned) - 1 for default, tuned in blocks) - 1
+
+
+def _compared(
+    name: str, blocks: Sequence[tuple[list[float], list[float]]], n_calls: int, design: SequentialDesign
+) -> OtherCall:
+    """Return the comparison of one call; ``n_calls`` calls are judged together."""
+    from scipy.special import stdtrit
+
+    logs = [tuple(np.log(side) for side in block) for block in blocks]
+    weights = np.array([len(a) * len(b) / (len(a) + len(b)) for a, b in logs])
+    gains = np.array([a.mean() - b.mean() for a, b in logs])
+    gain = float(weights @ gains / weights.sum())
+    squares = sum(float(((side - side.mean()) ** 2).sum()) for block in logs for side in block)
+    squares += float(weights @ (gains - gain) ** 2)
+    freedom = _freedom(blocks)
+    error = math.sqrt(squares / freedom / weights.sum())
+    half = error * float(stdtrit(freedom, 1 - ONE_IN_TWENTY / 2 / n_calls))
+    at_least = gain - error * float(stdtrit(freedom, 1 - ONE_IN_TWENTY))
+    decision = OtherDecision.INCONCLUSIVE
+    if gain + half < design.least:
+        decision = OtherDecision.SLOWER
+    elif at_least >= design.hidden:
+        decision = OtherDecision.NOT_SLOWER
+    call, size, *loop = name.split(" ")
+    default_s, tuned_s = (float(np.mean([s for block in blocks for s in block[k]])) for k in (0, 1))
+    return OtherCall(
+        call,
+        int(size),
+        default_s,
+        tuned_s,
+        ratio=ratio_of(gain),
+        low=ratio_of(gain - half),
+        high=ratio_of(gain + half),
+        error=error,
+        at_least=ratio_of(at_least),
+        decision=decision,
+        tight=bool(loop),
+    )

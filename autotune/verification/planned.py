@@ -1,0 +1,202 @@
+"""Test differences by the drawn order of launches, group-sequentially (step 11 of the flow).
+
+Within a block every order with as many launches of each side was drawn with the same probability. Nothing
+else is assumed: had the setting no effect, each launch would have shown the same times in any other order
+[1]. Drift, shifts, alternation, heavy tails and dependence between slots are in the times, and so in that
+distribution.
+
+Notation: y is ln t in one slot, z is y less its median in the block, over the robust standard deviation of
+these in all blocks, clipped to ±1. S is the sum over launches of the setting of (mean z of the block − z), so
+that S > 0 where the setting is faster. Over the orders that could have been drawn its mean is zero, and a
+block of n launches, a of them of the setting, adds to its variance
+
+    a (n − a) / (n (n − 1)) · Σ (z − z̄)².
+
+For sums of independent symmetric parts Lévy's inequality bounds the largest so far by the last one, P(max
+over k ≤ N of S_k ≥ x) ≤ 2 P(S_N ≥ x) [2], so that
+
+    S_n / sd(S_n) ≥ z(α/2) · √(N / n)
+
+is reached at any look up to the N-th launch with a probability of at most α: the bounds of O'Brien and
+Fleming [3], for any number of looks. Half of α is spent by ``FIRST`` launches of the setting; each further
+plan, which has ``_LONGER`` times as many launches, spends half of what is left. So the error rate holds
+however often one looks, ends, goes on or resumes, and what was significant once remains so.
+
+The test that the setting gains more than δ is the same test of y + δ for launches of the setting. The
+interval of an effect contains the values that are not rejected, its estimate is the δ at which S is zero [4].
+
+References:
+    1. R. A. Fisher: The Design of Experiments (1935), ch. 2; E. L. Lehmann, J. P. Romano: Testing Statistical
+       Hypotheses (3rd ed., 2005), section 15.2.
+    2. P. Lévy: Théorie de l'addition des variables aléatoires (1937), section 44; P. Billingsley: Probability
+       and Measure (3rd ed., 1995), section 22.
+    3. P. C. O'Brien, T. R. Fleming: A multiple testing procedure for clinical trials. Biometrics 35 (1979)
+       549-556.
+    4. J. L. Hodges, E. L. Lehmann: Estimates of location based on rank tests. Annals of Mathematical
+       Statistics 34 (1963) 598-611.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+FIRST = 16
+"""Launches of a setting by which half of the error rate is spent: as many as it has in heats before it is
+exported."""
+_LONGER = 1.5
+"""Factor between the launches of successive plans. Right after one plan has ended the next one requires √1.5
+times as much; with a factor of 2 that is more than nine heats of two launches a side can show at one of
+ten sizes."""
+_CLIP = 1.0
+"""Robust standard deviations at which the deviation of a launch is clipped."""
+_ROBUST = 1.4826
+"""Ratio of the standard deviation of a normal distribution to its median absolute value."""
+_LEAST_SCALE = 1e-12
+"""Least spread of ln t: it avoids a division by zero if launches printed the same time to the last bit."""
+_FAR = 7.0
+"""Largest gain that is considered, in ln of the time: no setting is a thousand times as fast."""
+_LEAST_SPREAD = 1e-4
+"""Least distance in which a bound is searched, in ln of the time: a hundredth of the smallest loss that
+matters."""
+_STEPS = 14
+"""Steps of bisection, by which a bound is known to some hundredths of its distance from the estimate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Hold blocks of launches whose order was drawn, in all slots that are compared."""
+
+    y: Floats  # Ln t, `(n_blocks, n_launches, n_slots)`; NaN where nothing is known.
+    tuned: NDArray[np.bool_]  # Whether each launch is of the setting, `(n_blocks, n_launches)`.
+
+    @property
+    def averaged(self) -> "Drawn":
+        """Return the mean over all slots of each launch; NaN for a launch that lacks a slot."""
+        return Drawn(self.y.mean(axis=2, keepdims=True), self.tuned)
+
+    @property
+    def launches(self) -> Floats:
+        """Return the number of known launches of the setting in each slot."""
+        return np.asarray((np.isfinite(self.y) & self.tuned[:, :, None]).sum(axis=(0, 1)), dtype=float)
+
+    def statistic(self, gain: Floats | float = 0.0) -> tuple[Floats, Floats]:
+        """Return S of each slot and its variance, as if the setting's launches were slower by ``gain``."""
+        centred = self._centred(gain)
+        scale = _ROBUST * median(np.abs(centred).reshape(-1, centred.shape[2]))
+        with np.errstate(invalid="ignore"):
+            z = np.clip(centred / np.maximum(np.nan_to_num(scale), _LEAST_SCALE), -_CLIP, _CLIP)
+        finite = np.isfinite(z)
+        tuned = finite & self.tuned[:, :, None]
+        n, a = finite.sum(axis=1).astype(float), tuned.sum(axis=1).astype(float)
+        z = np.where(finite, z, 0.0)
+        mean = z.sum(axis=1) / np.maximum(n, 1)
+        squares = (np.where(finite, z - mean[:, None], 0.0) ** 2).sum(axis=1)
+        usable = (a > 0) & (a < n)
+        part = np.where(usable, a * mean - np.where(tuned, z, 0.0).sum(axis=1), 0.0)
+        variance = np.where(usable, a * (n - a) / np.maximum(n * (n - 1), 1) * squares, 0.0)
+        return part.sum(axis=0), variance.sum(axis=0)
+
+    def deviation(self, gain: Floats | float = 0.0) -> Floats:
+        """Return S of each slot over its standard deviation."""
+        total, variance = self.statistic(gain)
+        return np.asarray(total / np.sqrt(np.maximum(variance, _LEAST_SCALE)))
+
+    def significant(self, alpha: float, sign: float = 1.0) -> NDArray[np.bool_]:
+        """Whether the setting was significantly faster at any look so far, by slot; ``sign`` −1: slower."""
+        significant = np.zeros(self.y.shape[2], dtype=bool)
+        for n in range(1, len(self.y) + 1):
+            until = Drawn(self.y[:n], self.tuned[:n])
+            significant |= sign * until.deviation() >= critical(until.launches, alpha)
+        return significant
+
+    def estimate(self) -> Floats:
+        """Return the gain of each slot, the δ at which S is zero; NaN without launches of both sides."""
+        low, high = -_FAR + self._start, self._start + _FAR
+        for _ in range(2 * _STEPS):
+            middle = (low + high) / 2
+            is_larger = self.statistic(middle)[0] > 0.0
+            low, high = np.where(is_larger, middle, low), np.where(is_larger, high, middle)
+        return np.where(self._both_known, (low + high) / 2, math.nan)
+
+    def bound(self, gain: Floats, alpha: float, sign: float = 1.0) -> Floats:
+        """Return the gain below which the launches so far exclude the true gain, by slot; ``sign`` −1: above.
+
+        The bound is wrong at any look with a probability of at most ``alpha``, and infinite where nothing is
+        excluded. ``gain`` is the estimate.
+        """
+        threshold, centre = critical(self.launches, alpha), np.nan_to_num(gain)
+        distance = np.maximum(np.nan_to_num(np.hypot(*self.spread(centre))), _LEAST_SPREAD)
+
+        def at(u: Floats) -> Floats:
+            return np.asarray(centre - sign * distance * np.expm1(u))
+
+        def excluded(u: Floats) -> NDArray[np.bool_]:
+            return np.asarray(sign * self.deviation(at(u)) >= threshold)
+
+        # Bisection works on a scale that is fine near the estimate and coarse far from it.
+        near, far = np.zeros(len(centre)), np.log1p(_FAR / distance)
+        never = ~excluded(far)
+        for _ in range(_STEPS):
+            middle = (near + far) / 2
+            excludes = excluded(middle)
+            near, far = np.where(excludes, near, middle), np.where(excludes, middle, far)
+        return np.where(never, -sign * math.inf, at(far))
+
+    def spread(self, gain: Floats | float) -> tuple[Floats, Floats]:
+        """Return the robust standard deviations around the block, of the setting's launches and of others."""
+        centred = np.abs(self._centred(gain))
+        tuned_sd, reference_sd = (_ROBUST * median(centred[side]) for side in (self.tuned, ~self.tuned))
+        return tuned_sd, reference_sd
+
+    def errors(self, gain: Floats) -> Floats:
+        """Return the standard error of each slot's gain; NaN if only one launch of either side is known."""
+        finite = np.isfinite(self.y)
+        n = np.array([finite[side].sum(axis=0) for side in (self.tuned, ~self.tuned)], dtype=float)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            error = np.hypot(*(np.array(self.spread(gain)) / np.sqrt(n)))
+        return np.where(n.min(axis=0) > 1, error, math.nan)
+
+    def _centred(self, gain: Floats | float) -> Floats:
+        """Return y + δ for launches of the setting, less the median of the block."""
+        y = self.y + self.tuned[:, :, None] * np.asarray(gain, dtype=float)
+        return np.asarray(y - median(np.moveaxis(y, 1, 0))[:, None])
+
+    @property
+    def _both_known(self) -> NDArray[np.bool_]:
+        finite = np.isfinite(self.y)
+        sides = [(finite & side[:, :, None]).any(axis=1) for side in (self.tuned, ~self.tuned)]
+        return np.asarray((sides[0] & sides[1]).any(axis=0))
+
+    @property
+    def _start(self) -> Floats:
+        """Return the difference of both sides' medians, at which the search for the estimate starts."""
+        tuned_median, reference_median = (median(self.y[side]) for side in (self.tuned, ~self.tuned))
+        return np.nan_to_num(reference_median - tuned_median)
+
+
+def critical(launches: Floats | float, alpha: float) -> Floats:
+    """Return the deviations of S that are significant after so many launches of a setting; see above."""
+    from scipy.special import ndtri
+
+    n = np.maximum(np.asarray(launches, dtype=float), 1.0)
+    longer = np.maximum(np.ceil(np.log(n / FIRST) / math.log(_LONGER) - 1e-9), 0.0)
+    return np.asarray(-ndtri(alpha / 2.0 ** (longer + 2)) * np.sqrt(FIRST * _LONGER**longer / n))
+
+
+def median(y: Floats) -> Floats:
+    """Return the median over the first axis of the known values; NaN where there are none."""
+    if not len(y):
+        return np.full(y.shape[1:], math.nan)
+    if not np.isnan(y).any():
+        return np.asarray(np.median(y, axis=0))
+    n, ordered = np.isfinite(y).sum(axis=0), np.sort(y, axis=0)  # NaN last
+    low, high = np.maximum((n - 1) // 2, 0), np.minimum(n // 2, len(y) - 1)
+    return np.asarray((_at(ordered, low) + _at(ordered, high)) / 2)
+
+
+def _at(ordered: Floats, place: NDArray[np.intp]) -> Floats:
+    return np.asarray(np.take_along_axis(ordered, place[None], axis=0)[0])
