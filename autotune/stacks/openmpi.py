@@ -24,7 +24,7 @@ from autotune.stacks.cleared import cleared
 from autotune.stacks.installation import Installation, output
 from autotune.stacks.known import of_the_runtime
 from autotune.stacks.ports import Placement, Rendering
-from autotune.stacks.stack import WORKS, Stack, check_works, reason
+from autotune.stacks.stack import WORKS, Stack, check_works, framed_message, reason
 from autotune.stacks.words import Dialect, forwarded
 
 PARAMETERS = "openmpi-mca-params.conf"  # Name of the parameter file for all users of an installation.
@@ -312,6 +312,11 @@ def _pml_in_use(installation: Installation, fixed: Mapping[str, str]) -> str:
     env[f"{_MCA}pml_base_verbose"] = "10"
     program = [sys.executable, "-P", "-c", f"from mpi4py import MPI; print('{WORKS}', MPI.COMM_WORLD.size)"]
     text = output([str(installation.mpirun), "-np", "1", *program], env)
+    if WORKS not in text and not framed_message(text):
+        # A rank hands its message to mpirun and aborts, and mpirun may end before it has printed it (in one of
+        # three launches of Open MPI 5.0.11). A process without mpirun prints its message itself.
+        alone = output(program, {"OPAL_PREFIX": str(installation.mpirun.parent.parent), **env})
+        text = alone if WORKS not in alone and framed_message(alone) else text
     check_works(installation, text)
     match = re.search(r"select: component (\w+) selected", text)
     return match[1] if match else "unknown"

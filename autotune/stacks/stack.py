@@ -171,6 +171,12 @@ def reason(text: str) -> str:
     So it is the first framed message, or the last six lines where there is none.
     """
     plain = text.replace("\0", "").strip()
-    framed = re.search(r"^-{20,}\n(.+?)^-{20,}$", plain, re.DOTALL | re.MULTILINE)
-    lines = framed[1].strip().splitlines() if framed else plain.splitlines()[-6:]
+    message = framed_message(plain)
+    lines = message.splitlines() if message else plain.splitlines()[-6:]
     return "\n  ".join(line for line in lines if line.strip())
+
+
+def framed_message(text: str) -> str:
+    """Return the first message that stands between lines of dashes, or "" where there is none."""
+    framed = re.search(r"^-{20,}\n(.+?)^-{20,}$", text, re.DOTALL | re.MULTILINE)
+    return framed[1].strip() if framed else ""
