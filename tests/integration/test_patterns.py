@@ -69,7 +69,7 @@ def test_a_slow_setting_in_a_users_own_files_is_found(tmp_path, kind, seed):
         (tmp_path / "home" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "home" / name).write_text(text)
     words = ("pattern=pingpong", "sizes=[512,2k]", f"fix.pml={pml}", "proposer=random", "objectives=latency")
-    limits = ("probe.budget_s=0.1", "baseline.launches=2", "budget.launches=6")
+    limits = ("probe.budget_s=0.1", "baseline.launches=2", "budget.launches=12")
     off = ("screening.enabled=false", "verify.enabled=false", "export=[json]", "confirm.share=0")
     home = str(tmp_path / "home")
     done = program.autotune(
