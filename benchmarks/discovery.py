@@ -40,11 +40,11 @@ from scipy.optimize import brentq
 from scipy.special import digamma, polygamma
 from scipy.stats import t, trim_mean
 
-from autotune.campaign.description import campaign_in
+from autotune.campaign.bench import Bench
 from autotune.campaign.directory import read_campaign
 from autotune.campaign.discovery import Discovery, curve_in
 from autotune.campaign.observing import measurement_of
-from autotune.campaign.site import Site
+from autotune.campaign.spec import campaign_in
 from autotune.commands.hydra_bridge import run_task
 from autotune.history.journal import read_events
 from autotune.history.trial import Phase, Rule, Subject, Trial
@@ -70,12 +70,12 @@ RATE = 0.05
 """Of false discoveries in the truth."""
 
 
-def measure(scenario: Scenario, site: Site, out: Path, rounds: int, lane: tuple[int, int]) -> int:
+def measure(scenario: Scenario, bench: Bench, out: Path, rounds: int, lane: tuple[int, int]) -> int:
     """Launch what is not in the file yet."""
-    assert site.knobs is not None, "say space=discover"
-    discovery = Discovery(site.whole, all_levels(scenario), scenario.seed)
+    assert bench.knobs is not None, "say space=discover"
+    discovery = Discovery(bench.whole, all_levels(scenario), scenario.seed)
     directory = scenario.directory
-    observer = site.observer(measurement_of(scenario, site.placement.ranks), site.whole, directory)
+    observer = bench.observer(measurement_of(scenario, bench.placement.ranks), bench.whole, directory)
     known = rows(out)
     enough = {key_of(row) for row in known if row["failed"] or len(row["pairs"]) >= min(ENOUGH, rounds)}
     number = 0
@@ -290,16 +290,18 @@ Setting = tuple[Point, tuple[Rule, ...]]
 """What a launch deploys; the default of the whole stack is the space's default without rules."""
 
 
-def combine(scenario: Scenario, site: Site, path: Path, directories: Sequence[Path], rounds: int) -> int:
+def combine(scenario: Scenario, bench: Bench, path: Path, directories: Sequence[Path], rounds: int) -> int:
     """Launch the best combination of each arm beside what campaigns have verified."""
-    discovery = Discovery(site.whole, all_levels(scenario), scenario.seed)
-    observer = site.observer(measurement_of(scenario, site.placement.ranks), site.whole, scenario.directory)
+    discovery = Discovery(bench.whole, all_levels(scenario), scenario.seed)
+    observer = bench.observer(
+        measurement_of(scenario, bench.placement.ranks), bench.whole, scenario.directory
+    )
     number = 0
 
     def gains(settings: Sequence[Setting], rounds: int) -> list[Floats]:
         """Ln of default / setting, shape ``(rounds, sizes)``, of launches in turn."""
         nonlocal number
-        wanted = [(site.whole.default, ()), *settings]
+        wanted = [(bench.whole.default, ()), *settings]
         made: list[dict[int, Floats]] = [{} for _ in wanted]
         for round_ in range(rounds):
             for i in np.random.default_rng([number, round_]).permutation(len(wanted)):
@@ -381,9 +383,9 @@ def main() -> None:
         f"campaign.dir={options.truth.with_suffix('')}-{lane[0]}",
     ]
     if options.what == "combine":
-        run_task(lambda sc, site: combine(sc, site, options.truth, directories, options.rounds), words)
+        run_task(lambda sc, bench: combine(sc, bench, options.truth, directories, options.rounds), words)
     else:
-        run_task(lambda sc, site: measure(sc, site, options.truth, options.rounds, lane), words)
+        run_task(lambda sc, bench: measure(sc, bench, options.truth, options.rounds, lane), words)
 
 
 if __name__ == "__main__":

@@ -33,9 +33,9 @@ from pathlib import Path
 
 import numpy as np
 
+from autotune.campaign.bench import Bench
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.observing import Measurement, Observer, measurement_of
-from autotune.campaign.site import Site
 from autotune.commands.hydra_bridge import connected
 from autotune.history.objectives import by_setting, envelope
 from autotune.history.trial import Observation, Phase, Rule, Subject, Trial
@@ -88,16 +88,16 @@ def speed(folder: Path, words: list[str]) -> int:
     """The verified speed-up of a campaign and of an algorithm-only sweep."""
     record = campaign(folder / "campaign", words)
     about, scenario = record.about, record.about.scenario
-    site = connected(about.site.launcher, scenario)
-    measurement = measurement_of(scenario, site.placement.ranks)
-    rules, launches = algorithm_sweep(site, measurement, folder / "sweep")
+    bench = connected(about.bench.launcher, scenario)
+    measurement = measurement_of(scenario, bench.placement.ranks)
+    rules, launches = algorithm_sweep(bench, measurement, folder / "sweep")
     sides = {
         "default": Recommendation(about.space.default, ()),
         "ucx": Recommendation(about.space.complete({"pml": "ucx"}), ()),
         "campaign": record.recommended(),
         "sweep": Recommendation(about.space.default, rules),
     }
-    seen = compared(site.observer(measurement, about.space, folder / "compared"), sides)
+    seen = compared(bench.observer(measurement, about.space, folder / "compared"), sides)
     print(f"\n{about.site.description}, {about.site.ranks} ranks; {LAUNCHES} fresh launches of each side")
     results = {}
     searched = len(record.history) - len(record.history.of(Phase.VERIFY))
@@ -167,17 +167,17 @@ def log_times(records: list[CampaignDirectory]) -> dict[str, np.ndarray]:
     return {name: np.mean(curves, axis=0) for name, curves in seen.items() if len(curves) == len(records)}
 
 
-def algorithm_sweep(site: Site, measurement: Measurement, directory: Path) -> tuple[tuple[Rule, ...], int]:
+def algorithm_sweep(bench: Bench, measurement: Measurement, directory: Path) -> tuple[tuple[Rule, ...], int]:
     """The best algorithm at each size, by one launch for each algorithm and repetition; and how many."""
     times: dict[tuple[int, int], list[float]] = defaultdict(list)
     number = 0
-    ranks = site.placement.ranks
+    ranks = bench.placement.ranks
     for algorithm in range(len(coll_tuned.algorithms("allreduce", (5, 0)))):
         forced = replace(measurement, amended=partial(with_algorithm, algorithm))
-        observer = site.observer(forced, site.space, directory)
+        observer = bench.observer(forced, bench.space, directory)
         for _ in range(REPETITIONS):
             number += 1
-            trial = Trial(number, Phase.SEARCH, site.space.default, Subject.UNTOUCHED, seed=number)
+            trial = Trial(number, Phase.SEARCH, bench.space.default, Subject.UNTOUCHED, seed=number)
             for e in observer.observe(trial).usable:
                 times[e.cell.message_bytes, algorithm].append(e.median_s)
     rules: list[Rule] = []

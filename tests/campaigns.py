@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from autotune.campaign.description import Description, SiteFacts
+from autotune.campaign.spec import BenchFacts, CampaignSpec
 from autotune.campaign.strategy import Strategy
 from autotune.history.lookup import choice_at
 from autotune.history.objectives import Objective
@@ -36,11 +36,11 @@ def scenario(**changes) -> Scenario:
     return scenario_of(document, "pretend")
 
 
-def strategy(launches=20, *, proposer="random", space=SPACE, objectives=OBJECTIVES, site=None, **changes):
+def strategy(launches=20, *, proposer="random", space=SPACE, objectives=OBJECTIVES, bench=None, **changes):
     """The strategy of a campaign with so many launches and no verification, but for these keys."""
     budget = {"launches": launches, **changes.pop("budget", {})}
     asked = scenario(budget=budget, **{"seed": 5, "verify": {"enabled": False}, **changes})
-    return Strategy(Description(asked, space, objectives, site or SiteFacts()), named(proposer))
+    return Strategy(CampaignSpec(asked, space, objectives, bench or BenchFacts()), named(proposer))
 
 
 _TLS = {"all": 1.0, "posix": 0.6, "tcp": 8.0}

@@ -22,7 +22,7 @@ from autotune.application.predicted import predicted
 from autotune.application.reach import Ends, savings
 from autotune.application.recording import Recording, read_recording
 from autotune.application.tunable import TunableCalls, tunable
-from autotune.campaign.description import Description
+from autotune.campaign.spec import CampaignSpec
 from autotune.errors import ScenarioError, TableError
 from autotune.recommend.other_calls import slower
 from autotune.recommend.recommendation import Checked, Recommendation
@@ -176,7 +176,7 @@ def read_calls(path: Path) -> Recording:
 
 
 def worth_text(
-    about: Description, recommendation: Recommendation | None, harmless: Recommendation | None = None
+    about: CampaignSpec, recommendation: Recommendation | None, harmless: Recommendation | None = None
 ) -> str:
     """Return a sentence on the time that a recommendation saves the recorded run that it was tuned for.
 
@@ -209,7 +209,7 @@ def predicted_s(recorded: Recording, recommendation: Recommendation) -> float:
     return predicted(saved.seconds, saved.draw_s)[0]
 
 
-def predicted_share(about: Description, recommendation: Recommendation) -> tuple[Ends, int, int] | None:
+def predicted_share(about: CampaignSpec, recommendation: Recommendation) -> tuple[Ends, int, int] | None:
     """Return the predicted saving of the exported files in the recorded runs.
 
     Returns:

@@ -3,9 +3,9 @@
 import math
 from dataclasses import dataclass, replace
 
-from autotune.campaign.description import Description
 from autotune.campaign.plan import Plan
 from autotune.campaign.same_moment import at_one_moment
+from autotune.campaign.spec import CampaignSpec
 from autotune.history.objectives import Envelope, envelope
 from autotune.history.trial import History, Phase
 from autotune.recommend.front import recommend, recommendations
@@ -70,7 +70,7 @@ class Conclusion:
 
 
 @on_one_core()
-def conclude(campaign: Description, history: History, date: str) -> Conclusion:
+def conclude(campaign: CampaignSpec, history: History, date: str) -> Conclusion:
     """Return the findings of a campaign so far.
 
     Args:
@@ -102,7 +102,7 @@ def conclude(campaign: Description, history: History, date: str) -> Conclusion:
     return Conclusion(baseline, effects, screening, verdict, signed[0].recommendation, signed)
 
 
-def under(campaign: Description, history: History, point: Point, date: str) -> Recommendation | None:
+def under(campaign: CampaignSpec, history: History, point: Point, date: str) -> Recommendation | None:
     """Return the search's recommendation under one job-wide setting; None if that was not measured."""
     one_row = dialect(campaign.space.stack).one_row
     comparable = at_one_moment(history)
@@ -112,7 +112,7 @@ def under(campaign: Description, history: History, point: Point, date: str) -> R
 
 
 def _signed(
-    campaign: Description, choice: Choice, verdict: Verdict | None, date: str, texts: tuple[str, ...]
+    campaign: CampaignSpec, choice: Choice, verdict: Verdict | None, date: str, texts: tuple[str, ...]
 ) -> Choice:
     """Return a choice with the provenance that its files state: origin, verification and other choices."""
     provenance = _provenance(campaign, choice.recommendation, date)
@@ -127,27 +127,27 @@ def _signed(
     return replace(choice, recommendation=recommendation)
 
 
-def _provenance(campaign: Description, recommended: Recommendation, date: str) -> Provenance:
-    site = campaign.site
+def _provenance(campaign: CampaignSpec, recommended: Recommendation, date: str) -> Provenance:
+    bench = campaign.bench
     words = dialect(campaign.space.stack)
     # Where the defaults stay, nothing is set, not even a parameter that only repeats a default.
     ruled = any(rule.sets for rule in recommended.rules)
     point = recommended.point if ruled or recommended.point != campaign.space.untouched else Point()
-    env, placement = words.environment(campaign.space, point, {}, site.coll)
-    env |= words.needed(site.fixed, env, ruled)
+    env, placement = words.environment(campaign.space, point, {}, bench.coll)
+    env |= words.needed(bench.fixed, env, ruled)
     boot = (p.name for p in campaign.space.job if p.level is Level.BOOT and p.name in point)
     return Provenance(
         campaign=campaign.scenario.title,
         date=date,
         family=campaign.space.stack,
-        stack=site.description,
-        library=dict(site.findings).get("library", ""),
-        nodes=site.nodes,
-        ranks=site.ranks,
+        stack=bench.description,
+        library=dict(bench.findings).get("library", ""),
+        nodes=bench.nodes,
+        ranks=bench.ranks,
         commutative=campaign.scenario.operations == COMMUTATIVE,
-        stamp=str(site.stamp),
+        stamp=str(bench.stamp),
         env=tuple(env.items()),
         placement=tuple(placement.items()),
-        both_sides=tuple((name, value) for name, value in site.fixed.items() if name not in env),
+        both_sides=tuple((name, value) for name, value in bench.fixed.items() if name not in env),
         boot=tuple((name, str(point[name])) for name in boot),
     )

@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 from itertools import groupby
 
-from autotune.campaign.description import Description
 from autotune.campaign.plan import SETTINGS_PER_HEAT, Plan
+from autotune.campaign.spec import CampaignSpec
 from autotune.campaign.strategy import Strategy
 from autotune.history.trial import Phase, Status
 from autotune.verification.failed import Failures
@@ -84,7 +84,7 @@ def _starts(plan: Plan) -> tuple[Share, ...]:
     return (Share(Phase.STARTS, fewest, maximum),) if maximum else ()
 
 
-def planned(campaign: Description) -> tuple[Phase, ...]:
+def planned(campaign: CampaignSpec) -> tuple[Phase, ...]:
     """Return the phases that a campaign has, in order."""
     names = {share.phase for share in shares(Strategy(campaign)) if share.most}
     names |= {"discovery"} if campaign.discovered is not None else set()

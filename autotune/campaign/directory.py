@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from autotune.campaign.conclusion import Conclusion, conclude
-from autotune.campaign.description import Description, campaign_in
+from autotune.campaign.spec import CampaignSpec, campaign_in
 from autotune.campaign.strategy import Strategy
 from autotune.errors import AutotuneError, UserError
 from autotune.history.events import State, replayed
@@ -30,7 +30,7 @@ class CampaignDirectory:
     """Hold one campaign as its journal records it."""
 
     path: Path  # The campaign's directory.
-    about: Description  # The campaign's description.
+    about: CampaignSpec  # The campaign's description.
     history: History  # All observations.
     state: State  # The state of the campaign, such as running or ended.
     reason: str  # Reason for the state in words; empty where the state says it all.

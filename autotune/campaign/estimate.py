@@ -5,10 +5,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from autotune.campaign.description import Description, SiteKind
 from autotune.campaign.discovery import Discovery
 from autotune.campaign.plan import Plan
 from autotune.campaign.same_moment import at_one_moment
+from autotune.campaign.spec import BenchKind, CampaignSpec
 from autotune.campaign.strategy import Strategy
 from autotune.campaign.time_left import FEW, RECENT, TimeLeft, expected_s, verified_s
 from autotune.history.trial import History, Phase
@@ -57,7 +57,7 @@ def granted_s(plan: Plan, history: History, elapsed_s: float) -> float:
     remaining_s = math.inf if budget.total_seconds is None else budget.total_seconds - elapsed_s
     if budget.node_hours is None:
         return remaining_s
-    node_limit_s = 3600 * budget.node_hours / max(plan.campaign.site.nodes, 1)
+    node_limit_s = 3600 * budget.node_hours / max(plan.campaign.bench.nodes, 1)
     return min(remaining_s, node_limit_s - sum(o.duration_s for o in history))
 
 
@@ -82,7 +82,7 @@ def divided(plan: Plan, history: History, remaining_s: float, searched_s: float)
     )
 
 
-def remaining_s(campaign: Description, history: History) -> float:
+def remaining_s(campaign: CampaignSpec, history: History) -> float:
     """Estimate the seconds to the end of a campaign from its launches alone; infinite before the first."""
     strategy, took = Strategy(campaign), defaultdict[Phase, list[float]](list)
     budget_s = granted_s(strategy.plan(history), history, sum(o.duration_s + o.queue_s for o in history))
@@ -130,6 +130,6 @@ def _each_s(phase: Phase, plan: Plan, took: Took) -> float:
     if phase is Phase.DISCOVERY:
         return max(usual_s - scenario.probe.budget_s, 0.0) + scenario.discover.probe_s
     campaign = plan.campaign
-    real = campaign.site.stamp.kind is SiteKind.REAL
+    real = campaign.bench.stamp.kind is BenchKind.REAL
     doubled = phase is Phase.VERIFY and scenario.other_loop and real and not campaign.heats
     return usual_s * (2 if doubled else 1)

@@ -1,6 +1,6 @@
 """Performance guidelines that a campaign's own launches violate (outside the flow, for steps 10 and 12)."""
 
-from autotune.campaign.description import Description
+from autotune.campaign.spec import CampaignSpec
 from autotune.history.trial import History
 from autotune.recommend.guideline_test import Findings, findings
 from autotune.recommend.guidelines import of_campaign
@@ -8,7 +8,7 @@ from autotune.recommend.recommendation import Recommendation
 
 
 def campaign_findings(
-    about: Description, history: History, recommendation: Recommendation | None, rate: float = 0.05
+    about: CampaignSpec, history: History, recommendation: Recommendation | None, rate: float = 0.05
 ) -> Findings:
     """Test the guidelines on a campaign's launches, for the stack's defaults and the exported settings.
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotune.campaign.apart import why_apart
-from autotune.campaign.description import Description, SiteKind
 from autotune.campaign.failures import never_applied
 from autotune.campaign.same_moment import at_one_moment
+from autotune.campaign.spec import BenchKind, CampaignSpec
 from autotune.history.objectives import Z95, Slot, slot_of
 from autotune.history.trial import History, Observation, Phase, Subject
 from autotune.measure.location import normal_scale
@@ -44,12 +44,12 @@ def disturbed(observation: Observation) -> str:
     return ", ".join(interference.words) if interference else ""
 
 
-def remarks(campaign: Description, history: History) -> tuple[Remark, ...]:
+def remarks(campaign: CampaignSpec, history: History) -> tuple[Remark, ...]:
     """Return the remarks on the noise of a campaign so far.
 
     None for a recording, which has no noise of its own.
     """
-    if campaign.site.stamp.kind is SiteKind.REPLAYED:
+    if campaign.bench.stamp.kind is BenchKind.REPLAYED:
         return ()
     exclusions = (_algorithms(campaign), _left_out(campaign, history))
     candidates = [*exclusions, untimed(history), heats_apart(history), _machine(history), _moments(history)]
@@ -65,7 +65,7 @@ def remarks(campaign: Description, history: History) -> tuple[Remark, ...]:
 
 
 def resolution(
-    campaign: Description, sigma: float, subject: str = "launches of one setting"
+    campaign: CampaignSpec, sigma: float, subject: str = "launches of one setting"
 ) -> Remark | None:
     """Return a remark on the smallest difference that the verification resolves; None without verification.
 
@@ -125,12 +125,12 @@ def spread_in_heats(history: History) -> float | None:
     return float(np.sqrt(np.mean(np.square(spreads)))) if spreads else None
 
 
-def _algorithms(campaign: Description) -> Remark | None:
-    text = left_out(campaign.space, campaign.site.description, campaign.scenario.collective)
+def _algorithms(campaign: CampaignSpec) -> Remark | None:
+    text = left_out(campaign.space, campaign.bench.description, campaign.scenario.collective)
     return Remark("algorithms", text, grave=True) if text else None
 
 
-def _left_out(campaign: Description, history: History) -> Remark | None:
+def _left_out(campaign: CampaignSpec, history: History) -> Remark | None:
     removed = never_applied(campaign.space, history)
     text = "; ".join(f"{name}={value}: {reason}" for (name, value), reason in removed.items())
     return Remark("left out of the search", text, grave=True) if text else None

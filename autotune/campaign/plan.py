@@ -13,8 +13,8 @@ import numpy as np
 
 from autotune import screening
 from autotune.campaign import failures
-from autotune.campaign.description import Description, SiteKind
 from autotune.campaign.same_moment import at_one_moment
+from autotune.campaign.spec import BenchKind, CampaignSpec
 from autotune.campaign.time_left import TimeLeft
 from autotune.errors import ScenarioError, UserError
 from autotune.history.memory import remembered
@@ -61,7 +61,7 @@ class Standing:
 class Plan:
     """Plan a campaign and make its trials."""
 
-    campaign: Description  # The campaign's description.
+    campaign: CampaignSpec  # The campaign's description.
 
     @property
     def space(self) -> Space:
@@ -76,7 +76,7 @@ class Plan:
     @property
     def recorded(self) -> bool:
         """Whether launches are looked up in a table, which answers the same each time and has no drift."""
-        return self.campaign.site.stamp.kind is SiteKind.REPLAYED
+        return self.campaign.bench.stamp.kind is BenchKind.REPLAYED
 
     @cached_property
     def budget(self) -> Budget:
@@ -123,10 +123,10 @@ class Plan:
             timed=scenario.budget.total_seconds is not None,
         )
         one_row = dialect(self.space.stack).one_row
-        counts, site = options.other_loop == "counts", self.campaign.site.stamp.kind
-        if counts and site is not SiteKind.REAL:
+        counts, bench = options.other_loop == "counts", self.campaign.bench.stamp.kind
+        if counts and bench is not BenchKind.REAL:
             raise ScenarioError(
-                f"verify.other_loop=counts, {site}", "only an MPI's calls are timed in two loops"
+                f"verify.other_loop=counts, {bench}", "only an MPI's calls are timed in two loops"
             )
         details = (one_row, scenario.other_loop, counts, self.campaign.confirmed)
         return Verifier(self.space, self.objectives, design, scenario.seed, *details)

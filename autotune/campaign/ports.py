@@ -24,7 +24,7 @@ from autotune.recommend.summary import Step
 from autotune.space import Point, Space
 
 if TYPE_CHECKING:
-    from autotune.campaign.description import Description
+    from autotune.campaign.spec import CampaignSpec
     from autotune.recommend.recommendation import Recommendation
     from autotune.screening import Effects, ScreeningDesign, ScreeningResult
 
@@ -106,7 +106,7 @@ class Listener(Protocol):
     def designed(self, design: "ScreeningDesign") -> None:
         """The screening's design is known; its runs are in the order in which they will be launched."""
 
-    def discovered(self, campaign: "Description", history: History) -> None:
+    def discovered(self, campaign: "CampaignSpec", history: History) -> None:
         """The discovery is complete; the campaign's space is the one left to search."""
 
     def screened(self, effects: "Sequence[Effects]", screening: "ScreeningResult") -> None:

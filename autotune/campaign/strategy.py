@@ -18,11 +18,11 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from autotune.campaign import failures
-from autotune.campaign.description import Description
 from autotune.campaign.discovery import Discovery
 from autotune.campaign.plan import SETTINGS_PER_HEAT, Plan, Standing
 from autotune.campaign.ports import Problem, Proposer
 from autotune.campaign.same_moment import at_one_moment
+from autotune.campaign.spec import CampaignSpec
 from autotune.campaign.time_left import PLENTY, TimeLeft
 from autotune.history.objectives import Objective
 from autotune.history.trial import History, Observation, Phase, Trial
@@ -139,7 +139,7 @@ class Strategy:
     A strategy remembers the plan that the last complete discovery led to, and nothing else.
     """
 
-    def __init__(self, campaign: Description, proposer: Proposer | None = None) -> None:
+    def __init__(self, campaign: CampaignSpec, proposer: Proposer | None = None) -> None:
         """Set up the strategy for a campaign.
 
         Args:

@@ -6,7 +6,7 @@ from statistics import fmean
 
 import numpy as np
 
-from autotune.campaign.description import Description, SiteKind
+from autotune.campaign.spec import BenchKind, CampaignSpec
 from autotune.history.trial import History, Observation, Phase
 from autotune.scenario import Scenario
 
@@ -56,7 +56,7 @@ def expected_s(history: History, scenario: Scenario) -> float:
     return longest_s
 
 
-def verified_s(history: History, campaign: Description) -> float:
+def verified_s(history: History, campaign: CampaignSpec) -> float:
     """Return the average duration of a launch of the verification in seconds.
 
     An MPI is measured in two loops there, which takes twice as long, except in a heat, where each loop has a
@@ -64,7 +64,7 @@ def verified_s(history: History, campaign: Description) -> float:
     matter.
     """
     durations_s, scenario = _worked_s(history.of(Phase.VERIFY).observations), campaign.scenario
-    doubled = scenario.other_loop and campaign.site.stamp.kind is SiteKind.REAL and not campaign.heats
+    doubled = scenario.other_loop and campaign.bench.stamp.kind is BenchKind.REAL and not campaign.heats
     if durations_s:
         return fmean(durations_s[-RECENT:])
     search_s = _worked_s(history.of(Phase.SEARCH).observations)[-RECENT:]

@@ -31,12 +31,12 @@ from autotune.application.verbs.verify import RESULT, compared_on
 from autotune.application.verbs.worth import worth_to
 from autotune.application.verification import ApplicationVerdict
 from autotune.application.worth import Worth
+from autotune.campaign.bench import Bench
 from autotune.campaign.conclusion import Conclusion
 from autotune.campaign.costs import shares
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.interruption import heeded
 from autotune.campaign.observing import measurement_of
-from autotune.campaign.site import Site
 from autotune.commands import report as page
 from autotune.commands.hydra_bridge import answer_of, connected, run_task
 from autotune.commands.terminal import plain_output
@@ -94,7 +94,7 @@ class Campaign:
                 f"Campaign({scenario!r}, …): {min(foreign)} is for the command line",
                 "here: one scenario by name, and words KEY=VALUE",
             )
-        self.directory = self._composed(lambda scenario, site: scenario.directory)
+        self.directory = self._composed(lambda scenario, bench: scenario.directory)
 
     @classmethod
     def open(cls, directory: str | PathLike[str]) -> Self:
@@ -127,11 +127,11 @@ class Campaign:
             UserError: The campaign was opened from a directory, so it has begun already.
         """
 
-        def frame_of(scenario: Scenario, site: Site) -> Frame:
-            scenario_here = site.asked(scenario)
-            phases = shares(strategy_of(scenario_here, site))
-            measurement = measurement_of(scenario_here, site.placement.ranks)
-            return plan_frame(phases, site.placement.nodes, measurement.timeout_s)
+        def frame_of(scenario: Scenario, bench: Bench) -> Frame:
+            scenario_here = bench.asked(scenario)
+            phases = shares(strategy_of(scenario_here, bench))
+            measurement = measurement_of(scenario_here, bench.placement.ranks)
+            return plan_frame(phases, bench.placement.nodes, measurement.timeout_s)
 
         return self._composed(frame_of)
 
@@ -174,7 +174,7 @@ class Campaign:
         place = replace(about.scenario.campaign, dir=str(self.directory), fresh=False)
         scenario = replace(about.scenario, campaign=place)
         with _console_output(quiet), heeded():
-            return tune(scenario, connected(about.site.launcher, scenario))
+            return tune(scenario, connected(about.bench.launcher, scenario))
 
     @property
     def state(self) -> State:
@@ -299,8 +299,8 @@ class Campaign:
         write_files({target / RESULT: json_text(document)}, parents=True, below=target)
         return verdict
 
-    def _composed(self, task: Callable[[Scenario, Site], _T]) -> _T:
-        """Return the result of a task that is called with the composed scenario and the connected site."""
+    def _composed(self, task: Callable[[Scenario, Bench], _T]) -> _T:
+        """Return the result of a task that is called with the composed scenario and the connected bench."""
         if self._words is None:
             raise UserError(f"{self.directory} has begun", "Campaign(NAME, …).plan() says what one would do")
         _in_main_thread()

@@ -1,4 +1,4 @@
-"""The bridge to Hydra: words of the command line → a composed scenario and a connected site → a task.
+"""The bridge to Hydra: words of the command line → a composed scenario and a connected bench → a task.
 
 ``hydra.main`` reads ``sys.argv``, prints errors and exits; ``hydra.compose`` supports neither multiruns nor
 options. This module therefore performs the steps of ``hydra.main`` itself, with the words that it is given,
@@ -32,8 +32,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from autotune.application.scenario import of_recording
+from autotune.campaign.bench import Bench, Compose
 from autotune.campaign.interruption import check, heeded
-from autotune.campaign.site import Compose, Site
 from autotune.campaign.withheld import with_secrets
 from autotune.commands.composing import (
     LAUNCHERS,
@@ -60,8 +60,8 @@ _OPEN_SECTIONS = (
 )
 """Sections whose keys are the user's own: they take new keys without Hydra's ``+``."""
 
-Task = Callable[[Scenario, Site], int]
-"""The work to do with a composed scenario at its site; it returns the exit code."""
+Task = Callable[[Scenario, Bench], int]
+"""The work to do with a composed scenario at its bench; it returns the exit code."""
 SiteTask = Callable[[Mapping[str, Any], Compose], int]
 """The work of ``conf=site``: it takes the site's configuration and the function that turns the configuration
 of one of its jobs into a scenario and a place to launch it, and returns the exit code."""
@@ -121,11 +121,11 @@ def _run_words(words: Sequence[str], job: "_Job") -> None:
         raise _translated(exc, words) from exc
 
 
-def answer_of(ask: Callable[[Scenario, Site], _T], words: Sequence[str], launches: bool = False) -> _T:
+def answer_of(ask: Callable[[Scenario, Bench], _T], words: Sequence[str], launches: bool = False) -> _T:
     """Return the answer to a question about the scenario that the words compose.
 
     Args:
-        ask: The question: a function of the scenario and its site.
+        ask: The question: a function of the scenario and its bench.
         words: The words of the command line.
         launches: As in ``run_task``.
 
@@ -134,8 +134,8 @@ def answer_of(ask: Callable[[Scenario, Site], _T], words: Sequence[str], launche
     """
     answers: list[_T] = []
 
-    def record_answer(scenario: Scenario, site: Site) -> int:
-        answers.append(ask(scenario, site))
+    def record_answer(scenario: Scenario, bench: Bench) -> int:
+        answers.append(ask(scenario, bench))
         return ExitCode.WELL
 
     run_task(record_answer, words, launches)
@@ -144,7 +144,7 @@ def answer_of(ask: Callable[[Scenario, Site], _T], words: Sequence[str], launche
 
 @dataclass(frozen=True, slots=True)
 class Composer:
-    """Turns a configuration that Hydra has composed into a scenario and the site where it is launched."""
+    """Turns a configuration that Hydra has composed into a scenario and the bench where it is launched."""
 
     name: str  # Name of the scenario.
     launcher: Mapping[str, Any]  # Node ``hydra.launcher`` of the configuration; empty: the default launcher.
@@ -152,8 +152,8 @@ class Composer:
     directories: list[Path] = field(default_factory=list)
     """Directories of the campaigns so far; each call for launches adds one."""
 
-    def __call__(self, document: dict[str, Any], launches: bool = True) -> tuple[Scenario, Site]:
-        """Return the scenario of a configuration and its site.
+    def __call__(self, document: dict[str, Any], launches: bool = True) -> tuple[Scenario, Bench]:
+        """Return the scenario of a configuration and its bench.
 
         Args:
             document: The configuration, without references to other values.
@@ -229,8 +229,8 @@ class _Job:
             if self.site_task is None:
                 raise ScenarioError(f"conf={name} is of a whole site", "it goes with tune, plan and measure")
             return self.site_task(completed(document), compose)
-        scenario, site = compose(document)
-        return self.task(site.asked(scenario), site)
+        scenario, bench = compose(document)
+        return self.task(bench.asked(scenario), bench)
 
 
 def _run_hydra(words: Sequence[str], job: _Job) -> None:
@@ -295,8 +295,8 @@ def _summarise(directories: Sequence[Path]) -> None:
         compare(directories, as_json=False)
 
 
-def connected(launcher: Mapping[str, Any], scenario: Scenario, launches: bool = True) -> Site:
-    """Return the site where a scenario is launched.
+def connected(launcher: Mapping[str, Any], scenario: Scenario, launches: bool = True) -> Bench:
+    """Return the bench where a scenario is launched.
 
     Args:
         launcher: Node ``hydra.launcher`` of the configuration; empty: the default launcher.
@@ -319,8 +319,8 @@ def connected(launcher: Mapping[str, Any], scenario: Scenario, launches: bool = 
         raise ScenarioError(f"hydra.launcher: {' '.join(str(exc).split())}") from exc
     if launches and hasattr(plugin, "prepare"):
         plugin.prepare(scenario)
-    site: Site = plugin.connect(scenario)
-    return replace(site, launched_by=dict(launcher))
+    bench: Bench = plugin.connect(scenario)
+    return replace(bench, launched_by=dict(launcher))
 
 
 def campaign_folder(parent: Path, words: Iterable[str]) -> Path:

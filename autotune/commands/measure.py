@@ -4,8 +4,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from autotune.campaign.bench import Bench
 from autotune.campaign.observing import measurement_of
-from autotune.campaign.site import Site
 from autotune.commands.history import format_of, print_or_write
 from autotune.errors import CampaignError, ExitCode
 from autotune.history.trial import History, Phase, Subject, Trial
@@ -13,12 +13,12 @@ from autotune.scenario import Scenario
 from autotune.space.given import point_of
 
 
-def measure(scenario: Scenario, site: Site, points: tuple[str, ...], out: Path | None) -> int:
+def measure(scenario: Scenario, bench: Bench, points: tuple[str, ...], out: Path | None) -> int:
     """Launch a point once, and print the times of every cell.
 
     Args:
         scenario: The scenario.
-        site: Where it is launched.
+        bench: Where it is launched.
         points: Values of the point as ``NAME=VALUE``; empty: the stack's own defaults are launched.
         out: The table's file; None: standard output.
 
@@ -33,13 +33,13 @@ def measure(scenario: Scenario, site: Site, points: tuple[str, ...], out: Path |
     trial = Trial(
         number=1,
         phase=Phase.SEARCH if points else Phase.BASELINE,
-        point=point_of(site.space, points),
+        point=point_of(bench.space, points),
         subject=Subject.SWEEP if points else Subject.UNTOUCHED,
         seed=scenario.seed,
     )
     with tempfile.TemporaryDirectory(prefix="autotune-measure-") as folder:
-        measurement = measurement_of(scenario, site.placement.ranks)
-        observation = site.observer(measurement, site.space, Path(folder)).observe(trial)
+        measurement = measurement_of(scenario, bench.placement.ranks)
+        observation = bench.observer(measurement, bench.space, Path(folder)).observe(trial)
     for note in observation.notes:
         sys.stderr.write(f"{note}\n")
     print_or_write(history_frame(History((observation,))), out, table_format)

@@ -6,11 +6,11 @@ from functools import partial
 
 from rich.table import Table
 
+from autotune.campaign.bench import Bench
 from autotune.campaign.costs import Share, shares
 from autotune.campaign.discovery import Discovery
 from autotune.campaign.noise import resolution
 from autotune.campaign.observing import measurement_of
-from autotune.campaign.site import Site
 from autotune.campaign.strategy import Strategy
 from autotune.commands.hydra_bridge import run_task
 from autotune.commands.terminal import console
@@ -38,16 +38,16 @@ def plan_all(words: Sequence[str]) -> int:
     return code
 
 
-def plan(scenario: Scenario, site: Site, planned: list[tuple[float, float]] | None = None) -> int:
+def plan(scenario: Scenario, bench: Bench, planned: list[tuple[float, float]] | None = None) -> int:
     """Print what can be tuned, the launches of each phase, their node-hours and the screening's design.
 
     The lower figure of node-hours counts the measurements alone, whose length the scenario sets; starting
     ranks, checking results and waiting for a scheduler come on top of it. The upper figure is reached if
     every launch runs into its time limit. The pair (lower, upper) of all launches is added to ``planned``.
     """
-    request = site.asked(scenario)
-    strategy, measurement = strategy_of(request, site), measurement_of(request, site.placement.ranks)
-    phases, nodes = shares(strategy), site.placement.nodes
+    request = bench.asked(scenario)
+    strategy, measurement = strategy_of(request, bench), measurement_of(request, bench.placement.ranks)
+    phases, nodes = shares(strategy), bench.placement.nodes
     table = Table("phase", "launches", "node-hours", box=None, title_justify="left", pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
@@ -57,14 +57,14 @@ def plan(scenario: Scenario, site: Site, planned: list[tuple[float, float]] | No
     if planned is not None:
         planned.append(total.hours(nodes, request.probe.budget_s, measurement.timeout_s))
     screen = console(soft_wrap=False, highlight=False)
-    if site.chosen:
-        screen.print(site.chosen)
-    screen.print(machine_table(site.findings, site.space.dropped))
-    if without := left_out(site.space, site.description, request.collective):
+    if bench.chosen:
+        screen.print(bench.chosen)
+    screen.print(machine_table(bench.findings, bench.space.dropped))
+    if without := left_out(bench.space, bench.description, request.collective):
         screen.print(f"\n{without}")
     screen.print(
-        f"\n{', '.join(request.collective)}: {len(request.sizes)} sizes, {site.placement.ranks} ranks on "
-        f"{nodes} node(s); {len(site.space.job)} parameters of a launch, {len(site.space.call)} swept "
+        f"\n{', '.join(request.collective)}: {len(request.sizes)} sizes, {bench.placement.ranks} ranks on "
+        f"{nodes} node(s); {len(bench.space.job)} parameters of a launch, {len(bench.space.call)} swept "
         "inside\n"
     )
     screen.print(table)

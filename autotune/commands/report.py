@@ -136,15 +136,15 @@ def _coverage_of(campaign: CampaignDirectory, job: PlannedJob) -> tuple[Covered,
         calls = sorted((c for c in recorded.calls if c.tunable), key=lambda c: -c.busy_s)[:_LISTED]
         slots = [(c.collective, c.comm_size, round(c.message_bytes)) for c in calls]
         timed = [(slot, recorded.nodes, c.busy_s) for slot, c in zip(slots, calls, strict=True)]
-        return coverage(measured, about.site.nodes, timed)
+        return coverage(measured, about.bench.nodes, timed)
     sizes = sizes_of_words(job.sizes.split(",") if "," in job.sizes else job.sizes) if job.sizes else None
     slots_of_job = sorted({
         (collective, job.ranks or ranks, size)
         for collective, ranks, measured_size in measured
         for size in sizes or [measured_size]
     })  # fmt: skip
-    nodes = job.nodes or about.site.nodes
-    return coverage(measured, about.site.nodes, [(slot, nodes, None) for slot in slots_of_job])
+    nodes = job.nodes or about.bench.nodes
+    return coverage(measured, about.bench.nodes, [(slot, nodes, None) for slot in slots_of_job])
 
 
 def _protocols(
@@ -304,7 +304,7 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
         effects=concluded.effects,
         screening=concluded.screening,
         rounds=concluded.verdict.rounds if concluded.verdict else (),
-        findings=about.site.findings,
+        findings=about.bench.findings,
         exports=exports,
         untried=[path for path in exports if _untried(Path(path))],
         use=use,
@@ -312,7 +312,7 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
             (choice.text for choice in concluded.choices if choice.kind is ChoiceKind.HARMLESS), ""
         ),
         idle=usable is not None and sets_nothing(usable),
-        stamp=str(about.site.stamp),
+        stamp=str(about.bench.stamp),
         state=state,
         running=campaign.state is State.RUNNING,
         discovery=discovery_section(about, slots_of(campaign.history)),

@@ -31,9 +31,9 @@ def space(directory: Path) -> None:
     for effect in result.active:
         effects.setdefault(effect.change[0], []).append(effect)
     above = [
-        f"Discovered by {about.name} on {last_written(directory)}: {about.site.description}",
-        f"{about.site.ranks} ranks, nodes: {about.site.nodes}; {', '.join(about.scenario.collective)}",
-        *([str(about.site.stamp)] if about.site.stamp else []),
+        f"Discovered by {about.name} on {last_written(directory)}: {about.bench.description}",
+        f"{about.bench.ranks} ranks, nodes: {about.bench.nodes}; {', '.join(about.scenario.collective)}",
+        *([str(about.bench.stamp)] if about.bench.stamp else []),
         headline(result),
         *remarks(result),
         f"times faster than the default at {', '.join(named(slots_of(campaign.history)))}:",

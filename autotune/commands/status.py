@@ -12,11 +12,11 @@ from typing import Any
 
 from autotune.campaign.conclusion import Conclusion
 from autotune.campaign.costs import planned
-from autotune.campaign.description import Description
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.discovery import slots_of
 from autotune.campaign.estimate import remaining_s
 from autotune.campaign.guidelines import campaign_findings
+from autotune.campaign.spec import CampaignSpec
 from autotune.commands.kept_status import JOBS, LONG, Progress, store_status, stored_status
 from autotune.errors import AutotuneError, UserError
 from autotune.history.events import State
@@ -82,7 +82,7 @@ def concluded(campaign: CampaignDirectory, conclusion: Conclusion) -> Progress:
         "measured_s": sum(observation.duration_s for observation in campaign.history),
         "budget_launches": about.scenario.budget.launches,
         "trials": dict(campaign.trials),
-        "stamp": str(about.site.stamp),
+        "stamp": str(about.bench.stamp),
         "verified": provenance.verified,
         "verdict": _verdict(conclusion),
         "recommendation": dict(recommendation.point) if recommendation else None,
@@ -124,7 +124,7 @@ class Keeper:
         self._journal = journal
         self._next_s = 0.0
 
-    def keep(self, about: Description, history: History, state: State = State.RUNNING) -> None:
+    def keep(self, about: CampaignSpec, history: History, state: State = State.RUNNING) -> None:
         """Store the present status if it is due or the campaign has ended.
 
         Args:

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from autotune.campaign.description import Description
 from autotune.campaign.sealing import is_sealed
+from autotune.campaign.spec import CampaignSpec
 from autotune.commands.terminal import agreed_to
 from autotune.errors import JournalError
 from autotune.history.folder import check_ours
@@ -17,7 +17,7 @@ _MODELS = tuple(f"hydra_plugins.autotune.{name}Launcher" for name in ("simulated
 """Launchers that start no program."""
 
 
-def check_trusted(directory: Path, about: Description, unasked: bool) -> None:
+def check_trusted(directory: Path, about: CampaignSpec, unasked: bool) -> None:
     """Print which programs a journal asks to start, and return if this user may be assumed to want it.
 
     That is so if this user has run the campaign, or agrees when asked.
@@ -32,9 +32,9 @@ def check_trusted(directory: Path, about: Description, unasked: bool) -> None:
             agree.
     """
     check_ours(directory)
-    if about.site.launcher.get("_target_") in _MODELS and not about.scenario.campaign.notify:
+    if about.bench.launcher.get("_target_") in _MODELS and not about.scenario.campaign.notify:
         return
-    programs = starts_text(about.scenario, about.site.launcher)
+    programs = starts_text(about.scenario, about.bench.launcher)
     request = f"the journal of {directory} asks to start:\n{programs}"
     if is_sealed(read_events(directory)) or unasked:
         sys.stderr.write(request)

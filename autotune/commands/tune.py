@@ -14,9 +14,9 @@ from typing import Any
 
 from autotune.application.profiles import read_profile
 from autotune.application.scenario import worth_text
+from autotune.campaign.bench import Bench
 from autotune.campaign.conclusion import conclude
 from autotune.campaign.costs import shares
-from autotune.campaign.description import Description, campaign_event, campaign_in, scenario_document
 from autotune.campaign.directory import last_written, read_campaign, start_over
 from autotune.campaign.guidelines import campaign_findings
 from autotune.campaign.heats import at_once, observe_heat
@@ -26,7 +26,7 @@ from autotune.campaign.noise import remarks
 from autotune.campaign.observing import Observer, measurement_of
 from autotune.campaign.same_moment import at_one_moment
 from autotune.campaign.sealing import is_sealed, seal
-from autotune.campaign.site import Site
+from autotune.campaign.spec import CampaignSpec, campaign_event, campaign_in, scenario_document
 from autotune.campaign.strategy import Strategy
 from autotune.campaign.withheld import withheld
 from autotune.commands.notice import notifying
@@ -61,13 +61,13 @@ from autotune.views.guidelines import concerning_text
 
 
 def tune(
-    scenario: Scenario, site: Site, quiet: bool = False, verbose: bool = False, proving: bool = True
+    scenario: Scenario, bench: Bench, quiet: bool = False, verbose: bool = False, proving: bool = True
 ) -> int:
     """Run a campaign, or the rest of one that was begun, and export its recommendation.
 
     Args:
         scenario: The scenario.
-        site: Where it is launched.
+        bench: Where it is launched.
         quiet: Whether to print the result alone.
         verbose: Whether to print the figures and the interference of each launch too.
         proving: Whether to check the exported files on fresh launches.
@@ -85,23 +85,23 @@ def tune(
     detail = Detail.QUIET if quiet else Detail.VERBOSE if verbose else Detail.NORMAL
     console = plain_console(soft_wrap=False, force_jupyter=False)  # plain lines in a notebook too
     line = partial(console.print, highlight=False, soft_wrap=True)  # lines are not broken
-    strategy = strategy_of(scenario, site)
-    measurement = measurement_of(scenario, site.placement.ranks)
+    strategy = strategy_of(scenario, bench)
+    measurement = measurement_of(scenario, bench.placement.ranks)
     start_over(scenario)
-    observer = site.observer(measurement, site.whole, directory)
+    observer = bench.observer(measurement, bench.whole, directory)
     with Journal(directory) as journal:
         if journal.torn_bytes:
             line(f"{directory}: a last line was cut off and is dropped ({journal.torn_bytes} bytes)")
         resumed = _begin(journal, strategy.campaign)
         if resumed is None:
             exit_code = _say_complete(line, directory)
-            CampaignConsole(console, strategy.campaign.objectives).stamped(str(site.stamp))
+            CampaignConsole(console, strategy.campaign.objectives).stamped(str(bench.stamp))
             return exit_code
         description, former_history, announced = resumed
         # A campaign that began with heats keeps to them, and one without heats goes on without them.
-        if description.site.at_once != strategy.campaign.site.at_once:
-            site_facts = replace(strategy.campaign.site, at_once=description.site.at_once)
-            strategy = Strategy(replace(strategy.campaign, site=site_facts), strategy.proposer)
+        if description.bench.at_once != strategy.campaign.bench.at_once:
+            site_facts = replace(strategy.campaign.bench, at_once=description.bench.at_once)
+            strategy = Strategy(replace(strategy.campaign, bench=site_facts), strategy.proposer)
         with (
             notifying(scenario.campaign.notify, directory) as ending,
             CampaignConsole(
@@ -109,9 +109,9 @@ def tune(
             ) as screen,
             _journalled_ending(journal, directory),
         ):
-            if site.chosen and detail is not Detail.QUIET:
-                console.print(site.chosen, highlight=False)
-            screen.opening(_title(scenario, site), str(site.stamp), site.findings, site.space.dropped)
+            if bench.chosen and detail is not Detail.QUIET:
+                console.print(bench.chosen, highlight=False)
+            screen.opening(_title(scenario, bench), str(bench.stamp), bench.findings, bench.space.dropped)
             screen.planned(scenario.budget.total_seconds)
             observe, clock = _unless_interrupted(observer), time.monotonic
             deadline = clock() + seconds_until(scenario.budget.until, datetime.now())
@@ -121,22 +121,28 @@ def tune(
                 campaign.observe_heat = _heats_unless_interrupted(observer)
             campaign.noted = lambda history: keeper.keep(campaign.plan.campaign, history)
             history = campaign.run(former_history, announced)
-            formats, folder = scenario.export or dialect(site.space.stack).formats, directory / "export"
+            formats, folder = scenario.export or dialect(bench.space.stack).formats, directory / "export"
             recommendation, harmless = _finish(campaign.plan.campaign, history, formats, directory, screen)
             proof = None
-            if proving and site.stack is not None:  # not a model, on which files have no effect
-                proof = check_export(formats, recommendation, folder, site.observer, measurement, site.whole)
+            if proving and bench.stack is not None:  # not a model, on which files have no effect
+                proof = check_export(
+                    formats, recommendation, folder, bench.observer, measurement, bench.whole
+                )
             if proof is not None:
                 line(str(proof))
             not_refuted = proof is None or not proof.refutes
             if not_refuted and formats:
                 use = how_to_use(recommendation, formats, folder)
                 screen.usable(use, unused(recommendation, folder))
-                if "mpirun " in use and site.stack and (remark := unreached(site.stack.installation.mpirun)):
+                if (
+                    "mpirun " in use
+                    and bench.stack
+                    and (remark := unreached(bench.stack.installation.mpirun))
+                ):
                     line(remark)
             if text := worth_text(description, recommendation, harmless):
                 line(text)
-            screen.stamped(str(site.stamp))
+            screen.stamped(str(bench.stamp))
             ending.text = f"{scenario.title}: {recommendation.provenance.choices[0]}"
             ending.code = ExitCode.WELL if not_refuted else ExitCode.FINDING
         if campaign.cut:
@@ -183,8 +189,8 @@ def _heats_unless_interrupted(observer: Observer) -> Callable[[Sequence[Trial]],
     return observe
 
 
-def strategy_of(scenario: Scenario, site: Site) -> Strategy:
-    """Return the strategy that chooses the trials of a scenario's campaign at a site.
+def strategy_of(scenario: Scenario, bench: Bench) -> Strategy:
+    """Return the strategy that chooses the trials of a scenario's campaign at a bench.
 
     Raises:
         ScenarioError: the proposer or one of its options is unknown, or no message size counts for any
@@ -196,18 +202,18 @@ def strategy_of(scenario: Scenario, site: Site) -> Strategy:
         earlier = read_campaign(Path(scenario.warm_start))
         finished = FinishedCampaign(earlier.about.space, earlier.history)
         options["warm_start"] = (finished,)
-        if not finished.carried(site.space):
+        if not finished.carried(bench.space):
             fixed_there, fixed_here = (str(dict(s.fix)) for s in (earlier.about.scenario, scenario))
             sys.stderr.write(
                 f"warm_start={scenario.warm_start}: nothing carries over, for it never launched what is the "
                 f"default here (fixed there: {fixed_there}, here: {fixed_here})\n"
             )
-    stored, objectives = withheld(scenario), objectives_of(scenario, site)
-    campaign = Description(stored, site.space, objectives, site.facts, site.knobs)
+    stored, objectives = withheld(scenario), objectives_of(scenario, bench)
+    campaign = CampaignSpec(stored, bench.space, objectives, bench.facts, bench.knobs)
     return Strategy(campaign, proposer(scenario.proposer.name, **options))
 
 
-def objectives_of(scenario: Scenario, site: Site) -> tuple[Objective, ...]:
+def objectives_of(scenario: Scenario, bench: Bench) -> tuple[Objective, ...]:
     """Return the objectives, with the slots weighted by the scenario's profile of calls if it names one.
 
     A call's share of an application's time is its count times its duration. The duration is not known before
@@ -222,14 +228,16 @@ def objectives_of(scenario: Scenario, site: Site) -> tuple[Objective, ...]:
         return objectives
     path = Path(scenario.objective.weights)
     profile = read_profile(user_text(path, f"objective.weights={path}"), str(path))
-    ranks = scenario.cluster.comm_sizes or (site.placement.ranks,)
+    ranks = scenario.cluster.comm_sizes or (bench.placement.ranks,)
     slots = [(c, n, size) for c in scenario.collective for n in ranks for size in scenario.sizes]
     weights = profile.weights(slots, {slot: 1e-6 + slot[2] / 10e9 for slot in slots})
     weighed = [replace(o, weights={s: w for s, w in weights.items() if o.covers(s)}) for o in objectives]
     return tuple(o for o in weighed if sum(o.weights.values()) > 0)
 
 
-def _begin(journal: Journal, campaign: Description) -> tuple[Description, History, tuple[Trial, ...]] | None:
+def _begin(
+    journal: Journal, campaign: CampaignSpec
+) -> tuple[CampaignSpec, History, tuple[Trial, ...]] | None:
     """Describe the campaign in a new journal, or check that the journal's campaign is the same one.
 
     Returns:
@@ -262,14 +270,14 @@ def _begin(journal: Journal, campaign: Description) -> tuple[Description, Histor
     return stored or campaign, history, announced
 
 
-def _starts_same_programs(campaign: Description, stored: Description) -> bool:
+def _starts_same_programs(campaign: CampaignSpec, stored: CampaignSpec) -> bool:
     """Return whether the composed campaign would start the same programs as the one in the journal."""
     composed, recorded = (as_read(campaign_event(each)) for each in (campaign, stored))
     same_place = all(composed[key] == recorded[key] for key in ("space", "site"))
     return same_place and composed.get("knobs") == recorded.get("knobs")
 
 
-def _changes(campaign: Description, stored: Description) -> dict[str, Any]:
+def _changes(campaign: CampaignSpec, stored: CampaignSpec) -> dict[str, Any]:
     """Return the keys of the scenario that differ from the journal's, with their new values.
 
     Args:
@@ -345,7 +353,7 @@ def interrupted(directory: Path) -> Interrupted:
 
 
 def _finish(
-    campaign: Description, history: History, formats: Sequence[str], directory: Path, screen: CampaignConsole
+    campaign: CampaignSpec, history: History, formats: Sequence[str], directory: Path, screen: CampaignConsole
 ) -> tuple[Recommendation, Recommendation | None]:
     """Show the result of a campaign and export its files.
 
@@ -381,11 +389,11 @@ def _finish(
     return recommendation, conclusion.harmless
 
 
-def _title(scenario: Scenario, site: Site) -> str:
+def _title(scenario: Scenario, bench: Bench) -> str:
     if scenario.responses:
-        return f"{scenario.title}: {site.description}"
+        return f"{scenario.title}: {bench.description}"
     collectives = ", ".join(scenario.collective)
-    placement = site.placement
+    placement = bench.placement
     # A recorded table may not have the number of ranks.
     place_text = f" on {placement.ranks} ranks, {placement.nodes} node(s)" if placement.ranks else ""
     return f"{scenario.title}: {collectives}{place_text}"

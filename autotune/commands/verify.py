@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autotune.campaign.apart import APART, why_apart
-from autotune.campaign.description import Description, SiteKind
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.heats import at_once, observe_heat
 from autotune.campaign.interruption import check, heeded
 from autotune.campaign.observing import Measurement, Observer, measurement_of
+from autotune.campaign.spec import BenchKind, CampaignSpec
 from autotune.commands.trust import check_trusted
 from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.exporters.writing import write_files
@@ -35,7 +35,7 @@ from autotune.views.documents import json_text
 from autotune.views.text import ratio_text, size_text
 
 if TYPE_CHECKING:
-    from autotune.campaign.site import Site
+    from autotune.campaign.bench import Bench
 
 RESULT = "verification.json"  # Name of the file with the result, in the directory of a verification.
 
@@ -72,17 +72,17 @@ def verify(
 
     campaign = read_campaign(directory)
     recommendation, about = campaign.recommended(), campaign.about
-    if about.site.stamp.kind is SiteKind.REPLAYED:
+    if about.bench.stamp.kind is BenchKind.REPLAYED:
         raise UserError(f"{directory} replayed a table", "there is nothing that could be launched again")
     options, design = about.scenario.verify, design_of(about, launches)
     check_trusted(directory, about, unasked)
-    site = connected(about.site.launcher, about.scenario.alone)
+    bench = connected(about.bench.launcher, about.scenario.alone)
     target = new_folder(directory)
-    measurement = measurement_of(about.scenario, site.placement.ranks)
-    observer = site.observer(measurement, about.space, target)
-    tuned_notes = _changed(str(directory), campaign, site)
+    measurement = measurement_of(about.scenario, bench.placement.ranks)
+    observer = bench.observer(measurement, about.space, target)
+    tuned_notes = _changed(str(directory), campaign, bench)
     tuned_side = _Side(str(directory), observer, Subject.DEPLOYED, recommendation, tuned_notes)
-    reference = _reference(against, site, measurement, about, target, unasked)
+    reference = _reference(against, bench, measurement, about, target, unasked)
 
     design = replace(design, heats=about.scenario.launch.heats and at_once(observer, reference.observer))
 
@@ -109,7 +109,7 @@ def verify(
     gaining_slots = set() if against else {g.slot for g in recommendation.gains if g.interval[0] > 1.0}
     document = {
         "campaign": about.scenario.title,
-        "stamp": str(about.site.stamp),
+        "stamp": str(about.bench.stamp),
         "tuned": tuned_side.name,
         "against": [str(path) for path in against] or ["untouched"],
         "notes": [*tuned_side.notes, *reference.notes],
@@ -180,7 +180,7 @@ def compare_sides(
     return sides, failures, comparisons
 
 
-def design_of(about: Description, launches: int | None) -> SequentialDesign:
+def design_of(about: CampaignSpec, launches: int | None) -> SequentialDesign:
     """Return the design of a verification: its number of launches and its error rates.
 
     Args:
@@ -235,9 +235,9 @@ class _Side:
 
 def _reference(
     against: tuple[Path, ...],
-    site: "Site",
+    bench: "Bench",
     measurement: Measurement,
-    about: Description,
+    about: CampaignSpec,
     target: Path,
     unasked: bool,
 ) -> _Side:
@@ -252,42 +252,42 @@ def _reference(
 
     defaults = Recommendation(about.space.default, ())
     if not against:
-        observer = site.observer(measurement, about.space, target)
+        observer = bench.observer(measurement, about.space, target)
         return _Side("the defaults", observer, Subject.UNTOUCHED, defaults)
     name = ", ".join(map(str, against))
     if len(against) == 1 and against[0].is_dir():
         other_campaign = read_campaign(against[0])
         recommendation, other_about = other_campaign.recommended(), other_campaign.about
         check_trusted(other_campaign.path, other_about, unasked)
-        if other_about.site.stamp != about.site.stamp:
-            stamps = [str(description.site.stamp) or "of a real MPI" for description in (other_about, about)]
+        if other_about.bench.stamp != about.bench.stamp:
+            stamps = [str(description.bench.stamp) or "of a real MPI" for description in (other_about, about)]
             raise UserError(f"{name} is {stamps[0]}, what it is compared with {stamps[1]}")
         # The other campaign's MPI and launcher, on as many ranks as this campaign's.
         other_site = connected(
-            other_about.site.launcher, replace(other_about.scenario.alone, cluster=about.scenario.cluster)
+            other_about.bench.launcher, replace(other_about.scenario.alone, cluster=about.scenario.cluster)
         )
         observer = other_site.observer(measurement, other_about.space, target)
         notes = _changed(name, other_campaign, other_site)
         return _Side(name, observer, Subject.DEPLOYED, recommendation, notes)
     if any(path.is_dir() for path in against):
         raise UserError("--against takes one campaign, or files", "not both, and not several campaigns")
-    if site.stack is None:
-        raise UserError(f"{site.description}: files have no effect there", "compare on a real MPI")
+    if bench.stack is None:
+        raise UserError(f"{bench.description}: files have no effect there", "compare on a real MPI")
     env: dict[str, str] = {}
     for path in against:
         env |= environment_in(path)
     if not env:
         raise UserError(f"{name}: nothing is set there", "see: autotune lint FILE")
     amended = replace(measurement, amended=lambda rendering: replace(rendering, env={**rendering.env, **env}))
-    return _Side(name, site.observer(amended, about.space, target), Subject.UNTOUCHED, defaults)
+    return _Side(name, bench.observer(amended, about.space, target), Subject.UNTOUCHED, defaults)
 
 
-def _changed(name: str, campaign: CampaignDirectory, site: "Site") -> tuple[str, ...]:
+def _changed(name: str, campaign: CampaignDirectory, bench: "Bench") -> tuple[str, ...]:
     """Return a sentence for each respect in which launches now differ from the campaign's own."""
-    about, placement = campaign.about.site, site.placement
+    about, placement = campaign.about.bench, bench.placement
     former = {"stack": about.description, "size": f"{about.ranks} ranks on {about.nodes} node(s)"}
-    current = {"stack": site.description, "size": f"{placement.ranks} ranks on {placement.nodes} node(s)"}
-    former, current = former | dict(about.findings), current | dict(site.findings)
+    current = {"stack": bench.description, "size": f"{placement.ranks} ranks on {placement.nodes} node(s)"}
+    former, current = former | dict(about.findings), current | dict(bench.findings)
     return tuple(
         f"{name} was measured with {key}: {former[key]}; now: {value}"
         for key, value in current.items()

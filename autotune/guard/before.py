@@ -163,7 +163,7 @@ def sides_of(
     sides = []
     for name, side_place, amended in variants:
         measurement = replace(alone(side_place.measurement), amended=amended)
-        observer = side_place.site.observer(measurement, side_place.site.space, work_folder)
+        observer = side_place.bench.observer(measurement, side_place.bench.space, work_folder)
         sides.append(Side(name, observer, measurement.timeout_s))
     return sides[0], sides[1], sides[2]
 

@@ -141,18 +141,18 @@ def _side(variant: _Variant, words: Sequence[str], work_folder: Path) -> Side:
         words if any(word.startswith("conf=") for word in words) else ("conf=allreduce_local", *words)
     )
     words = [*conf_words, f"mpi.mpirun={quoted(variant.parts['mpi'])}", "campaign.dir=guard"]
-    scenario, site = answer_of(lambda scenario, site: (scenario, site), words)
+    scenario, bench = answer_of(lambda scenario, bench: (scenario, bench), words)
     own_ucx = _ucx_of(variant.parts)
     ucx, settings = variant.parts["ucx"], variant.parts["settings"]
     env = _preloading(ucx) if ucx is not None and ucx != own_ucx else {}
-    amend_by_settings = settings_in(settings, site, work_folder) if settings else None
+    amend_by_settings = settings_in(settings, bench, work_folder) if settings else None
 
     def amended(rendering: Rendering) -> Rendering:
         rendering = amend_by_settings(rendering) if amend_by_settings else rendering
         return replace(rendering, env={**rendering.env, **env})
 
-    measurement = replace(alone(measurement_of(scenario, site.placement.ranks)), amended=amended)
-    return Side(variant.name, site.observer(measurement, site.space, work_folder), measurement.timeout_s)
+    measurement = replace(alone(measurement_of(scenario, bench.placement.ranks)), amended=amended)
+    return Side(variant.name, bench.observer(measurement, bench.space, work_folder), measurement.timeout_s)
 
 
 def _preloading(folder: Path) -> dict[str, str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from autotune.campaign.site import Site
+from autotune.campaign.bench import Bench
 from autotune.errors import StackError
 from autotune.guard.facts import Facts, environment_of, facts_of
 from autotune.history.folder import make_empty
@@ -32,12 +32,16 @@ _A_RANKS = re.compile(r"(OMPI|OPAL|PRTE|PMIX|PMI|MPI_LOCAL|MPIEXEC|HYDI|I_MPI_HY
 
 
 def facts_there(
-    site: Site, installation: Installation, settings: Iterable[Path], work_folder: Path, steady: bool = False
+    bench: Bench,
+    installation: Installation,
+    settings: Iterable[Path],
+    work_folder: Path,
+    steady: bool = False,
 ) -> Facts:
-    """Return the facts of the first node on which launches of a site run; see ``facts_of``.
+    """Return the facts of the first node on which launches of a bench run; see ``facts_of``.
 
     Args:
-        site: Where launches are made.
+        bench: Where launches are made.
         installation: The MPI.
         settings: Files of the settings that are kept.
         work_folder: Folder that the nodes see.
@@ -46,7 +50,7 @@ def facts_there(
     Raises:
         StackError: a library does not answer, or no process of one rank can be started on the node.
     """
-    launcher = site.launcher
+    launcher = bench.launcher
     if launcher is None or not getattr(launcher, "away", False):
         return facts_of(installation, settings, steady)
     directory = make_empty(work_folder / "facts").absolute()
@@ -62,7 +66,7 @@ def facts_there(
             directory=directory,
             program=(sys.executable, "-P", "-m", __name__, str(directory)),
             env={},
-            placement=replace(site.placement, ranks=1, nodes=1, ppn=1, map_by="", bind_to=""),
+            placement=replace(bench.placement, ranks=1, nodes=1, ppn=1, map_by="", bind_to=""),
             timeout_s=_TIMEOUT_S,
         )
     )

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from autotune.campaign.bench import Bench
 from autotune.campaign.directory import read_campaign
 from autotune.campaign.observing import Measurement, measurement_of
-from autotune.campaign.site import Site
 from autotune.commands.keys import quoted
 from autotune.commands.trust import check_trusted
 from autotune.errors import LockedError, StorageError, UserError
@@ -57,7 +57,7 @@ class Place:
     """The settings."""
     files: Path
     """Folder of the files that put the settings into effect."""
-    site: Site
+    bench: Bench
     """The MPI of this machine and its launcher."""
     scenario: Scenario
     """How launches are made and measured."""
@@ -75,14 +75,14 @@ class Place:
         Raises:
             UserError: the launcher starts no MPI.
         """
-        if self.site.stack is None:
-            raise UserError(f"{self.site.description}: nothing is in effect there", "guard needs a real MPI")
-        return self.site.stack.installation
+        if self.bench.stack is None:
+            raise UserError(f"{self.bench.description}: nothing is in effect there", "guard needs a real MPI")
+        return self.bench.stack.installation
 
     @property
     def measurement(self) -> Measurement:
         """Return the measurement of a launch."""
-        return measurement_of(self.scenario, self.site.placement.ranks)
+        return measurement_of(self.scenario, self.bench.placement.ranks)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -122,9 +122,9 @@ def place_to_keep(source: Path, words: Sequence[str], mpirun: str | None, confir
             raise UserError(f"{words[0]}: {source} is a campaign", "it says itself how it is launched")
         campaign = read_campaign(source)
         check_trusted(source, campaign.about, confirmed)
-        if stamp := str(campaign.about.site.stamp):
+        if stamp := str(campaign.about.bench.stamp):
             raise UserError(f"{source} is {stamp}: no MPI ran", "guard needs settings of a real MPI")
-        launcher = dict(campaign.about.site.launcher)
+        launcher = dict(campaign.about.bench.launcher)
         return _placed(campaign.recommended(), source / "export", campaign.about.scenario, launcher, mpirun)
     files, sources = _installed(source, mpirun)
     recommendation = _recommendation(files)
@@ -149,7 +149,7 @@ def place_to_keep(source: Path, words: Sequence[str], mpirun: str | None, confir
             f"{files} sets nothing by size, and gains of no size are known", "export it with its gains"
         )
     scenario, launcher = answer_of(
-        lambda composed, site: (composed, dict(site.launched_by)), [*overrides, *words]
+        lambda composed, bench: (composed, dict(bench.launched_by)), [*overrides, *words]
     )
     common_env = dict(provenance.both_sides)
     scenario = replace(scenario, mpi=replace(scenario.mpi, env={**scenario.mpi.env, **common_env}))
@@ -222,9 +222,9 @@ def _placed(
 
     if mpirun:
         scenario = replace(scenario, mpi=replace(scenario.mpi, mpirun=mpirun, stack="any"))
-    site = connected(launcher, scenario.alone)
-    flavour = site.stack.installation.flavour if site.stack else ""
-    return Place(recommendation, files, site, scenario, launcher, _format(recommendation, files, flavour))
+    bench = connected(launcher, scenario.alone)
+    flavour = bench.stack.installation.flavour if bench.stack else ""
+    return Place(recommendation, files, bench, scenario, launcher, _format(recommendation, files, flavour))
 
 
 def _format(recommendation: Recommendation, files: Path, flavour: str) -> str:
@@ -272,14 +272,14 @@ def exported_anew(place: Place, work_folder: Path) -> Place:
     return replace(place, files=folder)
 
 
-def settings_in(folder: Path, site: Site, work_folder: Path) -> Callable[[Rendering], Rendering]:
+def settings_in(folder: Path, bench: Bench, work_folder: Path) -> Callable[[Rendering], Rendering]:
     """Return a function that amends a launch so that the settings in a folder are in effect.
 
     Raises:
         UserError: a launch cannot put the settings into effect.
     """
     recommendation = _recommendation(folder)
-    flavour = site.stack.installation.flavour if site.stack else ""
+    flavour = bench.stack.installation.flavour if bench.stack else ""
     return _recipe(recommendation, folder, _format(recommendation, folder, flavour), work_folder).under
 
 

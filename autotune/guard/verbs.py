@@ -112,7 +112,7 @@ def keep(
     with suppress(OSError):  # writing a file below reports the reason
         folder.mkdir(parents=True, exist_ok=True)
     with launching(folder, alone=measures) as work_folder, chdir(work_folder):
-        facts = facts_there(place.site, place.installation, files, work_folder, steady=True)
+        facts = facts_there(place.bench, place.installation, files, work_folder, steady=True)
         unchanged = _is_kept(folder, facts)
         document = recommendation_document(place.recommendation)
         settings = str(place.files.absolute())
@@ -197,7 +197,7 @@ def check(
         handing_over = unanswered(folder.parent, as_json)
         with handing_over, launching(target, alone=not quick) as work_folder, chdir(work_folder):
             facts = facts_there(
-                place.site, place.installation, _files(place.files, reference.sources), work_folder
+                place.bench, place.installation, _files(place.files, reference.sources), work_folder
             )
             report = _in_effect(report, reference, place, facts, work_folder, timed)
             night = replace(night, state=facts.identity)
@@ -324,7 +324,7 @@ def _not_in_effect(place: Place, facts: Facts, differences: Sequence[Change]) ->
     required, installation = guard_of(place.recommendation), place.installation
     other_mpi = required and (installation.flavour, installation.version) != ("openmpi", required.openmpi)
     if required and (other_mpi or (required.ucx and facts.stack.get("UCX", required.ucx) != required.ucx)):
-        yield f"the files hold for {required.versions} alone, and {place.site.description} is here"
+        yield f"the files hold for {required.versions} alone, and {place.bench.description} is here"
     yield from (change.text for change in differences if change.breaks)
 
 
@@ -343,14 +343,14 @@ def _proof(place: Place, work_folder: Path, span: Span | None) -> Proof | None:
 
     def observers(measurement: Measurement, space: Space, directory: Path) -> Observer:
         if span is None:
-            return place.site.observer(measurement, space, directory)
+            return place.bench.observer(measurement, space, directory)
         limit_s = span.within(measurement.timeout_s)
         limited = replace(measurement, timeout_s=limit_s)
-        return _Timed(place.site.observer(limited, space, directory), span)
+        return _Timed(place.bench.observer(limited, space, directory), span)
 
     return check_export(
         *([place.name], place.recommendation, place.files, observers, place.measurement),
-        *(place.site.space, folder),
+        *(place.bench.space, folder),
     )
 
 
@@ -416,7 +416,7 @@ def _compared(
     if not night.launches:
         return replace(report, other=report.other or span.shortage_text(FIRST)), night
     other_stack = (
-        f" under {reference_place.site.description}" if reference_place.site is not place.site else ""
+        f" under {reference_place.bench.description}" if reference_place.bench is not place.bench else ""
     )
     how = "at the same moments" if night.heats else "one after the other"
     heading = f"speed now over that as kept{other_stack}, {comparison.launches} launches each, {how}:"

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from autotune.campaign.bench import Bench
 from autotune.campaign.observing import measurement_of
-from autotune.campaign.site import Site
 from autotune.errors import CampaignError, ScenarioError, TableError, UserError, allowed
 from autotune.exporters.writing import write_files
 from autotune.history.trial import Observation, Phase, Trial
@@ -33,12 +33,12 @@ _RENDEZVOUS = "1k"  # ``UCX_RNDV_THRESH`` in bytes: larger messages go by rendez
 _REPEATS = 7  # Timings of an operation on one core, whose median is taken.
 
 
-def from_here(scenario: Scenario, site: Site, base: str, out: Path | None) -> int:
+def from_here(scenario: Scenario, bench: Bench, base: str, out: Path | None) -> int:
     """Measure this machine under a composed scenario, and write its machine file.
 
     Args:
         scenario: Sizes and probe options of the measurements.
-        site: Where the launches are made.
+        bench: Where the launches are made.
         base: Name or path of the machine file that the fit starts from.
         out: The file to be written; None writes ``machine.yaml``.
 
@@ -48,11 +48,11 @@ def from_here(scenario: Scenario, site: Site, base: str, out: Path | None) -> in
     """
     machine = _base(base)
     with tempfile.TemporaryDirectory(prefix="autotune-calibrate-") as name:
-        measurement = measurement_of(scenario, site.placement.ranks)
-        observer = site.observer(measurement, site.space, Path(name))
+        measurement = measurement_of(scenario, bench.placement.ranks)
+        observer = bench.observer(measurement, bench.space, Path(name))
 
         def launch(number: int, **values: str) -> Observation:
-            point = site.space.complete(values)
+            point = bench.space.complete(values)
             observation = observer.observe(Trial(number, Phase.SEARCH, point, seed=scenario.seed))
             if not observation.ok:
                 raise CampaignError(f"the ping-pong was {observation.status}: {observation.reason}")
@@ -63,7 +63,7 @@ def from_here(scenario: Scenario, site: Site, base: str, out: Path | None) -> in
         rendezvous = _pingpong(launch(2, UCX_RNDV_THRESH=_RENDEZVOUS), threshold)
         own_protocol = _pingpong(launch(3), JobSettings())
     cores = [_timed("copy", scenario.sizes), _timed("reduce", scenario.sizes)]
-    source = f"{site.description} on {chosen_hosts(site)}"
+    source = f"{bench.description} on {chosen_hosts(bench)}"
     return _written(machine, base, [eager, rendezvous, *cores], source, out, extra=[own_protocol])
 
 
@@ -95,9 +95,9 @@ def from_files(paths: Sequence[Path], base: str, out: Path | None) -> int:
     return _written(_base(base), base, series, ", ".join(p.name for p in paths), out)
 
 
-def chosen_hosts(site: Site) -> str:
+def chosen_hosts(bench: Bench) -> str:
     """Return the names of the hosts that were measured, for the comment in the machine file."""
-    return ", ".join(site.placement.hosts) or "this machine"
+    return ", ".join(bench.placement.hosts) or "this machine"
 
 
 def _base(name: str) -> Machine:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from autotune.campaign.bench import Bench
 from autotune.campaign.observing import measurement_of
-from autotune.campaign.site import Site
 from autotune.errors import ExitCode, StackError, UserError
 from autotune.exporters.export_check import PROOF_FILE, check_export
 from autotune.exporters.files import sets_nothing
@@ -28,7 +28,7 @@ def read_back(
     formats: Sequence[str],
     folder: Path,
     jobs: Collection[Job],
-    place_of: Callable[[Job], tuple[Scenario, Site]],
+    place_of: Callable[[Job], tuple[Scenario, Bench]],
 ) -> int:
     """Launch under the exported files on the ranks of each job, and check that they have their effect.
 

@@ -10,9 +10,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from autotune.campaign.bench import Bench
 from autotune.campaign.heats import at_once
 from autotune.campaign.observing import measurement_of
-from autotune.campaign.site import Site
 from autotune.commands.verify import Place, compare_sides, launch_block
 from autotune.errors import CampaignError
 from autotune.history.objectives import Slot
@@ -72,7 +72,7 @@ class Loads:
 
 
 def compare_under_load(
-    command: str, setting: str, recommendation: Recommendation, scenario: Scenario, place: Site, folder: Path
+    command: str, setting: str, recommendation: Recommendation, scenario: Scenario, place: Bench, folder: Path
 ) -> UnderLoad:
     """Compare a recommendation with the library's defaults while a command loads the machine.
 

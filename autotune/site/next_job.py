@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from autotune.campaign.site import Compose
+from autotune.campaign.bench import Compose
 from autotune.commands.kept_status import is_site
 from autotune.errors import ScenarioError
 from autotune.history.events import State

@@ -11,8 +11,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from autotune.campaign.bench import Compose
 from autotune.campaign.observing import measurement_of
-from autotune.campaign.site import Compose
 from autotune.errors import CampaignError, ExitCode
 from autotune.exporters.writing import write_files
 from autotune.history.folder import make_empty

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from autotune.campaign.bench import Bench, Compose
 from autotune.campaign.noise import untimed
-from autotune.campaign.site import Compose, Site
 from autotune.commands.kept_status import is_site
 from autotune.commands.status import progress
 from autotune.commands.tune import tune
@@ -186,7 +186,7 @@ def _tune_jobs(root: Path, document: Mapping[str, Any], compose: Compose, quiet:
 
     After the jobs a sample of the predictions is measured, and the settings are compared under load.
     """
-    codes, places = [int(ExitCode.WELL)], dict[Job, tuple[Scenario, Site]]()
+    codes, places = [int(ExitCode.WELL)], dict[Job, tuple[Scenario, Bench]]()
 
     def job_configuration(job: Job, neighbours: Collection[Job] = (), **changed: Any) -> dict[str, Any]:
         """Return the configuration of a job with its share of the node-hours, and with changed sections."""
@@ -196,7 +196,7 @@ def _tune_jobs(root: Path, document: Mapping[str, Any], compose: Compose, quiet:
             configuration["cluster"] = {**document["cluster"], "comm_sizes": list(sizes) or [job[0] * job[1]]}
         return job_document(configuration, root, job, allowed_h(site, document, job, neighbours))
 
-    def place_of(job: Job, configuration: dict[str, Any] | None = None) -> tuple[Scenario, Site]:
+    def place_of(job: Job, configuration: dict[str, Any] | None = None) -> tuple[Scenario, Bench]:
         """Return the scenario of a job and its place; a configuration replaces the one composed before."""
         if job not in places or configuration:
             scenario, place = compose(configuration or job_configuration(job))
@@ -271,7 +271,7 @@ def _tune_jobs(root: Path, document: Mapping[str, Any], compose: Compose, quiet:
 
 
 def _under_load(
-    site: SiteDirectory, document: Mapping[str, Any], place_of: Callable[[Job], tuple[Scenario, Site]]
+    site: SiteDirectory, document: Mapping[str, Any], place_of: Callable[[Job], tuple[Scenario, Bench]]
 ) -> SiteDirectory:
     """Compare every chosen setting under load, as far as the node-hours allow; return the updated site."""
     if not (command := site.wishes.under_load):

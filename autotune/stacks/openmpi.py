@@ -313,8 +313,8 @@ def _pml_in_use(installation: Installation, fixed: Mapping[str, str]) -> str:
     program = [sys.executable, "-P", "-c", f"from mpi4py import MPI; print('{WORKS}', MPI.COMM_WORLD.size)"]
     text = output([str(installation.mpirun), "-np", "1", *program], env)
     if WORKS not in text and not framed_message(text):
-        # A rank hands its message to mpirun and aborts, and mpirun may end before it has printed it (in one of
-        # three launches of Open MPI 5.0.11). A process without mpirun prints its message itself.
+        # A rank hands its message to mpirun and aborts, and mpirun may end before it has printed it (in one
+        # of three launches of Open MPI 5.0.11). A process without mpirun prints its message itself.
         alone = output(program, {"OPAL_PREFIX": str(installation.mpirun.parent.parent), **env})
         text = alone if WORKS not in alone and framed_message(alone) else text
     check_works(installation, text)

@@ -11,9 +11,9 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
 from autotune.campaign.costs import Share
-from autotune.campaign.description import Description
 from autotune.campaign.discovery import slots_of
 from autotune.campaign.noise import Remark, disturbed
+from autotune.campaign.spec import CampaignSpec
 from autotune.history.objectives import Z95, Objective, Score
 from autotune.history.trial import History, Phase, Trial
 from autotune.recommend.front import Candidate, candidates, pareto_front
@@ -127,7 +127,7 @@ class CampaignConsole:
             self._show(design_table(design))
             self._console.print()
 
-    def discovered(self, campaign: Description, history: History) -> None:
+    def discovered(self, campaign: CampaignSpec, history: History) -> None:
         """Show the discovery's findings before the search goes on with them."""
         for part in () if self._detail is Detail.QUIET else discovery_parts(campaign, slots_of(history)):
             self._show(part)

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from autotune.campaign.description import Description
+from autotune.campaign.spec import CampaignSpec
 from autotune.history.objectives import Slot
 from autotune.screening.discovery import ChangeEffect, DiscoveryResult
 from autotune.views.text import size_text
@@ -16,7 +16,7 @@ from autotune.views.text import size_text
 _HARMFUL_ROWS = 12  # Largest number of harmful changes that are shown, the worst first.
 
 
-def discovery_document(campaign: Description, slots: Sequence[Slot]) -> dict[str, Any] | None:
+def discovery_document(campaign: CampaignSpec, slots: Sequence[Slot]) -> dict[str, Any] | None:
     """Return the discovery as JSON values; None where there was none."""
     result = campaign.discovered
     if result is None:
@@ -107,7 +107,7 @@ def _sizes(slots: Sequence[Slot]) -> list[int]:
     return sorted({size for *_, size in slots})
 
 
-def discovery_parts(campaign: Description, slots: Sequence[Slot]) -> Iterator[RenderableType]:
+def discovery_parts(campaign: CampaignSpec, slots: Sequence[Slot]) -> Iterator[RenderableType]:
     """Yield the parts that are shown on a console; none where there was no discovery."""
     result = campaign.discovered
     if result is None:
@@ -126,7 +126,7 @@ def discovery_parts(campaign: Description, slots: Sequence[Slot]) -> Iterator[Re
         yield Text(line, "dim")
 
 
-def discovery_section(campaign: Description, slots: Sequence[Slot]) -> dict[str, Any] | None:
+def discovery_section(campaign: CampaignSpec, slots: Sequence[Slot]) -> dict[str, Any] | None:
     """Return the section of the page; None where there was no discovery."""
     result = campaign.discovered
     if result is None:

@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from autotune.campaign.bench import Bench
 from autotune.campaign.heats import at_once, observe_heat
 from autotune.campaign.observing import Launches, measurement_of
-from autotune.campaign.site import Site
 from autotune.commands.hydra_bridge import run_task
 from autotune.history.trial import Phase, Subject, Trial
 from autotune.scenario import Scenario
@@ -36,9 +36,9 @@ def _entrant(observer: Launches, number: int, block: int, setting: dict[str, Any
     return observer, Trial(number, Phase.VERIFY, point, subject, block, seed=block, heat=True)
 
 
-def _heats(scenario: Scenario, site: Site) -> int:
-    measurement = replace(measurement_of(scenario, site.placement.ranks), heat_s=scenario.probe.budget_s)
-    observer = site.observer(measurement, site.space, Path(sys.argv[1]))
+def _heats(scenario: Scenario, bench: Bench) -> int:
+    measurement = replace(measurement_of(scenario, bench.placement.ranks), heat_s=scenario.probe.budget_s)
+    observer = bench.observer(measurement, bench.space, Path(sys.argv[1]))
     assert isinstance(observer, Launches)
     assert at_once(observer)
     number = 1

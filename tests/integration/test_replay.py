@@ -55,7 +55,7 @@ def test_a_campaign_finds_the_envelope_of_the_table(
     assert not end.choice  # nothing is known of larger messages
     failed = [o for o in record.history if not o.ok]
     assert [o.trial.point for o in failed] == [Point.of({"algorithm": "linear"})]
-    assert str(record.about.site.stamp) == "REPLAYED (from site_allreduce.csv)"
+    assert str(record.about.bench.stamp) == "REPLAYED (from site_allreduce.csv)"
     stamped = "all of this is REPLAYED (from site_allreduce.csv): no MPI ran"
     assert capsys.readouterr().out.splitlines()[-1] == stamped
     assert replay(table, tmp_path / "c", "proposer=curve", "budget.launches=9", "seed=4") == 0

@@ -39,7 +39,7 @@ CASES = [
 ]
 
 
-def site_of(name: str, fixed: Mapping[str, str]):
+def bench_of(name: str, fixed: Mapping[str, str]):
     """The site of a stack with all of its space's collectives, in launches of a moment."""
     space = SPACES.get(name, "openmpi_ucx_local")
     declared = load_space(space_text(space), space)
@@ -68,7 +68,7 @@ def declared_variables(site) -> set[str]:
 def test_each_value_is_rendered_accepted_and_read_back(name, number, tmp_path, monkeypatch):
     if name in FOUND:
         monkeypatch.setenv("AUTOTUNE_STACKS", prefix_of(name))
-    site, scenario = site_of(name, OVER[name][number])
+    site, scenario = bench_of(name, OVER[name][number])
     known = declared_variables(site)
     observer = site.observer(measurement_of(scenario, 2), site.space, tmp_path)
     points = covering(site.space)

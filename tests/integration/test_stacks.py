@@ -110,7 +110,7 @@ def test_a_small_campaign_ends_in_files_that_fresh_launches_confirm(name, prefix
 @pytest.mark.parametrize("name", marked("mpich", "intelmpi"))
 def test_files_of_a_site_are_read_back_at_the_ranks_of_a_job(name, prefix, tmp_path):
     """One tree of MPICH's for communicators of all sizes; of Intel MPI's scripts the one for those ranks."""
-    site, scenario = site_of(name)
+    site, scenario = bench_of(name)
     wanted = (2, 0, "recursive_doubling"), (2, 4096, "ring"), (3, 0, "ring")
     rules = [Rule("allreduce", n, size, Point.of({"algorithm": how})) for n, size, how in wanted]
     rules.append(Rule("bcast", 3, 0, Point.of({"algorithm": "binomial"})))
@@ -159,7 +159,7 @@ def test_a_site_exports_what_was_fast_and_reads_it_back(name, prefix, tmp_path, 
 
 @pytest.mark.parametrize("name", marked("mpich", "intelmpi"))
 def test_deployed_rules_are_in_force(name, prefix, tmp_path):
-    site, scenario = site_of(name)
+    site, scenario = bench_of(name)
     rules = tuple(
         Rule("allreduce", 2, size, Point.of({"algorithm": algorithm}))
         for size, algorithm in ((0, "recursive_doubling"), (4096, "ring"))
@@ -186,7 +186,7 @@ PROVIDERS = ["tcp", "tcp;ofi_rxm", "shm"]
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_campaign_turns_all_of_a_providers_variables(name, provider, prefix, tmp_path):
     """One at a time, so that each level is launched; their effect is the verification's affair."""
-    site, _ = site_of(name, BY_LIBFABRIC[name])
+    site, _ = bench_of(name, BY_LIBFABRIC[name])
     if provider not in site.stack.providers:
         assert (name, provider) == ("intelmpi", "tcp;ofi_rxm")  # Intel's build offers tcp without it
         return
@@ -229,7 +229,7 @@ def test_a_campaign_turns_all_of_a_providers_variables(name, provider, prefix, t
 @pytest.mark.parametrize("name", marked("mpich", "intelmpi"))
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_provider_of_libfabric_is_proved_by_what_the_library_prints(name, provider, prefix, tmp_path):
-    site, scenario = site_of(name, BY_LIBFABRIC[name])
+    site, scenario = bench_of(name, BY_LIBFABRIC[name])
     if provider not in site.stack.providers:
         assert (name, provider) == ("intelmpi", "tcp;ofi_rxm")  # Intel's build offers tcp without it
         assert any(d.value == provider and d.reason for d in site.space.dropped)
@@ -247,7 +247,7 @@ def test_a_provider_of_libfabric_is_proved_by_what_the_library_prints(name, prov
 @pytest.mark.parametrize("name", marked("intelmpi"))
 def test_what_the_library_does_not_print_was_not_applied(name, prefix, tmp_path, monkeypatch):
     monkeypatch.setenv("I_MPI_DEBUG", "0")
-    site, scenario = site_of(name)
+    site, scenario = bench_of(name)
     rules = (Rule("allreduce", 2, 0, Point.of({"algorithm": "ring"})),)
     trial = Trial(1, Phase.VERIFY, site.space.default, Subject.DEPLOYED, rules=rules)
     seen = site.observer(measurement_of(scenario, 2), site.space, tmp_path).observe(trial)
@@ -255,7 +255,7 @@ def test_what_the_library_does_not_print_was_not_applied(name, prefix, tmp_path,
     assert "I_MPI_ADJUST_ALLREDUCE" in seen.reason
 
 
-def site_of(name: str, env=None, require=()):
+def bench_of(name: str, env=None, require=()):
     """The site of a stack, and a scenario of short launches."""
     document = defaults()
     scenario = scenario_of(
@@ -310,7 +310,7 @@ def sums(prefix: Path, name: str, env) -> str:
 
 @pytest.mark.parametrize("name", marked("openmpi4", "mpich", "intelmpi"))
 def test_what_is_required_to_be_reproducible_is_so_wherever_ranks_are(name, prefix):
-    site, _ = site_of(name, require=["reproducible"])
+    site, _ = bench_of(name, require=["reproducible"])
     marks = {k: v for k, v in site.stack.fixed.items() if not k.endswith("yield_when_idle")}
     assert marks.items() >= dialect(site.space.stack).reproducible.items()
     assert site.space.dropped
@@ -340,6 +340,6 @@ def test_without_the_requirement_sums_depend_on_where_ranks_are(name, prefix):
 
 @pytest.mark.parametrize("name", marked("openmpi4", "mpich", "intelmpi"))
 def test_the_marks_of_reproducible_results_are_exported_even_where_nothing_else_is(name, prefix):
-    site, _ = site_of(name, require=["reproducible"])
+    site, _ = bench_of(name, require=["reproducible"])
     words = dialect(site.space.stack)
     assert words.needed(site.stack.fixed, {}, False).items() >= words.reproducible.items()

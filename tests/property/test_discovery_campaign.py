@@ -20,7 +20,7 @@ from autotune.resources import conf_text
 from autotune.screening.discovery import ChangeEffect, DiscoveryResult
 from autotune.space import Parameter, Space
 from autotune.space.loader import load_space, space_text_of
-from hydra_plugins.autotune._simulated import simulated_site
+from hydra_plugins.autotune._simulated import simulated_bench
 from tests.campaigns import Memory, Silent, scenario
 from tests.property.test_resume import Fragile, Killed
 
@@ -44,7 +44,7 @@ WANTED = scenario(
     proposer={"name": "random", "options": {}},
     verify={"launches": 12},
 )
-SITE = simulated_site(WANTED)
+SITE = simulated_bench(WANTED)
 
 
 def run(store, disturb=lambda observation: observation) -> History:

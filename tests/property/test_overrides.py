@@ -71,8 +71,8 @@ def test_every_value_of_a_key_is_taken_or_refused(key, composed, tmp_path, monke
         OmegaConf.update(config, key, override.value(), merge=False)
         try:
             scenario = scenario_of(OmegaConf.to_container(config), "allreduce_8node")
-            site = connected({"_target_": "hydra_plugins.autotune.simulated.SimulatedLauncher"}, scenario)
-            taken += plan(scenario, site) == 0
+            bench = connected({"_target_": "hydra_plugins.autotune.simulated.SimulatedLauncher"}, scenario)
+            taken += plan(scenario, bench) == 0
         except AutotuneError as error:
             assert error.exit_code == 2, override.input_line
     assert taken == TAKEN.get(key, taken)
@@ -83,7 +83,7 @@ SITE = ("conf=site", "hydra/launcher=simulated", "campaign.dir=here")
 
 
 @pytest.fixture(scope="module")
-def site():
+def bench():
     return OmegaConf.create(shown("--cfg", "job", *SITE))
 
 
@@ -92,9 +92,9 @@ def site():
     "key", [key for key in leaves(OmegaConf.to_container(OmegaConf.create(shown("--cfg", "job", *SITE))))
             if not key.startswith("machine.")]
 )  # fmt: skip
-def test_every_value_of_a_key_of_a_site_is_taken_or_refused(key, site, tmp_path, monkeypatch, capsys):
+def test_every_value_of_a_key_of_a_site_is_taken_or_refused(key, bench, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    config = site.copy()
+    config = bench.copy()
     for override in OverridesParser.create().parse_overrides([f"{key}={value}" for value in VALUES]):
         OmegaConf.update(config, key, override.value(), merge=False)
         try:

@@ -115,7 +115,7 @@ TOUCHING = {
     "campaign.entrants": "the directory of each part of a launch",
     "campaign.observing": "the directory of each launch",
     "campaign.sealing": "keeps the user's key",
-    "campaign.site": "counts the cores of this machine, and looks what else runs there",
+    "campaign.bench": "counts the cores of this machine, and looks what else runs there",
     "collectives": "reads the table that stands beside it",
     "exporters.export_check": "the files of the launches that check an export",
     "exporters.files": "looks for what an earlier export left",

@@ -22,10 +22,10 @@ from autotune.application.recording import Recording
 from autotune.application.scenario import read_calls, sizes_of_calls
 from autotune.application.verbs.record import record
 from autotune.application.verbs.verify import in_force
+from autotune.campaign.bench import Bench
 from autotune.campaign.directory import read_campaign
 from autotune.campaign.heats import at_once
 from autotune.campaign.observing import Launches, Measurement, Observer, measurement_of
-from autotune.campaign.site import Site
 from autotune.commands.hydra_bridge import answer_of
 from autotune.commands.keys import quoted
 from autotune.commands.verify import environment_in, launch_block
@@ -165,10 +165,10 @@ def _measured(
     if not any(call.tunable and call.busy_s > 0 for call in recorded.calls):
         words += [f"collective=[{','.join(names)}]", f"sizes=[{','.join(map(str, sizes))}]"]
 
-    def measured_by(scenario: Scenario, site: Site) -> Floor:
+    def measured_by(scenario: Scenario, bench: Bench) -> Floor:
         with tempfile.TemporaryDirectory(prefix="autotune-floor-") as folder:
             directory = Path(folder)
-            measurements = [measurement_of(scenario, site.placement.ranks)]
+            measurements = [measurement_of(scenario, bench.placement.ranks)]
             if names and scenario.collective != names:
                 pairs = replace(
                     scenario,
@@ -177,13 +177,13 @@ def _measured(
                     cluster=replace(scenario.cluster, comm_sizes=()),
                     probe=replace(scenario.probe, budget_s=scenario.probe.budget_s / _PAIRS_SHARE),
                 )
-                measurements.append(measurement_of(pairs, site.placement.ranks))
+                measurements.append(measurement_of(pairs, bench.placement.ranks))
             variables_by_name = {
-                name: _variables(setting, site, directory / f"settings{i}", name)
+                name: _variables(setting, bench, directory / f"settings{i}", name)
                 for i, (name, setting) in enumerate(settings_by_name.items())
             }
-            floor = _FloorSearch(recorded, site, measurements, directory, seconds).run(variables_by_name)
-            return replace(floor, stack=site.description)
+            floor = _FloorSearch(recorded, bench, measurements, directory, seconds).run(variables_by_name)
+            return replace(floor, stack=bench.description)
 
     return answer_of(measured_by, [*words, *composed], launches=True)
 
@@ -205,13 +205,13 @@ def _settings_in(path: Path) -> Recommendation | dict[str, str]:
 
 
 def _variables(
-    setting: Recommendation | dict[str, str], site: Site, folder: Path, name: str
+    setting: Recommendation | dict[str, str], bench: Bench, folder: Path, name: str
 ) -> dict[str, str]:
     if isinstance(setting, dict):
         return setting
     if not Path(name).is_dir():
-        setting = replace(setting, provenance=replace(setting.provenance, family=site.space.stack))
-    return in_force(setting, site.space.stack, folder, name)
+        setting = replace(setting, provenance=replace(setting.provenance, family=bench.space.stack))
+    return in_force(setting, bench.space.stack, folder, name)
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ class _Setting:
 @dataclass
 class _FloorSearch:
     recorded: Recording
-    site: Site
+    bench: Bench
     measurements: Sequence[Measurement]  # The collectives, and in a second one transfers between two ranks.
     directory: Path  # Folder for the launches.
     seconds: float  # Time limit of the search.
@@ -243,7 +243,7 @@ class _FloorSearch:
             CampaignError: the default could not be launched.
         """
         search_started_s = time.monotonic()
-        space = self.site.whole
+        space = self.bench.whole
         default = _Setting("", Subject.UNTOUCHED, space.default, {})
         settings = [
             _Setting("", Subject.SWEEP, space.default, {}),
@@ -316,7 +316,7 @@ class _FloorSearch:
                 measurement,
                 amended=lambda rendering: replace(rendering, env={**rendering.env, **setting.env}),
             )
-        return self.site.observer(measurement, self.site.whole, self.directory)
+        return self.bench.observer(measurement, self.bench.whole, self.directory)
 
     def _gain(self, setting: _Setting) -> float:
         sides = {("", Subject.UNTOUCHED), (setting.words, setting.subject)}

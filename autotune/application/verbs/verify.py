@@ -133,7 +133,7 @@ def compared_on(
     spent_s = sum(o.duration_s for o in campaign.history)
     document: dict[str, Any] = {
         "campaign": campaign.about.scenario.title,
-        "stamp": str(campaign.about.site.stamp),
+        "stamp": str(campaign.about.bench.stamp),
         "command": list(command),
         "figure": figure or "",
         "more_is_better": more_is_better,
@@ -156,7 +156,7 @@ def _check_same_mpi(campaign: CampaignDirectory, installation: Installation) -> 
     Raises:
         UserError: it is another MPI, or another version.
     """
-    measured = dict(campaign.about.site.findings).get("MPI", "")
+    measured = dict(campaign.about.bench.findings).get("MPI", "")
     family, version = campaign.about.space.stack, re.search(r"\d+(?:\.\d+)+\S*", measured)
     other_version = version is not None and version[0] != installation.version
     if family in implementations() and (family != installation.flavour or other_version):

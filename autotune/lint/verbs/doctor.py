@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from autotune.campaign.site import machine_now
+from autotune.campaign.bench import machine_now
 from autotune.commands.terminal import console
 from autotune.errors import ExitCode, StackError
 from autotune.exporters.origin import other_version

@@ -62,4 +62,4 @@ def _entries(campaign: CampaignDirectory) -> list[Entry]:
     settings = candidates(about.objectives, about.space, campaign.history)
     recommendation = campaign.conclude().recommendation
     places = winners_of(about.objectives, about.space, campaign.history, settings, recommendation)
-    return [Entry(about.site.nodes, place) for place in places]
+    return [Entry(about.bench.nodes, place) for place in places]

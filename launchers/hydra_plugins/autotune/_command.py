@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from autotune.campaign.bench import Bench, placement
 from autotune.campaign.lost import made_until_not_lost
 from autotune.campaign.observing import Measurement, launch_directory, observation
-from autotune.campaign.site import Site, placement
 from autotune.errors import ScenarioError, SpaceError, StackError, UserError
 from autotune.history.objectives import response_slot
 from autotune.history.trial import Observation, Status, Subject, Trial
@@ -192,8 +192,8 @@ def _number(answer: object) -> float | None:
         return math.inf
 
 
-def command_site(scenario: Scenario) -> Site:
-    """Return the site of an external program.
+def command_bench(scenario: Scenario) -> Bench:
+    """Return the bench of an external program.
 
     Raises:
         ScenarioError: options that are wrong, or a program that is not there.
@@ -215,7 +215,7 @@ def command_site(scenario: Scenario) -> Site:
         _checked("file", options.file, ["directory"])
     if (options.way != "template" or "{" not in options.run[0]) and shutil.which(options.run[0]) is None:
         raise ScenarioError(f"probe.options.run: {options.run[0]!r} is not a program that can be found")
-    return Site(
+    return Bench(
         observer=partial(ProgramRuns, options, goals),
         space=space,
         placement=placement(scenario),

@@ -12,10 +12,10 @@ from hydra._internal.core_plugins.basic_launcher import BasicLauncher as Sequent
 from hydra.core.config_store import ConfigStore
 
 if TYPE_CHECKING:
-    from autotune.campaign.site import Site
+    from autotune.campaign.bench import Bench
     from autotune.scenario import Scenario
 
-__all__ = ["Sequential", "offered", "site_of"]
+__all__ = ["Sequential", "bench_of", "offered"]
 
 
 def offered(name: str, keys: type = object) -> Callable[[type[Sequential]], type[Sequential]]:
@@ -33,14 +33,14 @@ def offered(name: str, keys: type = object) -> Callable[[type[Sequential]], type
     return stored
 
 
-def site_of(module: str, maker: str) -> "Callable[[Sequential, Scenario], Site]":
-    """Return a method ``connect`` that makes the site by a function of a module.
+def bench_of(module: str, maker: str) -> "Callable[[Sequential, Scenario], Bench]":
+    """Return a method ``connect`` that makes the bench by a function of a module.
 
     The module is imported only when the method is called.
     """
 
-    def connect(self: Sequential, scenario: "Scenario") -> "Site":
-        site: Site = getattr(import_module(f"hydra_plugins.autotune.{module}"), maker)(scenario)
-        return site
+    def connect(self: Sequential, scenario: "Scenario") -> "Bench":
+        bench: Bench = getattr(import_module(f"hydra_plugins.autotune.{module}"), maker)(scenario)
+        return bench
 
     return connect

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from autotune.campaign.description import SiteKind, Stamp
+from autotune.campaign.bench import Bench
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.observing import Measurement, choices_of, launch_directory, observation
-from autotune.campaign.site import Site
+from autotune.campaign.spec import BenchKind, Stamp
 from autotune.errors import ScenarioError, TableError, allowed
 from autotune.history.lookup import rule_at
 from autotune.history.trial import Cell, Observation, Phase, Rule, Status, Subject, Trial
@@ -128,8 +128,8 @@ class Replay:
         return runs[int(order[number % len(runs)])]
 
 
-def replay_site(scenario: Scenario) -> Site:
-    """Return the site that answers from the table or campaign that the scenario's ``replay`` names.
+def replay_bench(scenario: Scenario) -> Bench:
+    """Return the bench that answers from the table or campaign that the scenario's ``replay`` names.
 
     Raises:
         ScenarioError: an unknown key, no table, or a campaign of several collectives of which none is named.
@@ -152,12 +152,12 @@ def replay_site(scenario: Scenario) -> Site:
         if path.is_dir()
         else read_recorded(path, call_level, per_job, collective)
     )
-    return Site(
+    return Bench(
         partial(Replay, source, scenario.seed),
         fixed(source.space, scenario.fix),
         Placement(ranks=max(source.comm_sizes)),
         f"recorded in {path}",
-        stamp=Stamp(SiteKind.REPLAYED, f"from {source.space.name}"),
+        stamp=Stamp(BenchKind.REPLAYED, f"from {source.space.name}"),
         collective=(source.collective,),
         sizes=source.sizes_bytes,
         has_defaults=source.knows_defaults,

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from autotune.campaign.description import SiteKind, Stamp
+from autotune.campaign.bench import Bench, named_space, placement
 from autotune.campaign.observing import Measurement, choices_of, observation
-from autotune.campaign.site import Site, named_space, placement
+from autotune.campaign.spec import BenchKind, Stamp
 from autotune.errors import ScenarioError, UserError, allowed
 from autotune.history.lookup import choice_at
 from autotune.history.trial import Observation, Phase, Rule, Status, Subject, Trial
@@ -58,7 +58,7 @@ class Simulated:
     faults: Faults = RELIABLE  # How often launches fail.
     seed: int = 0  # Random seed of noise and faults, together with each trial's own.
     truth: Truth = NOTHING_PLANTED  # Effects of planted knobs.
-    site: Mapping[str, Any] = field(default_factory=dict)
+    bench: Mapping[str, Any] = field(default_factory=dict)
     """The values that defaults have in the cluster's configuration files."""
     at_once: bool = False  # Whether several launches can be alive at once and take turns.
 
@@ -94,7 +94,7 @@ class Simulated:
             cluster = NodeLayout(place.nodes, _shared(_ppn(place), int(point.get(_THREADS, 1))))
             defaults = {p.name: p.default for p in self.space.parameters}
             changed = {name: value for name, value in point.items() if value != defaults.get(name)}
-            fabric = Fabric(self.machine, cluster, settings_from({**point, **self.site, **changed}))
+            fabric = Fabric(self.machine, cluster, settings_from({**point, **self.bench, **changed}))
         except UserError as exc:
             return LaunchOutcome(Status.INVALID, exc.on_one_line)
         fate = self.truth.fate(point.items()) or self.faults.draw(rng)
@@ -221,7 +221,7 @@ def _shared(cores: int, threads: int) -> int:
 def stamp_of(machine: Machine) -> Stamp:
     """Return the stamp of every result of a model."""
     source = machine.calibrated_from
-    return Stamp(SiteKind.SIMULATED, f"calibrated from {source}" if source else "uncalibrated")
+    return Stamp(BenchKind.SIMULATED, f"calibrated from {source}" if source else "uncalibrated")
 
 
 def _curve(
@@ -245,8 +245,8 @@ def _deployed(
     return curve
 
 
-def simulated_site(scenario: Scenario) -> Site:
-    """Return the site of a modelled cluster: the parameters of its machine, and the stamp on everything.
+def simulated_bench(scenario: Scenario) -> Bench:
+    """Return the bench of a modelled cluster: the parameters of its machine, and the stamp on everything.
 
     Raises:
         ScenarioError: no machine, a machine, noise or faults that are wrong, or more ranks than cores.
@@ -262,7 +262,7 @@ def simulated_site(scenario: Scenario) -> Site:
     declared = named_space(scenario)
     place = placement(scenario)
     NodeLayout(place.nodes, _ppn(place)).check(machine)  # otherwise each launch would fail for it
-    return Site(
+    return Bench(
         observer=lambda measurement, space, directory: Simulated(
             *(machine, place, measurement, space, disturbed.noise, disturbed.faults, scenario.seed),
             *(truth, disturbed.site, disturbed.at_once),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from hydra_plugins.autotune._plugin import Sequential, offered
 
 if TYPE_CHECKING:
-    from autotune.campaign.site import Site
+    from autotune.campaign.bench import Bench
     from autotune.scenario import Scenario
 
 
@@ -25,15 +25,15 @@ class AutoLauncher(Sequential):
         if hasattr(plugin, "prepare"):
             plugin.prepare(scenario)
 
-    def connect(self, scenario: "Scenario") -> "Site":
-        """Return the site where the launches of a campaign are made.
+    def connect(self, scenario: "Scenario") -> "Bench":
+        """Return the bench where the launches of a campaign are made.
 
         Raises:
             StackError: Slurm or hosts are there, but no MPI.
         """
         plugin, why = _selected(scenario)
-        site: Site = plugin.connect(scenario)
-        return replace(site, chosen=why)
+        bench: Bench = plugin.connect(scenario)
+        return replace(bench, chosen=why)
 
 
 def _selected(scenario: "Scenario") -> tuple[Any, str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hydra_plugins.autotune._plugin import Sequential, offered
 
 if TYPE_CHECKING:
-    from autotune.campaign.site import Site
+    from autotune.campaign.bench import Bench
     from autotune.scenario import Scenario
 
 
@@ -50,17 +50,17 @@ class MpirunLauncher(Sequential):
         if self.check_hosts:
             check_hosts(on_hosts(scenario), self.agent)
 
-    def connect(self, scenario: "Scenario") -> "Site":
-        """Return the site where the launches of a campaign are made.
+    def connect(self, scenario: "Scenario") -> "Bench":
+        """Return the bench where the launches of a campaign are made.
 
         Raises:
             ScenarioError: more ranks than cores.
             StackError: there is no MPI.
         """
-        from autotune.campaign.site import check_cores, mpi_site
+        from autotune.campaign.bench import check_cores, mpi_bench
         from hydra_plugins.autotune._mpirun import Mpirun, on_hosts
 
         placed = on_hosts(scenario)
         check_cores(placed)
         agent = self.agent if placed.cluster.hosts else ()
-        return mpi_site(placed, lambda installation: Mpirun(installation, self.extra, agent))
+        return mpi_bench(placed, lambda installation: Mpirun(installation, self.extra, agent))

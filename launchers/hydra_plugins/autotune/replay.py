@@ -1,10 +1,10 @@
 """Offer the Hydra launcher ``replay``: ``hydra/launcher=replay``, or ``conf=replay replay.table=FILE``."""
 
-from hydra_plugins.autotune._plugin import Sequential, offered, site_of
+from hydra_plugins.autotune._plugin import Sequential, bench_of, offered
 
 
 @offered("replay")
 class ReplayLauncher(Sequential):
     """Run jobs of a multirun one after another, and answer the launches of each campaign from a table."""
 
-    connect = site_of("_replay", "replay_site")
+    connect = bench_of("_replay", "replay_bench")

@@ -1,10 +1,10 @@
 """Offer the Hydra launcher ``simulated``: a modelled cluster from ``machine=``."""
 
-from hydra_plugins.autotune._plugin import Sequential, offered, site_of
+from hydra_plugins.autotune._plugin import Sequential, bench_of, offered
 
 
 @offered("simulated")
 class SimulatedLauncher(Sequential):
     """Run jobs of a multirun one after another; the launches of each campaign are computed."""
 
-    connect = site_of("_simulated", "simulated_site")
+    connect = bench_of("_simulated", "simulated_bench")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hydra_plugins.autotune._plugin import Sequential, offered
 
 if TYPE_CHECKING:
-    from autotune.campaign.site import Site
+    from autotune.campaign.bench import Bench
     from autotune.scenario import Scenario
     from hydra_plugins.autotune._slurm_batch import BatchSettings
 
@@ -54,17 +54,19 @@ class SlurmLauncher(Sequential):
 
         prepare(scenario, self._settings())
 
-    def connect(self, scenario: "Scenario") -> "Site":
-        """Return the site where the launches of a campaign are made.
+    def connect(self, scenario: "Scenario") -> "Bench":
+        """Return the bench where the launches of a campaign are made.
 
         Raises:
             StackError: there is no MPI, or no Slurm.
         """
-        from autotune.campaign.site import mpi_site
+        from autotune.campaign.bench import mpi_bench
         from hydra_plugins.autotune._slurm import launcher
 
         settings = self._settings()
-        return mpi_site(scenario, lambda installation: launcher(scenario, settings, installation, self.extra))
+        return mpi_bench(
+            scenario, lambda installation: launcher(scenario, settings, installation, self.extra)
+        )
 
     def _settings(self) -> "BatchSettings":
         from hydra_plugins.autotune._slurm_batch import BatchSettings

@@ -6,8 +6,8 @@ from statistics import fmean
 
 import pytest
 
-from autotune.campaign.description import SiteFacts
 from autotune.campaign.loop import CampaignLoop
+from autotune.campaign.spec import BenchFacts
 from autotune.campaign.time_left import PLENTY, TimeLeft, expected_s, verified_s
 from autotune.commands.tune import seconds_until
 from autotune.errors import ScenarioError
@@ -174,8 +174,8 @@ def test_one_disturbed_launch_of_the_baseline_does_not_share_out_the_time():
 
 
 def test_node_hours_count_the_nodes_of_all_launches():
-    site = SiteFacts(nodes=4)
-    history, _ = run(strategy(60, site=site, budget={"node_hours": 4 * 10.5 / 3600}))
+    bench = BenchFacts(nodes=4)
+    history, _ = run(strategy(60, bench=bench, budget={"node_hours": 4 * 10.5 / 3600}))
     assert len(history) == 10
 
 

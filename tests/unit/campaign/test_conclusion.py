@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from autotune.campaign.conclusion import conclude
-from autotune.campaign.description import SiteFacts
 from autotune.campaign.loop import CampaignLoop
+from autotune.campaign.spec import BenchFacts
 from autotune.exporters import exporter
 from autotune.exporters.files import how_to_use
 from autotune.space import Level
@@ -24,7 +24,7 @@ def space_of(level=Level.LAUNCH):
 
 def concluded(space, launches=8, fixed=FIXED):
     """What a campaign in this space concludes."""
-    planned = strategy(launches, space=space, site=SiteFacts(fixed=fixed, ranks=2))
+    planned = strategy(launches, space=space, bench=BenchFacts(fixed=fixed, ranks=2))
     store = Memory()
     history = CampaignLoop(planned, World().observe, store, Silent(), lambda: 0.0).run()
     return conclude(planned.campaign, history, "2026-11-22").recommendation

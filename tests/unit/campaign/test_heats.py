@@ -6,15 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autotune.campaign.description import SiteFacts
 from autotune.campaign.loop import CampaignLoop
 from autotune.campaign.noise import spread_in_heats
 from autotune.campaign.same_moment import at_one_moment
+from autotune.campaign.spec import BenchFacts
 from autotune.history.events import replayed
 from autotune.history.trial import Phase, Status, Subject
 from tests.campaigns import Memory, Silent, World, strategy
 
-HEATS = SiteFacts(ranks=2, at_once=True)
+HEATS = BenchFacts(ranks=2, at_once=True)
 
 
 class Moments(World):
@@ -46,8 +46,8 @@ class Moments(World):
 VERIFY = {"enabled": True, "launches": 12}
 
 
-def campaign(site=HEATS, **verify):
-    return strategy(18, site=site, verify={**VERIFY, **verify})
+def campaign(bench=HEATS, **verify):
+    return strategy(18, bench=bench, verify={**VERIFY, **verify})
 
 
 def run(plan, world, store, heats=True, begun=()):
@@ -90,7 +90,7 @@ def test_before_the_verification_each_heat_has_the_default_first_and_a_few_setti
 
 def test_a_heat_of_the_search_has_what_the_proposer_would_choose_next_and_no_setting_twice():
     world = Moments()
-    history = run(strategy(40, site=HEATS, verify={"enabled": False}), world, Memory())
+    history = run(strategy(40, bench=HEATS, verify={"enabled": False}), world, Memory())
     searched = [heat[1:] for heat in world.heats if heat[1].phase is Phase.SEARCH]
     assert searched
     assert all(len({t.point for t in heat}) == len(heat) for heat in searched)
@@ -102,7 +102,7 @@ def test_a_heat_of_the_search_has_what_the_proposer_would_choose_next_and_no_set
 @pytest.mark.parametrize("total", [40, 60])
 def test_a_limit_on_all_launches_counts_the_untouched_ones_and_keeps_a_verification(total):
     plan = strategy(
-        200, site=HEATS, budget={"total_launches": total}, verify={"enabled": True, "launches": 8}
+        200, bench=HEATS, budget={"total_launches": total}, verify={"enabled": True, "launches": 8}
     )
     history = run(plan, Moments(), Memory())
     verified = history.of(Phase.VERIFY)
@@ -154,26 +154,26 @@ def test_what_had_no_default_beside_it_is_launched_again():
     assert {t.number for t in alone} <= {o.trial.repeats for o in history}
 
 
-@pytest.mark.parametrize("site", [SiteFacts(ranks=2), replace(HEATS, at_once=False)])
-def test_where_launches_cannot_be_alive_at_once_they_are_made_one_after_the_other(site):
+@pytest.mark.parametrize("bench", [BenchFacts(ranks=2), replace(HEATS, at_once=False)])
+def test_where_launches_cannot_be_alive_at_once_they_are_made_one_after_the_other(bench):
     world = Moments()
-    history = run(campaign(site), world, Memory())
+    history = run(campaign(bench), world, Memory())
     assert not world.heats
     assert not any(o.trial.heat for o in history)
 
 
 def test_heats_can_be_switched_off():
     world = Moments()
-    run(strategy(18, site=HEATS, launch={"heats": False}, verify=VERIFY), world, Memory())
+    run(strategy(18, bench=HEATS, launch={"heats": False}, verify=VERIFY), world, Memory())
     assert not world.heats
 
 
 def test_what_differs_between_moments_hides_nothing_in_a_heat():
     """Moments that differ by 30 % leave a heat's intervals as they were, and no others."""
-    sites = {"quiet": (HEATS, 0.0), "heats": (HEATS, 0.3), "apart": (SiteFacts(ranks=2), 0.3)}
+    benches = {"quiet": (HEATS, 0.0), "heats": (HEATS, 0.3), "apart": (BenchFacts(ranks=2), 0.3)}
     fresh, error = {}, {}
-    for name, (site, sd) in sites.items():
-        plan = campaign(site)
+    for name, (bench, sd) in benches.items():
+        plan = campaign(bench)
         history = run(plan, Moments(sd=sd), Memory())
         assert plan.plan().verifier.holds(history)
         fresh[name] = history.of(Phase.VERIFY)

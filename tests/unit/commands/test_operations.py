@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from autotune.campaign.description import campaign_in
 from autotune.campaign.noise import remarks
+from autotune.campaign.spec import campaign_in
 from autotune.cli import main
 from autotune.history.journal import read_events
 from autotune.history.trial import History
@@ -55,8 +55,8 @@ def test_the_end_and_the_page_of_a_campaign_say_what_was_left_out(words, tmp_pat
     assert main(words) == 0
     about = described(tmp_path / "mine")
     space = cleared(load_space(space_text("openmpi_algorithms"), "openmpi_algorithms"), "openmpi", "5.0.11")
-    site = replace(about.site, description="Open MPI 5.0.11, UCX 1.20.1, pml ucx")
-    real = replace(about, space=space, site=site)
+    bench = replace(about.bench, description="Open MPI 5.0.11, UCX 1.20.1, pml ucx")
+    real = replace(about, space=space, bench=bench)
     (remark,) = (one for one in remarks(real, History()) if one.subject == "algorithms")
     assert remark.grave
     assert remark.text.startswith("2 algorithms were left out, wrong for operations that do not commute:")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from autotune.campaign.description import SiteFacts, SiteKind, Stamp, campaign_event
 from autotune.campaign.directory import read_campaign
 from autotune.campaign.loop import CampaignLoop
+from autotune.campaign.spec import BenchFacts, BenchKind, Stamp, campaign_event
 from autotune.cli import main
 from autotune.commands.report import report, report_input
 from autotune.errors import UserError
@@ -44,12 +44,12 @@ def campaigns(tmp_path_factory):
     @cache
     def run(launches):
         folder = tmp_path_factory.mktemp("campaign")
-        site = SiteFacts("a formula", (("cores", "2"),), stamp=Stamp(SiteKind.SIMULATED))
+        bench = BenchFacts("a formula", (("cores", "2"),), stamp=Stamp(BenchKind.SIMULATED))
         planned = strategy(
             launches,
             space=example.SPACE,
             objectives=example.OBJECTIVES,
-            site=site,
+            bench=bench,
             baseline={"launches": 2},
         )
         with Journal(folder) as journal:

@@ -39,7 +39,7 @@ class Mpi:
     """
 
     def __init__(self, deaf=False, forgets=(), dies_of=(), site=lambda env, launch: {}):
-        self.deaf, self.forgets, self.dies_of, self.site, self.launches = deaf, forgets, dies_of, site, 0
+        self.deaf, self.forgets, self.dies_of, self.bench, self.launches = deaf, forgets, dies_of, site, 0
 
     def run(self, request):
         self.launches += 1
@@ -64,7 +64,7 @@ class Mpi:
             status = ("invalid", "MPI_ERR_ARG") if refused else ("ok", "")
             samples = np.array([] if refused else [1e-6, 1.1e-6])
             cells.append(CellSamples("allreduce", 2, size, {}, samples, *status))
-        held = {**self.site(request.env, self.launches), **values}
+        held = {**self.bench(request.env, self.launches), **values}
         result = ProbeResult("ok", cells=tuple(cells), parameters=held)
         result.write(request.directory)
         return LaunchOutcome(Status.OK, result=result)

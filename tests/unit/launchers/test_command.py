@@ -9,7 +9,7 @@ from autotune.history.trial import Phase, Status, Trial
 from autotune.scenario import defaults, scenario_of
 from autotune.scenario.sections import Program
 from autotune.space import Parameter, Point, Space
-from hydra_plugins.autotune._command import ProgramRuns, command_site, responses
+from hydra_plugins.autotune._command import ProgramRuns, command_bench, responses
 from tests.contract.test_observers import MEASURED
 
 PROGRAM = Program(("true",))
@@ -147,7 +147,7 @@ def test_options_that_are_wrong_are_refused_before_anything_runs(tmp_path, optio
     mine = {"space": str(space), "responses": {"t": "min"}, "probe": probe, "campaign": place}
     scenario = scenario_of({**defaults(), **mine}, "mine")
     with pytest.raises(ScenarioError) as refused:
-        command_site(scenario)
+        command_bench(scenario)
     assert message in str(refused.value)
 
 
@@ -164,9 +164,9 @@ def test_a_name_that_is_obeyed_is_no_variable_of_a_program(tmp_path, name):
         scenario = scenario_of({**defaults(), **mine}, "mine")
         if way == "environment":
             with pytest.raises(SpaceError, match=r"is obeyed by|is no name"):
-                command_site(scenario)
+                command_bench(scenario)
         elif name != "not-a-name":
-            command_site(scenario)
+            command_bench(scenario)
 
 
 @pytest.mark.parametrize("number", [1, 2, 15])

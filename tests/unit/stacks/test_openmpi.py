@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from autotune.campaign.site import named_space
+from autotune.campaign.bench import named_space
 from autotune.errors import SpaceError
 from autotune.history.trial import Phase, Rule, Subject, Trial
 from autotune.space import Parameter, Point, Space

@@ -24,7 +24,7 @@ from autotune.verification.sequential import SequentialDesign
 def test_files_of_another_mpi_are_not_put_into_force(stack, measured, fits):
     here = Installation("openmpi", "4.1.4", Path("/usr/bin/mpirun"), Path("/usr/lib/libmpi.so.40"), "site")
     site = SimpleNamespace(findings=(("MPI", measured),))
-    campaign = SimpleNamespace(about=SimpleNamespace(site=site, space=SimpleNamespace(stack=stack)))
+    campaign = SimpleNamespace(about=SimpleNamespace(bench=site, space=SimpleNamespace(stack=stack)))
     if fits:
         _check_same_mpi(campaign, here)
         return

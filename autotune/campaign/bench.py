@@ -1,6 +1,6 @@
 """Describe where a campaign's trials are made: who observes them, and which parameters can be set there.
 
-A Hydra launcher plugin's ``connect(scenario)`` returns a ``Site``; nothing above it knows which one it is.
+A Hydra launcher plugin's ``connect(scenario)`` returns a ``Bench``; nothing above it knows which one it is.
 """
 
 import os
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
-from autotune.campaign.description import SiteFacts, Stamp
 from autotune.campaign.observing import Launches, Observers
+from autotune.campaign.spec import BenchFacts, Stamp
 from autotune.errors import ScenarioError
 from autotune.measure.machine import disturbance
 from autotune.probe.machine import counters
@@ -37,7 +37,7 @@ Finding = tuple[str, str]  # A line that ``doctor`` shows: (subject, finding).
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class Bench:
     """Describe one place to make trials at."""
 
     observer: Observers  # Makes the observer of a campaign's trials.
@@ -70,13 +70,13 @@ class Site:
         return joined(self.space, self.knobs) if self.knobs is not None else self.space
 
     @property
-    def facts(self) -> SiteFacts:
+    def facts(self) -> BenchFacts:
         """Return the facts that a campaign keeps about the place."""
         stack, place = self.stack, self.placement
         fixed, coll = (stack.fixed, stack.coll) if stack else ({}, ())
         details = (self.launched_by, place.ranks, place.nodes, self.at_once)
         environment = environment_without_secrets(fixed)
-        return SiteFacts(self.description, self.findings, environment, coll, self.stamp, *details)
+        return BenchFacts(self.description, self.findings, environment, coll, self.stamp, *details)
 
     def asked(self, scenario: Scenario) -> Scenario:
         """Return the scenario with the options that the place decides."""
@@ -96,15 +96,15 @@ class Compose(Protocol):
     def origin(self) -> Mapping[str, Any]:
         """Return the scenario's name and the launcher: all that another process needs to make the same."""
 
-    def __call__(self, document: dict[str, Any], launches: bool = True) -> tuple[Scenario, Site]:
-        """Return scenario and site; ``launches`` says whether something will be launched there.
+    def __call__(self, document: dict[str, Any], launches: bool = True) -> tuple[Scenario, Bench]:
+        """Return scenario and bench; ``launches`` says whether something will be launched there.
 
         If nothing will be launched, only what is there already is examined.
         """
 
 
-def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) -> Site:
-    """Return the site of a real MPI: find it, ask for its facts, and reduce the space to what it supports.
+def mpi_bench(scenario: Scenario, connect: Callable[[Installation], Launcher]) -> Bench:
+    """Return the bench of a real MPI: find it, ask for its facts, and reduce the space to what it supports.
 
     Args:
         scenario: The request.
@@ -134,7 +134,7 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
     offered = stack.available(named_space(scenario))
     space = fixed(words.sums_alike(offered) if reproducible else offered, scenario.fix)
     launcher = connect(installation)
-    return Site(
+    return Bench(
         partial(Launches, stack, launcher, place),
         space,
         place,

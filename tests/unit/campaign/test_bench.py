@@ -2,14 +2,14 @@
 
 import pytest
 
-from autotune.campaign.site import check_cores, named_space
+from autotune.campaign.bench import check_cores, named_space
 from autotune.errors import ScenarioError
 from tests.campaigns import scenario
 
 
 @pytest.fixture(autouse=True)
 def two_cores(monkeypatch):
-    monkeypatch.setattr("autotune.campaign.site.os.sched_getaffinity", lambda pid: {0, 1})
+    monkeypatch.setattr("autotune.campaign.bench.os.sched_getaffinity", lambda pid: {0, 1})
 
 
 def test_more_ranks_than_cores_are_refused_with_what_allows_them():

@@ -18,7 +18,7 @@ from autotune.space.loader import space_document, space_of
 from autotune.structure import Document, plain
 
 
-class SiteKind(StrEnum):
+class BenchKind(StrEnum):
     """Name the source of launches' results; the values are the words with which stamps begin."""
 
     REAL = ""  # A real MPI, or the user's own program.
@@ -30,24 +30,24 @@ class SiteKind(StrEnum):
 class Stamp:
     """Mark everything that comes from a place without a real MPI; empty where something real was measured."""
 
-    kind: SiteKind = SiteKind.REAL  # The source of the launches' results.
+    kind: BenchKind = BenchKind.REAL  # The source of the launches' results.
     detail: str = ""  # Name of the model or of the recorded table.
 
     @classmethod
     def of(cls, text: str) -> "Stamp":
         """Parse a stamp from its text."""
         kind, _, detail = text.partition(" ")
-        return cls(SiteKind(kind), detail.removeprefix("(").removesuffix(")"))
+        return cls(BenchKind(kind), detail.removeprefix("(").removesuffix(")"))
 
     def __bool__(self) -> bool:
-        return self.kind is not SiteKind.REAL
+        return self.kind is not BenchKind.REAL
 
     def __str__(self) -> str:
         return f"{self.kind} ({self.detail})" if self.detail else self.kind.value
 
 
 @dataclass(frozen=True, slots=True)
-class SiteFacts:
+class BenchFacts:
     """Hold the facts that a campaign keeps about the place where its launches are made."""
 
     description: str = ""  # MPI and UCX versions in one line.
@@ -64,13 +64,13 @@ class SiteFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class CampaignSpec:
     """Describe a campaign: what it tunes, where, and by which criteria, without its observations."""
 
     scenario: Scenario  # The user's request.
     space: Space  # The parameters that can be set.
     objectives: tuple[Objective, ...]  # The objectives by which settings are compared.
-    site: SiteFacts  # The place where launches are made.
+    bench: BenchFacts  # The place where launches are made.
     knobs: Space | None = None
     """With ``space=discover``: the parameters that the stack declares, besides ``space``."""
     discovered: DiscoveryResult | None = None
@@ -89,7 +89,7 @@ class Description:
     def heats(self) -> bool:
         """Whether settings and the default are alive at once and take turns."""
         scenario = self.scenario
-        return scenario.launch.heats and self.site.at_once and scenario.probe.sync == "barrier"
+        return scenario.launch.heats and self.bench.at_once and scenario.probe.sync == "barrier"
 
     @property
     def whole(self) -> Space:
@@ -120,7 +120,7 @@ LATER = (
 defaults."""
 
 
-def scenario_document(campaign: Description) -> dict[str, Any]:
+def scenario_document(campaign: CampaignSpec) -> dict[str, Any]:
     """Return a campaign's scenario as the journal stores it."""
     scenario = dict(plain(campaign.scenario))
     for section, key in LATER:
@@ -136,7 +136,7 @@ def scenario_document(campaign: Description) -> dict[str, Any]:
     return scenario
 
 
-def campaign_event(campaign: Description) -> dict[str, Any]:
+def campaign_event(campaign: CampaignSpec) -> dict[str, Any]:
     """Return a campaign's description as an event of the journal."""
     return {
         "event": "campaign",
@@ -152,31 +152,31 @@ def campaign_event(campaign: Description) -> dict[str, Any]:
             }
             for objective in campaign.objectives
         ],
-        "site": _site_document(campaign.site),
+        "site": _bench_document(campaign.bench),
     }
 
 
-def _site_document(site: SiteFacts) -> dict[str, Any]:
-    document = {**plain(site), "stamp": str(site.stamp)}
-    if not site.at_once:
+def _bench_document(bench: BenchFacts) -> dict[str, Any]:
+    document = {**plain(bench), "stamp": str(bench.stamp)}
+    if not bench.at_once:
         del document["at_once"]  # as above
     return document
 
 
-def campaign_of(event: Mapping[str, Any]) -> Description:
+def campaign_of(event: Mapping[str, Any]) -> CampaignSpec:
     """Return the description that an event of the journal holds.
 
     Raises:
         ScenarioError: a scenario of another version.
-        JournalError: a site of another version, or a description that is damaged.
+        JournalError: a bench of another version, or a description that is damaged.
     """
-    site = Document("the journal's site", JournalError, own=True, newer=True)
+    reader = Document("the journal's site", JournalError, own=True, newer=True)
     try:
-        return Description(
+        return CampaignSpec(
             restored(event["scenario"]),
             space_of(event["space"]),
             tuple(_objective(document) for document in event["objectives"]),
-            site.structured(SiteFacts, event["site"]),
+            reader.structured(BenchFacts, event["site"]),
             space_of(event["knobs"]) if "knobs" in event else None,
         )
     except AutotuneError:
@@ -186,12 +186,12 @@ def campaign_of(event: Mapping[str, Any]) -> Description:
         raise JournalError(f"the journal's description of its campaign is damaged: {cause}") from exc
 
 
-def campaign_in(events: Sequence[Mapping[str, Any]]) -> Description | None:
+def campaign_in(events: Sequence[Mapping[str, Any]]) -> CampaignSpec | None:
     """Return the campaign that a journal describes, with the latest changes to it; None if it describes none.
 
     Raises:
         ScenarioError: a scenario of another version.
-        JournalError: a site of another version, or several campaigns.
+        JournalError: a bench of another version, or several campaigns.
     """
     started = [event for event in events if event["event"] == "campaign"]
     if len(started) > 1:

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from autotune.campaign.description import SiteKind, Stamp, campaign_event, campaign_of
 from autotune.campaign.plan import Plan
+from autotune.campaign.spec import BenchKind, Stamp, campaign_event, campaign_of
 from autotune.campaign.strategy import next_freed
 from autotune.history.events import history_of
 from autotune.scenario import defaults
@@ -53,9 +53,9 @@ def test_what_an_earlier_version_did_not_know_is_as_it_is_by_default():
     ("text", "stamp"),
     [
         ("", Stamp()),
-        ("SIMULATED", Stamp(SiteKind.SIMULATED)),
-        ("SIMULATED (calibrated from a (b))", Stamp(SiteKind.SIMULATED, "calibrated from a (b)")),
-        ("REPLAYED (from t.csv)", Stamp(SiteKind.REPLAYED, "from t.csv")),
+        ("SIMULATED", Stamp(BenchKind.SIMULATED)),
+        ("SIMULATED (calibrated from a (b))", Stamp(BenchKind.SIMULATED, "calibrated from a (b)")),
+        ("REPLAYED (from t.csv)", Stamp(BenchKind.REPLAYED, "from t.csv")),
     ],
 )
 def test_a_stamp_reads_as_it_is_written(text, stamp):
