@@ -92,39 +92,25 @@ def next_freed(
     factors: Sequence[Factor],
     fixed: Mapping[str, Value],
     history: History,
-    room: int,
 ) -> tuple[str, Point] | None:
     """Return the next factor to be set free and the point that does it; None when all were freed.
 
-    The factors freed so far follow from the points of the second half of the search: each was the best
-    setting of its time with one fixed factor changed.
+    The point is the best setting so far with the first factor that was not freed yet at its other level.
 
     Args:
         space: The space of settings.
         objectives: The objectives.
         factors: The factors that the screening fixed, in the order in which they are set free.
         fixed: The values to which it fixed them.
-        history: All observations so far.
-        room: Number of launches of the whole search.
+        history: All observations so far, whose trials say which factors they set free.
     """
-    freed_names: set[str] = set()
-
-    def freed(earlier: History) -> tuple[str, Point] | None:
-        """Return the best setting so far with the first factor that was not freed yet at its other level."""
-        best = leader(objectives, space, earlier)
-        for factor in factors if best else ():
-            if factor.name not in freed_names and best and factor.name in best.point:
-                other_level = factor.low if fixed[factor.name] == factor.high else factor.high
-                return factor.name, space.complete({**best.point, factor.name: other_level})
-        return None
-
-    searched = [i for i, o in enumerate(history) if o.trial.phase is Phase.SEARCH]
-    for i in searched[-(-room // 2) :]:
-        point = history.observations[i].trial.point
-        if any(point.get(name, value) != value for name, value in fixed.items() if name not in freed_names):
-            candidate = freed(History(history.observations[:i]))
-            freed_names |= {candidate[0]} if candidate is not None and candidate[1] == point else set()
-    return freed(history)
+    freed_names = {o.trial.freed for o in history}
+    best = leader(objectives, space, history)
+    for factor in factors if best else ():
+        if best and factor.name not in freed_names and factor.name in best.point:
+            other_level = factor.low if fixed[factor.name] == factor.high else factor.high
+            return factor.name, space.complete({**best.point, factor.name: other_level})
+    return None
 
 
 _SUGGESTED = "what the discovery found, together"
@@ -364,11 +350,10 @@ def _due(plan: Plan, standing: Standing) -> Trial | Mapping[str, Value]:
         return {}
     if fixed and 2 * standing.n_searched >= room:
         ordered = [f for f in plan.design.factors if f.name in fixed] if plan.design else []
-        freed = next_freed(plan.space, plan.objectives, ordered, fixed, standing.history, room)
-        if freed is not None:
-            return plan.trial(
-                standing.number, Phase.SEARCH, freed[1], f"{freed[0]} again, at the best setting"
-            )
+        if (freed := next_freed(plan.space, plan.objectives, ordered, fixed, standing.history)) is not None:
+            name, point = freed
+            note = f"{name} again, at the best setting"
+            return plan.trial(standing.number, Phase.SEARCH, point, note, freed=name)
         return {}
     return fixed
 

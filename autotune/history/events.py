@@ -7,7 +7,8 @@ event                   other keys
 ``campaign``            what the campaign is: scenario, space, objectives, site; once
 ``changed``             ``scenario``: sections of it that are others from here on
 ``started``             ``pid`` and ``host`` of a process that writes from here on; ``seal`` of its user
-``trial``               a trial, written before it is launched
+``trial``               a trial, written before it is launched, with the decisions taken with it: the
+                        sides of a block, a factor set free
 ``observation``         what a trial showed; its ``trial`` is the number
 ``ended``               ``state``: complete, interrupted or failed; ``reason`` or ``launches``
 ======================  ==========================================================================
@@ -73,7 +74,7 @@ def ended_event(state: State, **details: object) -> dict[str, Any]:
 def trial_event(trial: Trial) -> dict[str, Any]:
     """Return a trial as an event; keys that few trials use are left out where they have no value."""
     event = {"event": "trial", **plain(trial)}
-    for key in ("timeout_s", "repeats", "each", "heat", "measured_s"):
+    for key in ("timeout_s", "repeats", "each", "heat", "measured_s", "block_sides", "freed"):
         if not event[key]:
             del event[key]
     return event

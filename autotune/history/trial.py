@@ -96,8 +96,21 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
+class Side:
+    """Says what one launch of a block of the verification is made of."""
+
+    point: Point  # The job-wide values.
+    subject: Subject  # ``untouched``, or ``deployed``.
+    rules: tuple[Rule, ...] = ()  # The per-size table of a ``deployed`` side.
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
-    """Describes one launch to be made."""
+    """Describes one launch to be made, and the decisions that were taken with it.
+
+    Decisions are written with the first launch that follows from them. Whoever continues the campaign reads
+    them, so that a journal is never decided again otherwise.
+    """
 
     number: int  # Counted from 1, unique in its campaign.
     phase: Phase  # Why it is run.
@@ -114,6 +127,9 @@ class Trial:
     """Number of the first trial of its heat, whose launches are alive together and measured in turns; 0: it
     is launched alone."""
     measured_s: float = 0.0  # Seconds of measuring in its own turns of a heat; 0: as every launch.
+    block_sides: tuple[Side, ...] = ()
+    """The launches of the block that this one begins, itself first, in their order; empty: it begins none."""
+    freed: str = ""  # Factor that the screening had fixed and this trial sets free; empty: none.
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,21 +10,22 @@ size shows by chance in two comparisons of five. ``Verdict.hidden`` is the loss 
 """
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from autotune.history.memory import latest
 from autotune.history.objectives import Objective, envelope, ratio_of
-from autotune.history.trial import History, Observation, Phase, Subject, Trial
+from autotune.history.trial import History, Observation, Phase, Side, Subject, Trial
 from autotune.recommend.recommendation import Gain, Recommendation
 from autotune.space import Point, Space
 from autotune.verification.comparison import overall
 from autotune.verification.course import Course
 from autotune.verification.deployed import same_calls
 from autotune.verification.one_round import VerificationRound
-from autotune.verification.race import Race, closed, side_of, sides
+from autotune.verification.race import Race, closed, sides
 from autotune.verification.searched import Searched
 from autotune.verification.sequential import SequentialDesign
 from autotune.verification.verdict import Verdict
@@ -65,36 +66,35 @@ class Verifier:
             yield self._start(race.proving, number)
             return
         open_block = race.blocks[-1] if race.blocks and not closed(race.blocks[-1]) else ()
-        # An open block goes on as it was begun, with as many settings as there was time for by then.
-        continued = ((open_block, room) for room in (in_time, math.inf, 0.0) if open_block)
-        for block, room in (*continued, ((), in_time)):
-            first = block[0].trial.number if block else number
-            earlier_race = _race(self, self._without(history, block)) if block else race
-            settings = earlier_race.next_settings(room + len(block))
-            order = sides(settings, self.design.each, np.random.default_rng([self.seed, 3, first]))
-            launched_sides = [side_of(o.trial) for o in block]
-            if not settings or launched_sides != [s and s.point for s in order[: len(launched_sides)]]:
-                continue  # the block was begun under another limit or by an earlier version
-            due = 0
-            for position, setting in enumerate(order[len(launched_sides) :], start=len(launched_sides) + 1):
-                course = race.courses.get(setting.point) if setting else None
-                if course is not None and block and not course.under_way:
-                    continue  # the setting was refused within the block
-                yield Trial(
-                    number + due,
-                    Phase.VERIFY,
-                    setting.point if setting else self.space.default,
-                    Subject.DEPLOYED if setting else Subject.UNTOUCHED,
-                    block=first,
-                    seed=int(np.random.default_rng([self.seed, 4, number + due]).integers(2**31)),
-                    note=f"launch {position} of {len(order)} in its block of {len(settings) + 1} sides",
-                    rules=setting.rules if setting else (),
-                    each=self.design.each,
-                    heat=first if self.design.heats else 0,
-                )
-                due += 1
-            if due:
-                return
+        order = open_block[0].trial.block_sides if open_block else ()
+        due = _remaining(order, open_block, race)
+        if not due:
+            settings = race.next_settings(in_time)
+            rng = np.random.default_rng([self.seed, 3, number])
+            order = tuple(map(self._side, sides(settings, self.design.each, rng))) if settings else ()
+            due, open_block = order, ()
+        block = open_block[0].trial.block if open_block else number
+        for position, side in enumerate(due, start=len(order) - len(due) + 1):
+            yield Trial(
+                number,
+                Phase.VERIFY,
+                side.point,
+                side.subject,
+                block=block,
+                seed=int(np.random.default_rng([self.seed, 4, number]).integers(2**31)),
+                note=f"launch {position} of {len(order)} in its block of {len(set(order))} sides",
+                rules=side.rules,
+                each=self.design.each,
+                heat=block if self.design.heats else 0,
+                block_sides=order if number == block else (),
+            )
+            number += 1
+
+    def _side(self, setting: Recommendation | None) -> Side:
+        """Return the side of a block that launches a setting, or the untouched stack (None)."""
+        if setting is None:
+            return Side(self.space.default, Subject.UNTOUCHED)
+        return Side(setting.point, Subject.DEPLOYED, setting.rules)
 
     def _start(self, course: Course, number: int) -> Trial:
         """Return a launch of a setting that starts, checks results, and times nothing."""
@@ -117,13 +117,6 @@ class Verifier:
     def holds(self, history: History) -> bool:
         """Whether a setting was verified."""
         return _race(self, history).best_verified is not None
-
-    @staticmethod
-    def _without(history: History, block: Collection[Observation]) -> History:
-        first = min(o.trial.number for o in block)
-        return History(
-            tuple(o for o in history if o.trial.phase is not Phase.VERIFY or o.trial.block < first)
-        )
 
     def launches_left(self, history: History) -> int:
         """Return how many more launches there may be; 0 if there is nothing to verify."""
@@ -180,6 +173,21 @@ class Verifier:
         completely.
         """
         return next(iter(self.searched(history).recommended), None)
+
+
+def _remaining(order: Sequence[Side], launches: Collection[Observation], race: Race) -> tuple[Side, ...]:
+    """Return the launches that a block still needs, in its order.
+
+    None are returned if all its settings were refused by its own launches: the block can show nothing more.
+    """
+    missing = list(order)
+    for trial in (o.trial for o in launches):
+        with suppress(ValueError):
+            missing.remove(Side(trial.point, trial.subject, trial.rules))
+    courses = race.courses.items()
+    refused = {point for point, course in courses if not course.under_way and course.verified is None}
+    due = tuple(s for s in missing if s.subject is Subject.UNTOUCHED or s.point not in refused)
+    return due if any(s.subject is Subject.DEPLOYED and s.point not in refused for s in order) else ()
 
 
 @latest

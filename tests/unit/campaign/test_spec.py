@@ -4,10 +4,7 @@ import json
 
 import pytest
 
-from autotune.campaign.plan import Plan
 from autotune.campaign.spec import BenchKind, Stamp, campaign_event, campaign_of
-from autotune.campaign.strategy import next_freed
-from autotune.history.events import history_of
 from autotune.scenario import defaults
 from autotune.structure import plain
 from tests.campaigns import strategy
@@ -62,21 +59,3 @@ def test_a_stamp_reads_as_it_is_written(text, stamp):
     assert Stamp.of(text) == stamp
     assert str(stamp) == text
     assert bool(stamp) == bool(text)
-
-
-def test_notes_decide_nothing():
-    """What comes next is the same whatever the notes say, in the middle of freeing factors above all."""
-    noted = [e for e in events("simulated") if e["event"] in ("trial", "observation")]
-    silent = [{**e, "note": "words"} if e["event"] == "trial" else e for e in noted]
-    planned = Plan(campaign_of(events("simulated")[1]))
-    fixed = planned.screening(history_of(noted))[1].fixed
-    room = planned.budget.launches - planned.n_baseline - planned.design.n_runs
-    ordered = [f for f in planned.design.factors if f.name in fixed]
-    about = (planned.space, planned.objectives, ordered, fixed)
-    freed = []
-    for n in range(2, len(noted), 2):
-        one, other = (next_freed(*about, history_of(e[:n]), room) for e in (noted, silent))
-        assert one == other
-        if n < len(noted) and "again, at the best setting" in noted[n].get("note", ""):
-            freed.append((one[0], dict(one[1]) == noted[n]["point"]))
-    assert freed == [("NPS", True), ("UCX_ZCOPY_THRESH", True)]

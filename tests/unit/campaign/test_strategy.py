@@ -59,6 +59,7 @@ def test_inert_factors_leave_the_search_and_are_tried_again_at_the_best_setting(
     assert all(held[: len(searched) // 2 - 1])
     assert not all(held)
     assert again == [f"{name} again, at the best setting" for name in screening.fixed]
+    assert [t.freed for t in searched if t.freed] == list(screening.fixed)
 
 
 def test_what_was_suggested_is_launched_twice_and_thrice_where_the_launches_differ():

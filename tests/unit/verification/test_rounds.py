@@ -485,6 +485,39 @@ def test_the_phase_is_a_function_of_the_history():
         assert [o.trial for o in again] == [o.trial for o in whole]
 
 
+def test_a_block_goes_on_as_its_first_launch_says():
+    """Another seed, as another version would have, draws another order: what was begun is not drawn again."""
+    machine = Machine(posix_and_ring)
+    whole = run(verifier(), machine, searched(machine))
+    other = replace(verifier(), seed=8)
+    for begun in [o.trial for o in whole if o.trial.block_sides]:
+        assert len(begun.block_sides) == 2 * begun.each
+        for launched in range(1, len(begun.block_sides)):
+            so_far = History(whole.observations[: begun.number - 1 + launched])
+            trial, side = other.next_trial(so_far), begun.block_sides[launched]
+            assert (trial.point, trial.subject, trial.rules) == (side.point, side.subject, side.rules)
+            assert (trial.block, trial.block_sides) == (begun.block, ())
+
+
+def test_a_block_of_an_earlier_version_is_begun_anew():
+    machine = Machine(posix_and_ring)
+    history = searched(machine)
+    begun = verifier().next_trial(history)
+    former = history.plus([machine.observe(replace(begun, block_sides=()))])
+    trial = verifier().next_trial(former)
+    assert trial.block == trial.number == len(former) + 1
+    assert verifier().verdict(run(verifier(), machine, former)).text.startswith("verified")
+
+
+def test_a_block_whose_setting_was_refused_is_left():
+    machine = Machine(posix_and_ring, broken=("self,posix",))
+    whole = run(verifier(), machine, searched(machine, ("all", "self,posix")))
+    launches = whole.of(Phase.VERIFY).observations
+    block = [o for o in launches if o.trial.block == launches[0].trial.number]
+    assert len(block) < len(block[0].trial.block_sides)
+    assert not block[-1].ok  # the launch by which the setting was refused
+
+
 def test_nothing_is_launched_where_the_default_itself_is_best():
     def default_best(tls, choice, size):
         return posix_and_ring("all", DEFAULT, size) * (1.0 if (tls, choice) == ("all", DEFAULT) else 2.0)
