@@ -14,6 +14,7 @@ from itertools import chain
 import numpy as np
 
 from autotune.campaign.failures import enough_s
+from autotune.campaign.spec import Narrowing
 from autotune.campaign.time_left import PLENTY, TimeLeft
 from autotune.history.objectives import Slot, slot_of
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
@@ -185,6 +186,11 @@ class Discovery:
     def point(self, run: Run) -> Point:
         """Return the setting of a run."""
         return self.space.complete({**self.settings[run.arm], **dict(run.changes)})
+
+    def narrowing(self, findings: DiscoveryResult) -> Narrowing:
+        """Return the space left to search, the points to search first, and those to verify in any case."""
+        space = self.searched(findings)
+        return Narrowing(space, self.suggested(findings, space), self.free(findings, space))
 
     def searched(self, findings: DiscoveryResult) -> Space:
         """Return the space left to search.

@@ -7,6 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from autotune.campaign import interruption
 from autotune.campaign.estimate import divided, granted_s, seconds_left
@@ -15,6 +16,7 @@ from autotune.campaign.lengths import with_length
 from autotune.campaign.plan import Plan
 from autotune.campaign.ports import Listener, Store
 from autotune.campaign.same_moment import at_one_moment
+from autotune.campaign.spec import narrowed_event
 from autotune.campaign.strategy import Strategy
 from autotune.campaign.time_left import TimeLeft
 from autotune.errors import CampaignError
@@ -47,8 +49,11 @@ class CampaignLoop:
     _discovery_s: float = 0.0
     """Time of the discovery in seconds, also between its launches; it has a budget of its own."""
 
+    _has_narrowed: bool = False  # Whether the store has what the discovery decided.
+
     def __post_init__(self) -> None:
         self.plan = self.strategy.plan()
+        self._has_narrowed = self.strategy.campaign.narrowing is not None
 
     def run(self, history: History | None = None, unobserved: Sequence[Trial] = ()) -> History:
         """Launch trials until the budget is used up or no more are worth a launch; return the history.
@@ -91,7 +96,7 @@ class CampaignLoop:
                 self.listener.discovered(plan.campaign, history)
             self._announce(first, comparable, self._left_s(started, history), started, time)
             if not announced:
-                self.store.append(*map(trial_event, trials))
+                self.store.append(*self._narrowed(), *map(trial_event, trials))
             most_s = remaining_s + (time.launch_s or math.inf)  # one that began in time may end as others did
             near_limit = most_s < (first.timeout_s or limit_s(self.plan.campaign.scenario))
             observations = self._observed(
@@ -115,6 +120,14 @@ class CampaignLoop:
             if broken(history):
                 raise _broken(history)
         return history
+
+    def _narrowed(self) -> tuple[dict[str, Any], ...]:
+        """Return the event of what the discovery decided, once it is complete and unless it is written."""
+        narrowing = self.plan.campaign.narrowing
+        if narrowing is None or self._has_narrowed:
+            return ()
+        self._has_narrowed = True
+        return (narrowed_event(narrowing),)
 
     def _due(self, history: History, time: TimeLeft) -> tuple[Trial, ...]:
         if self.observe_heat is not None:

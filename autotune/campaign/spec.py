@@ -4,7 +4,7 @@ The keys of the event are those that the first version wrote.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -64,6 +64,17 @@ class BenchFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Narrowing:
+    """Hold what a complete discovery decided."""
+
+    space: Space  # The space that is left to search.
+    suggested: tuple[Point, ...]  # Points to search first.
+    confirmed: tuple[Point, ...]
+    """Points to verify in any case: a discovery confirmed that they gain and saw no loss of theirs at any
+    size."""
+
+
+@dataclass(frozen=True, slots=True)
 class CampaignSpec:
     """Describe a campaign: what it tunes, where, and by which criteria, without its observations."""
 
@@ -75,10 +86,8 @@ class CampaignSpec:
     """With ``space=discover``: the parameters that the stack declares, besides ``space``."""
     discovered: DiscoveryResult | None = None
     """Result of a complete discovery, which left ``space`` to search; None without one."""
-    suggested: tuple[Point, ...] = ()  # Points to search first.
-    confirmed: tuple[Point, ...] = ()
-    """Points to verify in any case: a discovery confirmed that they gain and saw no loss of theirs at any
-    size."""
+    narrowing: Narrowing | None = None
+    """What that discovery decided, as the journal has it; None: nothing yet."""
 
     @property
     def discovering(self) -> bool:
@@ -90,6 +99,16 @@ class CampaignSpec:
         """Whether settings and the default are alive at once and take turns."""
         scenario = self.scenario
         return scenario.launch.heats and self.bench.at_once and scenario.probe.sync == "barrier"
+
+    @property
+    def suggested(self) -> tuple[Point, ...]:
+        """Return the points to search first; only a discovery suggests any."""
+        return self.narrowing.suggested if self.narrowing is not None else ()
+
+    @property
+    def confirmed(self) -> tuple[Point, ...]:
+        """Return the points that a discovery confirmed, which are verified in any case."""
+        return self.narrowing.confirmed if self.narrowing is not None else ()
 
     @property
     def whole(self) -> Space:
@@ -156,6 +175,29 @@ def campaign_event(campaign: CampaignSpec) -> dict[str, Any]:
     }
 
 
+def narrowed_event(narrowing: Narrowing) -> dict[str, Any]:
+    """Return what a discovery decided as an event of the journal."""
+    points = {key: [plain(p) for p in getattr(narrowing, key)] for key in ("suggested", "confirmed")}
+    return {"event": "narrowed", "space": space_document(narrowing.space), **points}
+
+
+def _narrowing_of(event: Mapping[str, Any]) -> Narrowing:
+    """Return what a discovery decided by an event of the journal.
+
+    Raises:
+        JournalError: the event is damaged.
+    """
+    try:
+        space = space_of(event["space"])
+        suggested, confirmed = (tuple(map(Point.of, event[key])) for key in ("suggested", "confirmed"))
+    except AutotuneError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+        cause = f"{type(exc).__name__}: {exc}"
+        raise JournalError(f"the journal's result of its discovery is damaged: {cause}") from exc
+    return Narrowing(space, suggested, confirmed)
+
+
 def _bench_document(bench: BenchFacts) -> dict[str, Any]:
     document = {**plain(bench), "stamp": str(bench.stamp)}
     if not bench.at_once:
@@ -203,7 +245,9 @@ def campaign_in(events: Sequence[Mapping[str, Any]]) -> CampaignSpec | None:
     if not all(isinstance(part, Mapping) for part in scenarios):
         raise JournalError("the journal's description of its campaign is damaged: no sections of a scenario")
     sections = {key: value for part in scenarios for key, value in part.items()}
-    return campaign_of({**started[0], "scenario": sections})
+    campaign = campaign_of({**started[0], "scenario": sections})
+    narrowings = [event for event in events if event["event"] == "narrowed"]
+    return replace(campaign, narrowing=_narrowing_of(narrowings[-1])) if narrowings else campaign
 
 
 def _objective(document: Mapping[str, Any]) -> Objective:

@@ -156,11 +156,8 @@ class Strategy:
         """Return the plan after these launches of a discovery."""
         if self._discovered[0] != discovery_launches:
             findings = discovery.found(discovery_launches)
-            space = discovery.searched(findings)
-            suggested, harmless = discovery.suggested(findings, space), discovery.free(findings, space)
-            campaign = replace(
-                self.campaign, space=space, discovered=findings, suggested=suggested, confirmed=harmless
-            )
+            narrowing = self.campaign.narrowing or discovery.narrowing(findings)
+            campaign = replace(self.campaign, space=narrowing.space, discovered=findings, narrowing=narrowing)
             self._discovered = discovery_launches, Plan(campaign)
         return self._discovered[1]
 

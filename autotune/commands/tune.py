@@ -98,10 +98,12 @@ def tune(
             CampaignConsole(console, strategy.campaign.objectives).stamped(str(bench.stamp))
             return exit_code
         description, former_history, announced = resumed
-        # A campaign that began with heats keeps to them, and one without heats goes on without them.
-        if description.bench.at_once != strategy.campaign.bench.at_once:
-            site_facts = replace(strategy.campaign.bench, at_once=description.bench.at_once)
-            strategy = Strategy(replace(strategy.campaign, bench=site_facts), strategy.proposer)
+        # Decided stays what the journal has. A campaign that began with heats keeps to them, and one without
+        # heats goes on without them.
+        bench_facts = replace(strategy.campaign.bench, at_once=description.bench.at_once)
+        decided = replace(strategy.campaign, bench=bench_facts, narrowing=description.narrowing)
+        if decided != strategy.campaign:
+            strategy = Strategy(decided, strategy.proposer)
         with (
             notifying(scenario.campaign.notify, directory) as ending,
             CampaignConsole(

@@ -7,6 +7,8 @@ event                   other keys
 ``campaign``            what the campaign is: scenario, space, objectives, site; once
 ``changed``             ``scenario``: sections of it that are others from here on
 ``started``             ``pid`` and ``host`` of a process that writes from here on; ``seal`` of its user
+``narrowed``            what a discovery decided: the ``space`` left to search, points to search first
+                        and points to verify
 ``trial``               a trial, written before it is launched, with the decisions taken with it: the
                         sides of a block, a factor set free
 ``observation``         what a trial showed; its ``trial`` is the number

@@ -13,13 +13,17 @@ from autotune.campaign.discovery import Discovery
 from autotune.campaign.loop import CampaignLoop
 from autotune.campaign.observing import measurement_of
 from autotune.campaign.same_moment import at_one_moment
+from autotune.campaign.spec import Narrowing, campaign_event, campaign_in
+from autotune.campaign.strategy import Strategy
 from autotune.commands.tune import strategy_of
+from autotune.errors import JournalError
 from autotune.history.events import history_of
 from autotune.history.trial import History, Phase, Subject
 from autotune.resources import conf_text
 from autotune.screening.discovery import ChangeEffect, DiscoveryResult
 from autotune.space import Parameter, Space
 from autotune.space.loader import load_space, space_text_of
+from autotune.structure import plain
 from hydra_plugins.autotune._simulated import simulated_bench
 from tests.campaigns import Memory, Silent, scenario
 from tests.property.test_resume import Fragile, Killed
@@ -186,6 +190,32 @@ def test_killed_anywhere_the_next_events_are_those_of_an_uninterrupted_campaign(
     assert len(cut.events) > kill
     points = [[e["point"] for e in its if e["event"] == "trial"] for its in (cut.events, events[: kill + 2])]
     assert points[0] == points[1]
+
+
+def test_what_a_discovery_decided_is_written_once_and_read_back(whole):
+    """The journal's word counts, also where the discovery would be judged otherwise by now."""
+    described = campaign_event(strategy_of(WANTED, SITE).campaign)
+    events = [json.loads(json.dumps(plain(event))) for event in (described, *whole[0].events)]
+    kinds = [event.get("phase", event["event"]) for event in events if event["event"] != "observation"]
+    assert kinds.count("narrowed") == 1
+    assert set(kinds[kinds.index("narrowed") :]) <= {"narrowed", "baseline", "search", "verify", "starts"}
+    plan = strategy_of(WANTED, SITE).plan(whole[1])
+    stored = campaign_in(events)
+    assert stored.narrowing == plan.campaign.narrowing
+    assert Strategy(stored).plan(whole[1]).campaign == plan.campaign
+    chosen = plan.space.default
+    otherwise = Narrowing(plan.space.fix({"helps": "a"}), (chosen,), (chosen,))
+    decided = Strategy(replace(stored, narrowing=otherwise)).plan(whole[1]).campaign
+    assert (decided.space, decided.suggested, decided.confirmed) == (otherwise.space, (chosen,), (chosen,))
+    assert decided.discovered == plan.campaign.discovered
+
+
+@pytest.mark.parametrize("damage", [{"space": 3}, {"suggested": [7]}, {"confirmed": None}])
+def test_a_damaged_result_of_a_discovery_is_refused(whole, damage):
+    event = next(e for e in whole[0].events if e["event"] == "narrowed")
+    described = campaign_event(strategy_of(WANTED, SITE).campaign)
+    with pytest.raises(JournalError, match="discovery"):
+        campaign_in([described, {**event, **damage}])
 
 
 def test_what_was_found_is_a_file_that_loads(whole):

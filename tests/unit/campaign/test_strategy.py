@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from autotune.campaign.loop import CampaignLoop
+from autotune.campaign.spec import Narrowing
 from autotune.campaign.strategy import Strategy
 from autotune.errors import CampaignError
 from autotune.history.trial import Phase, Status, Subject
@@ -74,7 +75,7 @@ def test_what_was_suggested_is_launched_twice_and_thrice_where_the_launches_diff
             return seen
 
     planned = strategy(12, screening={"enabled": False})
-    planned = Strategy(replace(planned.campaign, suggested=points), planned.proposer)
+    planned = Strategy(replace(planned.campaign, narrowing=Narrowing(SPACE, points, ())), planned.proposer)
     history = CampaignLoop(planned, Disturbed().observe, Memory(), Silent(), lambda: 0.0).run()
     first, second = points
     searched = [o.trial.point for o in history.of(Phase.SEARCH)]
@@ -88,7 +89,7 @@ def test_where_nothing_is_left_to_propose_leaders_are_launched_again():
     points = tuple(SPACE.complete({"tls": "posix", "bind": bind}) for bind in ("core", "none"))
     exhausted = SimpleNamespace(propose=lambda problem, history, seed: None)
     asked = strategy(30, screening={"enabled": False}).campaign
-    planned = Strategy(replace(asked, suggested=points), exhausted)
+    planned = Strategy(replace(asked, narrowing=Narrowing(SPACE, points, ())), exhausted)
     history = CampaignLoop(planned, World(noise=0.02).observe, Memory(), Silent(), lambda: 0.0).run()
     again = [o.trial for o in history.of(Phase.SEARCH) if "nothing else is left" in o.trial.note]
     assert again
