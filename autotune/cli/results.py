@@ -70,9 +70,6 @@ def report(
         Path,
         typer.Argument(metavar="DIR|TABLE", help="a campaign, a recording, or a recorded or imported table"),
     ],
-    second: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="a second campaign: a page that compares the two")
-    ] = None,
     out: Out = None,
     figures: Annotated[
         Path | None, typer.Option(metavar="DIR", help="also write each figure there, as PNG and SVG")
@@ -103,7 +100,7 @@ def report(
     if worth is not None:
         from autotune.application.verbs import worth as saving
 
-        pages = (second, out, figures, follow, collective, ranks, nodes, sizes, calls, ran)
+        pages = (out, figures, follow, collective, ranks, nodes, sizes, calls, ran)
         if any(option for option in pages):
             raise UserError("--worth writes no page", "give --application-s and --json alone with it")
         saving.worth(directory, worth, application_s, as_json)
@@ -123,14 +120,7 @@ def report(
         raise UserError("--calls with --ranks, --nodes or --sizes", "the recording says them: leave them out")
     has_job = describes_job or calls is not None or ran is not None
     job = verb.PlannedJob(ranks, nodes, sizes, calls, ran) if has_job else None
-    if second is not None:
-        if figures or follow or collective or job:
-            raise UserError(
-                "--figures, --follow, --collective and a job", "leave them out where two are compared"
-            )
-        verb.report_two(directory, second, out)
-    else:
-        verb.report(directory, out, figures, follow, collective, job)
+    verb.report(directory, out, figures, follow, collective, job)
 
 
 @cli.command()

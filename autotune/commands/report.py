@@ -178,21 +178,6 @@ def _protocols(
     return []
 
 
-def report_two(first: Path, second: Path, out: Path | None) -> None:
-    """Write a page that compares two campaigns; without ``out`` it goes to the second one's directory.
-
-    Raises:
-        UserError: one of the directories holds no campaign, or the page cannot be written.
-    """
-    from autotune.views.report import comparison
-
-    target = out or second / f"report-{first.resolve().name}.html"
-    inputs = [report_input(read_campaign(directory)) for directory in (first, second)]
-    names = (str(first), str(second))
-    _write(target, comparison(inputs[0], inputs[1], names), links=out is not None)
-    sys.stdout.write(f"{target}\n")
-
-
 def _is_recording(path: Path) -> bool:
     with path.open("rb") as file:
         return b'"format": "autotune calls' in file.read(200)

@@ -1,8 +1,7 @@
 """A campaign as one self-contained HTML page (step 12 of the flow). This package owns plotly and jinja2."""
 
-from autotune.views.report.comparison import comparison
 from autotune.views.report.inputs import ReportInput
 from autotune.views.report.page import figures, page
 from autotune.views.report.paper import drawings
 
-__all__ = ["ReportInput", "comparison", "drawings", "figures", "page"]
+__all__ = ["ReportInput", "drawings", "figures", "page"]

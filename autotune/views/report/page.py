@@ -69,7 +69,6 @@ def _view(inputs: ReportInput) -> dict[str, Any]:
     """Return the variables of the page's template."""
     launch_steps = steps(inputs.objectives, inputs.space, inputs.history)
     measured = candidates(inputs.objectives, inputs.space, inputs.history)
-    models = sections.models(inputs, measured)
     baseline = _scores(inputs)
     recommendation = inputs.recommendation
     return {
@@ -96,8 +95,7 @@ def _view(inputs: ReportInput) -> dict[str, Any]:
         "screening": _screening(inputs),
         "winners": sections.winner_maps(inputs, measured),
         "choice_text": choice_text,
-        "settings": sections.settings(inputs, measured, models),
-        "model": sections.model_section(inputs, models),
+        "settings": sections.settings(inputs, measured),
         "progress": sections.progress(inputs, launch_steps, measured),
         "provenance": _provenance(inputs),
     }

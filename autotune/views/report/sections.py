@@ -1,4 +1,4 @@
-"""Sections of the page other than the recommendation: settings, model, progress (step 12 of the flow)."""
+"""Sections of the page other than the recommendation: settings, progress (step 12 of the flow)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,13 +8,12 @@ from typing import Any
 from autotune.history.objectives import Objective, job_setting
 from autotune.history.trial import Subject
 from autotune.recommend.front import Candidate
-from autotune.recommend.importance import Learnt, learnt
 from autotune.recommend.leads import leads, moments, random_best
 from autotune.recommend.summary import Step, ratio_to
 from autotune.recommend.winners import winners
 from autotune.space import Point, Space
 from autotune.views.launch_line import changes_of
-from autotune.views.report import axes, model_plots, progress_plots, setting_plots
+from autotune.views.report import axes, progress_plots, setting_plots
 from autotune.views.report.inputs import ReportInput
 from autotune.views.report.setting_plots import PlottedSetting
 from autotune.views.text import calls_text, figure_text, interval_text, ratio_text, size_text
@@ -77,10 +76,8 @@ def winner_maps(inputs: ReportInput, measured: Sequence[Candidate]) -> list[dict
     ]
 
 
-def settings(
-    inputs: ReportInput, measured: Sequence[Candidate], models: Sequence[Learnt | None]
-) -> dict[str, Any] | None:
-    """Return lines through all settings, and slices over the parameters that the models find important.
+def settings(inputs: ReportInput, measured: Sequence[Candidate]) -> dict[str, Any] | None:
+    """Return lines through all settings, and slices over the first parameters that vary.
 
     The result is None where nothing was measured or no parameter varies.
     """
@@ -89,46 +86,19 @@ def settings(
     if not varied or not measured:
         return None
     lines, slices = [], []
-    for i, (objective, model) in enumerate(zip(inputs.objectives, models, strict=True)):
+    for i, objective in enumerate(inputs.objectives):
         best = sorted(measured, key=lambda c: c.scores[i].value, reverse=objective.maximise)[:_SETTINGS]
         plotted = [PlottedSetting(c.point, c.scores[i].value, _score_text(objective, c, i)) for c in best]
         plotted += failures[:_SETTINGS]
-        order = {importance.parameter: k for k, importance in enumerate(model.importances)} if model else {}
-        names = sorted(varied, key=lambda name: (order.get(name, len(order)), varied.index(name)))
         default = inputs.space.untouched
-        lines.append(setting_plots.parallel(objective, inputs.space, names[:_ROWS], plotted, default))
+        lines.append(setting_plots.parallel(objective, inputs.space, varied[:_ROWS], plotted, default))
         slices += [
             setting_plots.one_slice(objective, inputs.space, name, plotted, default.get(name))
-            for name in names[:_SLICES]
+            for name in varied[:_SLICES]
         ]
     n, failed = len(measured), len(failures)
     left_out = max(0, n - _SETTINGS) + max(0, failed - _SETTINGS)
     return {"lines": lines, "slices": slices, "n": n, "failed": failed, "left_out": left_out}
-
-
-def models(inputs: ReportInput, measured: Sequence[Candidate]) -> list[Learnt | None]:
-    """Fit the model of each objective; None where there are too few settings for it."""
-    return [learnt(objective, i, inputs.space, measured) for i, objective in enumerate(inputs.objectives)]
-
-
-def model_section(inputs: ReportInput, models: Sequence[Learnt | None]) -> dict[str, Any] | None:
-    """Return the importance of parameters, and how well the models predict left-out settings.
-
-    Models that predict worse than the mean are left out, since their importances mean nothing; the result is
-    None where no model remains.
-    """
-    modelled = [
-        (objective, i, model)
-        for i, (objective, model) in enumerate(zip(inputs.objectives, models, strict=True))
-        if model is not None and model.explained > 0
-    ]
-    if not modelled:
-        return None
-    return {
-        "importance": [model_plots.importance(objective, model) for objective, _, model in modelled],
-        "predicted": [model_plots.predicted(objective, i, model) for objective, i, model in modelled],
-        "learnt": [(objective, model) for objective, _, model in modelled],
-    }
 
 
 def progress(

@@ -13,7 +13,6 @@ from plotly.offline import get_plotlyjs
 
 from autotune.history.objectives import Objective
 from autotune.history.trial import History, Observation, Phase, Rule, Status, Subject, Trial
-from autotune.recommend.front import candidates
 from autotune.recommend.other_calls import OtherCall, OtherDecision
 from autotune.recommend.recommendation import Checked, Gain, Provenance, Recommendation
 from autotune.space import Dropped, Parameter, Point, Space
@@ -21,7 +20,7 @@ from autotune.verification.blocks import Block
 from autotune.verification.comparison import compare
 from autotune.verification.one_round import VerificationRound
 from autotune.verification.sequential import SequentialDesign
-from autotune.views.report import ReportInput, comparison, page, sections
+from autotune.views.report import ReportInput, page
 from autotune.views.report.page import _meaning
 from tests import example
 
@@ -169,14 +168,6 @@ def test_settings_have_a_line_each_and_failures_their_cause(document, ran):
     assert [trace["name"] for trace in piece["data"]] == ["tried", "failed", "best"]
     assert len(piece["data"][0]["x"]) == 12
     assert "● is the stack" in " ".join(document.texts)
-
-
-def test_the_model_says_what_matters_and_how_well_it_predicts(document):
-    figure = named(document, "importance-latency")
-    assert figure["data"][0]["y"][-1] == "UCX_TLS"
-    dots = named(document, "predicted-latency")["data"][1]
-    assert len(dots["x"]) == len(dots["y"]) == 12
-    assert any(text.startswith("latency: R² = ") for text in document.texts)
 
 
 def test_drift_is_that_of_the_untouched_stack(document, ran):
@@ -377,26 +368,6 @@ def test_all_launches_are_in_a_table_that_sorts(document, inputs):
 def test_a_failed_launch_names_what_it_changed_alone(document):
     (row,) = [row for row in document.rows if row[:2] == ["13", "crashed"]]
     assert row[3] == "UCX_TLS=self,tcp, coll_han=off"
-
-
-def test_no_importance_is_claimed_where_the_model_predicts_nothing(inputs, monkeypatch):
-    known = sections.models(inputs, candidates(inputs.objectives, inputs.space, inputs.history))
-    useless = [replace(one, explained=-0.59) for one in known if one is not None]
-    assert useless
-    assert sections.model_section(inputs, useless) is None
-
-
-def test_two_campaigns_are_compared_size_by_size(inputs):
-    gains = tuple(replace(g, tuned_s=g.tuned_s / 2) for g in inputs.recommendation.gains)
-    point = inputs.recommendation.point.replace(UCX_RNDV_THRESH="64k")
-    faster = replace(inputs, recommendation=replace(inputs.recommendation, gains=gains, point=point))
-    compared = Document(comparison(inputs, faster, ("before", "after")))
-    rows = [row for row in compared.rows if row and row[0] == "64 KiB"]
-    assert [row[-1].split()[0] for row in rows] == ["2.00×"]
-    assert ["UCX_RNDV_THRESH", "4k", "64k"] in compared.rows
-    assert not [row for row in compared.rows if row[0] == "UCX_TLS"]
-    names = {trace["name"] for figure in compared.figures for trace in figure["data"]}
-    assert names == {"before, default", "before, tuned", "after, default", "after, tuned"}
 
 
 def test_launches_of_a_discovery_are_named_by_what_they_changed(inputs):
