@@ -10,7 +10,7 @@ event                   other keys
 ``narrowed``            what a discovery decided: the ``space`` left to search, points to search first
                         and points to verify
 ``trial``               a trial, written before it is launched, with the decisions taken with it: the
-                        sides of a block, a factor set free
+                        members of a block, a factor set free
 ``observation``         what a trial showed; its ``trial`` is the number
 ``ended``               ``state``: complete, interrupted or failed; ``reason`` or ``launches``
 ======================  ==========================================================================
@@ -76,7 +76,7 @@ def ended_event(state: State, **details: object) -> dict[str, Any]:
 def trial_event(trial: Trial) -> dict[str, Any]:
     """Return a trial as an event; keys that few trials use are left out where they have no value."""
     event = {"event": "trial", **plain(trial)}
-    for key in ("timeout_s", "repeats", "each", "heat", "measured_s", "block_sides", "freed"):
+    for key in ("timeout_s", "repeats", "each", "heat", "measured_s", "block_members", "freed"):
         if not event[key]:
             del event[key]
     return event

@@ -96,7 +96,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class BlockMember:
     """Says what one launch of a block of the verification is made of."""
 
     point: Point  # The job-wide values.
@@ -127,7 +127,7 @@ class Trial:
     """Number of the first trial of its heat, whose launches are alive together and measured in turns; 0: it
     is launched alone."""
     measured_s: float = 0.0  # Seconds of measuring in its own turns of a heat; 0: as every launch.
-    block_sides: tuple[Side, ...] = ()
+    block_members: tuple[BlockMember, ...] = ()
     """The launches of the block that this one begins, itself first, in their order; empty: it begins none."""
     freed: str = ""  # Factor that the screening had fixed and this trial sets free; empty: none.
 

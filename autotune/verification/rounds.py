@@ -18,7 +18,7 @@ import numpy as np
 
 from autotune.history.memory import latest
 from autotune.history.objectives import Objective, envelope, ratio_of
-from autotune.history.trial import History, Observation, Phase, Side, Subject, Trial
+from autotune.history.trial import BlockMember, History, Observation, Phase, Subject, Trial
 from autotune.recommend.recommendation import Gain, Recommendation
 from autotune.space import Point, Space
 from autotune.verification.comparison import overall
@@ -66,12 +66,12 @@ class Verifier:
             yield self._start(race.proving, number)
             return
         open_block = race.blocks[-1] if race.blocks and not closed(race.blocks[-1]) else ()
-        order = open_block[0].trial.block_sides if open_block else ()
+        order = open_block[0].trial.block_members if open_block else ()
         due = _remaining(order, open_block, race)
         if not due:
             settings = race.next_settings(in_time)
             rng = np.random.default_rng([self.seed, 3, number])
-            order = tuple(map(self._side, sides(settings, self.design.each, rng))) if settings else ()
+            order = tuple(map(self._member, sides(settings, self.design.each, rng))) if settings else ()
             due, open_block = order, ()
         block = open_block[0].trial.block if open_block else number
         for position, side in enumerate(due, start=len(order) - len(due) + 1):
@@ -86,15 +86,15 @@ class Verifier:
                 rules=side.rules,
                 each=self.design.each,
                 heat=block if self.design.heats else 0,
-                block_sides=order if number == block else (),
+                block_members=order if number == block else (),
             )
             number += 1
 
-    def _side(self, setting: Recommendation | None) -> Side:
-        """Return the side of a block that launches a setting, or the untouched stack (None)."""
+    def _member(self, setting: Recommendation | None) -> BlockMember:
+        """Return the member of a block that launches a setting, or the untouched stack (None)."""
         if setting is None:
-            return Side(self.space.default, Subject.UNTOUCHED)
-        return Side(setting.point, Subject.DEPLOYED, setting.rules)
+            return BlockMember(self.space.default, Subject.UNTOUCHED)
+        return BlockMember(setting.point, Subject.DEPLOYED, setting.rules)
 
     def _start(self, course: Course, number: int) -> Trial:
         """Return a launch of a setting that starts, checks results, and times nothing."""
@@ -175,7 +175,9 @@ class Verifier:
         return next(iter(self.searched(history).recommended), None)
 
 
-def _remaining(order: Sequence[Side], launches: Collection[Observation], race: Race) -> tuple[Side, ...]:
+def _remaining(
+    order: Sequence[BlockMember], launches: Collection[Observation], race: Race
+) -> tuple[BlockMember, ...]:
     """Return the launches that a block still needs, in its order.
 
     None are returned if all its settings were refused by its own launches: the block can show nothing more.
@@ -183,7 +185,7 @@ def _remaining(order: Sequence[Side], launches: Collection[Observation], race: R
     missing = list(order)
     for trial in (o.trial for o in launches):
         with suppress(ValueError):
-            missing.remove(Side(trial.point, trial.subject, trial.rules))
+            missing.remove(BlockMember(trial.point, trial.subject, trial.rules))
     courses = race.courses.items()
     refused = {point for point, course in courses if not course.under_way and course.verified is None}
     due = tuple(s for s in missing if s.subject is Subject.UNTOUCHED or s.point not in refused)

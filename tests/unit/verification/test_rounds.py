@@ -490,20 +490,20 @@ def test_a_block_goes_on_as_its_first_launch_says():
     machine = Machine(posix_and_ring)
     whole = run(verifier(), machine, searched(machine))
     other = replace(verifier(), seed=8)
-    for begun in [o.trial for o in whole if o.trial.block_sides]:
-        assert len(begun.block_sides) == 2 * begun.each
-        for launched in range(1, len(begun.block_sides)):
+    for begun in [o.trial for o in whole if o.trial.block_members]:
+        assert len(begun.block_members) == 2 * begun.each
+        for launched in range(1, len(begun.block_members)):
             so_far = History(whole.observations[: begun.number - 1 + launched])
-            trial, side = other.next_trial(so_far), begun.block_sides[launched]
+            trial, side = other.next_trial(so_far), begun.block_members[launched]
             assert (trial.point, trial.subject, trial.rules) == (side.point, side.subject, side.rules)
-            assert (trial.block, trial.block_sides) == (begun.block, ())
+            assert (trial.block, trial.block_members) == (begun.block, ())
 
 
 def test_a_block_of_an_earlier_version_is_begun_anew():
     machine = Machine(posix_and_ring)
     history = searched(machine)
     begun = verifier().next_trial(history)
-    former = history.plus([machine.observe(replace(begun, block_sides=()))])
+    former = history.plus([machine.observe(replace(begun, block_members=()))])
     trial = verifier().next_trial(former)
     assert trial.block == trial.number == len(former) + 1
     assert verifier().verdict(run(verifier(), machine, former)).text.startswith("verified")
@@ -514,7 +514,7 @@ def test_a_block_whose_setting_was_refused_is_left():
     whole = run(verifier(), machine, searched(machine, ("all", "self,posix")))
     launches = whole.of(Phase.VERIFY).observations
     block = [o for o in launches if o.trial.block == launches[0].trial.number]
-    assert len(block) < len(block[0].trial.block_sides)
+    assert len(block) < len(block[0].trial.block_members)
     assert not block[-1].ok  # the launch by which the setting was refused
 
 
