@@ -24,7 +24,8 @@ from autotune.verification.comparison import overall
 from autotune.verification.course import Course
 from autotune.verification.deployed import same_calls
 from autotune.verification.one_round import VerificationRound
-from autotune.verification.race import Race, closed, side_of, sides
+from autotune.verification.orders import drawn
+from autotune.verification.race import Race, closed, side_of
 from autotune.verification.searched import Searched
 from autotune.verification.sequential import SequentialDesign
 from autotune.verification.verdict import Verdict
@@ -71,7 +72,7 @@ class Verifier:
             first = block[0].trial.number if block else number
             earlier_race = _race(self, self._without(history, block)) if block else race
             settings = earlier_race.next_settings(room + len(block))
-            order = sides(settings, self.design.each, np.random.default_rng([self.seed, 3, first]))
+            order = drawn((None, *settings), self.design.each, np.random.default_rng([self.seed, 3, first]))
             launched_sides = [side_of(o.trial) for o in block]
             if not settings or launched_sides != [s and s.point for s in order[: len(launched_sides)]]:
                 continue  # the block was begun under another limit or by an earlier version
