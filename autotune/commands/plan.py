@@ -15,7 +15,7 @@ from autotune.campaign.strategy import Strategy
 from autotune.commands.hydra_bridge import run_task
 from autotune.commands.terminal import console
 from autotune.commands.tune import strategy_of
-from autotune.recommend.repeats import PRIOR
+from autotune.measure.launch_spread import LAUNCH_SPREAD
 from autotune.scenario import Scenario
 from autotune.site.plan import plan_site
 from autotune.stacks.cleared import left_out
@@ -86,7 +86,7 @@ def _resolved(strategy: Strategy) -> str:
 
     Nothing has run yet, so the scatter of launches is taken from recorded machines.
     """
-    remark = resolution(strategy.campaign, PRIOR.launch_sd) if strategy.plan().verifier else None
+    remark = resolution(strategy.campaign, LAUNCH_SPREAD.usual_sd) if strategy.plan().verifier else None
     return f"as on recorded machines, {remark.text}\n" if remark else ""
 
 

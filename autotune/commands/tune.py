@@ -19,8 +19,7 @@ from autotune.campaign.conclusion import conclude
 from autotune.campaign.costs import shares
 from autotune.campaign.directory import last_written, read_campaign, start_over
 from autotune.campaign.guidelines import campaign_findings
-from autotune.campaign.heats import at_once, observe_heat
-from autotune.campaign.interruption import check
+from autotune.campaign.heats import at_once
 from autotune.campaign.loop import CampaignLoop
 from autotune.campaign.noise import remarks
 from autotune.campaign.observing import Observer, measurement_of
@@ -28,6 +27,7 @@ from autotune.campaign.same_moment import at_one_moment
 from autotune.campaign.sealing import is_sealed, seal
 from autotune.campaign.spec import CampaignSpec, campaign_event, campaign_in, scenario_document
 from autotune.campaign.strategy import Strategy
+from autotune.campaign.turns import launch_block
 from autotune.campaign.withheld import withheld
 from autotune.commands.notice import notifying
 from autotune.commands.status import Keeper
@@ -175,8 +175,7 @@ def _unless_interrupted(observer: Observer) -> Callable[[Trial], Observation]:
     """
 
     def observe(trial: Trial) -> Observation:
-        check()
-        return observer.observe(trial)
+        return launch_block([(observer, trial)], heats=False)[0]
 
     return observe
 
@@ -185,8 +184,7 @@ def _heats_unless_interrupted(observer: Observer) -> Callable[[Sequence[Trial]],
     """Return a function that observes several trials at once, unless the work is to end."""
 
     def observe(trials: Sequence[Trial]) -> Sequence[Observation]:
-        check()
-        return observe_heat([(observer, trial) for trial in trials])
+        return launch_block([(observer, trial) for trial in trials], heats=True)
 
     return observe
 

@@ -1,22 +1,19 @@
 """``verify``: compare a recommendation with the defaults, or with another tuning, on fresh launches."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from itertools import chain, groupby
-from operator import attrgetter
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from autotune.campaign.apart import APART, why_apart
 from autotune.campaign.directory import CampaignDirectory, read_campaign
-from autotune.campaign.heats import at_once, observe_heat
-from autotune.campaign.interruption import check, heeded
+from autotune.campaign.interruption import heeded
 from autotune.campaign.observing import Measurement, Observer, measurement_of
 from autotune.campaign.spec import BenchKind, CampaignSpec
+from autotune.campaign.turns import Side, Turn, are_heats, take_turns
 from autotune.commands.trust import check_trusted
 from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.exporters.writing import write_files
@@ -26,7 +23,7 @@ from autotune.lint import environment_of, kind_of
 from autotune.recommend.other_calls import OtherDecision
 from autotune.recommend.recommendation import Recommendation
 from autotune.resources import user_text
-from autotune.verification.blocks import blocks_of, order
+from autotune.verification.blocks import blocks_of
 from autotune.verification.comparison import Comparison, SlotDecision, compare, decided, overall
 from autotune.verification.failed import NO_FAILURES, Failures
 from autotune.verification.other_calls import other_calls
@@ -84,20 +81,17 @@ def verify(
     tuned_side = _Side(str(directory), observer, Subject.DEPLOYED, recommendation, tuned_notes)
     reference = _reference(against, bench, measurement, about, target, unasked)
 
-    design = replace(design, heats=about.scenario.launch.heats and at_once(observer, reference.observer))
+    entrants = (reference.side, tuned_side.side)
+    design = replace(design, heats=about.scenario.launch.heats and are_heats(entrants))
 
-    def launched(places: Sequence[Place]) -> Sequence[Observation]:
-        entrants = [(tuned_side if place.tuned else reference, place) for place in places]
-        observations = launch_block(design, [(side.observer, side.trial(place)) for side, place in entrants])
-        for (side, place), observation in zip(entrants, observations, strict=True):
+    def report(block: Sequence[tuple[Turn, Observation]]) -> None:
+        for turn, observation in block:
             status_text = "ok" if observation.ok else f"{observation.status}: {observation.reason}"
             status_text += f", {APART}: {why}" if (why := why_apart(observation)) else ""
-            sys.stderr.write(
-                f"launch {place.number} of at most {design.launches}  {side.name}  {status_text}\n"
-            )
-        return observations
+            name = entrants[turn.side].name
+            sys.stderr.write(f"launch {turn.number} of at most {design.launches}  {name}  {status_text}\n")
 
-    sides, failures, comparisons = compare_sides(design, launched)
+    sides, failures, comparisons = compare_sides(design, entrants, report)
     if not (comparisons or failures.more):
         reasons = {o.reason for side in sides for o in side if not o.ok}
         raise CampaignError(f"no launches of both sides could be compared: {'; '.join(sorted(reasons)[:3])}")
@@ -127,42 +121,17 @@ def verify(
     return ExitCode.FINDING if worse else ExitCode.WELL
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The place of a launch in a comparison of two sides."""
-
-    number: int  # Number of the launch, from 1.
-    block: int  # Number of its block.
-    tuned: bool  # Whether it is a launch of the setting, not of the reference.
-    seed: int  # Random seed of the launch.
-
-
-def launch_block(
-    design: SequentialDesign, entrants: Sequence[tuple[Observer, Trial]]
-) -> tuple[Observation, ...]:
-    """Launch the trials of a block: one after another, or all at once if the design has heats.
-
-    Raises:
-        Interrupted: the user ended it.
-    """
-    if design.heats:
-        check()
-        return observe_heat(entrants)
-    observations = []
-    for observer, trial in entrants:
-        check()
-        observations.append(observer.observe(trial))
-    return tuple(observations)
-
-
 def compare_sides(
-    design: SequentialDesign, launched: Callable[[Sequence[Place]], Sequence[Observation]]
+    design: SequentialDesign,
+    entrants: tuple[Side, Side],
+    after_block: Callable[[Sequence[tuple[Turn, Observation]]], None],
 ) -> tuple[tuple[list[Observation], list[Observation]], Failures, tuple[Comparison, ...]]:
-    """Launch reference and setting in blocks of random order until every slot is decided.
+    """Launch reference and setting in turn until every slot is decided.
 
     Args:
         design: Number of launches and error rates.
-        launched: The function that makes the launches of a block, in the order given.
+        entrants: The reference and the setting.
+        after_block: Called with the launches of each block; what it raises ends the comparison.
 
     Returns:
         The launches of the reference and those of the setting; how often either failed; and the comparison at
@@ -171,9 +140,10 @@ def compare_sides(
     sides: tuple[list[Observation], list[Observation]] = ([], [])
     failures = NO_FAILURES
     comparisons: tuple[Comparison, ...] = ()
-    for places in drawn_blocks(design):
-        for place, observation in zip(places, launched(places), strict=True):
-            sides[place.tuned].append(observation)
+    for block in take_turns(entrants, design):
+        after_block(block)
+        for turn, observation in block:
+            sides[turn.side].append(observation)
         failures, comparisons = Failures.between(*reversed(sides)), compare(blocks_of(*sides), design)
         if comparisons and decided(comparisons) and not failures.unsettled:
             break
@@ -198,18 +168,6 @@ def new_folder(directory: Path, kind: str = "") -> Path:
     return directory / "verifications" / datetime.now(UTC).strftime(f"{kind}%Y-%m-%dT%H-%M-%SZ")
 
 
-def drawn_blocks(design: SequentialDesign) -> Iterator[tuple[Place, ...]]:
-    """Yield the launches of each block in random order; the caller stops when every slot is decided."""
-    rng = np.random.default_rng()
-    drawn = order(design.setting_launches, rng, design.each if design.heats else None)
-    places = [
-        Place(number, block, tuned, int(rng.integers(2**31)))
-        for number, (block, tuned) in enumerate(drawn, start=1)
-    ]
-    for _, block_places in groupby(places, key=attrgetter("block")):
-        yield tuple(block_places)
-
-
 def write_result(document: Mapping[str, Any], path: Path, text: str, as_json: bool) -> None:
     """Write the result into a file, and print it as text or as JSON."""
     write_files({path: json_text(document)}, parents=True, below=path.parent)
@@ -226,11 +184,15 @@ class _Side:
     setting: Recommendation
     notes: tuple[str, ...] = ()  # Differences between the machine now and when the setting was measured.
 
-    def trial(self, place: Place) -> Trial:
-        """Return the trial of this side at a place of the comparison."""
+    @property
+    def side(self) -> Side:
+        """Return the side as it is launched in turn with the other one."""
+        return Side(self.name, self.observer, self._trial)
+
+    def _trial(self, turn: Turn) -> Trial:
         rules = self.setting.rules if self.subject is Subject.DEPLOYED else ()
-        about = (Phase.VERIFY, self.setting.point, self.subject, place.block, place.seed)
-        return Trial(place.number, *about, rules=rules)
+        about = (Phase.VERIFY, self.setting.point, self.subject, turn.block, turn.seed)
+        return Trial(turn.number, *about, rules=rules)
 
 
 def _reference(

@@ -13,11 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from autotune.campaign.turns import Side, are_heats
 from autotune.errors import UserError
 from autotune.exporters.writing import write_files
 from autotune.guard.beside import Beside
 from autotune.guard.facts import FOLDERS, PREFIX, Facts, replaced, variables_read
-from autotune.guard.heats import Side, alone, are_heats, blocks_in_time
+from autotune.guard.heats import alone, blocks_in_time, environment
 from autotune.guard.kept import Kept, Launched, Night
 from autotune.guard.nights import Rates
 from autotune.guard.place import Place
@@ -164,7 +165,7 @@ def sides_of(
     for name, side_place, amended in variants:
         measurement = replace(alone(side_place.measurement), amended=amended)
         observer = side_place.bench.observer(measurement, side_place.bench.space, work_folder)
-        sides.append(Side(name, observer, measurement.timeout_s))
+        sides.append(environment(name, observer, measurement.timeout_s))
     return sides[0], sides[1], sides[2]
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 
 from autotune.campaign.interruption import heeded
 from autotune.campaign.observing import measurement_of
+from autotune.campaign.turns import Side, are_heats
 from autotune.commands.keys import quoted
 from autotune.errors import ExitCode, UserError, allowed
 from autotune.guard.beside import Beside
-from autotune.guard.heats import Side, alone, are_heats, blocks_in_time
+from autotune.guard.heats import alone, blocks_in_time, environment
 from autotune.guard.place import launching, settings_in
 from autotune.guard.span import Span
 from autotune.history.trial import Observation
@@ -152,7 +153,8 @@ def _side(variant: _Variant, words: Sequence[str], work_folder: Path) -> Side:
         return replace(rendering, env={**rendering.env, **env})
 
     measurement = replace(alone(measurement_of(scenario, bench.placement.ranks)), amended=amended)
-    return Side(variant.name, bench.observer(measurement, bench.space, work_folder), measurement.timeout_s)
+    observer = bench.observer(measurement, bench.space, work_folder)
+    return environment(variant.name, observer, measurement.timeout_s)
 
 
 def _preloading(folder: Path) -> dict[str, str]:

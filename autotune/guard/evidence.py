@@ -41,6 +41,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from autotune.verification.planned import ROBUST, median
+
 Floats = NDArray[np.float64]
 
 STRENGTHS = np.array([0.15, 0.3, 0.6, 1.2, 2.4, 4.8])
@@ -51,8 +53,6 @@ Of a clear effect the scores are ±0.67, and four launches a side reach 59 % of 
 """
 _CLIP = 1.0
 """Robust standard deviations beyond which the time of a launch counts no further."""
-ROBUST = 1.4826
-"""Factor from the median of absolute values to the standard deviation of a normal distribution."""
 _LEAST_SCALE = 1e-12
 """Least spread of ln t: launches with the same time to the last bit are not divided by zero."""
 _FAR = 7.0
@@ -176,18 +176,6 @@ def _centred(block: Drawn, delta: Floats) -> Floats:
     """Return y + δ ℓ of each launch, less their median."""
     y = block.y + np.outer(block.tuned, delta)
     return np.asarray(y - median(y))
-
-
-def median(y: Floats) -> Floats:
-    """Return the median of the known values in each column; NaN where there are none."""
-    if not len(y):
-        return np.full(y.shape[1], math.nan)
-    if not np.isnan(y).any():
-        return np.asarray(np.median(y, axis=0))
-    n = np.isfinite(y).sum(axis=0)
-    ordered, columns = np.sort(y, axis=0), np.arange(y.shape[1])  # NaN last
-    low, high = np.maximum((n - 1) // 2, 0), n // 2
-    return np.asarray((ordered[low, columns] + ordered[np.minimum(high, len(y) - 1), columns]) / 2)
 
 
 def _known(block: Drawn) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:

@@ -51,7 +51,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from autotune.guard.evidence import ROBUST, Drawn, log_evidence, median
+from autotune.guard.evidence import Drawn, log_evidence
+from autotune.verification.planned import ROBUST, median
 
 Floats = NDArray[np.float64]
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from autotune.campaign.ports import Problem
 from autotune.history.objectives import Envelope, Slot, by_setting, job_setting
 from autotune.history.trial import Observation, Subject
+from autotune.measure.launch_spread import LAUNCH_SPREAD
 from autotune.proposers.curve_model import CurveModel, Curves, Prediction
 from autotune.proposers.priors import Floats
 from autotune.recommend.front import curve_of
@@ -37,8 +38,6 @@ class SearchRule:
     surely: float = 1.0
     """Standard deviations of the model's belief by which a setting must lose to be no rival."""
     hope: float = 0.002  # Least probability that a setting loses nowhere, since the model may be wrong.
-    launches: float = 0.05
-    """Prior standard deviation of ln t between launches of one point (recorded: 2 to 5 %)."""
     trusted: int = 4
     """Number of launches that the usual variance counts as, in the variance of one setting."""
 
@@ -206,7 +205,7 @@ class SearchState:
             return {}
         errors = np.nan_to_num(self.curves.sems)
         launches = [(self.curves.logs[rows], errors[rows]) for rows in by_point.values()]
-        between = launch_variances(launches, RULE.launches**2)
+        between = launch_variances(launches, LAUNCH_SPREAD.largest_sd**2)
         means, shifts = [], []
         for (logs, sems), variance in zip(launches, between, strict=True):
             precision = np.where(np.isnan(logs), 0.0, 1 / (sems**2 + variance))
@@ -279,9 +278,10 @@ def launch_variances(launches: Sequence[tuple[Floats, Floats]], prior: float) ->
         prior: Usual variance before any setting was repeated.
     """
     squares, freedom = np.zeros(len(launches)), np.array([len(logs) - 1 for logs, _ in launches])
+    between = LAUNCH_SPREAD.largest_sd**2
     for i, (logs, sems) in enumerate(launches):
         if len(logs) > 1:
-            weights = np.where(np.isnan(logs), 0.0, RULE.launches**2 / (RULE.launches**2 + sems**2))
+            weights = np.where(np.isnan(logs), 0.0, between / (between + sems**2))
             with np.errstate(invalid="ignore"):
                 mean = np.nansum(weights * logs, axis=0) / weights.sum(axis=0)
             squares[i] = np.nansum(weights * (logs - mean) ** 2) / logs.shape[1]

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autotune.history.objectives import Slot
+from autotune.measure.launch_spread import LAUNCH_SPREAD
 from autotune.proposers.priors import Floats, coded, dissimilarity, expected_excess
 from autotune.space import Parameter, Point, Space
 
@@ -47,7 +48,6 @@ class CurvePriors:
     trust: float = 0.8  # Share of the expectation by names that is believed before anything was measured.
     doubt: float = 0.2  # Prior standard deviation of that share.
     smooth_octaves: float = 4.0  # Length, in doublings of the message size, over which curves bend.
-    nugget: float = 0.05  # Prior spread of ln t between launches that standard errors do not show.
     unlike: float = 2.0  # Prior median of θ · √D: how fast the correlation of unlike values decays.
     unlike_on_scale: float = 1.0  # The same for values on a scale, which change gradually.
     additive: float = 0.5  # Share w of the single effects of parameters.
@@ -199,7 +199,7 @@ class CurveModel:
         shape = self._shape(self._codes, self._codes, self._hyper)
         sems = np.nan_to_num(measured.sems)
         doubt = torch.as_tensor(
-            (PRIORS.nugget**2 + measured.doubts**2 + (sems**2).mean(axis=1)) / PRIORS.rough**2
+            (LAUNCH_SPREAD.largest_sd**2 + measured.doubts**2 + (sems**2).mean(axis=1)) / PRIORS.rough**2
         )
         precision = torch.cholesky_inverse(_cholesky(shape, doubt))
         return precision @ torch.as_tensor(residuals), precision
@@ -270,7 +270,7 @@ class CurveModel:
             return _Hyper(
                 torch.exp(scale + 0.9 * v[:d]),
                 PRIORS.signal**2 * torch.exp(0.8 * v[d : d + r]),
-                PRIORS.nugget**2 * torch.exp(v[d + r :]),
+                LAUNCH_SPREAD.largest_sd**2 * torch.exp(v[d + r :]),
             )
 
         def closure() -> Tensor:

@@ -25,9 +25,8 @@ from statistics import fmean, median, variance
 import numpy as np
 
 from autotune.history.objectives import Slot, ratio_of
+from autotune.measure.launch_spread import LAUNCH_SPREAD
 
-_ASSUMED = 0.05
-"""Assumed standard deviation of ln t between launches; recorded campaigns show 2 to 5 %."""
 _FREEDOM = 3.0
 """ν₀, degrees of freedom of the assumption, and of the variance over all guidelines as a prior for one of
 them. It is small, since launches have outliers."""
@@ -128,14 +127,25 @@ def findings(guidelines: Sequence[Guideline], rate: float = 0.05, tolerance: flo
     rows = zip(guidelines, differences, lows.tolist(), np.asarray(p_values).tolist(), strict=True)
     tests = [Violation(g, d.left_s, d.right_s, ratio_of(low), p, d.launches) for g, d, low, p in rows]
     tests.sort(key=lambda test: test.p_value)
-    # Holm's step-down procedure.
-    n_violated = next((i for i, v in enumerate(tests) if v.p_value > rate / (len(tests) - i)), len(tests))
+    n_violated = n_significant([test.p_value for test in tests], rate)
     return Findings(len(tests), rate, tuple(sorted(tests[:n_violated], key=lambda test: -test.ratio)))
+
+
+def n_significant(p_values: Sequence[float], rate: float) -> int:
+    """Return how many tests are significant by Holm's step-down procedure; p-values are in ascending order.
+
+    ``rate`` is the probability of any false claim, for every dependence between the tests.
+
+    References:
+        S. Holm, "A simple sequentially rejective multiple test procedure", Scand. J. Stat. 6 (1979) 65–70.
+    """
+    n = len(p_values)
+    return next((i for i, p_value in enumerate(p_values) if p_value > rate / (n - i)), n)
 
 
 def _standard_error(d: _Difference, pooled: float, pooled_freedom: float) -> float:
     """Return √(s̃²/n) of a difference; ``pooled`` is the mean s² of all, with its degrees of freedom."""
-    assumed = (2 if d.paired else 1) * _ASSUMED**2  # A paired difference has two sides.
+    assumed = (2 if d.paired else 1) * LAUNCH_SPREAD.largest_sd**2  # A paired difference has two sides.
     common = (_FREEDOM * assumed + pooled_freedom * pooled) / (_FREEDOM + pooled_freedom)
     sds = []
     for weight, n, s2, within in d.parts:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from autotune.measure.launch_spread import LAUNCH_SPREAD
 from autotune.space import Point, Space, Value
 
 
@@ -31,8 +32,6 @@ class PosteriorPriors:
     fewest: int = 4  # Smallest number of settings with which anything can be learnt from other settings.
     level: float = 1.0  # Prior standard deviation of the level.
     signal: float = 0.3  # Prior standard deviation of f.
-    noise: float = 0.05
-    """Prior standard deviation of one launch; recorded campaigns show launches 2 to 5 % apart."""
     at_one_size: float = 0.1
     """Prior standard deviation of f in a single slot, where most settings of a family differ little."""
     theta: float = 0.7  # Prior median of θ times √D.
@@ -78,7 +77,7 @@ def posterior(
     the number of launches of each, all of length n.
     """
     mean, n = np.array(costs, dtype=float), np.array(launches, dtype=float)
-    sd, noise = PRIORS.noise / np.sqrt(n), PRIORS.noise
+    sd, noise = LAUNCH_SPREAD.largest_sd / np.sqrt(n), LAUNCH_SPREAD.largest_sd
     best = np.argsort(mean, kind="stable")[: PRIORS.max_settings]
     if len(best) >= PRIORS.fewest and np.isfinite(mean[best]).all():
         centre = float(np.median(mean[best]))
@@ -221,7 +220,7 @@ class Process:
         return (
             PRIORS.theta / math.sqrt(len(scale)) * scale,
             float(PRIORS.signal * signal) ** 2,
-            float(PRIORS.noise * noise),
+            float(LAUNCH_SPREAD.largest_sd * noise),
         )
 
 

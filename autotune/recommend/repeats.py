@@ -2,9 +2,9 @@
 
 Launches of one setting differ by more than their samples suggest. The variance of one launch is estimated
 from all settings that were launched repeatedly as s̃² = (ν₀ s₀² + SS) / (ν₀ + ν), with the conjugate scaled
-inverse χ² prior and with SS and ν of the launches (Gelman et al., Bayesian Data Analysis, 3rd ed.,
-section 3.2). SS is what is usual among settings (``usual_variance``): one whose launches jump, as over
-TCP on one node, says nothing of others.
+inverse χ² prior, and with SS and ν of the launches (Gelman et al., Bayesian Data Analysis, 3rd ed., section
+3.2). s₀ is that of ``measure.launch_spread``. SS is what is usual among settings (``usual_variance``): one
+whose launches jump, as over TCP on one node, says nothing of others.
 """
 
 import math
@@ -18,19 +18,15 @@ from numpy.typing import NDArray
 from autotune.history.memory import remembered
 from autotune.history.objectives import Slot, alternatives, slot_of
 from autotune.history.trial import Cell, Observation, Subject
+from autotune.measure.launch_spread import LAUNCH_SPREAD
 from autotune.measure.location import weighted_median
 from autotune.space import Point, Space
 
 
 @dataclass(frozen=True, slots=True)
 class SpreadPrior:
-    """Sets the prior on differences between launches of one setting, on the log scale."""
+    """Sets how much the prior ``LAUNCH_SPREAD`` counts against launches of one setting, on the log scale."""
 
-    launch_sd: float = 0.03
-    """s₀, standard deviation of ln t between launches: launches of recorded campaigns lie 2 to 5 % apart."""
-    cell_sd: float = 0.02
-    """Standard deviation of ln t of a cell beyond what all cells of its launch have in common, which is
-    smaller."""
     freedom: int = 4
     """ν₀, degrees of freedom of either prior: with as many repeated launches prior and data count equally."""
     disturbed: float = 0.1
@@ -62,7 +58,7 @@ class LaunchNoise:
 
     def _sd(self, squares: float) -> float:
         """Return s̃ for a sum of squares."""
-        return math.sqrt((PRIOR.freedom * PRIOR.launch_sd**2 + squares) / self.freedom)
+        return math.sqrt((PRIOR.freedom * LAUNCH_SPREAD.usual_sd**2 + squares) / self.freedom)
 
     @property
     def freedom(self) -> int:
@@ -179,4 +175,4 @@ def _cell_noise(launches: Iterable[Observation]) -> float:
         squares.append(float((residuals**2).sum()))
         freedom.append((logs.shape[0] - 1) * (logs.shape[1] - 1))
     usual = sum(freedom) * usual_variance(np.array(squares), np.array(freedom, dtype=int))
-    return math.sqrt((PRIOR.freedom * PRIOR.cell_sd**2 + usual) / (PRIOR.freedom + sum(freedom)))
+    return math.sqrt((PRIOR.freedom * LAUNCH_SPREAD.cell_sd**2 + usual) / (PRIOR.freedom + sum(freedom)))

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autotune.campaign.bench import Bench
-from autotune.campaign.heats import at_once
 from autotune.campaign.observing import measurement_of
-from autotune.commands.verify import Place, compare_sides, launch_block
+from autotune.campaign.turns import Side, Turn, are_heats
+from autotune.commands.verify import compare_sides
 from autotune.errors import CampaignError
 from autotune.history.objectives import Slot
 from autotune.history.trial import Observation, Phase, Subject, Trial
@@ -92,21 +92,24 @@ def compare_under_load(
     # The other call patterns decide nothing here, and their messages of 256 KiB would load the network.
     measurement = replace(measurement_of(scenario, place.placement.ranks), other_calls=())
     observer = place.observer(measurement, place.space, folder)
-    design = replace(design, heats=scenario.launch.heats and at_once(observer))
+
+    def default(turn: Turn) -> Trial:
+        point = place.space.untouched
+        return Trial(turn.number, Phase.VERIFY, point, Subject.UNTOUCHED, turn.block, turn.seed)
+
+    def tuned(turn: Turn) -> Trial:
+        about = (Phase.VERIFY, recommendation.point, Subject.DEPLOYED, turn.block, turn.seed)
+        return Trial(turn.number, *about, rules=recommendation.rules)
+
+    entrants = (Side("the library", observer, default), Side(setting, observer, tuned))
+    design = replace(design, heats=scenario.launch.heats and are_heats(entrants))
     with Background(command, folder / "load.out") as load:
 
-        def trial(at: Place) -> Trial:
-            subject, rules = (Subject.DEPLOYED, recommendation.rules) if at.tuned else (Subject.UNTOUCHED, ())
-            point = recommendation.point if at.tuned else place.space.untouched
-            return Trial(at.number, Phase.VERIFY, point, subject, at.block, at.seed, rules=rules)
-
-        def launched(places: Sequence[Place]) -> Sequence[Observation]:
-            block_observations = launch_block(design, [(observer, trial(at)) for at in places])
+        def check_load(block: Sequence[tuple[Turn, Observation]]) -> None:
             if load.ended:
                 raise CampaignError(f"site.under_load={command!r} ended by itself: {load.ended}")
-            return block_observations
 
-        sides, failures, comparisons = compare_sides(design, launched)
+        sides, failures, comparisons = compare_sides(design, entrants, check_load)
     observations = [o for side in sides for o in side]
     if not comparisons:
         reasons = sorted({o.reason for o in observations if not o.ok})

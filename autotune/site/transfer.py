@@ -18,6 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from autotune.measure.launch_spread import LAUNCH_SPREAD
+
 Vector = NDArray[np.float64]
 
 DEFAULT = ""  # The choice of the library itself.
@@ -26,7 +28,6 @@ SHARED = 0.5
 OWN = 0.1
 """Standard deviation of ln(time) of a choice for each doubling of the nodes: 0.07 … 0.17 on recorded
 machines."""
-NOISE = 0.05  # Standard deviation of ln(time) of one measurement beyond its standard error.
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -148,5 +149,5 @@ def fitted(measured: Sequence[Measured]) -> Transfer:
 def _mean(measured: Sequence[Measured]) -> tuple[float, float]:
     """Return the mean of ln(time), and its variance."""
     n = len(measured)
-    noise = sum(m.error**2 + NOISE**2 for m in measured) / n**2
+    noise = sum(m.error**2 + LAUNCH_SPREAD.largest_sd**2 for m in measured) / n**2
     return sum(math.log(m.time_s) for m in measured) / n, noise

@@ -11,7 +11,6 @@ after Holm's correction: the probability of any false verdict on two logs is at 
 References:
     Welch: The generalization of "Student's" problem when several different population variances are
     involved. Biometrika 34 (1947) 28–35.
-    Holm: A simple sequentially rejective multiple test procedure. Scand. J. Stat. 6 (1979) 65–70.
 """
 
 import math
@@ -23,6 +22,7 @@ from statistics import fmean, variance
 
 from autotune.collectives import COLLECTIVES
 from autotune.history.objectives import Slot, ratio_of
+from autotune.recommend.guideline_test import n_significant
 from autotune.recommend.guidelines import is_figure
 from autotune.tables.importers import BenchmarkRow
 
@@ -91,10 +91,9 @@ def compared(first: Iterable[BenchmarkRow], second: Iterable[BenchmarkRow]) -> T
     matched = list(_matched(left, right))
     pairs = [_pair(call, left[left_call], right[right_call]) for call, left_call, right_call in matched]
     ordered = sorted((pair for pair in pairs if pair.p_value == pair.p_value), key=lambda pair: pair.p_value)
-    n = len(ordered)
-    n_significant = next((i for i, pair in enumerate(ordered) if pair.p_value > RATE / (n - i)), n)
-    verdicts = {pair.call: _direction(pair) for pair in ordered[:n_significant]}
-    verdicts |= dict.fromkeys((pair.call for pair in ordered[n_significant:]), LogVerdict.INCONCLUSIVE)
+    n = n_significant([pair.p_value for pair in ordered], RATE)
+    verdicts = {pair.call: _direction(pair) for pair in ordered[:n]}
+    verdicts |= dict.fromkeys((pair.call for pair in ordered[n:]), LogVerdict.INCONCLUSIVE)
     return TwoLogs(
         tuple(replace(pair, verdict=verdicts.get(pair.call, pair.verdict)) for pair in pairs),
         tuple(sorted(left.keys() - {left_call for _, left_call, _ in matched})),

@@ -1,8 +1,8 @@
 """Group fresh launches in blocks (step 11 of the flow).
 
-A *block* is launched in an order that is drawn at random, with as many launches of each side: the comparison
-rests on that draw alone (see ``planned``). Earlier versions launched there and back, A B B A or B A A B, and
-treated these as launches in any order, as is still done when such a journal is read.
+A *block* has as many launches of each side, in an order that ``orders`` draws. Earlier versions launched
+there and back, A B B A or B A A B, and treated these as launches in any order, as is still done when such a
+journal is read.
 """
 
 import math
@@ -12,15 +12,9 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from statistics import fmean
 
-import numpy as np
-
 from autotune.history.objectives import Slot, slot_of
 from autotune.history.trial import Estimate, Observation
 from autotune.verification.interruptions import interrupted_more
-from autotune.verification.sequential import EACH
-
-_FIRST = 5
-"""Launches of each side in the first block of a setting: its 252 orders may be conclusive alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +50,6 @@ class Block:
             for values in (self.logs, self.means)
         )
         return replace(self, logs=logs, means=means)
-
-
-def order(n_each: int, rng: np.random.Generator, each: int | None = None) -> tuple[tuple[int, bool], ...]:
-    """Draw an order: pairs (block, whether the tuned setting runs) for ``n_each`` launches of each side.
-
-    Args:
-        n_each: Number of launches of each side.
-        rng: Generator of the draw.
-        each: Launches of each side in a block; None: as many as suit launches that are made one after the
-            other.
-    """
-    widths = [min(each or _FIRST, n_each)]
-    while remaining := n_each - sum(widths):
-        widths.append(min(each or EACH, remaining))
-    orders = ((block, rng.permutation([True, False] * width)) for block, width in enumerate(widths))
-    return tuple((block, bool(tuned)) for block, drawn in orders for tuned in drawn)
 
 
 def blocks_of(

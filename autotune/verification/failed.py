@@ -105,19 +105,13 @@ class Failures:
     def starts_to_exclude(self, rate: float) -> int:
         """Return how many more launches without a failure would exclude a failure rate of the setting.
 
-        With k failures in n launches, P(Bin(n, rate) ≤ k) ≤ 1/20 excludes it [1]. No launches are needed if
-        the untouched stack fails too and the setting no more often: then the machine is at fault. A rate of
-        one in ten takes 29 launches without a failure, 46 with one.
-
-        References:
-            1. C. J. Clopper, E. S. Pearson, Biometrika 26 (1934) 404-413.
+        No launches are needed if the untouched stack fails too and the setting no more often: then the
+        machine is at fault. A rate of one in ten takes 29 launches without a failure, 46 with one.
         """
-        from scipy.stats import binom
-
         if rate >= 1.0 or (self.untouched and not self.unsettled):
             return 0
-        failed, needed = len(self.deployed), self.n_deployed
-        while float(binom.cdf(failed, needed, rate)) > ONE_IN_TWENTY:
+        needed = self.n_deployed
+        while not excludes_rate(len(self.deployed), needed, rate):
             needed += 1
         return needed - self.n_deployed
 
@@ -152,6 +146,18 @@ class Failures:
 
 
 NO_FAILURES = Failures()  # Failures of no launches.
+
+
+def excludes_rate(failed: int, launches: int, rate: float) -> bool:
+    """Whether so many failures among these launches exclude a failure rate: P(Bin(n, rate) ≤ k) ≤ 1/20.
+
+    References:
+        C. J. Clopper, E. S. Pearson, "The use of confidence or fiducial limits illustrated in the case of the
+        binomial", Biometrika 26 (1934) 404–413.
+    """
+    from scipy.stats import binom
+
+    return float(binom.cdf(failed, launches, rate)) <= ONE_IN_TWENTY
 
 
 def _counted(failed: Iterable[Status]) -> str:

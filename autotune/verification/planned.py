@@ -53,7 +53,7 @@ times as much; with a factor of 2 that is more than nine heats of two launches a
 ten sizes."""
 _CLIP = 1.0
 """Robust standard deviations at which the deviation of a launch is clipped."""
-_ROBUST = 1.4826
+ROBUST = 1.4826
 """Ratio of the standard deviation of a normal distribution to its median absolute value."""
 _LEAST_SCALE = 1e-12
 """Least spread of ln t: it avoids a division by zero if launches printed the same time to the last bit."""
@@ -86,7 +86,7 @@ class Drawn:
     def statistic(self, gain: Floats | float = 0.0) -> tuple[Floats, Floats]:
         """Return S of each slot and its variance, as if the setting's launches were slower by ``gain``."""
         centred = self._centred(gain)
-        scale = _ROBUST * median(np.abs(centred).reshape(-1, centred.shape[2]))
+        scale = ROBUST * median(np.abs(centred).reshape(-1, centred.shape[2]))
         with np.errstate(invalid="ignore"):
             z = np.clip(centred / np.maximum(np.nan_to_num(scale), _LEAST_SCALE), -_CLIP, _CLIP)
         finite = np.isfinite(z)
@@ -149,7 +149,7 @@ class Drawn:
     def spread(self, gain: Floats | float) -> tuple[Floats, Floats]:
         """Return the robust standard deviations around the block, of the setting's launches and of others."""
         centred = np.abs(self._centred(gain))
-        tuned_sd, reference_sd = (_ROBUST * median(centred[side]) for side in (self.tuned, ~self.tuned))
+        tuned_sd, reference_sd = (ROBUST * median(centred[side]) for side in (self.tuned, ~self.tuned))
         return tuned_sd, reference_sd
 
     def errors(self, gain: Floats) -> Floats:

@@ -23,8 +23,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, groupby
 
-import numpy as np
-
 from autotune.history.trial import Observation, Phase, Subject, Trial
 from autotune.recommend.other_calls import slower
 from autotune.recommend.recommendation import Recommendation
@@ -207,14 +205,6 @@ def _counting(comparison: Comparison) -> Comparison:
     """Return a comparison whose gain is limited by that of the means, plus one standard error."""
     limit = comparison.mean_gain + comparison.mean_sem
     return replace(comparison, gain=min(comparison.gain, limit)) if math.isfinite(limit) else comparison
-
-
-def sides(
-    settings: Sequence[Recommendation], each: int, rng: np.random.Generator
-) -> tuple[Recommendation | None, ...]:
-    """Draw the order of a block: each setting and the untouched stack (None) occur ``each`` times."""
-    sides_to_order = (None, *settings) * each
-    return tuple(sides_to_order[i] for i in rng.permutation(len(sides_to_order)))
 
 
 def closed(block: Sequence[Observation]) -> bool:

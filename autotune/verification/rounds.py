@@ -25,7 +25,8 @@ from autotune.verification.comparison import overall
 from autotune.verification.course import Course
 from autotune.verification.deployed import same_calls
 from autotune.verification.one_round import VerificationRound
-from autotune.verification.race import Race, closed, sides
+from autotune.verification.orders import drawn
+from autotune.verification.race import Race, closed
 from autotune.verification.searched import Searched
 from autotune.verification.sequential import SequentialDesign
 from autotune.verification.verdict import Verdict
@@ -71,7 +72,8 @@ class Verifier:
         if not due:
             settings = race.next_settings(in_time)
             rng = np.random.default_rng([self.seed, 3, number])
-            order = tuple(map(self._member, sides(settings, self.design.each, rng))) if settings else ()
+            members = [self._member(setting) for setting in (None, *settings)]
+            order = drawn(members, self.design.each, rng) if settings else ()
             due, open_block = order, ()
         block = open_block[0].trial.block if open_block else number
         for position, side in enumerate(due, start=len(order) - len(due) + 1):

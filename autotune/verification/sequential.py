@@ -32,6 +32,9 @@ for a third of the time. With 1, 4/3 and 2 settings that gain 2 % at all sizes a
 EACH = 4
 """Launches of each side in a block: they have 70 orders, so two blocks are conclusive on clear
 differences."""
+FIRST_OF_TWO = 5
+"""Launches of each side in the first block of two sides that are launched one after the other: its 252 orders
+may be conclusive alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,14 @@ class SequentialDesign:
     def each(self) -> int:
         """Return the launches of each side in a block."""
         return min(EACH_IN_A_HEAT if self.heats else EACH, self.setting_launches)
+
+    def widths(self, n_sides: int) -> tuple[int, ...]:
+        """Return the launches of each side in every block of a comparison of ``n_sides`` sides."""
+        first = FIRST_OF_TWO if n_sides == 2 and not self.heats else self.each
+        widths = [min(first, self.setting_launches)]
+        while remaining := self.setting_launches - sum(widths):
+            widths.append(min(self.each, remaining))
+        return tuple(widths)
 
     @property
     def least(self) -> float:

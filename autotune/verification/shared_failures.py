@@ -4,13 +4,8 @@ A fault belongs to a level of a factor more often than to one setting: of two se
 other value, one may hang in a fifth of its launches and the other may have been lucky. So among settings that
 may fail more often than the untouched stack, the levels that all of them have are suspected; if they have
 none in common, each setting's own levels are. A setting with a suspected level is not exported until its own
-launches exclude the rate p at which those failed: with k failures of its n launches,
-
-    P(Bin(n, p) ≤ k) ≤ 1/20, so that without a failure (1 − p)ⁿ ≤ 1/20.
-
-References:
-    C. J. Clopper, E. S. Pearson, "The use of confidence or fiducial limits illustrated in the case of the
-    binomial", Biometrika 26 (1934) 404–413.
+launches exclude the rate p at which those failed (``failed.excludes_rate``): n launches without a failure do
+where (1 − p)ⁿ ≤ 1/20.
 """
 
 from collections.abc import Hashable, Iterable
@@ -18,8 +13,7 @@ from dataclasses import dataclass
 
 from autotune.history.trial import Rule
 from autotune.space import Point, Space
-from autotune.verification.failed import Failures
-from autotune.verification.sequential import ONE_IN_TWENTY
+from autotune.verification.failed import Failures, excludes_rate
 
 Levels = frozenset[tuple[str, Hashable]]
 """The values that a setting sets, by factor; a rule's choice is a level of its collective."""
@@ -43,12 +37,10 @@ class Suspicion:
 
     def concerns(self, levels: Levels, failures: Failures) -> bool:
         """Whether a setting has one of the levels, and its own launches do not exclude the rate."""
-        from scipy.stats import binom
-
         if not self.levels & levels:
             return False
         rate = self.failed / self.launches
-        return float(binom.cdf(len(failures.deployed), failures.n_deployed, rate)) > ONE_IN_TWENTY
+        return not excludes_rate(len(failures.deployed), failures.n_deployed, rate)
 
     def text(self, levels: Levels) -> str:
         """Return the levels that a setting shares with the failing ones, and how often these failed."""

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from autotune.campaign import turns
 from autotune.campaign.directory import read_campaign
 from autotune.cli import main
-from autotune.commands import verify
 from autotune.errors import ExitCode
 from autotune.history.journal import FILE
 from autotune.history.trial import Phase, Status, Subject
@@ -105,10 +105,10 @@ def test_every_line_names_both_sides_and_what_has_changed_is_marked(golden):
 
 @pytest.mark.parametrize("every", [1, 3])
 def test_what_fails_more_often_than_the_defaults_is_a_finding(every, golden, monkeypatch, capsys):
-    observe, made = verify.launch_block, []
+    observe, made = turns.launch_block, []
 
-    def failing(design, entrants):
-        return tuple(map(spoilt, observe(design, entrants)))
+    def failing(entrants, heats):
+        return tuple(map(spoilt, observe(entrants, heats)))
 
     def spoilt(observation):
         if observation.trial.subject is Subject.UNTOUCHED:
@@ -117,7 +117,7 @@ def test_what_fails_more_often_than_the_defaults_is_a_finding(every, golden, mon
         crashed = replace(observation, status=Status.CRASHED, reason="signal 11", estimates=())
         return observation if len(made) % every else crashed
 
-    monkeypatch.setattr(verify, "launch_block", failing)
+    monkeypatch.setattr(turns, "launch_block", failing)
     monkeypatch.chdir(golden)
     code = main(["verify", "mine", "--launches", "24", "--yes", "--json"])
     document = json.loads(capsys.readouterr().out)

@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from itertools import zip_longest
 from pathlib import Path
 
+import numpy as np
+
 from autotune.application.diagnosis import ONE_SIDED, PAIRS, Advice, Diagnosis
 from autotune.application.diagnosis import diagnose as diagnosed
 from autotune.application.diagnosis_text import details, document, sentence
@@ -24,11 +26,11 @@ from autotune.application.verbs.record import record
 from autotune.application.verbs.verify import in_force
 from autotune.campaign.bench import Bench
 from autotune.campaign.directory import read_campaign
-from autotune.campaign.heats import at_once
 from autotune.campaign.observing import Launches, Measurement, Observer, measurement_of
+from autotune.campaign.turns import BlockTime, Side, Turn, are_heats, launch_each_once
 from autotune.commands.hydra_bridge import answer_of
 from autotune.commands.keys import quoted
-from autotune.commands.verify import environment_in, launch_block
+from autotune.commands.verify import environment_in
 from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.exporters.document import recommendation_of
 from autotune.history.trial import Phase, Subject, Trial
@@ -37,13 +39,11 @@ from autotune.resources import user_text
 from autotune.scenario import Scenario
 from autotune.space import Point, Space
 from autotune.stacks.application import is_launcher
-from autotune.verification.sequential import SequentialDesign
 from autotune.views.documents import json_text
 from autotune.views.text import changed_text
 
 _SCAN = 0.7  # Share of the time for one launch of each setting; in the rest the best ones are launched again.
 _AT_ONCE = 2  # Number of settings that are launched together with the default, at the same moment.
-_DESIGN = SequentialDesign()
 _FRESH_LAUNCHES = 2  # Number of fresh launches of the default and of each of the best settings.
 _LEADERS = 2  # Number of the best settings that are launched again.
 _PAIRS_SHARE = 3  # Transfers between two ranks get a third of a launch's time, having no choices to sweep.
@@ -253,20 +253,21 @@ class _FloorSearch:
             ),
             *(_Setting(changed_text(p, space.unset), Subject.SWEEP, p, {}) for p in _single_changes(space)),
         ]
-        launched, longest_s = 0, 0.0
+        launched, block_time = 0, BlockTime()
         while launched < len(settings):
             started_s = time.monotonic()
-            if launched and started_s - search_started_s + longest_s > _SCAN * self.seconds:
+            if launched and not block_time.fits(_SCAN * self.seconds - (started_s - search_started_s)):
                 break
             group = settings[launched : launched + _AT_ONCE]
             self._launch(default, *group)
             if not launched:
                 self._check_default()
-            launched, longest_s = launched + len(group), max(longest_s, time.monotonic() - started_s)
+            launched += len(group)
+            block_time.add(time.monotonic() - started_s)
         leaders = sorted(settings[:launched], key=self._gain, reverse=True)[:_LEADERS]
         for _ in range(_FRESH_LAUNCHES):
             self._launch(default, *leaders, fresh=True)
-            if time.monotonic() - search_started_s + longest_s > self.seconds:
+            if not block_time.fits(self.seconds - (time.monotonic() - search_started_s)):
                 break
         gains, best = gains_of(self.launches)
         return Floor(
@@ -288,20 +289,21 @@ class _FloorSearch:
                 )
 
     def _launch(self, *settings: _Setting, fresh: bool = False) -> None:
-        """Launch the default, which comes first, and some settings, at the same moment where possible."""
+        """Launch the default, which is the first setting, and the others, at one moment where possible."""
         for measurement in self.measurements:
-            entrants = []
-            for number, setting in enumerate(settings, start=len(self.launches) + 1):
-                phase = Phase.BASELINE if setting.subject is Subject.UNTOUCHED else Phase.SEARCH
-                trial = Trial(number, phase, setting.point, setting.subject, seed=number)
-                entrants.append((self._observer(measurement, setting), trial))
-            heats = at_once(*(observer for observer, _ in entrants)) and not any(
-                map(_needs_several_launches, entrants)
+            sides = [self._side(measurement, setting) for setting in settings]
+            several = (
+                _needs_several_launches(side.observer, s) for side, s in zip(sides, settings, strict=True)
             )
+            heats = are_heats(sides) and not any(several)
             skip_default = not heats and not fresh and self.default_launched
-            observations = launch_block(replace(_DESIGN, heats=heats), entrants[skip_default:])
+            first_number = len(self.launches) + 1
+            block = launch_each_once(
+                sides[skip_default:], heats, np.random.default_rng(first_number), first_number
+            )
             self.heats += heats
-            for setting, observation in zip(settings[skip_default:], observations, strict=True):
+            for turn, observation in block:
+                setting = settings[skip_default:][turn.side]
                 failure = "" if observation.ok else f"  {observation.status}: {observation.reason}"
                 swept = "default, each choice" if setting.subject is Subject.SWEEP else "default"
                 sys.stderr.write(f"launch {observation.trial.number}  {setting.words or swept}{failure}\n")
@@ -309,6 +311,12 @@ class _FloorSearch:
                     FloorLaunch(setting.words, observation, fresh, self.heats if heats else 0)
                 )
         self.default_launched = True
+
+    def _side(self, measurement: Measurement, setting: _Setting) -> Side:
+        def trial(turn: Turn) -> Trial:
+            return _trial(setting, turn.number)
+
+        return Side(setting.words or "default", self._observer(measurement, setting), trial)
 
     def _observer(self, measurement: Measurement, setting: _Setting) -> Observer:
         if setting.env:
@@ -328,13 +336,17 @@ class _FloorSearch:
         return win[0] if win else 0.0
 
 
-def _needs_several_launches(entrant: tuple[Observer, Trial]) -> bool:
-    """Return whether sweeping the per-size choices of a trial takes several launches."""
-    observer, trial = entrant
+def _trial(setting: _Setting, number: int) -> Trial:
+    phase = Phase.BASELINE if setting.subject is Subject.UNTOUCHED else Phase.SEARCH
+    return Trial(number, phase, setting.point, setting.subject, seed=number)
+
+
+def _needs_several_launches(observer: Observer, setting: _Setting) -> bool:
+    """Return whether sweeping the per-size choices of a setting takes several launches."""
     if not isinstance(observer, Launches):
         return True
     stack, collectives = observer.stack, observer.measurement.probe.collectives
-    return len(stack.render(observer.space, trial, collectives).launches()) > 1
+    return len(stack.render(observer.space, _trial(setting, 0), collectives).launches()) > 1
 
 
 def _single_changes(space: Space) -> Iterator[Point]:

@@ -23,7 +23,8 @@ from autotune.application.verification import (
 )
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.interruption import alarm, check, heeded
-from autotune.commands.verify import design_of, drawn_blocks, new_folder, write_result
+from autotune.campaign.turns import turns_of
+from autotune.commands.verify import design_of, new_folder, write_result
 from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.exporters.files import export_files
 from autotune.exporters.launch_line import placed
@@ -100,31 +101,31 @@ def compared_on(
     runs: list[tuple[int, bool, float]] = []
     faults: tuple[list[int], list[int]] = ([], [])
     verdict: ApplicationVerdict | None = None
-    for places in drawn_blocks(design):
-        for place in places:
+    for turns in turns_of(design, len(_SIDES)):
+        for turn in turns:
             check()
-            side = _SIDES[place.tuned]
-            out = target / f"{place.number:04d}.{side}.out"
+            side, tuned = _SIDES[turn.side], bool(turn.side)
+            out = target / f"{turn.number:04d}.{side}.out"
             with out.open("xb") as file:
                 ran = run(
-                    words if place.tuned else command,
+                    words if tuned else command,
                     installation,
-                    env if place.tuned else {},
+                    env if tuned else {},
                     check,
                     alarm(),
                     file,
                 )
             if ran.exit_code:
-                side_text = "with the files" if place.tuned else "without them"
+                side_text = "with the files" if tuned else "without them"
                 raise CampaignError(
                     f"{command[0]} ended with exit code {ran.exit_code} {side_text}",
                     f"see {out}; is it right by itself?",
                 )
             value = max(ran.seconds, _LEAST_S) if figure is None else _figure(figure, out)
-            runs.append((place.block, place.tuned, value))
-            faults[place.tuned].append(ran.page_faults)
+            runs.append((turn.block, tuned, value))
+            faults[turn.side].append(ran.page_faults)
             unit = " s" if figure is None else ""
-            sys.stderr.write(f"run {place.number} of at most {design.launches}  {side:8}{value:.6g}{unit}\n")
+            sys.stderr.write(f"run {turn.number} of at most {design.launches}  {side:8}{value:.6g}{unit}\n")
         verdict = judged(runs, more_is_better, design)
         if verdict.said is not ApplicationDecision.INCONCLUSIVE:
             break

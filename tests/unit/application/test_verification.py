@@ -1,14 +1,11 @@
 """Runs of an application with files and without: what is said, and how often wrongly."""
 
-from itertools import groupby
-from operator import itemgetter
-
 import numpy as np
 import pytest
 
 from autotune.application.predicted import predicted
 from autotune.application.verification import Agreement, ApplicationDecision, agreement, difference, judged
-from autotune.verification.blocks import order
+from autotune.verification.orders import drawn_blocks
 from autotune.verification.sequential import SequentialDesign
 
 DESIGN = SequentialDesign.of(16, 0.05, 0.01, 0.1)
@@ -17,9 +14,11 @@ DESIGN = SequentialDesign.of(16, 0.05, 0.01, 0.1)
 def ended(rng, ratio, noise, more_is_better=False):
     """What a comparison comes to, look by look."""
     runs = []
-    for _, block in groupby(order(DESIGN.setting_launches, rng), key=itemgetter(0)):
-        for number, tuned in block:
-            runs.append((number, tuned, 10.0 / (ratio if tuned else 1.0) * np.exp(noise * rng.normal())))
+    for number, block in enumerate(drawn_blocks((True, False), DESIGN.widths(2), rng)):
+        runs += [
+            (number, tuned, 10.0 / (ratio if tuned else 1.0) * np.exp(noise * rng.normal()))
+            for tuned in block
+        ]
         verdict = judged(runs, more_is_better, DESIGN)
         if verdict.said is not ApplicationDecision.INCONCLUSIVE:
             break

@@ -8,8 +8,8 @@ import pytest
 
 from autotune.history.objectives import envelope
 from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Subject, Trial
+from autotune.measure.launch_spread import LAUNCH_SPREAD
 from autotune.recommend.repeats import (
-    PRIOR,
     LaunchNoise,
     launch_noise,
     optimism,
@@ -91,7 +91,7 @@ def test_each_size_has_its_own_noise():
     seen = launch_noise(launches)
     of_slots = seen.sds([*SLOTS, ("bcast", 2, 8)])
     assert of_slots[0] > 3 * of_slots[1:-1].max()
-    assert of_slots[1:-1].max() < PRIOR.launch_sd
+    assert of_slots[1:-1].max() < LAUNCH_SPREAD.usual_sd
     assert of_slots[-1] == seen.sd  # of a slot that nothing was seen of
 
 

@@ -4,14 +4,12 @@ from collections import Counter
 from dataclasses import replace
 from itertools import groupby
 
-import numpy as np
 import pytest
 
 from autotune.history.objectives import Objective
 from autotune.history.trial import History, Phase, Status, Subject, Trial
-from autotune.recommend.recommendation import Checked, Recommendation
+from autotune.recommend.recommendation import Checked
 from autotune.space import Parameter, Space
-from autotune.verification.race import sides
 from autotune.verification.rounds import Verifier
 from tests.unit.verification.test_rounds import (
     DESIGN,
@@ -72,13 +70,6 @@ def test_each_block_has_every_side_equally_often():
         order = [(o.trial.subject, o.trial.point) for o in block]
         assert set(Counter(order).values()) == {DESIGN.each}
         assert (Subject.UNTOUCHED, SPACE.default) in order
-
-
-def test_the_order_of_a_block_is_drawn():
-    settings = [Recommendation(SAFE, ()), Recommendation(RISKY, ())]
-    orders = {sides(settings, 4, np.random.default_rng(seed)) for seed in range(60)}
-    assert len(orders) == 60
-    assert {order.count(None) for order in orders} == {4}
 
 
 def test_what_fails_leaves_its_place_and_the_next_one_gets_it():
