@@ -24,10 +24,10 @@ from autotune.guard.place import Place
 from autotune.guard.span import Span
 from autotune.history.folder import make_empty
 from autotune.history.trial import Observation, Status
-from autotune.lint.parameters import mca_file
 from autotune.probe.own_files import opened_own
 from autotune.resources.secret import is_secret
 from autotune.stacks.installation import Installation
+from autotune.stacks.parameter_file import environment
 from autotune.stacks.ports import Rendering
 from autotune.structure import Document, parsed, plain
 from autotune.views.documents import json_text
@@ -135,7 +135,7 @@ def restoration(
             write_files({copy: text}, parents=True, below=place)
             user_file = f"{env.get('HOME', home)}/.openmpi/mca-params.conf"
             env["OMPI_MCA_mca_base_param_files"] = f"{user_file}:{copy}"
-            unset += [name for name in _assigned(Path(path), installation) if name not in values.environment]
+            unset += [name for name in _assigned(Path(path)) if name not in values.environment]
         else:
             lacking.append(f"{path} as it was")
     return Restoration(env, tuple(dict.fromkeys(unset)), tuple(lacking))
@@ -263,12 +263,10 @@ def _text_of(path: Path, checksum: str) -> str:
     return ""
 
 
-def _assigned(path: Path, installation: Installation) -> list[str]:
+def _assigned(path: Path) -> list[str]:
     """Return the variables that a parameter file of Open MPI sets, and its launcher sets for the ranks."""
-    version = (int(installation.version.split(".")[0]), int(installation.version.split(".")[1]))
     with suppress(OSError, UserError, UnicodeDecodeError):
-        assigned = mca_file(path, path.read_text(encoding="utf-8"), version).assigned
-        return [a.name if a.variable else f"OMPI_MCA_{a.name}" for a in assigned]
+        return list(environment(path.read_text(encoding="utf-8")))
     return []
 
 
