@@ -39,9 +39,9 @@ from autotune.errors import AutotuneError, UserError
 from autotune.history.objectives import Objective, Slot, by_setting, envelope, job_setting, slot_of
 from autotune.history.trial import History, Observation, Phase, Status, Trial
 from autotune.proposers import proposer
+from autotune.replay.observed import observed
+from autotune.replay.recorded_table import RecordedTable, Run, read_recorded
 from autotune.space import Point
-from autotune.tables.replay.observed import observed
-from autotune.tables.replay.recorded_table import RecordedTable, Run, read_recorded
 
 Task = tuple[RecordedTable, str, tuple[int, ...], int]
 Configuration = tuple[Point, Point]

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
+from autotune.replay.recorded_table import OPTIONAL, REQUIRED, RecordedTable, recorded
 from autotune.space import size_in_bytes
-from autotune.tables.replay.recorded_table import OPTIONAL, REQUIRED, RecordedTable, recorded
 from autotune.text_table import read_rows
 from benchmarks.arena import Result, budgets, contest, named
 

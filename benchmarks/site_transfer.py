@@ -27,19 +27,9 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from autotune.site import (
-    DEFAULT,
-    Measured,
-    Shape,
-    abstention,
-    bounds,
-    calibrated,
-    decide,
-    fitted,
-    outcomes,
-    transfer,
-)
-from autotune.site.abstention import LOSS, Outcome
+from autotune.site import abstention, transfer
+from autotune.site.abstention import LOSS, Outcome, bounds, calibrated, decide, outcomes
+from autotune.site.transfer import DEFAULT, Measured, Shape, fitted
 from autotune.text_table import read_rows
 from benchmarks.left_out_machines import knobs_of, machine_of
 

@@ -11,10 +11,13 @@ from pathlib import Path
 
 import typer
 
-from autotune.cli import campaign, guard, results, tools  # noqa: F401 - each declares its verbs
-from autotune.cli.app import cli
+from autotune.cli import campaign, results  # noqa: F401 - each declares its verbs
+from autotune.cli.app import cli, take_verbs
+from autotune.commands.companions import companions
 from autotune.commands.terminal import hold_streams, plain_output
 from autotune.errors import STORAGE, AutotuneError, ExitCode
+
+take_verbs(companion.verbs for companion in companions())
 
 _OBJECTS = 100_000
 """New objects between two runs of the garbage collector. Reading a journal of thousands of launches creates

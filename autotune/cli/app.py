@@ -1,17 +1,17 @@
-"""The program itself, and the options and arguments that its verbs share.
+"""The program itself: its verbs with their order, names of earlier versions, and options of its own.
 
 This folder holds declarations only. Each verb imports what it needs when it is called, so that ``--help``
 stays fast.
 """
 
 import sys
+from collections.abc import Iterable
 from difflib import get_close_matches
-from functools import partial
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
+from typer.models import CommandInfo
 
 from autotune import __version__
 from autotune.errors import ExitCode, UserError
@@ -34,6 +34,14 @@ _RENAMED = {
     "uninstall": ("install", {}, "--remove"),
 }
 """Verbs of versions before 1.0, understood until 2.0: verb, options with another name, and the option."""
+
+
+_ORDER = (
+    *("tune", "plan", "measure", "calibrate"),
+    *("status", "history", "report", "compare", "export", "verify", "install"),
+    *("doctor", "lint", "import", "screen", "model", "record", "run", "diagnose"),
+)
+"""The order in which verbs are listed, with those of companions that may be missing."""
 
 
 def _renamed(words: list[str]) -> list[str]:
@@ -92,18 +100,6 @@ class _Verbs(TyperGroup):
             formatter.write_dl(rows)
 
 
-class _Composed(TyperCommand):
-    """A verb that takes a scenario, and whose help therefore lists the scenario's keys."""
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write every key with its comment from ``config.yaml``."""
-        from autotune.commands.keys import explained
-
-        with formatter.section("KEY=VALUE, nested keys with dots (budget.launches=20)"):
-            formatter.write_dl(explained())
-        super().format_epilog(ctx, formatter)
-
-
 cli = typer.Typer(
     name="autotune",
     cls=_Verbs,
@@ -113,28 +109,20 @@ cli = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-composed = partial(
-    cli.command,
-    cls=_Composed,
-    context_settings={"ignore_unknown_options": True},
-    epilog="Hydra's own options: -m: a campaign for each combination of KEY=A,B; --cfg job: keys and values; "
-    "--config-dir DIR: scenarios of your own; --hydra-help: all options.",
-)
-"""Declares a verb that takes a scenario: options that it does not know are passed on to Hydra."""
 
-Words = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="conf=NAME KEY=VALUE", help="a scenario, and what is changed in it"),
-]
-Dir = Annotated[Path, typer.Argument(metavar="DIR", help="directory of a campaign")]
-Json = Annotated[bool, typer.Option("--json", help="print JSON")]
-Out = Annotated[Path | None, typer.Option("--out", help="where to write; default: see above")]
-Mpirun = Annotated[str | None, typer.Option(help="path of an mpirun")]
-CommSize = Annotated[int | None, typer.Option(help="ranks, where a file does not say", min=1)]
-Collective = Annotated[str | None, typer.Option(help="operation, where a file does not say")]
-Command = Annotated[
-    list[str] | None, typer.Argument(metavar="-- COMMAND …", help="as you start it, behind --")
-]
+
+def take_verbs(declared: Iterable[typer.Typer | None]) -> None:
+    """Add the verbs that companions declare, and bring all into the order in which they are listed."""
+    for verbs in filter(None, declared):
+        cli.registered_commands += verbs.registered_commands
+        cli.registered_groups += verbs.registered_groups
+    cli.registered_commands.sort(key=_place)
+
+
+def _place(verb: CommandInfo) -> int:
+    """Return the place of a verb in the list; verbs that are not in the order come last."""
+    name = verb.name or getattr(verb.callback, "__name__", "")
+    return _ORDER.index(name) if name in _ORDER else len(_ORDER)
 
 
 def _print_version(requested: bool) -> None:

@@ -6,8 +6,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from autotune.cli.app import CommSize, Dir, Json, Out, cli
-from autotune.errors import ExitCode, UserError
+from autotune.cli.app import cli
+from autotune.commands.companions import recordings, sites
+from autotune.commands.options import Dir, Json, Out, only_one
+from autotune.errors import UserError
 
 
 @cli.command()
@@ -21,7 +23,7 @@ def status(
     ] = False,
 ) -> None:
     """Say how far a campaign is: state, phase, launches, trials by status, best so far."""
-    _only_one(("--json", as_json), ("--watch", watch), ("--repair", repair))
+    only_one(("--json", as_json), ("--watch", watch), ("--repair", repair))
     if watch:
         from autotune.commands import watch as watching
 
@@ -35,9 +37,7 @@ def status(
     from autotune.commands.kept_status import JOBS, is_site, stored_status
 
     if is_site(directory):
-        from autotune.site.verb import site_status
-
-        site_status(directory, as_json)
+        sites().status(directory, as_json)
         return
     if not (directory / JOBS).is_dir() and (progress := stored_status(directory)) is not None:
         sys.stdout.write(progress.json if as_json else progress.text)
@@ -98,12 +98,10 @@ def report(
 ) -> None:
     """Write a page that shows what was found and why (default: DIR/report.html, TABLE.html)."""
     if worth is not None:
-        from autotune.application.verbs import worth as saving
-
         pages = (out, figures, follow, collective, ranks, nodes, sizes, calls, ran)
         if any(option for option in pages):
             raise UserError("--worth writes no page", "give --application-s and --json alone with it")
-        saving.worth(directory, worth, application_s, as_json)
+        recordings().print_worth(directory, worth, application_s, as_json)
         return
     if application_s is not None or as_json:
         raise UserError("--application-s and --json belong to --worth CALLS", "add it, or leave them out")
@@ -111,9 +109,7 @@ def report(
     from autotune.commands.kept_status import is_site
 
     if is_site(directory):
-        from autotune.site.verb import site_report
-
-        site_report(directory, out)
+        sites().report(directory, out)
         return
     describes_job = bool(ranks or nodes or sizes)
     if calls is not None and describes_job:
@@ -121,56 +117,6 @@ def report(
     has_job = describes_job or calls is not None or ran is not None
     job = verb.PlannedJob(ranks, nodes, sizes, calls, ran) if has_job else None
     verb.report(directory, out, figures, follow, collective, job)
-
-
-@cli.command()
-def compare(
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="DIR…|LOG1 LOG2", help="campaigns, or logs and tables; - is stdin")
-    ],
-    as_json: Json = False,
-    winners: Annotated[
-        bool, typer.Option("--winners", help="the best algorithm by size, communicator and nodes, with gains")
-    ] = False,
-    guidelines: Annotated[
-        bool,
-        typer.Option(
-            "--guidelines",
-            help="a campaign, or logs, with itself: a collective slower than others that do it",
-        ),
-    ] = False,
-    comm_size: CommSize = None,
-    collective: Annotated[
-        str | None, typer.Option(help="with --guidelines: operation, where a file does not say")
-    ] = None,
-    rate: Annotated[
-        float, typer.Option(min=1e-6, max=0.5, help="with --guidelines: chance of any false violation")
-    ] = 0.05,
-    out: Annotated[Path | None, typer.Option(help="with --winners: write the table as CSV")] = None,
-    plot: Annotated[Path | None, typer.Option(help="with --winners: draw it on an HTML page")] = None,
-) -> int:
-    """Lay campaigns beside each other: stacks, sizes, states, gains; or two logs, call by call."""
-    _only_one(("--winners", winners), ("--guidelines", guidelines))
-    if (out or plot) and not winners:
-        raise UserError("--out and --plot belong to --winners", "add it, or leave them out")
-    if collective and not guidelines:
-        raise UserError("--collective belongs to --guidelines", "add it, or leave it out")
-    if winners:
-        from autotune.tables.verbs import winners as best
-
-        best.winners(paths, out, plot, as_json)
-        return ExitCode.WELL
-    if guidelines:
-        from autotune.tables.verbs import guidelines as contradictions
-
-        return contradictions.guidelines(tuple(paths), as_json, rate, comm_size, collective)
-    from autotune.tables.verbs import compare as verb
-
-    if any(path.is_file() or str(path) == "-" for path in paths):
-        verb.compare_logs(paths, as_json, comm_size)
-    else:
-        verb.compare(paths, as_json)
-    return ExitCode.WELL
 
 
 @cli.command()
@@ -249,11 +195,9 @@ def verify(
         if command or figure or more_is_better:
             raise UserError("an application, or a figure of it, was given", "add --app")
         return verb.verify(directory, launches, tuple(against or ()), as_json, yes)
-    from autotune.application.verbs.verify import verify_application
-
     if against:
         raise UserError("--app compares with the defaults", "leave --against out")
-    return verify_application(directory, command or [], launches, figure, more_is_better, as_json)
+    return recordings().verify(directory, command or [], launches, figure, more_is_better, as_json)
 
 
 _Site = Annotated[bool, typer.Option("--site", help="the files for all users of the MPI that is found")]
@@ -287,14 +231,3 @@ def install(
         raise UserError("install of nothing", "name a campaign's directory, or --remove")
     else:
         verb.install(directory, yes, site, choice)
-
-
-def _only_one(*options: tuple[str, bool]) -> None:
-    """Refuse options that exclude each other.
-
-    Raises:
-        UserError: more than one of them is given.
-    """
-    given = [name for name, is_given in options if is_given]
-    if len(given) > 1:
-        raise UserError(" and ".join(given), "give one of them")

@@ -20,17 +20,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
-from autotune.application.diagnosis import Diagnosis
-from autotune.application.recording import Recording
-from autotune.application.scenario import read_calls
-from autotune.application.verbs.diagnose import of_run
-from autotune.application.verbs.record import record as record_application
-from autotune.application.verbs.verify import RESULT, compared_on
-from autotune.application.verbs.worth import worth_to
-from autotune.application.verification import ApplicationVerdict
-from autotune.application.worth import Worth
 from autotune.campaign.bench import Bench
 from autotune.campaign.conclusion import Conclusion
 from autotune.campaign.costs import shares
@@ -57,6 +48,12 @@ from autotune.verification.choices import ChoiceKind
 from autotune.verification.verdict import Verdict
 from autotune.views.documents import json_text
 from autotune.views.frames import Frame, effects_frame, gains_frame, history_frame, plan_frame
+
+if TYPE_CHECKING:
+    from autotune.application.diagnosis import Diagnosis
+    from autotune.application.recording import Recording
+    from autotune.application.verification import ApplicationVerdict
+    from autotune.application.worth import Worth
 
 _T = TypeVar("_T")
 
@@ -261,7 +258,7 @@ class Campaign:
             page.write_figures(self._concluded()[0], Path(figures))
         return target
 
-    def worth(self, calls: str | PathLike[str], application_s: float | None = None) -> Worth:
+    def worth(self, calls: str | PathLike[str], application_s: float | None = None) -> "Worth":
         """Return the time that the recommendation saves an application.
 
         Args:
@@ -272,6 +269,8 @@ class Campaign:
             UserError: The recommendation gains nothing, or the run's time is not known.
             TableError: The file cannot be read, or holds no call that the campaign measured.
         """
+        from autotune.application.verbs.worth import worth_to
+
         return worth_to(self._concluded()[0], Path(calls), application_s)
 
     def verify_app(
@@ -280,7 +279,7 @@ class Campaign:
         launches: int | None = None,
         figure: str | None = None,
         more_is_better: bool = False,
-    ) -> ApplicationVerdict:
+    ) -> "ApplicationVerdict":
         """Run an application with the exported files and without them in turn, and return the verdict.
 
         This is ``verify DIR --app -- COMMAND``, which also writes the verdict into a directory of the runs.
@@ -294,6 +293,8 @@ class Campaign:
         Raises:
             AutotuneError: As from the command.
         """
+        from autotune.application.verbs.verify import RESULT, compared_on
+
         _in_main_thread()
         verdict, document, target = compared_on(self.directory, command, launches, figure, more_is_better)
         write_files({target / RESULT: json_text(document)}, parents=True, below=target)
@@ -316,7 +317,7 @@ class Campaign:
         return self._cached[1:]
 
 
-def record(*command: str, runs: int = 1, out: str | PathLike[str] = "calls.json") -> Recording:
+def record(*command: str, runs: int = 1, out: str | PathLike[str] = "calls.json") -> "Recording":
     """Run an application and return a recording of its calls, as ``record -- COMMAND`` makes it.
 
     Args:
@@ -327,6 +328,9 @@ def record(*command: str, runs: int = 1, out: str | PathLike[str] = "calls.json"
     Raises:
         AutotuneError: As from the command, and where the application does not end with exit code 0.
     """
+    from autotune.application.scenario import read_calls
+    from autotune.application.verbs.record import record as record_application
+
     _in_main_thread()
     with _console_output(quiet=True):
         _check_ended(record_application(command, runs, Path(out), None, False), command[0], out)
@@ -343,7 +347,7 @@ def diagnose(
     settings: Sequence[str | PathLike[str]] = (),
     seconds: float = 120.0,
     out: str | PathLike[str] = "calls.json",
-) -> Diagnosis:
+) -> "Diagnosis":
     """Return the losses of a run in MPI, their causes, and the gain that tuning can bring, as ``diagnose``.
 
     Args:
@@ -356,6 +360,8 @@ def diagnose(
     Raises:
         AutotuneError: As from the command, and where the application does not end with exit code 0.
     """
+    from autotune.application.verbs.diagnose import of_run
+
     _in_main_thread()
     code, diagnosis, _, recording_path = of_run(run, [*map(Path, settings)], seconds, Path(out), ())
     _check_ended(code, run[0], recording_path)

@@ -4,11 +4,11 @@ import sys
 from pathlib import Path
 
 from autotune.campaign.directory import read_campaign
+from autotune.commands.companions import sites
 from autotune.commands.kept_status import is_site
 from autotune.errors import UserError
 from autotune.recommend.other_calls import slower, unresolved_text
 from autotune.recommend.recommendation import Recommendation
-from autotune.site.directory import read_site
 from autotune.verification.choices import ChoiceKind
 
 
@@ -55,4 +55,4 @@ def for_everybody(directory: Path, kind: ChoiceKind) -> Recommendation:
 def _of_site(directory: Path, kind: ChoiceKind) -> Recommendation:
     if kind not in (ChoiceKind.RECOMMENDED, ChoiceKind.HARMLESS):
         raise UserError(f"{directory} is a whole site: it has no choice {kind}", "leave --choice out")
-    return read_site(directory).recommendation()
+    return sites().recommendation(directory)

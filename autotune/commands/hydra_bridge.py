@@ -31,10 +31,10 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from autotune.application.scenario import of_recording
 from autotune.campaign.bench import Bench, Compose
 from autotune.campaign.interruption import check, heeded
 from autotune.campaign.withheld import with_secrets
+from autotune.commands.companions import command_lines, filled
 from autotune.commands.composing import (
     LAUNCHERS,
     CheckedLoader,
@@ -46,7 +46,6 @@ from autotune.commands.composing import (
 from autotune.commands.keys import groups, keys_of, quoted
 from autotune.errors import AutotuneError, ExitCode, HandedOver, ScenarioError, allowed
 from autotune.exporters import exporter
-from autotune.guard.retune import retuned
 from autotune.history.folder import FILE
 from autotune.resources import folder
 from autotune.scenario import CHANGEABLE, Scenario, completed, scenario_of
@@ -96,7 +95,7 @@ def run_task(
     job = _Job(task, launches, site_task, dry_run)
     with heeded():
         try:
-            for job_words in retuned(words):
+            for job_words in command_lines(words):
                 _run_words(job_words, job)
                 if job.failure:
                     break
@@ -163,7 +162,7 @@ class Composer:
             ScenarioError: a key or a value that is not allowed, or an unknown format in ``export``.
             StackError: nothing can be launched there.
         """
-        scenario = scenario_of(of_recording(document) if "calls" in document else document, self.name)
+        scenario = scenario_of(filled(document), self.name)
         for format_name in scenario.export:
             exporter(format_name)  # an unknown format is refused before anything is launched
         if launches:
@@ -289,7 +288,7 @@ def _refuse(message: str) -> Never:
 
 def _summarise(directories: Sequence[Path]) -> None:
     if len(directories) > 1:
-        from autotune.tables.verbs.compare import compare
+        from autotune.commands.compare import compare
 
         sys.stdout.write("\n")
         compare(directories, as_json=False)

@@ -12,12 +12,12 @@ from autotune.campaign.discovery import Discovery
 from autotune.campaign.noise import resolution
 from autotune.campaign.observing import measurement_of
 from autotune.campaign.strategy import Strategy
+from autotune.commands.companions import sites
 from autotune.commands.hydra_bridge import run_task
 from autotune.commands.terminal import console
 from autotune.commands.tune import strategy_of
 from autotune.measure.launch_spread import LAUNCH_SPREAD
 from autotune.scenario import Scenario
-from autotune.site.plan import plan_site
 from autotune.stacks.cleared import left_out
 from autotune.views.tables import design_table, machine_table
 from autotune.views.text import cost_text
@@ -30,8 +30,12 @@ def plan_all(words: Sequence[str]) -> int:
     ``run_task``.
     """
     planned: list[tuple[float, float]] = []
-    plan_site_jobs = partial(plan_site, planned=planned)
-    code = run_task(partial(plan, planned=planned), words, site_task=plan_site_jobs, dry_run=True)
+    code = run_task(
+        partial(plan, planned=planned),
+        words,
+        site_task=lambda document, compose: sites().plan(document, compose, planned),
+        dry_run=True,
+    )
     if len(planned) > 1:
         least_h, most_h = map(sum, zip(*planned, strict=True))
         sys.stdout.write(f"{len(planned)} campaigns together: {least_h:.2f} … {most_h:.2f} node-hours\n")

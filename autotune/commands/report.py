@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autotune.application.kept_floors import kept_floor
-from autotune.application.run_documents import run_in
-from autotune.application.scenario import read_calls, worth_text
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.discovery import slots_of
 from autotune.campaign.guidelines import campaign_findings
 from autotune.campaign.noise import remarks
 from autotune.campaign.same_moment import at_one_moment
+from autotune.commands.companions import recordings, worth_text
 from autotune.errors import TableError, UserError, needing, printable
 from autotune.exporters.export_check import refuted
 from autotune.exporters.files import how_to_use, sets_nothing
@@ -26,12 +24,12 @@ from autotune.history.trial import Subject
 from autotune.probe.ucx import read_report
 from autotune.recommend.coverage import Covered, coverage
 from autotune.recommend.front import recommend
+from autotune.replay.observed import history_of
+from autotune.replay.recorded_table import read_recorded
 from autotune.resources import user_text
 from autotune.scenario import sizes_of as sizes_of_words
 from autotune.space import Point
 from autotune.stacks import dialect
-from autotune.tables.replay.observed import history_of
-from autotune.tables.replay.recorded_table import read_recorded
 from autotune.verification.choices import ChoiceKind
 from autotune.views.discovery import discovery_section
 from autotune.views.guidelines import guidelines_section
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
     from autotune.views.report import ReportInput
 
 _EVERY_S = 30.0  # Seconds between two versions of a page that follows a campaign; an open page reloads then.
-_LISTED = 25  # Number of kinds of calls of a recording for which the page says whether they are covered.
 _LOG_BYTES = 1 << 20  # Bytes that are read of a log of UCX's, whose tables come first.
 _SHARE = 10  # Drawing takes at most one part in so many of the time, because the machine is measuring.
 
@@ -88,7 +85,7 @@ def report(
         if figures is not None or follow:
             raise UserError(f"{directory} is a recording", "its page has no --figures and no --follow")
         target = out or directory.with_suffix(".html")
-        _write_recording(directory, target, links=out is not None)
+        _write(target, recordings().page(directory), links=out is not None)
         sys.stdout.write(f"{target}\n")
         return
     if directory.is_file():
@@ -107,7 +104,7 @@ def report(
     else:
         has_calls = job.ranks or job.nodes or job.sizes or job.calls
         covered = _coverage_of(campaign, job) if has_calls else ()
-        self_tuned = run_in(job.ran) if job.ran else None
+        self_tuned = recordings().tuned_run(job.ran) if job.ran else None
         _write_page(replace(report_input(campaign), asked=covered, ran=self_tuned), target)
     sys.stdout.write(f"{target}\n")
     try:
@@ -132,11 +129,7 @@ def _coverage_of(campaign: CampaignDirectory, job: PlannedJob) -> tuple[Covered,
     about = campaign.about
     measured = set(campaign.conclude().baseline)
     if job.calls is not None:
-        recorded = read_calls(job.calls)
-        calls = sorted((c for c in recorded.calls if c.tunable), key=lambda c: -c.busy_s)[:_LISTED]
-        slots = [(c.collective, c.comm_size, round(c.message_bytes)) for c in calls]
-        timed = [(slot, recorded.nodes, c.busy_s) for slot, c in zip(slots, calls, strict=True)]
-        return coverage(measured, about.bench.nodes, timed)
+        return coverage(measured, about.bench.nodes, recordings().timed_slots(job.calls))
     sizes = sizes_of_words(job.sizes.split(",") if "," in job.sizes else job.sizes) if job.sizes else None
     slots_of_job = sorted({
         (collective, job.ranks or ranks, size)
@@ -181,12 +174,6 @@ def _protocols(
 def _is_recording(path: Path) -> bool:
     with path.open("rb") as file:
         return b'"format": "autotune calls' in file.read(200)
-
-
-def _write_recording(path: Path, target: Path, links: bool) -> None:
-    from autotune.application.recording_page import recording_page
-
-    _write(target, recording_page(read_calls(path), kept_floor(path), str(path)), links)
 
 
 def write_page(campaign: CampaignDirectory, target: Path) -> None:

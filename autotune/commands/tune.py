@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from autotune.application.profiles import read_profile
-from autotune.application.scenario import worth_text
 from autotune.campaign.bench import Bench
 from autotune.campaign.conclusion import conclude
 from autotune.campaign.costs import shares
@@ -29,6 +27,7 @@ from autotune.campaign.spec import CampaignSpec, campaign_event, campaign_in, sc
 from autotune.campaign.strategy import Strategy
 from autotune.campaign.turns import launch_block
 from autotune.campaign.withheld import withheld
+from autotune.commands.companions import recordings, worth_text
 from autotune.commands.notice import notifying
 from autotune.commands.status import Keeper
 from autotune.commands.terminal import console as plain_console
@@ -227,10 +226,11 @@ def objectives_of(scenario: Scenario, bench: Bench) -> tuple[Objective, ...]:
     if not scenario.objective.weights:
         return objectives
     path = Path(scenario.objective.weights)
-    profile = read_profile(user_text(path, f"objective.weights={path}"), str(path))
+    text = user_text(path, f"objective.weights={path}")
     ranks = scenario.cluster.comm_sizes or (bench.placement.ranks,)
     slots = [(c, n, size) for c in scenario.collective for n in ranks for size in scenario.sizes]
-    weights = profile.weights(slots, {slot: 1e-6 + slot[2] / 10e9 for slot in slots})
+    assumed_s = {slot: 1e-6 + slot[2] / 10e9 for slot in slots}
+    weights = recordings().weights(text, str(path), slots, assumed_s)
     weighed = [replace(o, weights={s: w for s, w in weights.items() if o.covers(s)}) for o in objectives]
     return tuple(o for o in weighed if sum(o.weights.values()) > 0)
 

@@ -14,12 +14,12 @@ from autotune.campaign.interruption import heeded
 from autotune.campaign.observing import Measurement, Observer, measurement_of
 from autotune.campaign.spec import BenchKind, CampaignSpec
 from autotune.campaign.turns import Side, Turn, are_heats, take_turns
+from autotune.commands.companions import environment_of
 from autotune.commands.trust import check_trusted
 from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.exporters.writing import write_files
 from autotune.history.objectives import ratio_of
 from autotune.history.trial import Observation, Phase, Subject, Trial
-from autotune.lint import environment_of, kind_of
 from autotune.recommend.other_calls import OtherDecision
 from autotune.recommend.recommendation import Recommendation
 from autotune.resources import user_text
@@ -263,10 +263,10 @@ def environment_in(path: Path) -> dict[str, str]:
     Raises:
         UserError: the file cannot be read, or its kind is unknown.
     """
-    text = user_text(path, raised=UserError)
-    if kind_of(path, text) == "other":
+    env = environment_of(path, user_text(path, raised=UserError))
+    if env is None:
         raise UserError(f"{path} is of an unknown kind", "its settings are unknown: see lint")
-    return environment_of(path, text)
+    return env
 
 
 def _document(

@@ -6,10 +6,10 @@ from pathlib import Path
 from rich.live import Live
 from rich.text import Text
 
+from autotune.commands.companions import sites
 from autotune.commands.kept_status import is_site
 from autotune.commands.status import progress
 from autotune.commands.terminal import console
-from autotune.site.verb import site_progress
 
 _EVERY_S = 1.0  # Seconds between two updates, at least.
 _SHARE = 10  # Updating takes at most one part in so many of the time, because the machine is measuring.
@@ -26,7 +26,7 @@ def watch(directory: Path) -> None:
             while True:
                 began_s = time.monotonic()
                 if is_site(directory):
-                    text, going_on = site_progress(directory)
+                    text, going_on = sites().progress(directory)
                 else:
                     current = progress(directory)
                     text, going_on = current.text, current.going_on

@@ -18,17 +18,17 @@ from autotune.errors import UserError
 from autotune.exporters.writing import write_files
 from autotune.guard.beside import Beside
 from autotune.guard.facts import FOLDERS, PREFIX, Facts, replaced, variables_read
-from autotune.guard.heats import alone, blocks_in_time, environment
+from autotune.guard.heats import alone, blocks_in_time, environment_side
 from autotune.guard.kept import Kept, Launched, Night
 from autotune.guard.nights import Rates
 from autotune.guard.place import Place
 from autotune.guard.span import Span
 from autotune.history.folder import make_empty
 from autotune.history.trial import Observation, Status
-from autotune.lint.parameters import mca_file
 from autotune.probe.own_files import opened_own
 from autotune.resources.secret import is_secret
 from autotune.stacks.installation import Installation
+from autotune.stacks.parameter_file import environment
 from autotune.stacks.ports import Rendering
 from autotune.structure import Document, parsed, plain
 from autotune.views.documents import json_text
@@ -136,7 +136,7 @@ def restoration(
             write_files({copy: text}, parents=True, below=place)
             user_file = f"{env.get('HOME', home)}/.openmpi/mca-params.conf"
             env["OMPI_MCA_mca_base_param_files"] = f"{user_file}:{copy}"
-            unset += [name for name in _assigned(Path(path), installation) if name not in values.environment]
+            unset += [name for name in _assigned(Path(path)) if name not in values.environment]
         else:
             lacking.append(f"{path} as it was")
     return Restoration(env, tuple(dict.fromkeys(unset)), tuple(lacking))
@@ -165,7 +165,7 @@ def sides_of(
     for name, side_place, amended in variants:
         measurement = replace(alone(side_place.measurement), amended=amended)
         observer = side_place.bench.observer(measurement, side_place.bench.space, work_folder)
-        sides.append(environment(name, observer, measurement.timeout_s))
+        sides.append(environment_side(name, observer, measurement.timeout_s))
     return sides[0], sides[1], sides[2]
 
 
@@ -264,12 +264,10 @@ def _text_of(path: Path, checksum: str) -> str:
     return ""
 
 
-def _assigned(path: Path, installation: Installation) -> list[str]:
+def _assigned(path: Path) -> list[str]:
     """Return the variables that a parameter file of Open MPI sets, and its launcher sets for the ranks."""
-    version = (int(installation.version.split(".")[0]), int(installation.version.split(".")[1]))
     with suppress(OSError, UserError, UnicodeDecodeError):
-        assigned = mca_file(path, path.read_text(encoding="utf-8"), version).assigned
-        return [a.name if a.variable else f"OMPI_MCA_{a.name}" for a in assigned]
+        return list(environment(path.read_text(encoding="utf-8")))
     return []
 
 

@@ -15,7 +15,7 @@ from autotune.campaign.turns import Side, are_heats
 from autotune.commands.keys import quoted
 from autotune.errors import ExitCode, UserError, allowed
 from autotune.guard.beside import Beside
-from autotune.guard.heats import alone, blocks_in_time, environment
+from autotune.guard.heats import alone, blocks_in_time, environment_side
 from autotune.guard.place import launching, settings_in
 from autotune.guard.span import Span
 from autotune.history.trial import Observation
@@ -154,7 +154,7 @@ def _side(variant: _Variant, words: Sequence[str], work_folder: Path) -> Side:
 
     measurement = replace(alone(measurement_of(scenario, bench.placement.ranks)), amended=amended)
     observer = bench.observer(measurement, bench.space, work_folder)
-    return environment(variant.name, observer, measurement.timeout_s)
+    return environment_side(variant.name, observer, measurement.timeout_s)
 
 
 def _preloading(folder: Path) -> dict[str, str]:

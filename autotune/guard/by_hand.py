@@ -12,12 +12,12 @@ from autotune.exporters.script_check import values_in
 from autotune.exporters.settings import RULES_FILE
 from autotune.exporters.writing import write_files
 from autotune.history.trial import Rule
-from autotune.lint.parameters import mca_file
 from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.resources import user_text
 from autotune.space import Point
 from autotune.stacks import classic_rules, coll_tuned
 from autotune.stacks.installation import find
+from autotune.stacks.parameter_file import environment
 from autotune.stacks.ucx import detect
 
 _PLACES = (CONF_FILE, f"etc/{CONF_FILE}", UCX_FILE, f"etc/{UCX_FILE}", f"etc/ucx/{UCX_FILE}")
@@ -45,15 +45,13 @@ def copy_settings(files: tuple[Path, ...], mpirun: str | None, folder: Path) -> 
         StackError: there is no MPI on this machine.
     """
     installation = find(mpirun)
-    version = (int(installation.version.split(".")[0]), int(installation.version.split(".")[1]))
     env: dict[str, str] = {}
     sources = list(files)
     for file in files:
         if file.name == UCX_FILE:
             env |= values_in(file)
             continue
-        for a in mca_file(file, user_text(file, raised=UserError), version).assigned:
-            env[a.name if a.variable else f"OMPI_MCA_{a.name}"] = a.value
+        env |= environment(user_text(file, raised=UserError))
     if not env:
         raise UserError(f"{', '.join(map(str, files))}: nothing is set there", "guard keeps settings")
     rules: tuple[Rule, ...] = ()

@@ -21,7 +21,7 @@ def alone(measurement: Measurement) -> Measurement:
     return replace(measurement, other_calls=(), other_loop="")
 
 
-def environment(name: str, observer: Observer, limit_s: float) -> Side:
+def environment_side(name: str, observer: Observer, limit_s: float) -> Side:
     """Return the side that launches what an observer amends in the untouched stack.
 
     Args:

@@ -19,7 +19,6 @@ import numpy as np
 from autotune.collectives import COLLECTIVES
 from autotune.errors import UserError
 from autotune.exporters.writing import write_files
-from autotune.guard.evidence import Drawn
 from autotune.guard.facts import Facts
 from autotune.guard.nights import Floats
 from autotune.history.folder import refuse_links
@@ -28,6 +27,7 @@ from autotune.history.trial import Observation
 from autotune.resources import user_text
 from autotune.structure import Document, parsed, plain
 from autotune.verification.comparison import WHOLE
+from autotune.verification.evidence import Drawn
 from autotune.views.documents import json_text
 from autotune.views.text import calls_text, size_text
 

@@ -28,7 +28,7 @@ changes made of e-processes [5]). Nights on which versions changed are few, and 
 rate.
 
 Where two sides run in turn within a night, nothing has to be assumed of nights: their evidence is the
-randomised one of ``guard.evidence``, opened each night likewise.
+randomised one of ``verification.evidence``, opened each night likewise.
 
 References:
     1. M. F. Pérez-Ortiz, T. Lardy, R. de Heide, P. Grünwald: E-statistics, group invariance and anytime-valid
@@ -51,7 +51,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from autotune.guard.evidence import Drawn, log_evidence
+from autotune.verification.evidence import Drawn, log_evidence
 from autotune.verification.planned import ROBUST, median
 
 Floats = NDArray[np.float64]

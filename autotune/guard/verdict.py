@@ -9,7 +9,6 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from autotune.guard.evidence import bound, estimate
 from autotune.guard.kept import Night, slot_text, slots_of
 from autotune.guard.nights import (
     FRESH,
@@ -31,6 +30,7 @@ from autotune.guard.nights import (
 )
 from autotune.history.objectives import Slot
 from autotune.verification.comparison import WHOLE
+from autotune.verification.evidence import bound, estimate
 
 LOSS = 0.1
 """Loss that "same" excludes at every size, as a verification does by ``verify.margin``."""

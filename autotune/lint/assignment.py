@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from autotune.lint.branches import Branch
 from autotune.lint.finding import Finding
+from autotune.stacks import parameter_file
+from autotune.stacks.parameter_file import ENV_LIST, MCA
 
 
 class Source(StrEnum):
@@ -79,14 +81,8 @@ class Read(NamedTuple):
     """Line → the branch on a version of Open MPI that the line is in."""
 
 
-ENV_LIST = "mca_base_env_list"
-"""The parameter that holds environment variables, separated by semicolons."""
-
 USES_UCX = "a program with UCX"
 """Word in ``Reach.perhaps`` if the program uses UCX by itself: tests of UCX, UCC or NCCL, SHMEM."""
-
-MCA = "OMPI_MCA_"
-"""Prefix of environment variables that set MCA parameters."""
 
 _CONTAINED = re.compile(r"(?:SINGULARITYENV|APPTAINERENV)_")
 """Prefix of variables that programs in a container see without it."""
@@ -114,9 +110,7 @@ def listed(of: Assignment) -> list[Assignment]:
     """Return the variables in a value of ``mca_base_env_list``; none in that of any other parameter."""
     if of.name != ENV_LIST or of.variable:
         return []
-    items = re.split(r"\\?;", of.value.strip("'\""))  # Tcl and csh need a backslash before ";"
-    pairs = (item.strip().partition("=") for item in items if item.strip())
     return [
         Assignment(of.file, of.line, name, value, variable=True, source=of.source, literal=of.literal)
-        for name, _, value in pairs
+        for name, value in parameter_file.listed(of.value)
     ]

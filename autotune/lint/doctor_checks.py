@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
-from autotune.lint import lint
+from autotune.lint.files import lint
 from autotune.resources import user_text
 from autotune.stacks.installation import Installation
 from autotune.stacks.knobs import Knob

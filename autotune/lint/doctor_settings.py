@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from autotune.errors import StackError
-from autotune.lint import environment_of
+from autotune.lint.files import environment_of
 from autotune.resources import user_text
 
 _READ_BY_LIBRARIES = (

@@ -12,7 +12,7 @@ from pathlib import PurePath
 
 from autotune.collectives import COLLECTIVES
 from autotune.errors import TableError
-from autotune.lint import environment_of, kind_of
+from autotune.lint.files import environment_of, kind_of
 from autotune.lint.finding import version_of
 from autotune.lint.rules import rules_file
 from autotune.lint.traps import traps

@@ -16,11 +16,12 @@ from autotune.launch_command import (
     is_launcher,
     programs,
 )
-from autotune.lint.assignment import ENV_LIST, Assignment, Source, listed, of_environment
+from autotune.lint.assignment import Assignment, Source, listed, of_environment
 from autotune.lint.finding import Finding
 from autotune.lint.selection import FRAMEWORKS
 from autotune.lint.words import Word
 from autotune.stacks.known import KNOWN
+from autotune.stacks.parameter_file import ENV_LIST
 
 _OPENMPI = re.compile(r"(?:mpirun|mpiexec)(?:\.openmpi)?|orterun|prterun")
 """Names of Open MPI's launcher; other implementations use some of them too."""

@@ -3,8 +3,9 @@
 import re
 from pathlib import PurePath
 
-from autotune.lint.assignment import MCA, Assignment, Read, Source, listed
+from autotune.lint.assignment import Assignment, Read, Source, listed
 from autotune.lint.finding import Notes
+from autotune.stacks.parameter_file import MCA, MCA_PREFIX, UCX_NAME, lines
 
 
 def mca_file(path: PurePath, text: str, version: tuple[int, int], prefix_here: str = MCA) -> Read:
@@ -19,24 +20,20 @@ def mca_file(path: PurePath, text: str, version: tuple[int, int], prefix_here: s
     assigned: list[Assignment] = []
     notes = Notes(path)
     first_lines: dict[str, int] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        stripped = line.strip()
-        if not stripped or stripped.startswith(("#", "//")):
-            continue
-        name, equals, value = (part.strip() for part in stripped.partition("="))
-        if not equals or not re.fullmatch(r"[\w.:-]+", name):
+    for number, stripped, name, value in lines(text):
+        if not name:
             notes.note(number, f"{stripped!r} is not key = value: it is skipped", "one assignment a line")
             continue
         if name in first_lines:
             effect = f"{name} was already set in line {first_lines[name]}: one of them is ignored"
             notes.note(number, effect, "keep one")
         first_lines[name] = number
-        if prefix := re.match(r"(?:OMPI|PRTE|PMIX)_MCA_", name):
+        if prefix := MCA_PREFIX.match(name):
             plain = name.removeprefix(prefix[0])
             remedy = f"write {plain} = {value}" if prefix[0] == prefix_here else f"export {name}={value}"
             notes.note(number, f"{name} names no parameter here: it is ignored", remedy)
             continue
-        if re.fullmatch(r"UCX_\w+", name):
+        if UCX_NAME.fullmatch(name):
             remedy = f"write {name}={value} into ucx.conf, or export it"
             notes.note(number, f"{name} is an environment variable: here it is ignored", remedy)
             continue

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import PurePath
 
-from autotune.lint.assignment import ENV_LIST, MCA, USES_UCX, Assignment, Reach, Read, of_environment
+from autotune.lint.assignment import USES_UCX, Assignment, Reach, Read, of_environment
 from autotune.lint.branches import Branch, either, on_path
 from autotune.lint.csh import is_csh, translated
 from autotune.lint.finding import Notes
@@ -20,6 +20,7 @@ from autotune.lint.words import Word
 from autotune.lint.worlds import World
 from autotune.lint.written import UNKNOWN, files_in
 from autotune.stacks.knobs.recorded import recorded
+from autotune.stacks.parameter_file import ENV_LIST, MCA
 
 _OPTIONS = re.compile(r"(?:^|\s)-|mpirun|mpiexec|srun")
 """Pattern in values of variables that hold options of a launch."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain
 
 from autotune.errors import UserError
-from autotune.lint.assignment import ENV_LIST, USES_UCX, Assignment, Reach, Source
+from autotune.lint.assignment import USES_UCX, Assignment, Reach, Source
 from autotune.lint.finding import Finding, likely_name
 from autotune.lint.runtime import PRTE_MCA, launcher, runtime
 from autotune.lint.selection import FRAMEWORKS, component_of, is_list, lacks, listed, selection
@@ -13,6 +13,7 @@ from autotune.lint.values import values
 from autotune.stacks import coll_tuned
 from autotune.stacks.knobs import Knob
 from autotune.stacks.known import KNOWN, of_the_runtime
+from autotune.stacks.parameter_file import ENV_LIST
 
 _FORCED = re.compile(r"coll_tuned_(\w+?)_algorithm(?:_(\w+))?")
 _UNSEGMENTED = {"alltoallv", "barrier", "exscan", "scan"}

@@ -2,7 +2,7 @@
 
 ``machine`` and ``settings`` are the input. ``protocols`` and ``fabric`` give the cost of a message.
 ``schedule`` and ``trees`` advance all ranks and sizes at once. The algorithms in ``tuned`` and ``components``
-are built from these, registered in ``algorithms``, and chosen by ``decisions``; ``model`` is the interface.
+are built from these and registered in ``algorithms``; ``model`` is the interface.
 ``messages`` models patterns, ``planted`` adds knobs with a known effect, ``noise`` adds the noise of real
 systems, and ``calibrate`` fits a machine to measurements.
 

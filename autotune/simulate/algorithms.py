@@ -10,10 +10,11 @@ from functools import partial
 import numpy as np
 
 from autotune.errors import SpaceError, allowed
-from autotune.simulate import decisions, trees, tuned
-from autotune.simulate.decisions import Rules, fixed_choice
+from autotune.simulate import trees, tuned
 from autotune.simulate.protocols import Floats
 from autotune.simulate.schedule import Group
+from autotune.stacks import fixed_rules
+from autotune.stacks.fixed_rules import Rules, fixed_choice
 
 CHAIN_FANOUT = 4  # Chains below the root in coll_tuned (coll_tuned_*_chain_fanout).
 KNOMIAL_RADIX = 4  # Default radix of coll_tuned (coll_tuned_bcast_knomial_radix).
@@ -92,12 +93,6 @@ def run(
     return ready
 
 
-def fixed_algorithm(collective: str, ranks: int, nbytes: int) -> str:
-    """Return the algorithm that ``tuned`` chooses by itself; empty where its fixed rules are not known."""
-    model = _MODELS.get(collective)
-    return fixed_choice(model.decisions, ranks, np.array([float(nbytes)]))[0] if model else ""
-
-
 def _nonoverlapping(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
     """Simulate an allreduce as reduce and bcast, each by the algorithm of the fixed rules."""
     t = run("reduce", "default", group, t, nbytes)
@@ -135,7 +130,7 @@ _MODELS: Mapping[str, Model] = {
             "segmented_ring": tuned.segmented_ring,
             "rabenseifner": tuned.rabenseifner,
         },
-        decisions.ALLREDUCE,
+        fixed_rules.ALLREDUCE,
         lambda _ranks: 3,
         smallest={
             "ring": ("recursive_doubling", tuned.ELEMENT_BYTES),
@@ -153,7 +148,7 @@ _MODELS: Mapping[str, Model] = {
             "in_order_binary": partial(tuned.reduce_by, trees.in_order_binary),
             "rabenseifner": tuned.rabenseifner_reduce,
         },
-        decisions.REDUCE,
+        fixed_rules.REDUCE,
         lambda _ranks: 3,
         smallest={"rabenseifner": ("linear", tuned.ELEMENT_BYTES)},
     ),
@@ -164,7 +159,7 @@ _MODELS: Mapping[str, Model] = {
             "ring": tuned.ring_scatter,
             "butterfly": tuned.butterfly,
         },
-        decisions.REDUCE_SCATTER,
+        fixed_rules.REDUCE_SCATTER,
         lambda _ranks: 2,
         vectors=True,
     ),
@@ -177,7 +172,7 @@ _MODELS: Mapping[str, Model] = {
             "two_proc": tuned.swap,
             "tree": partial(tuned.barrier_by, partial(trees.knomial, radix=2)),
         },
-        decisions.BARRIER,
+        fixed_rules.BARRIER,
         lambda _ranks: 0,
     ),
     "allgather": Model(
@@ -191,7 +186,7 @@ _MODELS: Mapping[str, Model] = {
             "sparbit": tuned.sparbit,
             "direct": tuned.everybody,
         },
-        decisions.ALLGATHER,
+        fixed_rules.ALLGATHER,
         lambda ranks: ranks + 1,
     ),
     "alltoall": Model(
@@ -202,7 +197,7 @@ _MODELS: Mapping[str, Model] = {
             "linear_sync": tuned.everybody,  # equals linear without its limit on requests, the default
             "two_proc": tuned.swap,
         },
-        decisions.ALLTOALL,
+        fixed_rules.ALLTOALL,
         lambda ranks: 2 * ranks,
     ),
     "bcast": Model(
@@ -217,7 +212,7 @@ _MODELS: Mapping[str, Model] = {
             "scatter_allgather": tuned.scatter_allgather,
             "scatter_allgather_ring": tuned.scatter_allgather_ring,
         },
-        decisions.BCAST,
+        fixed_rules.BCAST,
         lambda _ranks: 1,
         smallest={"scatter_allgather": ("linear", 1), "scatter_allgather_ring": ("linear", 1)},
     ),

@@ -17,8 +17,8 @@ from autotune.probe.protocol import OTHER_SHARE, UNTIMED
 from autotune.resources import space_text, user_text
 from autotune.scenario import sizes_of
 from autotune.scenario.whole_site import Job, communicators
-from autotune.site import call_s, duration_s
 from autotune.site.directory import SiteDirectory
+from autotune.site.durations import call_s, duration_s
 from autotune.space import Space
 from autotune.space.loader import load_space
 from autotune.stacks import dialect

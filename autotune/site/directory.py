@@ -17,25 +17,11 @@ from autotune.history.trial import Phase, Subject
 from autotune.recommend.recommendation import Checked, Recommendation
 from autotune.resources import user_text
 from autotune.scenario.whole_site import Job, Wishes
-from autotune.site import (
-    DEFAULT,
-    LOSS,
-    Decision,
-    Measured,
-    Offered,
-    Shape,
-    Transfer,
-    apart,
-    bounds,
-    calibrated,
-    common,
-    decide,
-    fitted,
-    of_sample,
-    outcomes,
-)
 from autotune.site import rules as site_rules
+from autotune.site.abstention import LOSS, Decision, bounds, calibrated, decide, of_sample, outcomes
+from autotune.site.common import Offered, apart, common
 from autotune.site.load import UNDER_LOAD, Loads, UnderLoad, without_lost_rules
+from autotune.site.transfer import DEFAULT, Measured, Shape, Transfer, fitted
 from autotune.space import Point
 from autotune.stacks import dialect
 from autotune.structure import Document, parsed

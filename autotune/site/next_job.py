@@ -12,7 +12,7 @@ from autotune.errors import ScenarioError
 from autotune.history.events import State
 from autotune.scenario import scenario_of, sizes_of
 from autotune.scenario.whole_site import Job, Wishes
-from autotune.site import loss_removed
+from autotune.site.abstention import loss_removed
 from autotune.site.costs import cost_h, hours, moot, sizes_within, space_of
 from autotune.site.directory import SAMPLED, SiteDirectory, job_folder, read_site
 from autotune.structure import Document

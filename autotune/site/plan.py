@@ -18,7 +18,6 @@ from autotune.exporters.writing import write_files
 from autotune.history.folder import make_empty
 from autotune.history.trial import Observation, Phase, Subject, Trial
 from autotune.scenario.whole_site import Job, Wishes, node_bytes
-from autotune.site import timed
 from autotune.site.costs import (
     STARTS,
     TimedJob,
@@ -31,6 +30,7 @@ from autotune.site.costs import (
     sweep_s,
 )
 from autotune.site.directory import SiteDirectory
+from autotune.site.durations import timed
 from autotune.site.next_job import check_largest, job_document, job_text, site_at, wishes_of
 from autotune.space import Point
 from autotune.structure import plain

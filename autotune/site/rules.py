@@ -12,7 +12,8 @@ from autotune.history.trial import Rule
 from autotune.recommend.other_calls import slower
 from autotune.recommend.recommendation import Part, Recommendation
 from autotune.scenario.whole_site import Job
-from autotune.site import DEFAULT, Decision, Shape
+from autotune.site.abstention import Decision
+from autotune.site.transfer import DEFAULT, Shape
 from autotune.space import Point
 from autotune.stacks import han
 

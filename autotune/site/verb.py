@@ -40,7 +40,6 @@ from autotune.history.journal import is_locked, locked
 from autotune.recommend.recommendation import Recommendation
 from autotune.scenario import Scenario
 from autotune.scenario.whole_site import Job
-from autotune.site import DEFAULT
 from autotune.site.beside import run_side_by_side
 from autotune.site.check import read_back
 from autotune.site.costs import cost_h, hours
@@ -64,6 +63,7 @@ from autotune.site.next_job import (
     upcoming,
     wishes_of,
 )
+from autotune.site.transfer import DEFAULT
 from autotune.stacks import dialect
 from autotune.structure import plain
 

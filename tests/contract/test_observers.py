@@ -15,6 +15,7 @@ from autotune.errors import StackError
 from autotune.history.events import observation_event, observation_of
 from autotune.history.trial import Observation, Phase, Rule, Status, Subject, Trial
 from autotune.probe.protocol import SweptChoice
+from autotune.replay.recorded_table import read_recorded
 from autotune.resources import folder
 from autotune.scenario.sections import Program
 from autotune.simulate.machine import machine_from
@@ -23,7 +24,6 @@ from autotune.space import Level, Parameter, Point, Space
 from autotune.stacks.installation import Installation
 from autotune.stacks.ports import LaunchRequest, Placement, Rendering
 from autotune.structure import plain
-from autotune.tables.replay.recorded_table import read_recorded
 from hydra_plugins.autotune._command import ProgramRuns
 from hydra_plugins.autotune._mpirun import Mpirun
 from hydra_plugins.autotune._replay import Replay

@@ -14,7 +14,7 @@ from autotune.collectives import COLLECTIVES
 from autotune.errors import StackError
 from autotune.exporters import FORMATS
 from autotune.history.trial import Phase, Rule, Subject, Trial
-from autotune.lint import lint
+from autotune.lint.files import lint
 from autotune.resources import folder
 from autotune.space import Point, Space
 from autotune.space.loader import load_space

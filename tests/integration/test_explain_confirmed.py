@@ -4,8 +4,8 @@ import pytest
 
 from autotune.lint.explained import explained
 from autotune.lint.verbs.explain import explain
-from autotune.simulate.algorithms import fixed_algorithm
 from autotune.stacks.asked import Asked
+from autotune.stacks.fixed_rules import fixed_algorithm
 from tests.integration.test_exported_files import launch, mpirun  # noqa: F401 - a fixture
 
 RULES = """3

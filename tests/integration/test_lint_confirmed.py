@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 import pytest
 
 from autotune.exporters import exporter
-from autotune.lint import lint
+from autotune.lint.files import lint
 from autotune.lint.verbs import lint as verb
 from tests.golden.test_exports import OPENMPI
 from tests.integration.mpirun import ROOT

@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 import pytest
 
-from autotune.lint import lint
+from autotune.lint.files import lint
 
 INIT = "from mpi4py import MPI; print(MPI.Get_library_version())"
 

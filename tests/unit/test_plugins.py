@@ -12,7 +12,7 @@ from autotune import exporters
 from autotune.errors import UserError
 from autotune.exporters import FORMATS, exporter, listing
 from autotune.exporters.files import export_files, how_to_use
-from autotune.lint import environment_of, kind_of, lint, unusable
+from autotune.lint.files import environment_of, kind_of, lint, unusable
 from autotune.lint.traps import GROUP as LINT
 from autotune.lint.traps import KINDS, _loaded
 from autotune.resources.plugins import offers

@@ -21,7 +21,6 @@ from autotune.campaign.interruption import alarm, check, heeded
 from autotune.errors import Interrupted, UserError
 from autotune.exporters import exporter
 from autotune.exporters.writing import write_files
-from autotune.guard.evidence import Drawn, bound, estimate
 from autotune.history.trial import Rule
 from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.resources.secret import without_secrets
@@ -31,6 +30,7 @@ from autotune.stacks.cleared import clearance
 from autotune.stacks.installation import Installation
 from autotune.stacks.switched import SWITCHED, Offer, offers, plan, remark, unlocked
 from autotune.structure import finite
+from autotune.verification.evidence import Drawn, bound, estimate
 from autotune.verification.sequential import ONE_IN_TWENTY
 from autotune.views.documents import json_text
 from autotune.views.text import size_text

@@ -24,12 +24,12 @@ from autotune.application.verification import (
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.interruption import alarm, check, heeded
 from autotune.campaign.turns import turns_of
+from autotune.commands.companions import environment_of
 from autotune.commands.verify import design_of, new_folder, write_result
 from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.exporters.files import export_files
 from autotune.exporters.launch_line import placed
 from autotune.history.folder import check_ours, make_empty
-from autotune.lint import environment_of
 from autotune.recommend.recommendation import Recommendation
 from autotune.resources import user_text
 from autotune.scenario.pattern import check_pattern, found
@@ -244,7 +244,8 @@ def in_force(recommendation: Recommendation, stack: str, folder: Path, name: str
     formats = ("env_sh",) if family == "openmpi" else dialect(stack).formats
     env: dict[str, str] = {}
     for path in export_files(recommendation, formats, folder):
-        env |= {} if path.suffix == ".conf" and "env_sh" in formats else environment_of(path, user_text(path))
+        if path.suffix != ".conf" or "env_sh" not in formats:
+            env |= environment_of(path, user_text(path)) or {}
     if not env and not placed(recommendation):
         raise UserError(f"{name} recommends the stack's own defaults", "there is nothing to apply")
     return env

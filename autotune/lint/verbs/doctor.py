@@ -12,8 +12,9 @@ from autotune.commands.terminal import console
 from autotune.errors import ExitCode, StackError
 from autotune.exporters.origin import other_version
 from autotune.exporters.user_files import everybodys, in_effect
-from autotune.lint import STACKS, doctor_checks
+from autotune.lint import doctor_checks
 from autotune.lint.doctor_settings import Diagnosis, diagnosed, environment, files_of
+from autotune.lint.finding import STACKS
 from autotune.lint.verbs.lint import installed, names_of
 from autotune.resources import space_text, user_text
 from autotune.space import Parameter, Space

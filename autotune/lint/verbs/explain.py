@@ -7,9 +7,9 @@ from pathlib import Path
 from autotune.errors import ExitCode, TableError, UserError
 from autotune.lint.explained import concerned, explained
 from autotune.resources import user_text
-from autotune.simulate.algorithms import fixed_algorithm
 from autotune.space import size_in_bytes
 from autotune.stacks.asked import Answer, Asked, collective_named
+from autotune.stacks.fixed_rules import fixed_algorithm
 from autotune.views.documents import json_text
 from autotune.views.text import size_text
 

@@ -7,8 +7,9 @@ from pathlib import Path, PurePath
 
 from autotune.errors import ExitCode, StackError, UserError
 from autotune.exporters.origin import nodes_of, other_version
-from autotune.lint import DEFAULT, kind_of, unjudged, unusable
-from autotune.lint import lint as linted
+from autotune.lint.files import kind_of, unjudged, unusable
+from autotune.lint.files import lint as linted
+from autotune.lint.finding import DEFAULT
 from autotune.resources import user_text
 from autotune.stacks.installation import find
 from autotune.stacks.knobs import Knob

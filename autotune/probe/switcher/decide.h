@@ -7,7 +7,7 @@
  *
  * - Every candidate has one trial. One that is SLOW times as slow as the default is dropped there.
  * - The fastest candidates of the trials are tested one after the other against the default. A test is exactly that of
- *   guard/evidence.py on its blocks: however often one looks, a candidate that gains no more than GAIN is accepted with
+ *   verification/evidence.py on its blocks: however often one looks, a candidate that gains no more than GAIN is accepted with
  *   a probability of at most the alpha of the test. Test t of a process has alpha / (t (t + 1)), which add up to alpha
  *   however many tests there are. So the probability of any wrong decision in the run is at most alpha.
  * - Nothing is tried while its possible cost exceeds what remains of the budget: a share of the time since the process

@@ -1,38 +1,15 @@
-"""``compare``: several campaigns or two logs in a table, and the summary at the end of a multirun."""
+"""``compare LOG1 LOG2``: two logs in a table."""
 
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from autotune.campaign.conclusion import Conclusion
-from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.commands.terminal import console
 from autotune.errors import UserError
-from autotune.recommend.recommendation import Checked, Provenance
 from autotune.tables.two_logs import Call, TwoLogs, compared
 from autotune.tables.verbs.import_ import measurements
 from autotune.views.documents import json_text
-from autotune.views.text import advice_text, ratio_text
-
-
-def compare(directories: Sequence[Path], as_json: bool) -> None:
-    """Print one line for each campaign: stack, size, state, gain, and the changes that it recommends."""
-    campaigns = [read_campaign(directory) for directory in directories]
-    conclusions = [campaign.conclude() for campaign in campaigns]
-    rows = [row(*pair) for pair in zip(campaigns, conclusions, strict=True)]
-    if as_json:
-        sys.stdout.write(json_text(rows))
-        return
-    from autotune.views.tables import campaigns_table
-
-    common = os.path.commonpath([d.absolute() for d in directories]) if len(directories) > 1 else ""
-    for line, directory in zip(rows, directories, strict=True):
-        line["directory"] = os.path.relpath(directory.absolute(), common) if common else str(directory)
-    recommendations = [conclusion.recommendation for conclusion in conclusions]
-    unverified = sum(r is None or r.provenance.checked is Checked.NOT for r in recommendations)
-    console(width=None if sys.stdout.isatty() else 200).print(campaigns_table(rows, unverified))
 
 
 def compare_logs(paths: Sequence[Path], as_json: bool, comm_size: int | None) -> None:
@@ -92,25 +69,3 @@ def _why(comparison: TwoLogs) -> str:
         if not sides[0][name] & sides[1][name]
     ]
     return f"they differ in {', '.join(unlike)}" if unlike else "--comm-size adds the ranks a log lacks"
-
-
-def row(campaign: CampaignDirectory, conclusion: Conclusion) -> dict[str, Any]:
-    """Return a campaign and its conclusion as JSON values for a comparison."""
-    about, recommendation, (gain, (low, high)) = campaign.about, conclusion.recommendation, conclusion.speedup
-    return {
-        "directory": str(campaign.path),
-        "campaign": about.scenario.title,
-        "collective": list(about.scenario.collective),
-        "stack": about.bench.description,
-        "stamp": str(about.bench.stamp),
-        "nodes": about.bench.nodes,
-        "ranks": about.bench.ranks,
-        "state": campaign.state.value,
-        "launches": len(campaign.history),
-        "speedup": gain,
-        "speedup_low": low,
-        "speedup_high": high,
-        "gain": ratio_text(gain, (low, high)),
-        "verified": (recommendation.provenance if recommendation else Provenance()).verified,
-        "advice": advice_text(recommendation, about.space.unset) if recommendation else "",
-    }

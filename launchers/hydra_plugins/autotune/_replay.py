@@ -26,12 +26,12 @@ from autotune.errors import ScenarioError, TableError, allowed
 from autotune.history.lookup import rule_at
 from autotune.history.trial import Cell, Observation, Phase, Rule, Status, Subject, Trial
 from autotune.probe.protocol import CellSamples, ProbeResult
+from autotune.replay.recorded_table import RecordedTable, Run, read_recorded
 from autotune.resources import user_text
 from autotune.scenario import Scenario
 from autotune.space import Point, Space
 from autotune.space.given import fixed
 from autotune.stacks.ports import LaunchOutcome, Placement
-from autotune.tables.replay.recorded_table import RecordedTable, Run, read_recorded
 
 RECORD = "replayed.json"  # File in the directory of each launch that says which recorded run it returned.
 

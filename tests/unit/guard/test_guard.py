@@ -7,7 +7,7 @@ import pytest
 
 from autotune.cli import main
 from autotune.errors import ExitCode
-from autotune.guard.heats import blocks_in_time, environment
+from autotune.guard.heats import blocks_in_time, environment_side
 from autotune.guard.kept import Kept, read_kept, write_kept
 from autotune.guard.span import Span
 from autotune.history.trial import Observation, Status
@@ -39,7 +39,7 @@ def launched(world, minutes, before_s=0.0, known_s=0.0):
     span = Span(minutes, clock=lambda: world.now_s)
     world.now_s += before_s
     span.launch_s = known_s
-    sides = [environment(name, world, 85.0) for name in ("default", "settings", "as kept")]
+    sides = [environment_side(name, world, 85.0) for name in ("default", "settings", "as kept")]
     return span, list(blocks_in_time(sides, EACH, span))
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from autotune.campaign.observing import Measurement
 from autotune.history.trial import Phase, Rule, Status, Subject, Trial
+from autotune.replay.recorded_table import read_recorded
 from autotune.space import Point
 from autotune.stacks.ports import LaunchOutcome
-from autotune.tables.replay.recorded_table import read_recorded
 from hydra_plugins.autotune._replay import Replay
 from tests.asking import probe_request
 

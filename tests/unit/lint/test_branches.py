@@ -4,8 +4,8 @@ from pathlib import PurePath
 
 import pytest
 
-from autotune.lint import lint
 from autotune.lint.branches import ALL, on_path, taken
+from autotune.lint.files import lint
 
 OLD, NEW = {(3, 1), (4, 0), (4, 1)}, {(5, 0), (6, 0)}
 

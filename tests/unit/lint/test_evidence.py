@@ -4,7 +4,7 @@ from pathlib import PurePath
 
 import pytest
 
-from autotune.lint import kind_of, lint
+from autotune.lint.files import kind_of, lint
 from autotune.lint.scripts import stated_versions
 from autotune.stacks.knobs import Knob, KnobKind
 from tests.unit.lint.test_lint import found

@@ -8,8 +8,8 @@ import pytest
 from autotune.cli import main
 from autotune.errors import TableError
 from autotune.lint.explained import explained
-from autotune.simulate.algorithms import fixed_algorithm
 from autotune.stacks.asked import Asked
+from autotune.stacks.fixed_rules import fixed_algorithm
 
 RULES = "1\n7\n2\n5\n2\n0 6 0 0\n4096 1 0 0\n16\n1\n0 0 0 0\n"
 

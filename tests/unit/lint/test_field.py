@@ -4,7 +4,7 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from autotune.lint import kind_of, lint
+from autotune.lint.files import kind_of, lint
 from tests.unit.lint.test_no_wrong_all_clear import UCX
 
 FIELD = Path(__file__).parents[2] / "data/field"

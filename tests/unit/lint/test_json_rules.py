@@ -7,7 +7,7 @@ import pytest
 
 from autotune.exporters import exporter
 from autotune.history.trial import Rule
-from autotune.lint import lint
+from autotune.lint.files import lint
 from autotune.recommend.recommendation import Recommendation
 from autotune.space import Point
 from autotune.stacks import coll_tuned

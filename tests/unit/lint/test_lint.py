@@ -7,7 +7,7 @@ import pytest
 
 from autotune.errors import UserError
 from autotune.exporters import exporter
-from autotune.lint import kind_of, lint
+from autotune.lint.files import kind_of, lint
 from autotune.lint.rules import rules_file
 from autotune.lint.verbs.lint import measured_on
 from autotune.stacks.classic_rules import entries, read

@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 import pytest
 
-from autotune.lint import kind_of, lint
+from autotune.lint.files import kind_of, lint
 
 FIVE = "module load OpenMPI/5.0.3\n"
 

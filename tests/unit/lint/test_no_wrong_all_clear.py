@@ -6,7 +6,7 @@ import pytest
 
 from autotune.cli import main
 from autotune.errors import ExitCode
-from autotune.lint import kind_of, lint
+from autotune.lint.files import kind_of, lint
 from autotune.stacks.knobs import Knob, KnobKind
 from autotune.stacks.knobs.ucx import parse
 

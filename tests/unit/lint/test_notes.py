@@ -5,7 +5,7 @@ from pathlib import Path, PurePath
 import pytest
 
 from autotune.errors import ExitCode
-from autotune.lint import lint
+from autotune.lint.files import lint
 from autotune.lint.verbs.lint import lint as verb
 from tests.unit.lint.test_no_wrong_all_clear import UCX
 

@@ -4,10 +4,10 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from autotune.lint import lint
 from autotune.lint.explained import explained
-from autotune.simulate.algorithms import fixed_algorithm
+from autotune.lint.files import lint
 from autotune.stacks.asked import Asked
+from autotune.stacks.fixed_rules import fixed_algorithm
 from autotune.stacks.knobs.ucx import parse
 
 DATA = Path(__file__).parents[2] / "data/knobs"

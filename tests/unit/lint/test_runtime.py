@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 import pytest
 
-from autotune.lint import lint
+from autotune.lint.files import lint
 from autotune.lint.runtime import COMPONENTS, PRRTE
 from autotune.stacks.installation import find
 from tests.unit.lint.test_lint import found

@@ -4,7 +4,7 @@ from pathlib import PurePath
 
 import pytest
 
-from autotune.lint import lint
+from autotune.lint.files import lint
 
 FORCED = "mpirun -np 4 --mca coll_tuned_allreduce_algorithm 3 ./a"
 MISSING = "without coll_tuned_use_dynamic_rules"

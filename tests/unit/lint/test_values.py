@@ -5,7 +5,7 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from autotune.lint import lint
+from autotune.lint.files import lint
 from autotune.stacks.knobs import KnobKind, libfabric
 from autotune.stacks.knobs.recorded import recorded
 

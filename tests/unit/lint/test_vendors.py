@@ -4,7 +4,7 @@ from pathlib import PurePath
 
 import pytest
 
-from autotune.lint import kind_of, lint
+from autotune.lint.files import kind_of, lint
 from tests.golden.test_exports import exported
 
 

@@ -4,7 +4,7 @@ from pathlib import PurePath
 
 import pytest
 
-from autotune.lint import kind_of, lint
+from autotune.lint.files import kind_of, lint
 
 BAD, EFFECT = "coll_tuned_bcst_algorithm", "has no parameter"
 

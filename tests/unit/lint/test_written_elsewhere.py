@@ -6,7 +6,7 @@ import pytest
 
 from autotune.cli import main
 from autotune.errors import ExitCode
-from autotune.lint import lint, unjudged
+from autotune.lint.files import lint, unjudged
 from tests.unit.lint.test_no_wrong_all_clear import UCX
 
 BAD = "UCX_RNDV_SCHEME=get_zcpy"

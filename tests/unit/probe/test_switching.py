@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from autotune.guard.evidence import Drawn, log_evidence
+from autotune.verification.evidence import Drawn, log_evidence
 from autotune.verification.sequential import EACH, SequentialDesign
 from benchmarks.online import (
     BLOCK,

@@ -3,11 +3,11 @@ import pytest
 
 from autotune.errors import SpaceError
 from autotune.simulate.algorithms import algorithms, model_of
-from autotune.simulate.decisions import ALLREDUCE, BCAST, fixed_choice
 from autotune.simulate.fabric import Fabric, NodeLayout
 from autotune.simulate.machine import Machine
 from autotune.simulate.model import predict
 from autotune.simulate.settings import JobSettings, settings_from
+from autotune.stacks.fixed_rules import ALLREDUCE, BCAST, fixed_choice
 
 COLLECTIVES = ("allreduce", "reduce", "reduce_scatter", "barrier", "allgather", "alltoall", "bcast")
 SIZES = [1 << i for i in range(0, 24, 3)]

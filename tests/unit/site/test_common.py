@@ -1,6 +1,6 @@
 """One job-wide setting for a site: the one that loses nowhere, and jobs with one of their own."""
 
-from autotune.site import Offered, apart, common
+from autotune.site.common import Offered, apart, common
 
 NONE = Offered((0.0, 0.0))
 

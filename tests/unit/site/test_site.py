@@ -19,13 +19,14 @@ from autotune.history.lookup import choice_at, last_up_to
 from autotune.history.trial import Rule
 from autotune.lint.explained import explained
 from autotune.recommend.other_calls import OtherCall, OtherDecision
-from autotune.simulate.algorithms import fixed_algorithm
-from autotune.site import Decision, Shape
+from autotune.site.abstention import Decision
 from autotune.site.directory import Sample, SiteDirectory, read_site
 from autotune.site.load import LoadedSlot, UnderLoad
+from autotune.site.transfer import Shape
 from autotune.site.verb import status_text
 from autotune.space import Point
 from autotune.stacks.asked import Asked
+from autotune.stacks.fixed_rules import fixed_algorithm
 from autotune.structure import plain
 
 SMALL = (

@@ -5,20 +5,18 @@ import math
 import numpy as np
 import pytest
 
-from autotune.site import (
-    DEFAULT,
+from autotune.site.abstention import (
+    GRID,
+    LOSS,
     Decision,
-    Measured,
     Outcome,
-    Shape,
     bounds,
     calibrated,
     decide,
-    fitted,
     of_sample,
     outcomes,
 )
-from autotune.site.abstention import GRID, LOSS
+from autotune.site.transfer import DEFAULT, Measured, Shape, fitted
 
 SIZES = tuple(8 * 16**k for k in range(5))
 SOUND = ("allreduce", "allgather", "alltoall", "reduce")

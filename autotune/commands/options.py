@@ -1,0 +1,55 @@
+"""Options and arguments that verbs share, those of the core and those of companions."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from autotune.errors import UserError
+
+
+class _Composed(TyperCommand):
+    """A verb that takes a scenario, and whose help therefore lists the scenario's keys."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write every key with its comment from ``config.yaml``."""
+        from autotune.commands.keys import explained
+
+        with formatter.section("KEY=VALUE, nested keys with dots (budget.launches=20)"):
+            formatter.write_dl(explained())
+        super().format_epilog(ctx, formatter)
+
+
+COMPOSED: dict[str, Any] = {
+    "cls": _Composed,
+    "context_settings": {"ignore_unknown_options": True},
+    "epilog": "Hydra's own options: -m: a campaign for each combination of KEY=A,B; --cfg job: keys and "
+    "values; --config-dir DIR: scenarios of your own; --hydra-help: all options.",
+}
+"""Declares a verb that takes a scenario: options that it does not know are passed on to Hydra."""
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="conf=NAME KEY=VALUE", help="a scenario, and what is changed in it"),
+]
+Dir = Annotated[Path, typer.Argument(metavar="DIR", help="directory of a campaign")]
+Json = Annotated[bool, typer.Option("--json", help="print JSON")]
+Out = Annotated[Path | None, typer.Option("--out", help="where to write; default: see above")]
+Mpirun = Annotated[str | None, typer.Option(help="path of an mpirun")]
+CommSize = Annotated[int | None, typer.Option(help="ranks, where a file does not say", min=1)]
+Collective = Annotated[str | None, typer.Option(help="operation, where a file does not say")]
+Command = Annotated[
+    list[str] | None, typer.Argument(metavar="-- COMMAND …", help="as you start it, behind --")
+]
+
+
+def only_one(*options: tuple[str, bool]) -> None:
+    """Refuse options that exclude each other.
+
+    Raises:
+        UserError: more than one of them is given.
+    """
+    given = [name for name, is_given in options if is_given]
+    if len(given) > 1:
+        raise UserError(" and ".join(given), "give one of them")

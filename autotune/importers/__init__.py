@@ -1,0 +1,90 @@
+"""Read other people's measurements, benchmark logs and tables, as records; apart from the flow of a campaign.
+
+`read` takes the text of a file and detects its format by itself; one module for each format does the reading.
+Nothing here opens a file. A text without a table, or one that a failed or interrupted run left behind, raises
+an error that names the line; it never yields an empty or shortened result.
+"""
+
+import re
+from types import ModuleType
+
+from autotune.errors import TableError
+from autotune.history.benchmark_row import BenchmarkRow
+from autotune.importers import delimited, imb, json_reports, nccl_tests, osu, reframe, reprompi
+from autotune.importers.context import told_apart, with_contexts
+from autotune.importers.file_names import NamePattern
+from autotune.importers.runlog import Log
+
+__all__ = ["FORMATS", "BenchmarkRow", "NamePattern", "read", "read_noted", "told_apart"]
+
+FORMATS = {
+    "OSU Micro-Benchmarks": osu,
+    "Intel MPI Benchmarks": imb,
+    "ReproMPI": reprompi,
+    "nccl-tests": nccl_tests,
+    "JSON of ReFrame, or rows": json_reports,
+    "ReFrame's performance logs": reframe,
+    "delimited table": delimited,
+}
+"""Name of a format → its module, which has `announces(log)` and `read(log)`."""
+_BENCHMARKS = (osu, imb, reprompi, nccl_tests)  # Formats whose logs hold the text that the benchmark printed.
+
+
+def read(text: str, name: str, collective: str = "") -> list[BenchmarkRow]:
+    """Return all measurements in a text, in the order of its lines.
+
+    A log may hold several runs of several benchmarks, with any text printed between and inside them.
+
+    Args:
+        text: Contents of the file.
+        name: Name of the file, for messages and as the source of the records.
+        collective: The operation of rows that do not name theirs.
+
+    Raises:
+        TableError: The text has no table of a known format, holds a failed or truncated run, or has an
+            invalid value.
+    """
+    return read_noted(text, name, collective)[0]
+
+
+def read_noted(text: str, name: str, collective: str = "") -> tuple[list[BenchmarkRow], list[str]]:
+    """Return what `read` returns, and a sentence about rows that were left out.
+
+    Left out are rows of a campaign's history whose status says that the launch failed.
+
+    Raises:
+        TableError: As in `read`.
+    """
+    log, failed = delimited.without_failed_launches(Log.of(text, name, collective))
+    formats = _formats(log)
+    if not {json_reports, reframe} & {*formats}:  # a test report may quote the output of a failed test
+        log.refuse_failed_run()
+    rows = [measurement for form in formats for measurement in form.read(log)]
+    return _nonempty(log, _with_contexts(log, formats, rows)), failed
+
+
+def _with_contexts(log: Log, formats: list[ModuleType], rows: list[BenchmarkRow]) -> list[BenchmarkRow]:
+    """Add to rows of benchmark logs the lines between their tables; other formats have columns for that."""
+    if not set(formats) & {*_BENCHMARKS}:
+        return rows
+    return with_contexts(log, rows, osu.COMMENTS if formats == [osu] else re.compile("#"))
+
+
+def _formats(log: Log) -> list[ModuleType]:
+    """Return the formats in a log; a general format counts only where no benchmark announces itself.
+
+    A log of benchmarks can look like a table of a general format, so those are tried last.
+    """
+    benchmarks = [form for form in _BENCHMARKS if form.announces(log)]
+    return benchmarks or [form for form in (json_reports, reframe, delimited) if form.announces(log)][:1]
+
+
+def _nonempty(log: Log, measurements: list[BenchmarkRow]) -> list[BenchmarkRow]:
+    """Sort measurements by line, or raise ``TableError`` where there are none."""
+    if not measurements:
+        raise TableError(
+            f"{log.name}: no table of measurements in {len(log.lines)} lines",
+            f"known: {', '.join(FORMATS)}; a delimited table names a size and a latency in its first line, "
+            "that of a barrier (--collective barrier) ranks and a latency",
+        )
+    return sorted(measurements, key=lambda row: row.line if row.source == log.name else 0)

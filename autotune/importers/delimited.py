@@ -1,0 +1,314 @@
+"""Read plain tables: `Processes,Size,Latency` and its relatives.
+
+The first line that is neither empty nor a comment names the columns. Case, blanks, quotes and underscores do
+not matter (`MessageSize`). A unit may be part of a name, in brackets or as its last word: `Latency (us)`,
+`time_ms`, `Message Size [KiB]`. Without a unit a latency is in µs and a size in bytes; KB is 1024 bytes, as
+in all MPI benchmarks. Commas, semicolons, tabs and bars delimit; where commas do not, they may be decimal.
+Columns of other names become labels.
+"""
+
+import csv
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from autotune.collectives import COLLECTIVES, Size
+from autotune.history.benchmark_row import BenchmarkRow
+from autotune.importers.runlog import Log, measurement
+from autotune.resources import MOST_COLUMNS, facts
+from autotune.text_table import LEAST_US, named_in, operation
+
+_KILO = {f"{k}{b}": float(1 << 10 * (i + 1)) for i, k in enumerate("kmg") for b in ("", "b", "ib")}
+_BYTES = {"b": 1.0, "byte": 1.0, "bytes": 1.0} | _KILO
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+DELIMITERS = (",", ";", "\t", "|")  # Column separators.
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnKind:
+    """A quantity that a column can hold, and its usual titles."""
+
+    names: str  # Titles in lower case with underscores between words, separated by blanks.
+    units: Mapping[str, float] = field(default_factory=dict)  # Unit → factor to this project's unit.
+    whole: bool = False  # Whether only whole numbers are valid.
+    text: bool = False  # Whether the column holds text in place of numbers.
+    unit_needed: str = ""  # Titles that need a unit to have a meaning, in the form of ``names``.
+
+
+_TABLE = facts("importers/columns")
+_UNITS: Mapping[str, Mapping[str, float]] = _TABLE["units"] | {"bytes": _BYTES, "": {}}
+TIME_US = _UNITS["time_us"]  # Unit of time → µs.
+
+
+def _kinds(table: str) -> dict[str, ColumnKind]:
+    columns = _TABLE[table].items()
+    return {
+        name: ColumnKind(**column | {"units": _UNITS[column.get("units", "")]}) for name, column in columns
+    }
+
+
+SHARED: Mapping[str, ColumnKind] = _kinds("shared")
+"""Columns that tables of measurements and tables of calls have in common."""
+MEASURED: Mapping[str, ColumnKind] = {**SHARED, **_kinds("measured")}  # Columns of a table of measurements.
+_IMPORTED: Mapping[str, ColumnKind] = _kinds("imported")
+"""First columns of a table that `import` wrote; its further columns have the names of fields."""
+
+_HISTORY = ("trial", "phase", "subject", "status", "reason")
+"""First columns of the table of a campaign's history."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    title: str
+    name: str = ""  # Name of its kind; empty for a label.
+    unit: float = 1.0  # Factor to this project's unit; NaN where the title lacks a unit that it needs.
+
+
+def meaning(title: str) -> str:
+    """Return the quantity in a column with this title: a name of ``SHARED``, or empty for any other title."""
+    return _column(title, SHARED).name
+
+
+def column_of(title: str) -> tuple[str, float]:
+    """Return the quantity in a column, and the factor from its unit to this project's unit.
+
+    The quantity is a name of ``MEASURED``, empty for a label. The factor is NaN where the title lacks a unit
+    that it needs.
+    """
+    column = _column(title, MEASURED)
+    return column.name, column.unit
+
+
+def announces(log: Log, kinds: Mapping[str, ColumnKind] = MEASURED) -> bool:
+    """Return whether the first line of the table names a size and a kind of column that is not shared.
+
+    A table of measurements of a call without data, a barrier, names ranks in place of sizes.
+    """
+    columns = _header(log, kinds)[2]
+    names = {column.name for column in columns}
+    sizeless = kinds is MEASURED and {"comm_size", "latency_us"} <= names
+    return _readable(columns) or (sizeless and ("collective" in names or _without_data(log)))
+
+
+def without_failed_launches(log: Log) -> tuple[Log, list[str]]:
+    """Return a campaign's history without the rows of failed launches; any other log is returned unchanged.
+
+    The reason in such a row may quote the output of a failed launch, which must not be read as a measurement.
+
+    Returns:
+        The log, in which these rows are empty lines, and a sentence with their number where there are any.
+    """
+    start, delimiter, columns = _header(log, MEASURED)
+    if tuple(c.title for c in columns[: len(_HISTORY)]) != _HISTORY:
+        return log, []
+    lines, status = list(log.lines), _HISTORY.index("status")
+    for number, line in enumerate(lines[start:], start):
+        cells = split(line, delimiter) if line else []
+        if len(cells) == len(columns) and cells[status] != "ok":
+            lines[number] = ""
+    failed = sum(old != new for old, new in zip(log.lines, lines, strict=True))
+    sentence = f"{failed} row{'s' * (failed != 1)} of {log.name} whose status is not ok"
+    return replace(log, lines=tuple(lines)), [sentence] if failed else []
+
+
+def read(log: Log) -> list[BenchmarkRow]:
+    """Return a record for each row.
+
+    Raises:
+        TableError: The table has no rows, a row of another length, a value that is not a number or out of
+            range, two columns of the same meaning, or a time without a unit.
+    """
+    titles = tuple(column.title for column in _header(log, MEASURED)[2])
+    if titles[: len(_IMPORTED)] == tuple(_IMPORTED):
+        return _imported_before(log)
+    measurements = []
+    for number, values, labels in rows(log, MEASURED):
+        if isinstance(collective := values.get("collective"), str):
+            values["collective"] = operation(collective)
+        merged = {"collective": log.collective or named_in(log.name), **values}
+        measurements.append(measurement(log, number, labels=labels, **merged))
+    return measurements
+
+
+def _imported_before(log: Log) -> list[BenchmarkRow]:
+    """Return the records of a table that was written from records, with their original files and lines."""
+    exact = {name: replace(kind, names=name.lower(), unit_needed="") for name, kind in MEASURED.items()}
+    measurements = []
+    for number, values, cells in rows(log, {**_IMPORTED, **exact}):
+        origin = {name: values.pop(name) for name in ("source", "line") if name in values}
+        labels = tuple((title.removeprefix("label."), cell) for title, cell in cells if cell)
+        record = measurement(log, number, labels=labels, **values)
+        measurements.append(replace(record, **origin))  # type: ignore[arg-type]  # of `_IMPORTED`
+    return measurements
+
+
+def rows(
+    log: Log, kinds: Mapping[str, ColumnKind]
+) -> Iterator[tuple[int, dict[str, str | float], tuple[tuple[str, str], ...]]]:
+    """Yield the rows of a table as (line, values, labels).
+
+    Values are by name and in this project's units; a name is absent where the cell is empty.
+
+    Raises:
+        TableError: As in `read`.
+    """
+    start, delimiter, columns = _header(log, kinds)
+    names = [c.name for c in columns if c.name]
+    if repeated := [n for n in names if names.count(n) > 1]:
+        titles = [c.title for c in columns if c.name == repeated[0]]
+        log.fail(start, f"columns {' and '.join(map(repr, titles))} mean the same", "keep one of them")
+    for column in columns:
+        if math.isnan(column.unit):
+            log.fail(start, f"{column.title!r} does not say its unit", f"write it like '{column.title} (us)'")
+    no_rows, decimals = True, set[int]()
+    for number, line in enumerate(log.lines[start:], start + 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        n_decimals = len(line.rpartition(".")[2]) if re.search(r"\.\d*$", line) else 0
+        if (
+            number == len(log.lines)
+            and not log.terminated
+            and len(decimals) == 1
+            and n_decimals < min(decimals)
+        ):
+            log.fail(number, f"the table is cut off in its last number: {line[-20:]!r}", "copy it again")
+        decimals.add(n_decimals)
+        cells = split(line, delimiter)
+        if no_rows and cells and all(re.fullmatch(r":?-+:?", cell) for cell in cells):
+            continue  # the rule below the header of Markdown
+        if len(cells) != len(columns):
+            log.fail(
+                number,
+                f"a row of {len(cells)} values in a table of {len(columns)} columns",
+                f"the columns are {', '.join(c.title for c in columns)} (line {start})",
+            )
+        no_rows = False
+        numeric = [c.name and not (kinds[c.name].whole or kinds[c.name].text) for c in columns]
+        cells = [
+            _decimal(cell, delimiter) if is_numeric else cell
+            for is_numeric, cell in zip(numeric, cells, strict=True)
+        ]
+        pairs = list(zip(columns, cells, strict=True))
+        values = {
+            c.name: _value(log, number, c, kinds[c.name], cell, delimiter)
+            for c, cell in pairs
+            if c.name and cell
+        }
+        if "message_bytes" not in values:
+            if kinds is not MEASURED or not _without_data(log, str(values.get("collective", ""))):
+                log.fail(number, "a row without a message size")
+            values["message_bytes"] = 0
+        yield number, values, tuple((c.title, cell) for c, cell in pairs if not c.name)
+    if no_rows:
+        log.fail(start, "a table without rows")
+
+
+def _without_data(log: Log, collective: str = "") -> bool:
+    """Return whether an operation carries no data, such as a barrier.
+
+    The operation is that of the row, otherwise the user's, otherwise the one in the file's name.
+    """
+    operation_facts = COLLECTIVES.get(
+        operation(collective) if collective else log.collective or named_in(log.name)
+    )
+    return operation_facts is not None and operation_facts.size is Size.NONE
+
+
+def _decimal(cell: str, delimiter: str) -> str:
+    """Return a cell with a point in place of its decimal comma.
+
+    Where three digits follow a comma it may separate thousands and is kept, unless semicolons delimit.
+    """
+    comma = delimiter != "," and re.fullmatch(r"-?\d+,\d+", cell)
+    return cell.replace(",", ".") if comma and (delimiter == ";" or not re.search(r",\d{3}$", cell)) else cell
+
+
+def _value(
+    log: Log, number: int, column: _Column, kind: ColumnKind, cell: str, delimiter: str
+) -> str | float:
+    """Return the value of a cell in this project's unit."""
+    if kind.text:
+        return cell
+    scale, text = column.unit, cell
+    if kind.units is _BYTES and (size := _SIZE.fullmatch(cell)) and size[2].lower() in _BYTES:
+        scale, text = _BYTES[size[2].lower()], size[1]
+    try:
+        value = float(text) * scale
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf or (kind.whole and value != int(value)):
+        expected = "a whole number" if kind.whole else "a number"
+        log.fail(number, f"{column.title} is {cell!r}", f"it must be {expected} of at least 0")
+    if column.name == "latency_us" and column.unit == 1.0 and 0 < value < LEAST_US:
+        log.fail(
+            number, f"{column.title} is {cell} µs, less than any call takes", "say its unit in the header"
+        )
+    return int(value) if kind.whole else value
+
+
+def _header(log: Log, kinds: Mapping[str, ColumnKind]) -> tuple[int, str, tuple[_Column, ...]]:
+    """Return the line number of the header, the delimiter and the columns; line 0 for an empty log."""
+    for number, line in enumerate(log.lines, 1):
+        text = line.lstrip("\ufeff").strip()
+        bare = text.lstrip("# ")
+        if not bare:
+            continue
+        delimiter = max(DELIMITERS, key=bare.count)
+        titles = split(bare, delimiter)
+        if len(titles) > MOST_COLUMNS:
+            log.fail(number, f"{len(titles):,} columns", f"at most {MOST_COLUMNS:,} are read")
+        columns = tuple(_column(title, kinds) for title in titles)
+        # A header may follow a comment sign; any other comment is no header.
+        if not text.startswith("#") or (_readable(columns) and len(columns) > 1):
+            return number, delimiter, columns
+    return 0, ",", ()
+
+
+def _readable(columns: tuple[_Column, ...]) -> bool:
+    names = {c.name for c in columns}
+    return "message_bytes" in names and bool(names - {"", *SHARED})
+
+
+def split(line: str, delimiter: str) -> list[str]:
+    """Return the cells of a line, without quotes.
+
+    Bars at both ends of a line are a frame, as in Markdown, and delimit nothing.
+    """
+    if delimiter == "|" and line.strip()[:1] == "|" == line.strip()[-1:]:
+        line = line.strip()[1:-1]
+    try:
+        cells = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))
+    except csv.Error:  # a field of more than 131,072 characters, which no row has
+        return []
+    return [cell.strip().strip("'\"").strip() for cell in cells]
+
+
+def _column(title: str, kinds: Mapping[str, ColumnKind]) -> _Column:
+    words = [w for w in re.split(r"[\s_()\[\]]+", title) if w]
+    plain = _matching_column(title, words, kinds)
+    return (
+        plain if plain.name else _matching_column(title, [part for w in words for part in _parts(w)], kinds)
+    )
+
+
+def _matching_column(title: str, words: Sequence[str], kinds: Mapping[str, ColumnKind]) -> _Column:
+    """Return the column that a title of these words names, however the words are joined."""
+    joined, stem = "".join(words).lower(), "".join(words[:-1]).lower()
+    for name, kind in kinds.items():
+        names, unit_needed = (text.replace("_", "").split() for text in (kind.names, kind.unit_needed))
+        if joined in names:
+            return _Column(title, name)
+        if joined in unit_needed:
+            return _Column(title, name, math.nan)
+        if stem in (*names, *unit_needed):
+            unit = kind.units.get(words[-1], kind.units.get(words[-1].lower()))
+            if unit is not None:
+                return _Column(title, name, unit)
+    return _Column(title)
+
+
+def _parts(word: str) -> list[str]:
+    """Return the parts of a word in CamelCase; units, which have capitals of their own, are not split."""
+    return [word] if word.lower() in _BYTES or "/" in word else _CAMEL.split(word)

@@ -1,0 +1,83 @@
+"""Recognise messages that a run ended early: of schedulers, launchers, MPI libraries, kernel and shell.
+
+One table serves all formats of logs, ``endings.toml``: a program with messages of its own gets an entry
+there. Tables above such a message are incomplete.
+"""
+
+import re
+from collections.abc import Mapping
+
+from autotune.resources import facts
+
+_TABLE = facts("importers/endings")
+_SIGNAL = "|".join(_TABLE["signals"])
+_STEMS = tuple(_TABLE["stems"])
+
+
+def _outside(pattern: str) -> str:
+    """Return a pattern without the text in brackets."""
+    return re.sub(r"\(.*\)", "", pattern)
+
+
+ENDINGS: Mapping[str, tuple[str, ...]] = {
+    program: tuple(
+        pattern.replace("@SIGNAL", _SIGNAL).replace("@ENDED", _TABLE["ended"]) for pattern in patterns
+    )
+    for program, patterns in _TABLE["endings"].items()
+}
+"""Reporting program → patterns of the lines in which it reports an early end."""
+
+_PATTERNS = tuple(
+    (program, re.compile(pattern, re.IGNORECASE), pattern.startswith("^") and "|" not in _outside(pattern))
+    for program, patterns in ENDINGS.items()
+    for pattern in patterns
+)
+"""Reporting program, pattern, and whether the pattern includes the program's own prefix."""
+_BEGIN, _WITHIN = (
+    re.compile(
+        "|".join(regex.pattern for _, regex, prefixed in _PATTERNS if prefixed is begins), re.IGNORECASE
+    )
+    for begins in (True, False)
+)
+"""Patterns of a line's beginning, tried once, and patterns that are searched for in the whole line."""
+_GENERAL = re.compile(rf"\b(?:{'|'.join(_TABLE['general'].split())})\b", re.IGNORECASE)
+_GENERAL_BEHIND = re.compile(_TABLE["general_behind"], re.IGNORECASE)
+_NO_REPORT = re.compile(r"\s*(?:#|\+ |\$ |--?[A-Za-z][\w-]*[\s,=])")
+"""Beginning of a comment, of a command that a shell echoes, or of an option in a help text."""
+_LONGEST = 1000
+"""Characters of a line that are examined: messages come first, and patterns may look back over them all."""
+
+
+def ended_early(line: str) -> bool:
+    """Return whether a line reports that a run failed, was ended or was cut off.
+
+    A sentence that only mentions limits or kills is no such report: banners, prologs and messages of the day
+    describe what happens in general, not what happened.
+    """
+    text = line[:_LONGEST]
+    low = text.lower()
+    if text.isascii() and not any(stem in low for stem in _STEMS):
+        return False
+    return _BEGIN.match(text) is not None or (_WITHIN.search(text) is not None and bool(reporter(text)))
+
+
+def reporter(line: str) -> str:
+    """Return who reports an early end in a line: a key of ``ENDINGS``; empty where nobody does."""
+    text = line[:_LONGEST]
+    may_report = _NO_REPORT.match(text) is None
+    for program, pattern, prefixed in _PATTERNS:
+        match = pattern.search(text) if prefixed or may_report else None
+        if match and (prefixed or not _is_general(text, program, match)):
+            return program
+    return ""
+
+
+def _is_general(text: str, program: str, match: re.Match[str]) -> bool:
+    """Return whether the clause around a report describes what happens in general.
+
+    Messages of libraries and launchers hold words of such sentences themselves ("will now be aborted"), so
+    only the text around the message is examined.
+    """
+    begin = text.rfind(": ", 0, match.start()) + 1
+    clause = text[begin : match.end() if program == "somebody" else match.start()]
+    return bool(_GENERAL.search(clause) or _GENERAL_BEHIND.match(text, match.end()))

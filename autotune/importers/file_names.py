@@ -1,0 +1,91 @@
+"""Fields in the name of a log, such as `bcast_{algorithm}_{ranks}.out`."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Self
+
+from autotune.collectives import called
+from autotune.errors import TableError, UserError
+from autotune.history.benchmark_row import BenchmarkRow
+from autotune.importers.delimited import meaning
+
+_FIELD = re.compile(r"\{(\w+)\}")
+_KILO = {"": 0, "k": 10, "m": 20, "g": 30}
+_SHAPES = {"comm_size": r"\d+", "message_bytes": r"\d+[kKmMgG]?[bB]?"}
+_OF_A_RECORD = ("comm_size", "message_bytes", "collective")
+
+
+@dataclass(frozen=True, slots=True)
+class NamePattern:
+    """A template of file names, compiled to a regular expression."""
+
+    text: str  # The template as the user wrote it.
+    expression: re.Pattern[str]  # Matches the last parts of a path, as many as the template has.
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Compile a template.
+
+        Raises:
+            UserError: The template has no field, a field that is named twice or is no word, or an unmatched
+                brace.
+        """
+        fields = _FIELD.findall(text)
+        literal = _FIELD.sub("", text)
+        if not fields or "{" in literal or "}" in literal or len(set(fields)) < len(fields):
+            raise UserError(
+                f"--from-name {text} does not say what the names hold",
+                "fields are words in braces, each once: --from-name 'bcast_{algorithm}_{ranks}.out'",
+            )
+        if invalid := [name for name in fields if not name.isidentifier()]:
+            raise UserError(f"--from-name: {{{invalid[0]}}} begins with a digit", "a field is a word")
+        parts = _FIELD.split(text)
+        words = [
+            f"(?P<{part}>{_SHAPES.get(meaning(part), '[^/]+?')})" if i % 2 else re.escape(part)
+            for i, part in enumerate(parts)
+        ]
+        return cls(text, re.compile("".join(words)))
+
+    def fields(self, path: str) -> Mapping[str, str] | None:
+        """Return the fields in a path, or None where the template does not fit it."""
+        depth = self.text.count("/") + 1
+        match = self.expression.fullmatch("/".join(PurePath(path).parts[-depth:]))
+        return match.groupdict() if match else None
+
+    def completed(self, records: list[BenchmarkRow]) -> list[BenchmarkRow]:
+        """Return records with the fields in the names of their files.
+
+        Raises:
+            TableError: A name does not fit the template, or contradicts the contents of its file.
+        """
+        return [self._completed(record) for record in records]
+
+    def _completed(self, record: BenchmarkRow) -> BenchmarkRow:
+        name_fields = self.fields(record.source)
+        if name_fields is None:
+            raise TableError(f"{record.source} does not fit --from-name {self.text}")
+        changes: dict[str, object] = {}
+        labels = dict(record.labels)
+        for name, text in name_fields.items():
+            if (kind := meaning(name)) not in _OF_A_RECORD:
+                labels[name] = text
+                continue
+            value = _value(kind, text)
+            recorded = getattr(record, kind)
+            if recorded not in (None, "", value) and not (kind == "message_bytes" and recorded == 0):
+                raise TableError(
+                    f"{record.source}:{record.line}: {name} is {recorded} in the file and {text} in its name",
+                    "rename the file, or give another template",
+                )
+            changes[kind] = value
+        return replace(record, **changes, labels=tuple(labels.items()))  # type: ignore[arg-type]  # BenchmarkRow checks the values
+
+
+def _value(kind: str, text: str) -> int | str:
+    if kind == "collective":
+        return called(text) or text.lower()
+    digits, unit = re.fullmatch(r"(\d+)([a-z]?)b?", text.lower()).groups()  # type: ignore[union-attr]  # a text of _SHAPES matches
+    unit = "" if unit == "b" else unit
+    return int(digits) << _KILO[unit]

@@ -1,0 +1,273 @@
+"""``lint``: recognises the kinds of files, and judges each file and all of them together.
+
+A rules file means nothing without the parameters that point to it.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from itertools import product
+from pathlib import Path, PurePath
+
+from autotune.lint.assignment import Reach, Read
+from autotune.lint.branches import Branch
+from autotune.lint.finding import DEFAULT, Finding, version_of
+from autotune.lint.kinds import kind_of
+from autotune.lint.parameters import mca_file, tune_file
+from autotune.lint.recipes import docker_file, easybuild_file, environment_file, module_file, yaml_file
+from autotune.lint.rules import rules_file
+from autotune.lint.runtime import prte_file
+from autotune.lint.scripts import is_own, set_in, shell_file, stated_releases, stated_versions
+from autotune.lint.selection import FRAMEWORKS
+from autotune.lint.settings import released, settings, together
+from autotune.lint.traps import traps, unusable
+from autotune.lint.ucx import ucx_file, variables
+from autotune.lint.unread import KINDS as WRITING
+from autotune.lint.unread import unread
+from autotune.lint.vendors import beside, vendors
+from autotune.lint.worlds import MOST_PATHS
+from autotune.stacks.knobs import Knob
+from autotune.stacks.knobs.recorded import recorded
+from autotune.stacks.parameter_file import MCA
+
+__all__ = ["environment_of", "kind_of", "lint", "unjudged", "unusable"]
+
+_READERS: Mapping[str, Callable[[PurePath, str, tuple[int, int]], Read]] = {
+    "mca": mca_file,
+    "prte": prte_file,
+    "tune": tune_file,
+    "shell": shell_file,
+    "ucx": ucx_file,
+    "module": module_file,
+    "yaml": yaml_file,
+    "docker": docker_file,
+    "easybuild": easybuild_file,
+    "environment": environment_file,
+    "other": lambda path, text, version: Read((), ()),
+}
+"""Kind of file with assignments → function that reads it; files of kind ``other`` are read by no stack."""
+
+_SAYING = ("shell", "module", "docker", "yaml", "easybuild")
+"""Kinds of file that may say which Open MPI they are for."""
+
+_OF_ANY = (*_SAYING, "mca", "tune")
+"""Kinds of file that may be for any Open MPI if they do not say for which; but a file whose name has
+``mca-params`` belongs to the version that is judged for."""
+
+_OLDER = (4, 1)
+"""The oldest version whose way to read files is known; a file that names none, or an older one, may be for
+any version."""
+
+_OUTCOME = re.compile(r"ignore|abort|refuse")  # Word in a finding that says what happens.
+_LACKED = re.compile(rf"no (?:{'|'.join(FRAMEWORKS)}) '?[^\s:']+")  # Missing component in a finding.
+
+_CARRIED = {
+    **dict.fromkeys(
+        ("mca", "tune"), "becomes part of each value: the job aborts where that names a component"
+    ),
+    "shell": "becomes part of each value",
+}
+"""Kind of file → what a carriage return does there, in words; rules files and ``ucx.conf`` skip it."""
+
+
+def lint(
+    files: Mapping[PurePath, str],
+    mpi: str = "",
+    parameter_names: Collection[str] | None = None,
+    exists: Callable[[str], bool] | None = None,
+    nodes: int | None = None,
+    knobs: Mapping[str, Knob] | None = None,
+    components: Mapping[str, Collection[str]] | None = None,
+) -> tuple[Finding, ...]:
+    """Return everything in files that the stack would ignore, misread or refuse, in order of file and line.
+
+    Args:
+        files: Path → text.
+        mpi: One of ``STACKS``; empty: the version that a file names, else ``openmpi5``.
+        parameter_names: Names of all MCA parameters of the stack; None: only parameters that this project
+            knows are judged.
+        exists: Says whether a file that a parameter names exists; None: this is not checked.
+        nodes: Number of nodes of the jobs that use the files; None: several.
+        knobs: MCA parameters and UCX's variables by name, as the libraries that are installed here declare
+            them.
+        components: Framework of Open MPI → its components here, where this version is installed.
+
+    Raises:
+        UserError: the stack is not known.
+    """
+    forced_version = version_of(mpi) if mpi else None
+    usual = version_of(mpi or DEFAULT)
+    ucx = [name for name in knobs or () if name.startswith("UCX_")]
+    # The record has the allowed words of variables that libfabric itself declares as plain texts.
+    words = {name: knob for name, knob in recorded().items() if name.startswith("FI_") and knob.allowed}
+    knobs = {**recorded(), **(knobs or {}), **words}
+    findings: list[Finding] = []
+    launches: list[tuple[Reach, tuple[tuple[int, int], ...], bool]] = []
+    around = [Reach()]
+    plugin_texts: dict[str, list[str]] = {}
+    readings: list[tuple[tuple[tuple[int, int], ...], bool]] = []
+    branches: dict[tuple[PurePath, int], tuple[tuple[int, int], ...]] = {}
+    for path, content in files.items():
+        kind = kind_of(path, content)
+        text = content.replace("\r\n", "\n")
+        says = (text, str(path)) if kind in _SAYING else (str(path),)
+        stated = (forced_version,) if forced_version else next(filter(None, map(stated_versions, says)), ())
+        is_stated = min(stated) >= _OLDER if stated else kind not in _OF_ANY or "mca-params" in path.name
+        every = () if is_stated else (usual, _OLDER)
+        versions = tuple(
+            dict.fromkeys((*(max(stated_version, _OLDER) for stated_version in stated), *every))
+        ) or (usual,)
+        readings.append((versions, is_stated))
+        version = versions[0]
+        findings += _carried(path, content, kind)
+        if kind == "rules":
+            here_is = _release(knobs) if version == usual else ()
+            findings += rules_file(path, text, version, here_is)
+            continue
+        if kind in traps():
+            findings += traps()[kind].file(path, text)
+            plugin_texts.setdefault(kind, []).append(content)
+            continue
+        reads = cache(partial(_READERS[kind], path, text))
+        read = reads(version)
+        branches |= {
+            (path, line): _versions_of(branch, forced_version) for line, branch in read.branches.items()
+        }
+
+        def judge(version: tuple[int, int], reads: Callable[..., Read] = reads) -> list[Finding]:
+            checks = (parameter_names, exists, knobs, components)
+            reduced = (None, exists, _but_openmpi(knobs))
+            file_read = reads(version)
+            return [
+                *file_read.findings,
+                *settings(file_read.assigned, version, *(checks if version == usual else reduced)),
+            ]
+
+        findings += [*_by_branch(versions, judge, is_stated, branches), *vendors(read.assigned, text)]
+        findings += variables(read.assigned, ucx, text)
+        of_any = [a for a in read.assigned if a.line not in read.branches]
+        findings += released(of_any, next(filter(None, map(stated_releases, says)), ()))
+        launches += [(reach, versions, is_stated) for reach in read.launches]
+        if not read.launches:
+            prepared = read.prepared or (Reach(tuple(read.assigned)),)
+            around = [outer.beside(prepared_reach) for outer in around for prepared_reach in prepared][
+                :MOST_PATHS
+            ]
+    if not launches:
+        launches = [(Reach(), *max(readings, key=lambda reading: reading[1], default=((usual,), True)))]
+    for outer, (reach, versions, is_stated) in product(around, launches):
+        combined = outer.beside(reach)
+        findings += _by_branch(
+            versions, partial(together, combined, one_node=nodes == 1), is_stated, branches
+        )
+        findings += beside(combined.assigned, files.values(), plugin_texts)
+    order = list(files)
+    return tuple(sorted(dict.fromkeys(findings), key=lambda f: (order.index(f.file), f.line)))
+
+
+def _versions_of(branch: Branch, forced_version: tuple[int, int] | None) -> tuple[tuple[int, int], ...]:
+    """Return the versions that a branch is judged for; none if it excludes the version the user asks for."""
+    versions = sorted({max(version, _OLDER) for version in branch.versions}, reverse=True)
+    if forced_version:
+        return (forced_version,) if forced_version in versions else ()
+    return tuple(versions[:1] if branch.named else versions)
+
+
+def _by_branch(
+    versions: Sequence[tuple[int, int]],
+    judge: Callable[[tuple[int, int]], Sequence[Finding]],
+    is_stated: bool,
+    branches: Mapping[tuple[PurePath, int], tuple[tuple[int, int], ...]],
+) -> list[Finding]:
+    """Return findings for the versions that a file may be for; in branches on the version, for theirs."""
+    findings = [
+        finding
+        for finding in _in_all(versions, judge, is_stated)
+        if (finding.file, finding.line) not in branches
+    ]
+    for branch_versions in filter(None, dict.fromkeys(branches.values())):
+        findings += [
+            finding
+            for finding in _in_all(branch_versions, judge, True)
+            if branches.get((finding.file, finding.line)) == branch_versions
+        ]
+    return findings
+
+
+def _in_all(
+    versions: Sequence[tuple[int, int]],
+    judge: Callable[[tuple[int, int]], Sequence[Finding]],
+    is_stated: bool,
+) -> list[Finding]:
+    """Return the findings for the first of some versions that hold for all of them.
+
+    If the file does not state its version, findings that do not hold for all are returned too, as not sure.
+    """
+    first, *further = map(judge, versions)
+    outcomes_by_version = [{_outcome(finding) for finding in outcomes} for outcomes in further]
+    holds = [all(_outcome(finding) in outcomes for outcomes in outcomes_by_version) for finding in first]
+    return [
+        finding if so else replace(finding, sure=False)
+        for finding, so in zip(first, holds, strict=True)
+        if so or not is_stated
+    ]
+
+
+def _outcome(finding: Finding) -> tuple[int, str, str]:
+    """Return line, outcome and missing component of a finding, so that findings of versions can be compared.
+
+    The outcome is the word that says what happens, since the wording differs between versions.
+    """
+    outcome, lacked = _OUTCOME.search(finding.effect), _LACKED.search(finding.effect)
+    wording = outcome[0] if outcome else re.sub(r"\d+", "", finding.effect)
+    return finding.line, wording, lacked[0] if lacked else ""
+
+
+def _but_openmpi(knobs: Mapping[str, Knob]) -> Mapping[str, Knob]:
+    """Return the knobs of all libraries except Open MPI, for files that are for another version of it."""
+    return {name: knob for name, knob in knobs.items() if knob.layer != "openmpi"}
+
+
+def _release(knobs: Mapping[str, Knob]) -> tuple[int, ...]:
+    """Return the release of the Open MPI that is installed here; empty where its listing does not say."""
+    version = next((knob.version for knob in knobs.values() if knob.layer == "openmpi"), "")
+    return tuple(map(int, re.findall(r"\d+", version)))[:3]
+
+
+def _carried(path: PurePath, content: str, kind: str) -> Iterator[Finding]:
+    if "\r\n" in content and kind in _CARRIED:
+        line = 1 + content[: content.index("\r\n")].count("\n")
+        effect = f"lines end in a carriage return, which {_CARRIED[kind]}"
+        if first := re.match(r"#!.*?(\s-\S+)?\r\n", content):
+            effect += f", and the {'option' if first[1] else 'interpreter'} in the first line is not found"
+        yield Finding(path, line, effect, "write Unix line ends (dos2unix)")
+
+
+def unjudged(files: Mapping[PurePath, str]) -> Iterator[tuple[PurePath, int, str]]:
+    """Yield (path, line, variable) of lines that write a library's variable in a way that is not followed.
+
+    No finding can concern such a variable, so its line is reported instead.
+    """
+    for path, text in files.items():
+        if (kind := kind_of(path, text)) in WRITING:
+            read = _READERS[kind](path, text, version_of(DEFAULT)).assigned
+            read_names = {name for a in read for name in (a.name, f"{MCA}{a.name}")}
+            read_names |= set_in(path, text) if kind == "shell" else set()
+            yield from (
+                (path, line, name) for line, name in unread(text, kind, read_names) if not is_own(name)
+            )
+
+
+def environment_of(path: PurePath, text: str) -> dict[str, str]:
+    """Return environment variables that have the same effect as a file."""
+    kind = kind_of(path, text)
+    if kind == "rules":
+        return {
+            "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
+            "OMPI_MCA_coll_tuned_dynamic_rules_filename": str(Path(path).absolute()),
+        }
+    if kind in traps():
+        return dict(traps()[kind].environment(text))
+    assignments = _READERS[kind](path, text, version_of(DEFAULT)).assigned
+    return {a.name if a.variable else f"OMPI_MCA_{a.name}": a.value for a in assignments}

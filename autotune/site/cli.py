@@ -1,0 +1,55 @@
+"""Whole sites in ``tune``, ``plan``, ``measure``, ``status``, ``report`` and exports."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autotune.commands.companions import Companion
+
+if TYPE_CHECKING:
+    from autotune.campaign.bench import Compose
+    from autotune.recommend.recommendation import Recommendation
+
+
+class _Sites:
+    """Whole sites, for verbs of the core."""
+
+    def tune(self, document: Mapping[str, Any], compose: "Compose", quiet: bool) -> int:
+        from autotune.site.verb import tune_site
+
+        return tune_site(document, compose, quiet)
+
+    def plan(
+        self, document: Mapping[str, Any], compose: "Compose", planned: list[tuple[float, float]]
+    ) -> int:
+        from autotune.site.plan import plan_site
+
+        return plan_site(document, compose, planned)
+
+    def measure(self, document: Mapping[str, Any], compose: "Compose") -> int:
+        from autotune.site.plan import measure_site
+
+        return measure_site(document, compose)
+
+    def status(self, directory: Path, as_json: bool) -> None:
+        from autotune.site.verb import site_status
+
+        site_status(directory, as_json)
+
+    def progress(self, directory: Path) -> tuple[str, bool]:
+        from autotune.site.verb import site_progress
+
+        return site_progress(directory)
+
+    def report(self, directory: Path, out: Path | None) -> None:
+        from autotune.site.verb import site_report
+
+        site_report(directory, out)
+
+    def recommendation(self, directory: Path) -> "Recommendation":
+        from autotune.site.directory import read_site
+
+        return read_site(directory).recommendation()
+
+
+companion = Companion(sites=_Sites())

@@ -1,0 +1,26 @@
+"""The examples of the document on imports are read as it says."""
+
+import re
+from pathlib import Path
+
+from autotune.application.profiles import read_profile
+from autotune.importers import read
+
+TEXT = (Path(__file__).parents[3] / "docs" / "import.md").read_text(encoding="utf-8")
+TABLE, PROFILE = re.findall(r"^```csv\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+
+
+def test_table():
+    first, second = read(TABLE, "table.csv")
+    assert (first.comm_size, first.message_bytes, first.latency_us) == (64, 1024, 12.0)
+    assert (second.message_bytes, second.labels) == (2048, (("algorithm", "ring"),))
+
+
+def test_profile():
+    profile = read_profile(PROFILE, "calls.csv")
+    assert profile.application_s == 3600
+    assert [(c.collective, c.comm_size, c.message_bytes, c.count) for c in profile.calls] == [
+        ("allreduce", 64, 8, 1200000),
+        ("allreduce", 64, 65536, 9000),
+        ("bcast", None, 1 << 20, 40),
+    ]
