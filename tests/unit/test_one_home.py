@@ -76,7 +76,7 @@ ASSUMING = {
 """Readers of the prior → what they read."""
 
 OTHER_SPREADS = {
-    "guard.evidence._LEAST_SCALE": "keeps a division from being one by zero",
+    "verification.evidence._LEAST_SCALE": "keeps a division from being one by zero",
     "probe.launch._BESIDE_SHARE": "a share of time",
     "proposers.acquisition.sure": "a loss that no noise is as large as",
     "verification.planned._LEAST_SCALE": "keeps a division from being one by zero",
@@ -94,7 +94,7 @@ SLOWER = {
     "verification.interruptions": "whether calls are interrupted more often: ranks within blocks",
     "verification.known": "before any fresh launch: what the search's launches say",
     "verification.course": "whether further launches could change a decision",
-    "guard.evidence": "of two sides, over nights without an end, where ``planned`` has no plan: e-values",
+    "verification.evidence": "of two sides, over nights without an end, where ``planned`` has no plan: e-values",
     "guard.nights": "of nights, where no order of launches was drawn across them",
     "recommend.guideline_test": "of two calls in the same launches: no order was drawn between calls",
     "tables.two_logs": "of two logs of anybody, whose order is not known: Welch's test",
@@ -212,7 +212,7 @@ def test_what_is_slower_or_fails_more_often_is_decided_where_these_tables_say():
         if any(name.startswith(DISTRIBUTIONS) or name == "scipy.stats" for name, _ in module.imports)
     }
     assert users <= {name for table in tables for name in table}, "another module tests"
-    by_others = {"guard.evidence"}  # counts orders itself
+    by_others = {"verification.evidence"}  # counts orders itself
     assert {name for table in tables for name in table} - users == by_others
 
 
