@@ -151,7 +151,9 @@ class Stack:
         return values
 
     def chosen(self, collective: str, choice: str) -> list[Forced]:
-        """What else chooses how a collective runs: within a node, and over several of them."""
+        """What else chooses how a collective that blocks runs: within a node, and over several of them."""
+        if collective.startswith("i"):
+            return []
         names = self._declared.get((collective, choice), ())
         return [Forced(collective, name, 0, choice, nodes) for nodes in CHOICES[choice] for name in names]
 
