@@ -13,7 +13,7 @@ from autotune.history.lookup import rule_at
 from autotune.history.trial import Rule, left_to_the_stack
 from autotune.recommend.recommendation import Recommendation
 from autotune.stacks import coll_tuned, han
-from autotune.stacks.cleared import check_rules, forced_by
+from autotune.stacks.cleared import check_rules
 from autotune.stacks.tables import algorithm_of, tables
 
 RULES_FILE = "coll_tuned_rules.conf"
@@ -123,8 +123,7 @@ def check_cleared(recommendation: Recommendation, family: str) -> None:
     pairs = ((rule.collective, str(rule.choice.get("algorithm", ""))) for rule in recommendation.rules)
     rules = [(collective, name) for collective, name in pairs if not left_to_the_stack(name)]
     source = recommendation.provenance
-    rules += [pair for variable in source.env for pair in forced_by(*variable)]
-    check_rules(family, source.stack, rules, source.commutative)
+    check_rules(family, source.stack, rules, source.env, source.commutative)
 
 
 def exports(

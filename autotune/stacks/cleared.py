@@ -7,12 +7,17 @@ cleared for users who say that their programs have none (``operations=commutativ
 on every operation (``tests/integration/test_conformance.py``). For a version that was not checked, the
 nearest checked version of its series decides (``SERIES``). If its series has none, all versions of the stack
 decide together: what fails in one of them is refused.
+
+MPICH has more variables that choose how a collective runs: the algorithm of its layer for shared memory, the
+composition inside and between nodes, whether the device may do it. They are rows of their own, such as
+``bcast posix`` (``mpich.chosen_by``), and what is in no row was never checked and is refused.
 """
 
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from autotune.collectives import COLLECTIVES
@@ -30,11 +35,24 @@ _STACKS = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI"}  # 
 _OWN = ("", "0", "-1", "auto", "default", "ignore")  # Values that leave the choice to the library.
 
 _VARIABLES = {
-    "openmpi": re.compile(r"(?:OMPI_MCA_)?coll_tuned_([a-z_]+)_algorithm"),
-    "mpich": re.compile(r"MPIR_CVAR_([A-Z_]+)_INTRA_ALGORITHM"),
-    "intelmpi": re.compile(r"I_MPI_ADJUST_([A-Z_]+)"),
+    "openmpi": re.compile(
+        r"(?:OMPI_MCA_)?coll_(?:(?:tuned|libnbc)_(?P<row>[a-z_]+)|adapt_(?P<adapt>[a-z]+))_algorithm"
+    ),
+    "intelmpi": re.compile(r"I_MPI_ADJUST_(?P<row>[A-Z_]+?)(?:_(?P<part>COMPOSITION|NETWORK|NODE|LIST))?"),
 }
-"""Flavour → pattern of the variables that force an algorithm, with one group for the collective."""
+"""Flavour → pattern of the variables that force an algorithm, with groups for the collective and for the part
+of it that is chosen; MPICH's are in ``mpich.chosen_by``."""
+
+_DEVICE = "MPIR_CVAR_DEVICE_COLLECTIVES"  # Its value ``none`` takes all collectives from the device.
+
+_COMPONENTS = {
+    "coll_sm_priority": tuple(
+        (f"{name} component", "sm") for name in ("allreduce", "reduce", "bcast", "barrier")
+    ),
+    "coll_adapt_priority": (("reduce adapt", "1"), ("bcast adapt", "1")),
+}
+"""Variable of Open MPI that puts a component before ``coll_tuned`` → what runs then; of ``coll_adapt`` by its
+own default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +154,36 @@ def clearance_of(described: str, commutative: bool = False) -> Clearance | None:
 
 
 def forced_by(name: str, value: str) -> list[tuple[str, str]]:
-    """Return the (collective, algorithm) pairs that a variable forces; empty where it forces none we know."""
-    for flavour, pattern in _VARIABLES.items():
-        if match := pattern.fullmatch(name):
-            collective, ranges = match[1].lower(), r"(?:^|;)\s*([^:;@]+)"
-            words = re.findall(ranges, value) if flavour == "intelmpi" else [value]
-            algorithms = (_canonical(flavour, collective, word.strip()) for word in words)
-            return [(collective, algorithm) for algorithm in algorithms if algorithm]
-    return []
+    """Return the (collective, algorithm) pairs that a variable forces; empty where it forces none we know.
+
+    Instead of a collective there can be a row of the table such as ``bcast posix``.
+    """
+    return [pair for flavour in SERIES for pair in _forced(flavour, name, value)]
+
+
+def _forced(flavour: str, name: str, value: str) -> list[tuple[str, str]]:
+    """Return what ``forced_by`` returns where the variable is one of this flavour; else nothing."""
+    words = [value]
+    if flavour == "openmpi" and (pairs := _COMPONENTS.get(name.removeprefix("OMPI_MCA_"))):
+        return [] if value in _OWN else list(pairs)
+    if flavour == "mpich":
+        collective, choice = mpich.chosen_by(name)
+        row = f"{collective} {choice}".rstrip()
+        if name == _DEVICE and value == "none":
+            return [(f"{each} device", "0") for each, listed in COLLECTIVES.items() if listed.mpich]
+    else:
+        match = _VARIABLES[flavour].fullmatch(name)
+        parts = match.groupdict() if match else {}
+        row = (parts.get("row") or "").lower()
+        if parts.get("adapt"):
+            row = f"{parts['adapt']} adapt"
+        if flavour == "intelmpi":
+            if row.removeprefix("i") not in COLLECTIVES:
+                return []  # a radix or a size of one of its algorithms
+            words = re.findall(r"(?:^|;)\s*([^:;@]+)", value)
+            row = f"{row} {(parts['part'] or '').lower()}".rstrip()
+    algorithms = (_canonical(flavour, row, word.strip()) for word in words if row)
+    return [(row, algorithm) for algorithm in algorithms if algorithm]
 
 
 def check_forced(
@@ -156,13 +196,17 @@ def check_forced(
     """
     permission = clearance(flavour, version, commutative)
     for name, value in variables if permission else ():
-        for collective, algorithm in forced_by(name, str(value)):
+        for collective, algorithm in _forced(flavour, name, str(value)):
             if permission and (why := permission.refusal(collective, algorithm)):
                 raise StackError(f"{name}={value}: {why}", _hint(permission, collective))
 
 
 def check_rules(
-    flavour: str, described: str, rules: Iterable[tuple[str, str]], commutative: bool = False
+    flavour: str,
+    described: str,
+    rules: Iterable[tuple[str, str]],
+    variables: Iterable[tuple[str, str]] = (),
+    commutative: bool = False,
 ) -> None:
     """Refuse to write rules for users' programs whose algorithms are not cleared.
 
@@ -171,18 +215,21 @@ def check_rules(
         described: The stack that was measured, as for ``clearance_of``. Nothing is refused if it is of
             another flavour.
         rules: (collective, algorithm) pairs.
+        variables: Job-wide variables that go with them, as (name, value) pairs.
         commutative: Whether all operations of the users' programs commute.
 
     Raises:
         UserError: an algorithm is not cleared; the message says what failed.
     """
     permission = clearance_of(described, commutative)
-    for collective, algorithm in rules if permission and permission.flavour == flavour else ():
-        if (
-            permission
-            and collective in permission.checked
-            and (why := permission.refusal(collective, algorithm))
-        ):
+    if permission is None or permission.flavour != flavour:
+        return
+    pairs = [pair for pair in rules if pair[0] in permission.checked]
+    for collective, algorithm in (
+        *pairs,
+        *chain.from_iterable(_forced(flavour, *each) for each in variables),
+    ):
+        if why := permission.refusal(collective, algorithm):
             raise UserError(f"no rule for {collective} {algorithm}: {why}", _hint(permission, collective))
 
 
@@ -211,7 +258,9 @@ def cleared(space: Space, flavour: str, version: str, commutative: bool = False)
     def forcing(parameter: Parameter, value: Value | None) -> str:
         if value is None or value == parameter.unset or parameter.collectives:
             return ""
-        pairs = (pair for name, text in _applied(parameter.apply, value) for pair in forced_by(name, text))
+        pairs = (
+            pair for name, text in _applied(parameter.apply, value) for pair in _forced(flavour, name, text)
+        )
         return next(filter(None, (permission.refusal(*pair) for pair in pairs)), "")
 
     return reduced.without(forcing)
@@ -274,8 +323,12 @@ def _canonical(flavour: str, collective: str, word: str) -> str:
 
     It is empty where the value leaves the choice to the library.
     """
-    if word in _OWN or collective not in COLLECTIVES:
+    choice = collective.partition(" ")[2]
+    own = mpich.OWN[choice] if choice and flavour == "mpich" else _OWN
+    if word in own:
         return ""
+    if choice or collective not in COLLECTIVES:
+        return word
     try:
         if flavour == "mpich":
             return mpich.check(collective, word)

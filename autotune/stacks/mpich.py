@@ -43,6 +43,41 @@ _GUARDS = {
 """Need of an algorithm → (first condition, second condition, whether the first one fulfils the need)."""
 
 
+_CHOOSERS = {
+    "": "MPIR_CVAR_{}_INTRA_ALGORITHM",
+    "posix": "MPIR_CVAR_{}_POSIX_INTRA_ALGORITHM",
+    "ofi": "MPIR_CVAR_{}_OFI_INTRA_ALGORITHM",
+    "inter": "MPIR_CVAR_{}_INTER_ALGORITHM",
+    "composition": "MPIR_CVAR_{}_COMPOSITION",
+    "device": "MPIR_CVAR_{}_DEVICE_COLLECTIVE",
+}
+"""Choice for a collective → the variable: the algorithm, that of the layer for shared memory or for
+the network, that between two groups, the composition inside and between nodes, whether the device does it."""
+
+OWN: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(_CHOOSERS, ("", DEFAULT)),
+    "composition": ("", "0"),
+    "device": ("", "1"),
+}
+"""Choice → the values that leave it to the library."""
+
+
+def chosen_by(variable: str) -> tuple[str, str]:
+    """Return the collective and what a control variable chooses for it; both are empty if it chooses nothing.
+
+    The collective is in lower case, as in ``bcast`` or ``ineighbor_allgather``.
+    """
+    for choice, template in reversed(_CHOOSERS.items()):
+        if match := re.fullmatch(template.format(r"((?:(?!_POSIX|_OFI)[A-Z_])+)"), variable):
+            return match[1].lower(), choice
+    return "", ""
+
+
+def chooser(collective: str, choice: str) -> str:
+    """Return the control variable that chooses this for a collective: the inverse of ``chosen_by``."""
+    return _CHOOSERS[choice].format(collective.upper())
+
+
 def algorithms(collective: str) -> tuple[str, ...]:
     """Return all names of algorithms that a variable can force, ``auto`` first.
 

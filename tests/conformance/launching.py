@@ -10,13 +10,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from autotune.collectives import COLLECTIVES
 from autotune.stacks import coll_tuned, mpich
 from autotune.stacks.installation import find
+from autotune.stacks.knobs import openmpi
+from autotune.stacks.knobs.knob import Knob
+from autotune.stacks.knobs.mpich import read
 from tests.integration.mpirun import CROWDED, ROOT, launcher
 
 PROGRAM = Path(__file__).with_name("program.py")
@@ -37,8 +41,16 @@ FORCED = (
         "scatter",
     ),
     *("reduce_scatter", "reduce_scatter_block", "barrier", "scan", "exscan"),
+    *("iallreduce", "ireduce", "ibcast", "iallgather", "iscan", "iexscan"),
 )
-"""Collectives with algorithms in some stack."""
+"""Collectives with algorithms in some stack; the last ones do not block: coll_libnbc of Open MPI has some."""
+
+CHOICES = {"posix": (1, 2), "composition": (1, 2), "device": (1,), "adapt": (1,), "component": (1,)}
+"""What other variables than those of the algorithms choose: MPICH's, as ``mpich.chosen_by`` names them, and
+Open MPI's components sm and adapt → numbers of nodes into which MPICH divides the ranks: it composes
+collectives inside and between nodes."""
+
+NODES = (1, 2)
 
 Cell = tuple[str, str]  # A collective and a case.
 
@@ -50,12 +62,25 @@ class Forced:
     collective: str
     algorithm: str = ""
     segment_bytes: int = 0
+    choice: str = ""  # What the variable chooses, where it is not the algorithm proper: ``posix``, …
+    nodes: int = 1  # Into how many nodes MPICH is told to divide the ranks of this machine.
+
+    @property
+    def row(self) -> str:
+        """The row of the table: the collective, and what is chosen."""
+        return f"{self.collective} {self.choice}".rstrip()
 
     @property
     def title(self) -> str:
         """In words."""
         cut = f" in segments of {self.segment_bytes} bytes" if self.segment_bytes else ""
-        return f"{self.algorithm}{cut}"
+        chosen = f"{self.choice} {self.algorithm}".strip()
+        return f"{chosen}{cut}{self.place}"
+
+    @property
+    def place(self) -> str:
+        """Where, if not on a single node."""
+        return f", {self.nodes} nodes" if self.nodes > 1 else ""
 
 
 @dataclass
@@ -81,6 +106,8 @@ class Stack:
 
     def forcible(self, collective: str) -> list[Forced]:
         """What can be forced here."""
+        if collective.startswith("i"):
+            return [Forced(collective, name) for name in self._nonblocking.get(collective, ())]
         known = COLLECTIVES[collective]
         if self.flavour == "openmpi" and known.openmpi and known.openmpi.algorithms:
             major, minor = (int(part) for part in self.version.split(".")[:2])
@@ -96,15 +123,70 @@ class Stack:
             return [Forced(collective, name) for name in known.intel]
         return []
 
-    def listed(self) -> list[Forced]:
+    @cached_property
+    def _knobs(self) -> tuple[Knob, ...]:
+        """All variables that the library declares."""
+        if self.flavour == "mpich":
+            return read(Path(self.library))
+        return openmpi.read(Path(self.mpirun)) if self.flavour == "openmpi" else ()
+
+    @cached_property
+    def _nonblocking(self) -> Mapping[str, tuple[str, ...]]:
+        """Collective that does not block → algorithms of Open MPI's coll_libnbc, as it declares them."""
+        named = ((re.fullmatch(r"coll_libnbc_(\w+)_algorithm", k.name), k.allowed) for k in self._knobs)
+        return {match[1]: tuple(v for v in words if v != "ignore") for match, words in named if match}
+
+    @cached_property
+    def _declared(self) -> Mapping[tuple[str, str], tuple[str, ...]]:
+        """(collective, choice) → values, as the library names them, of variables beside the algorithms."""
+        values: dict[tuple[str, str], tuple[str, ...]] = {}
+        for knob in self._knobs:
+            collective, choice = mpich.chosen_by(knob.name)
+            if choice in CHOICES:
+                values[collective, choice] = tuple(v for v in knob.allowed if v not in mpich.OWN[choice])
+            if match := re.fullmatch(r"coll_adapt_(\w+)_algorithm", knob.name):
+                values[match[1], "adapt"] = tuple(re.findall(r"\b([1-9]): ", knob.documentation))
+            if knob.name == "coll_sm_priority":
+                values |= {(c, "component"): ("sm",) for c in ("allreduce", "reduce", "bcast", "barrier")}
+        return values
+
+    def chosen(self, collective: str, choice: str) -> list[Forced]:
+        """What else chooses how a collective that blocks runs: within a node, and over several of them."""
+        if collective.startswith("i"):
+            return []
+        names = self._declared.get((collective, choice), ())
+        return [Forced(collective, name, 0, choice, nodes) for nodes in CHOICES[choice] for name in names]
+
+    def listed(
+        self, choices: Iterable[str] = ("", *CHOICES), collectives: Iterable[str] = FORCED
+    ) -> list[Forced]:
         """All that can be forced here."""
-        return [one for collective in FORCED for one in self.forcible(collective)]
+        both = (
+            one
+            for choice in choices
+            for collective in collectives
+            for one in (self.chosen(collective, choice) if choice else self.forcible(collective))
+        )
+        return list(both)
 
     def variables(self, forced: Forced) -> dict[str, str]:
         """The words that force it."""
+        divided = {"MPIR_CVAR_NUM_CLIQUES": str(forced.nodes), "MPIR_CVAR_CLIQUES_BY_BLOCK": "1"}
+        divided = divided if forced.nodes > 1 else {}
         if not forced.algorithm:
-            return {}
+            return divided
+        if forced.choice == "component":
+            return {f"OMPI_MCA_coll_{forced.algorithm}_priority": "95"}
+        if forced.choice == "adapt":
+            own = f"OMPI_MCA_coll_adapt_{forced.collective}_algorithm"
+            return {"OMPI_MCA_coll_adapt_priority": "90", own: forced.algorithm}
+        if forced.choice:
+            # The library counts some calls before it takes its shared memory: here all calls are checked.
+            variable = mpich.chooser(forced.collective, forced.choice)
+            return {"MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD": "0", variable: forced.algorithm, **divided}
         name, algorithm = forced.collective, forced.algorithm
+        if name.startswith("i"):
+            return {f"OMPI_MCA_coll_libnbc_{name}_algorithm": algorithm}
         if self.flavour == "openmpi":
             prefix = f"OMPI_MCA_coll_tuned_{name}_algorithm"
             return {
@@ -248,12 +330,16 @@ class Outcome:
     cases: int = 0
 
 
-def outcome(stack: Stack, ranks: int, collectives: Iterable[str] = FORCED) -> Outcome:
+def outcome(
+    stack: Stack,
+    ranks: int,
+    collectives: Iterable[str] = FORCED,
+    choices: Iterable[str] = ("", *CHOICES),
+) -> Outcome:
     """All algorithms on so many ranks, several collectives in a launch; what fails is confirmed alone."""
     result = Outcome()
-    lists = [[Forced(c), *_usable(stack.forcible(c), ranks)] for c in collectives if stack.forcible(c)]
-    for together in itertools.zip_longest(*lists):
-        forced = {one.collective: one for one in together if one}
+    for together in _launches(stack, ranks, list(collectives), list(choices)):
+        forced = {one.collective: one for one in together}
         faults, called = _all_cases(stack, ranks, forced)
         result.cases += called
         for collective, one in forced.items():
@@ -269,6 +355,26 @@ def outcome(stack: Stack, ranks: int, collectives: Iterable[str] = FORCED) -> Ou
                     f"{stack.named}, {ranks} ranks: {collective} {name}: {len(own)}, {case}: {text}\n"
                 )
     return result
+
+
+def _launches(
+    stack: Stack, ranks: int, collectives: list[str], choices: list[str]
+) -> Iterator[tuple[Forced, ...]]:
+    """What is forced together: one choice for each collective; first the untouched library."""
+    lists = {choice: [stack.listed([choice], [c]) for c in collectives] for choice in choices}
+    untouched = {
+        (one.collective, one.nodes): Forced(one.collective, nodes=one.nodes)
+        for listed in lists.values()
+        for one in itertools.chain(*listed)
+    }
+    for nodes in NODES:
+        if alike := tuple(one for (_, where), one in untouched.items() if where == nodes < ranks):
+            yield alike
+    for listed in lists.values():
+        for nodes in NODES:
+            here = [[one for one in _usable(each, ranks) if one.nodes == nodes < ranks] for each in listed]
+            for together in itertools.zip_longest(*here):
+                yield tuple(one for one in together if one)
 
 
 def _usable(listed: Iterable[Forced], ranks: int) -> list[Forced]:

@@ -116,6 +116,14 @@ class Memory:
         return f"{where} (rank {RANK}: {int(self.ints[i])}, right is {int(self.expected[i])})"
 
 
+def call(name, *arguments, later=False, **named):
+    """Call a collective of MPI; ``later``: its variant that does not block, and wait."""
+    if later:
+        getattr(WORLD, f"I{name.lower()}")(*arguments, **named).Wait()
+    else:
+        getattr(WORLD, name)(*arguments, **named)
+
+
 def block(source, target, units, salt=0):
     """Values of the units that one rank has for another."""
     return (source * 1009 + target * 10007 + salt + 3 * np.arange(2 * units)) % 1000003
@@ -130,7 +138,7 @@ def bcast(case):
     layout = LAYOUTS[case["send"] if root == RANK else case["receive"]]
     memory = Memory(layout, units)
     memory.put(np.arange(units), block(root, 0, units), expected_only=root != RANK)
-    WORLD.Bcast(memory.words(units), root=root)
+    call("Bcast", memory.words(units), root=root, later=case["later"])
     return compared(None, memory)
 
 
@@ -190,7 +198,7 @@ def allgather(case):
     if case["v"]:
         WORLD.Allgatherv(send, received.words_v(counts, starts))
     else:
-        WORLD.Allgather(send, received.words(case["units"]))
+        call("Allgather", send, received.words(case["units"]), later=case["later"])
     return compared(sent, received)
 
 
@@ -303,18 +311,18 @@ class Operands(Memory):
 
 
 def reduction(case):
-    call, units, name = case["collective"], case["units"], case["operation"]
+    collective, units, name = case["collective"], case["units"], case["operation"]
     root = case["root"] % RANKS
-    blocks = call in ("reduce_scatter", "reduce_scatter_block")
+    blocks = collective in ("reduce_scatter", "reduce_scatter_block")
     counts = [units] * RANKS
-    if call == "reduce_scatter" and case["uneven"]:
+    if collective == "reduce_scatter" and case["uneven"]:
         counts = [units * ((3 * r + 1) % 4) for r in range(RANKS)]
     total = sum(counts) if blocks else units
     sent = Operands(name, total)
-    receives = call != "reduce" or root == RANK
+    receives = collective != "reduce" or root == RANK
     in_place = case["in_place"] and receives
     sent.put(np.arange(total), operand(RANK, total).reshape(-1))
-    until = {"scan": RANK + 1, "exscan": RANK}.get(call, RANKS)
+    until = {"scan": RANK + 1, "exscan": RANK}.get(collective, RANKS)
     before = np.arange(total)
     result = folded(sent.function, range(until), total) if until else None
     if blocks:
@@ -325,16 +333,16 @@ def reduction(case):
         received.put(before, result.reshape(-1), expected_only=True)
     each, op = sent.layout.elements, sent.op
     send = MPI.IN_PLACE if in_place else sent.words(total)
-    out = received.words(counts[RANK] if call == "reduce_scatter" else units) if receives else None
-    if call == "reduce":
-        WORLD.Reduce(send, out, op=op, root=root)
-    elif call == "reduce_scatter":
+    out = received.words(counts[RANK] if collective == "reduce_scatter" else units) if receives else None
+    if collective == "reduce":
+        call("Reduce", send, out, op=op, root=root, later=case["later"])
+    elif collective == "reduce_scatter":
         out = received.words(total) if in_place else out
         WORLD.Reduce_scatter(send, out, [n * each for n in counts], op=op)
-    elif call == "reduce_scatter_block":  # mpi4py takes the count of a block for both
+    elif collective == "reduce_scatter_block":  # mpi4py takes the count of a block for both
         WORLD.Reduce_scatter_block(MPI.IN_PLACE if in_place else sent.words(units), out, op=op)
     else:
-        {"allreduce": WORLD.Allreduce, "scan": WORLD.Scan, "exscan": WORLD.Exscan}[call](send, out, op=op)
+        call(collective.capitalize(), send, out, op=op, later=case["later"])
     if in_place and blocks:
         # Nothing is promised of the operands behind the result: untouched libraries change them as well.
         behind = sent.base + sent.layout.places(np.arange(len(before), total))
@@ -370,11 +378,15 @@ UNLIKE = [
 
 def cases(collective):
     """All cases of a collective: (name, what ``barrier`` and the others take)."""
-    plain = {"root": 0, "uneven": False, "in_place": False, "v": collective.endswith("v")}
+    later = collective.startswith("i")
+    collective = collective.removeprefix("i")
+    plain = {"root": 0, "uneven": False, "in_place": False, "v": collective.endswith("v"), "later": later}
     rooted = collective in ("bcast", "gather", "scatter", "reduce")
     roots = (0, -1) if rooted else (0,)
     if collective == "barrier":
-        return [(f"rank {late} is late", plain | {"root": late}) for late in (0, 1, -1)]
+        return [
+            (f"rank {late} is late", plain | {"root": late, "collective": collective}) for late in (0, 1, -1)
+        ]
     named = []
     if collective in ("bcast", "gather", "scatter", "allgather", "allgatherv", "alltoall", "alltoallv"):
         for send, receive in ALIKE + UNLIKE:
@@ -451,7 +463,7 @@ def main():
             together()
             write("begin", collective, name)
             try:
-                fault = CALLS.get(collective, reduction)(case)
+                fault = CALLS.get(case["collective"], reduction)(case)
             except MPI.Exception as exc:
                 write("fault", collective, name, f"error: {exc.Get_error_string()}")
                 os._exit(9)  # the others may wait for this rank without end

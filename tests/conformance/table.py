@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import autotune.stacks
-from autotune.collectives import COLLECTIVES
 from tests.conformance.launching import FORCED, Forced, Outcome
 
 FILE = Path(autotune.stacks.__file__).with_name("conformance.toml")
@@ -24,6 +23,11 @@ HEAD = """\
 # the ranks or made them wait without end where the untouched library was right; the first such case.
 # `commuting_right`: that happened with operations alone that do not commute. `untouched`: what the library
 # does wrong by itself, which is no algorithm's fault. `ranks`: the numbers of ranks that were tried.
+#
+# A second word beside a collective is what other variables choose. Of MPICH: the algorithm of the layer for
+# shared memory (`posix`) and the composition inside and between nodes, both tried also on two nodes, into
+# which it divides the ranks of a machine if so set; whether the device may do it (`device`). Of Open MPI: sm
+# and adapt, put before coll_tuned by their priority (`component`, and `adapt` with its algorithm).
 """
 
 
@@ -33,10 +37,11 @@ def own_faults(ranks: int, outcome: Outcome) -> dict[Forced, dict[str, str]]:
     Where that one ended or hung it was not called in all cases: then its faults stand for their kind of
     operand.
     """
-    untouched = {one.collective: its for one, its in outcome.faults.items() if not one.algorithm}
+    faults = outcome.faults.items()
+    untouched = {(one.collective, one.nodes): its for one, its in faults if not one.algorithm}
     own = {}
-    for one, its in outcome.faults.items():
-        there = untouched.get(one.collective, {})
+    for one, its in faults:
+        there = untouched.get((one.collective, one.nodes), {})
         kinds = {case.partition(",")[0] for case in there} if _stopped(there) else set()
         left = {c: t for c, t in its.items() if c not in there and c.partition(",")[0] not in kinds}
         if one.algorithm and left:
@@ -56,18 +61,25 @@ def rows(outcomes: Mapping[int, Outcome]) -> list[dict[str, Any]]:
             commuting = {c: t for c, t in its.items() if not c.startswith(_NOT_COMMUTING)}
             case, text = next(iter((commuting or its).items()))
             row = {
-                "collective": one.collective,
+                "collective": one.row,
                 "algorithm": one.algorithm,
                 "ranks": ranks,
-                "case": case + (f", segments of {one.segment_bytes} bytes" if one.segment_bytes else ""),
+                "case": case
+                + (f", segments of {one.segment_bytes} bytes" if one.segment_bytes else "")
+                + one.place,
                 "seen": " ".join(text.split())[:160],
                 "commuting_right": not commuting,
             }
-            before = found.get((one.collective, one.algorithm))
+            before = found.get((one.row, one.algorithm))
             if before is None or (before["commuting_right"] and commuting):
-                found[one.collective, one.algorithm] = row
-    order = list(COLLECTIVES)
-    return sorted(found.values(), key=lambda row: (order.index(row["collective"]), row["algorithm"]))
+                found[one.row, one.algorithm] = row
+    return sorted(found.values(), key=_order)
+
+
+def _order(row: Mapping[str, Any]) -> tuple[str, int, str]:
+    """By what is chosen, by collective, by algorithm."""
+    collective, _, choice = row["collective"].partition(" ")
+    return choice, FORCED.index(collective), row.get("algorithm", "")
 
 
 def untouched_rows(outcomes: Mapping[int, Outcome]) -> list[dict[str, Any]]:
@@ -81,7 +93,7 @@ def untouched_rows(outcomes: Mapping[int, Outcome]) -> list[dict[str, Any]]:
                 found[one.collective] = {
                     "collective": one.collective,
                     "ranks": ranks,
-                    "case": case,
+                    "case": case + one.place,
                     "seen": seen,
                 }
     return list(found.values())
@@ -91,30 +103,39 @@ def entry(listed: Iterable[Forced], outcomes: Mapping[int, Outcome]) -> dict[str
     """The entry of one version."""
     checked: dict[str, list[str]] = {}
     for one in listed:
-        names = checked.setdefault(one.collective, [])
+        names = checked.setdefault(one.row, [])
         if one.algorithm not in names:
             names.append(one.algorithm)
     return {
         "ranks": sorted(outcomes),
-        "checked": {c: " ".join(checked[c]) for c in FORCED if c in checked},
+        "checked": {row: " ".join(names) for row, names in checked.items()},
         "faults": rows(outcomes),
         "untouched": untouched_rows(outcomes),
     }
 
 
 def merged(before: Mapping[str, Any] | None, measured: Mapping[str, Any]) -> dict[str, Any]:
-    """An entry with what was measured now; what it said of other numbers of ranks stays."""
-    ranks = {*measured["ranks"]}
-    entry = {**measured, "ranks": sorted({*(before or {}).get("ranks", ()), *ranks})}
-    order = list(COLLECTIVES)
+    """An entry with what was measured now; what it said of other numbers of ranks and choices stays."""
+    ranks, before = {*measured["ranks"]}, before or {}
+    checked = {**before.get("checked", {}), **measured["checked"]}
+    ordered = sorted(checked, key=lambda row: _order({"collective": row}))
+    entry = {
+        **measured,
+        "ranks": sorted({*before.get("ranks", ()), *ranks}),
+        "checked": {row: checked[row] for row in ordered},
+    }
     for kind in ("faults", "untouched"):
-        elsewhere = [row for row in (before or {}).get(kind, ()) if row["ranks"] not in ranks]
+        elsewhere = [
+            row
+            for row in before.get(kind, ())
+            if row["ranks"] not in ranks or row["collective"] not in measured["checked"]
+        ]
         rows: dict[tuple[str, str], dict[str, Any]] = {}
         for row in (*elsewhere, *measured[kind]):
             where = row["collective"], row.get("algorithm", "")
             if where not in rows or (rows[where].get("commuting_right") and not row["commuting_right"]):
                 rows[where] = row
-        entry[kind] = [rows[where] for where in sorted(rows, key=lambda w: (order.index(w[0]), w[1]))]
+        entry[kind] = sorted(rows.values(), key=_order)
     return entry
 
 
@@ -130,7 +151,10 @@ def text(entries: Mapping[str, Mapping[str, Any]]) -> str:
         lines += [f'["{title}"]', f"ranks = {its['ranks']}", ""]
         lines += [
             f'["{title}".checked]',
-            *(f"{c} = {json.dumps(names)}" for c, names in its["checked"].items()),
+            *(
+                f"{json.dumps(c) if ' ' in c else c} = {json.dumps(names)}"
+                for c, names in its["checked"].items()
+            ),
             "",
         ]
         for kind in ("faults", "untouched"):
@@ -156,7 +180,7 @@ def differences(title: str, measured: Mapping[str, Any], outcomes: Mapping[int, 
         elif before[where]["commuting_right"] and not row["commuting_right"]:
             lines.append(f"{name} fails with operations that commute too: {row['case']}: {row['seen']}")
     for where, row in before.items():
-        if where not in now and row["ranks"] in outcomes:
+        if where not in now and row["ranks"] in outcomes and where[0] in measured["checked"]:
             lines.append(f"{' '.join(where)} is right now: {row['ranks']} ranks, {row['case']}")
     for collective, names in measured["checked"].items():
         other = {*names.split()} ^ {*known["checked"].get(collective, "").split()}

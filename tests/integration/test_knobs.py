@@ -211,10 +211,13 @@ def test_a_discovery_tries_no_algorithm_that_is_wrong_for_some_program(stacks):
     installation, _ = stacks("mpich")
     words = ["conf=mpich_local", f"mpi.mpirun={installation.mpirun}", "space=discover"]
     known, name = clearance("mpich", installation.version), "MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM"
-    site = answer_of(lambda scenario, site: site, [*words, "collective=[allgather,alltoall]"])
+    site = answer_of(lambda scenario, site: site, [*words, "collective=[allgather,allreduce,alltoall]"])
     assert {"ring", "brucks"} <= {*site.knobs[name].values}
     forced = [(p.name, str(v)) for p in site.knobs.parameters for v in p.values if v != p.unset]
     pairs = [pair for variable in forced for pair in forced_by(*variable)]
-    assert pairs
+    assert {("allreduce composition", "1"), ("allgather composition", "2")} <= {*pairs}
+    assert ("allgather posix", "ipc_read") in pairs
     assert not [pair for pair in pairs if known.refusal(*pair)]
-    assert any(one.value == "recexch_doubling" and one.parameter == name for one in site.knobs.dropped)
+    left_out = {(one.parameter, one.value) for one in site.knobs.dropped}
+    assert {(name, "recexch_doubling"), ("MPIR_CVAR_ALLREDUCE_COMPOSITION", "4")} <= left_out
+    assert ("MPIR_CVAR_ALLGATHER_COMPOSITION", "1") in left_out

@@ -46,6 +46,8 @@ def _knob(version: str, name: str, datatype: str, default: str, level: int, cate
         default = words[int(default)] if default.isdecimal() and int(default) < len(words) else default
     elif len(numbered) > 1 and default in numbered:
         kind, allowed = KnobKind.ENUMERATOR, numbered
+    elif len(listed := _counted(text)) > 1 and default in listed:
+        kind, allowed = KnobKind.ENUMERATOR, listed
     elif datatype == "int" and default in ("0", "1") and _SWITCH.search(text):
         kind, allowed = KnobKind.BOOLEAN, ("0", "1")
     elif datatype in ("int", "double"):
@@ -61,6 +63,12 @@ def _knob(version: str, name: str, datatype: str, default: str, level: int, cate
         level=level,
         component=category.lower(),
     )
+
+
+def _counted(text: str) -> tuple[str, ...]:
+    """Return the values 0, 1, … that a text without line breaks explains one after the other."""
+    numbers = re.findall(r"\s(\d+)\s+(?=[A-Z])", text)
+    return tuple(numbers) if numbers == [str(i) for i in range(len(numbers))] else ()
 
 
 class _Library:

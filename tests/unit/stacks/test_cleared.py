@@ -103,6 +103,29 @@ def test_a_job_wide_value_that_forces_what_failed_is_left_out_too(variable, valu
         ("coll_tuned_allgather_algorithm", "0", []),
         ("coll_tuned_allgather_algorithm_segmentsize", "7", []),
         ("MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM", "auto", []),
+        ("MPIR_CVAR_BCAST_POSIX_INTRA_ALGORITHM", "release_gather", [("bcast posix", "release_gather")]),
+        ("MPIR_CVAR_BCAST_POSIX_INTRA_ALGORITHM", "auto", []),
+        ("MPIR_CVAR_REDUCE_SCATTER_BLOCK_DEVICE_COLLECTIVE", "0", [("reduce_scatter_block device", "0")]),
+        ("MPIR_CVAR_BCAST_DEVICE_COLLECTIVE", "1", []),
+        ("MPIR_CVAR_ALLREDUCE_COMPOSITION", "4", [("allreduce composition", "4")]),
+        ("MPIR_CVAR_ALLREDUCE_COMPOSITION", "0", []),
+        (
+            "MPIR_CVAR_INEIGHBOR_ALLGATHER_INTRA_ALGORITHM",
+            "sched_linear",
+            [("ineighbor_allgather", "sched_linear")],
+        ),
+        ("MPIR_CVAR_BARRIER_INTER_ALGORITHM", "bcast", [("barrier inter", "bcast")]),
+        ("MPIR_CVAR_DEVICE_COLLECTIVES", "percoll", []),
+        ("MPIR_CVAR_BCAST_TREE_TYPE", "kary", []),
+        ("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "ring", [("iallreduce", "ring")]),
+        ("coll_libnbc_iallreduce_algorithm", "ignore", []),
+        ("coll_adapt_bcast_algorithm", "4", [("bcast adapt", "4")]),
+        ("coll_adapt_priority", "90", [("reduce adapt", "1"), ("bcast adapt", "1")]),
+        ("coll_adapt_priority", "0", []),
+        ("OMPI_MCA_coll_han_priority", "35", []),
+        ("I_MPI_ADJUST_BCAST_NODE", "2", [("bcast node", "2")]),
+        ("I_MPI_ADJUST_IALLTOALL", "-1", []),
+        ("I_MPI_ADJUST_BCAST_KNOMIAL_RADIX", "2", []),
         (
             "I_MPI_ADJUST_ALLGATHER",
             "1:0-4096;3:4097-max",
@@ -122,6 +145,79 @@ def test_who_forces_it_by_hand_is_told_what_was_seen():
         check_forced("mpich", "5.0.2", [("MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM", "recexch_doubling")])
     assert "cleared for allgather: brucks" in refused.value.hint
     check_forced("mpich", "5.0.2", [("MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM", "ring")])
+
+
+NEVER_CHECKED = [
+    ("mpich", "5.0.2", "MPIR_CVAR_BCAST_POSIX_INTRA_ALGORITHM", "new_gather", "bcast posix new_gather"),
+    (
+        "mpich",
+        "5.0.2",
+        "MPIR_CVAR_BCAST_OFI_INTRA_ALGORITHM",
+        "trigger_tree_rma",
+        "bcast ofi trigger_tree_rma",
+    ),
+    ("mpich", "5.0.2", "MPIR_CVAR_REDUCE_COMPOSITION", "16", "reduce composition 16"),
+    ("mpich", "4.2.3", "MPIR_CVAR_GATHERV_DEVICE_COLLECTIVE", "0", "gatherv device 0"),
+    ("mpich", "5.0.2", "MPIR_CVAR_IBCAST_INTRA_ALGORITHM", "sched_binomial", "ibcast sched_binomial"),
+    (
+        "intelmpi",
+        "2021.18.1",
+        "I_MPI_ADJUST_REDUCE_SCATTER_BLOCK_COMPOSITION",
+        "2",
+        "reduce_scatter_block composition 2",
+    ),
+    ("openmpi", "5.0.11", "coll_libnbc_ibcast_algorithm", "scatter", "ibcast scatter"),
+]
+"""Values that no table names: who may set them is told that nobody checked them."""
+
+
+@pytest.mark.parametrize(("flavour", "version", "variable", "value", "said"), NEVER_CHECKED)
+def test_what_else_chooses_how_a_collective_runs_is_refused_where_it_was_never_checked(
+    flavour, version, variable, value, said
+):
+    with pytest.raises(StackError, match=f"{variable}={value}: {said} was never checked"):
+        check_forced(flavour, version, [(variable, value)])
+    declared = Parameter("mine", ("", value), "", level=Level.LAUNCH, apply={"env": {variable: "{value}"}})
+    offered = cleared(Space("mine", (declared,), stack=flavour), flavour, version)
+    assert not offered.parameters
+    assert any(said in one.reason for one in offered.dropped if one.value == value)
+
+
+@pytest.mark.parametrize(("flavour", "version", "variable", "value", "said"), NEVER_CHECKED)
+def test_what_was_never_checked_is_not_exported_either(flavour, version, variable, value, said, tmp_path):
+    named = {
+        "mpich": ("MPICH", "mpich_cvars"),
+        "openmpi": ("Open MPI", "env_sh"),
+        "intelmpi": ("Intel MPI", "intel"),
+    }
+    name, format_ = named[flavour]
+    variable = f"OMPI_MCA_{variable}" if flavour == "openmpi" else variable
+    source = Provenance("c", stack=f"{name} {version}", family=flavour, env=((variable, value),))
+    rule = Rule("bcast", 4, 0, Point.of({"algorithm": "binomial"}))
+    with pytest.raises(UserError, match=f"{said} was never checked"):
+        exporter(format_).export(Recommendation(Point(), (rule,), provenance=source), tmp_path)
+
+
+def test_what_was_checked_beside_the_algorithms_may_be_set_and_another_mpi_does_not_mind():
+    known = clearance("mpich", "5.0.2")
+    assert {"mpir", "release_gather"} <= known.checked["bcast posix"]
+    assert {"1", "2", "3"} <= known.checked["bcast composition"]
+    variables = [("MPIR_CVAR_BCAST_POSIX_INTRA_ALGORITHM", "mpir"), ("MPIR_CVAR_DEVICE_COLLECTIVES", "none")]
+    check_forced("mpich", "5.0.2", variables)
+    check_forced("openmpi", "5.0.11", [("MPIR_CVAR_BCAST_POSIX_INTRA_ALGORITHM", "new_gather")])
+
+
+def test_a_composition_that_hung_is_refused_with_its_proof():
+    with pytest.raises(
+        StackError, match=r"allreduce composition 4 gives .*\(MPICH 5\.0\.2, .* ranks"
+    ) as refused:
+        check_forced("mpich", "5.0.2", [("MPIR_CVAR_ALLREDUCE_COMPOSITION", "4")])
+    assert "cleared for allreduce composition: 1, 2, 3" in refused.value.hint
+
+
+@pytest.mark.parametrize("collective", ["allgather", "alltoall"])
+def test_leaders_on_several_nodes_that_spoil_types_with_gaps_are_not_tried(collective):
+    assert "2 nodes" in clearance("mpich", "5.0.2").refusal(f"{collective} composition", "1")
 
 
 @pytest.mark.parametrize(

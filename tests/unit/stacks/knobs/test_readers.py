@@ -169,6 +169,13 @@ def test_libfabric_counts_what_providers_repeat_once():
     assert knobs["FI_NEW"].kind is KnobKind.TEXT
 
 
+COMPOSITION = (
+    "Select composition (inter_node + intra_node) for Reduce 0 Auto selection 1 NM + SHM with explicit "
+    "send-recv between rank 0 and root 2 NM only"
+)
+"""As MPICH 5.0.2 declares it, without line breaks."""
+
+
 def test_mpich_has_words_numbers_and_switches_in_its_descriptions():
     algorithm = "Variable to select\nauto - Internal selection\nring - Force ring\n"
     tree = "Tree type\nkary - kary tree\nknomial_1 - knomial tree\n"
@@ -179,6 +186,7 @@ def test_mpich_has_words_numbers_and_switches_in_its_descriptions():
             ("A_INTRA_ALGORITHM", "int", "1", 1, "COLLECTIVE", algorithm),
             ("A_TREE_TYPE", "text", "kary", 1, "COLLECTIVE", tree),
             ("A_COMPOSITION", "int", "0", 1, "COLLECTIVE", composition),
+            ("B_COMPOSITION", "int", "0", 1, "COLLECTIVE", COMPOSITION),
             ("A_CMA_ENABLE", "int", "1", 1, "CH4", "Set to 1 to manually enable CMA."),
             ("A_KVAL", "int", "2", 1, "COLLECTIVE", "k value"),
             ("A_PORT_RANGE", "range", "0:0", 1, "CH3", "a range of ports"),
@@ -189,6 +197,7 @@ def test_mpich_has_words_numbers_and_switches_in_its_descriptions():
     assert knobs["A_INTRA_ALGORITHM"].allowed == ("auto", "ring")
     assert knobs["A_TREE_TYPE"].kind is KnobKind.ENUMERATOR
     assert knobs["A_COMPOSITION"].allowed == ("0", "1")
+    assert knobs["B_COMPOSITION"].allowed == ("0", "1", "2")
     assert knobs["A_CMA_ENABLE"].kind is KnobKind.BOOLEAN
     assert (knobs["A_KVAL"].kind, knobs["A_KVAL"].component) == (KnobKind.INTEGER, "collective")
     assert knobs["A_PORT_RANGE"].kind is KnobKind.TEXT
