@@ -87,7 +87,7 @@ class CampaignSpec:
     discovered: DiscoveryResult | None = None
     """Result of a complete discovery, which left ``space`` to search; None without one."""
     narrowing: Narrowing | None = None
-    """What that discovery decided, as the journal has it; None: nothing yet."""
+    """The decisions of that discovery, as the journal has them; None: nothing yet."""
 
     @property
     def discovering(self) -> bool:
