@@ -55,6 +55,10 @@ _COMPONENTS = {
 own default."""
 
 
+_INTRANODE = ("I_MPI_COLL_INTRANODE", "pt2pt")
+"""Intel MPI's variable for all collectives within a node, and its value that is not the default (``shm``)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """Describes the first case in which an algorithm failed in one version."""
@@ -164,6 +168,8 @@ def forced_by(name: str, value: str) -> list[tuple[str, str]]:
 def _forced(flavour: str, name: str, value: str) -> list[tuple[str, str]]:
     """Return what ``forced_by`` returns where the variable is one of this flavour; else nothing."""
     words = [value]
+    if flavour == "intelmpi" and (name, value.strip().lower()) == _INTRANODE:
+        return [("intranode", value)]  # a row that no table has
     if flavour == "openmpi" and (pairs := _COMPONENTS.get(name.removeprefix("OMPI_MCA_"))):
         return [] if value in _OWN else list(pairs)
     if flavour == "mpich":
