@@ -37,6 +37,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
@@ -229,7 +230,7 @@ def campaign(planted: Planted, machine: Observing, heats: bool, seed: int) -> tu
     confirmed = (Point.of({"UCX_TLS": "a"}),) if planted.confirmed else ()
     judge = Verifier(space(planted.job_wide), OBJECTIVES, design(heats), seed, confirmed=confirmed)
     history = searched(planted, machine, heats)
-    while trials := judge.next_heat(history):
+    while trials := tuple(islice(judge.due(history), None if heats else 1)):
         history = history.plus(machine.observe(trials))
     return judge.verdict(history), history
 

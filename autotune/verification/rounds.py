@@ -49,19 +49,14 @@ class Verifier:
     discovery confirmed them by launches made at the same moment."""
 
     def next_trial(self, history: History, in_time: float = math.inf) -> Trial | None:
-        """Return the next launch; None if everything is decided, or there is nothing to verify.
+        """Return the next launch; None if everything is decided, or there is nothing to verify."""
+        return next(self.due(history, in_time), None)
+
+    def due(self, history: History, in_time: float = math.inf) -> Iterator[Trial]:
+        """Yield the remaining launches of the block under way, or those of the next one.
 
         ``in_time`` is the number of launches that could end before time is up.
         """
-        return next(self._due(history, in_time), None)
-
-    def next_heat(self, history: History, in_time: float = math.inf) -> tuple[Trial, ...]:
-        """Return the next launch, and those of its block that are made at once with it."""
-        due = tuple(self._due(history, in_time))
-        return due if self.design.heats else due[:1]
-
-    def _due(self, history: History, in_time: float) -> Iterator[Trial]:
-        """Yield the remaining launches of the block under way, or those of the next one."""
         race, number = _race(self, history), history.next_number
         if race.proving is not None and (not race.blocks or closed(race.blocks[-1])):
             yield self._start(race.proving, number)
