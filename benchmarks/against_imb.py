@@ -33,8 +33,8 @@ from pathlib import Path
 
 import numpy as np
 
-from autotune.importers import BenchmarkRow, read
 from autotune.probe.protocol import REQUEST, ProbeRequest, ProbeResult
+from autotune.tables.importers import BenchmarkRow, read
 
 COLLECTIVES = ("allreduce", "bcast", "alltoall")
 PATTERNS = (

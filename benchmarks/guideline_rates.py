@@ -22,9 +22,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from autotune.importers import BenchmarkRow
 from autotune.recommend.guideline_test import Findings, findings
 from autotune.recommend.guidelines import of_table
+from autotune.tables.importers import BenchmarkRow
 
 SIZES = tuple(8 * 16**k for k in range(5))
 RANKS = (4, 8)

@@ -43,8 +43,8 @@ from typing import TYPE_CHECKING, Any
 
 from autotune.errors import TableError
 from autotune.history.benchmark_row import BenchmarkRow
-from autotune.importers import read
 from autotune.stacks import coll_tuned
+from autotune.tables.importers import read
 
 if TYPE_CHECKING:
     from autotune.campaign.observing import Observer

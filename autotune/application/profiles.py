@@ -28,9 +28,9 @@ from autotune.application.recording import Recording, read_recording
 from autotune.application.tunable import tunable
 from autotune.collectives import COLLECTIVES, MEASURED, Pattern, Size, called
 from autotune.errors import TableError, allowed
-from autotune.importers import delimited
-from autotune.importers.delimited import ColumnKind
-from autotune.importers.runlog import Log
+from autotune.tables.importers import delimited
+from autotune.tables.importers.delimited import ColumnKind
+from autotune.tables.importers.runlog import Log
 
 Slot: TypeAlias = tuple[str, int, int]
 """(collective, communicator size, message size in bytes), as in `objectives`."""

@@ -18,9 +18,9 @@ import numpy as np
 
 from autotune.doe.table import Table
 from autotune.errors import TableError, UserError, allowed, needing
-from autotune.importers.delimited import meaning
 from autotune.screening.cost_terms import CostModel, Vector, cheapest
 from autotune.screening.model import RULE
+from autotune.tables.importers.delimited import meaning
 
 Columns = Mapping[str, Vector]  # Column → the table's numbers in it, (n,).
 

@@ -20,13 +20,13 @@ from autotune.campaign.observing import measurement_of
 from autotune.errors import CampaignError, ScenarioError, TableError, UserError, allowed
 from autotune.exporters.writing import write_files
 from autotune.history.trial import Observation, Phase, Trial
-from autotune.importers import read
 from autotune.resources import MOST_YAML, folder, user_text
 from autotune.scenario import Scenario
 from autotune.simulate.calibrate import EAGER, Series, check, fit, machine_text
 from autotune.simulate.machine import Machine, machine_from
 from autotune.simulate.settings import JobSettings
 from autotune.space.loader import read_yaml
+from autotune.tables.importers import read
 from autotune.views.text import size_text
 
 _RENDEZVOUS = "1k"  # ``UCX_RNDV_THRESH`` in bytes: larger messages go by rendezvous.

@@ -22,9 +22,9 @@ from statistics import fmean, variance
 
 from autotune.collectives import COLLECTIVES
 from autotune.history.objectives import Slot, ratio_of
-from autotune.importers import BenchmarkRow
 from autotune.recommend.guideline_test import n_significant
 from autotune.recommend.guidelines import is_figure
+from autotune.tables.importers import BenchmarkRow
 
 RATE = 0.05
 """Probability of any false verdict; the interval of one call holds with probability 1 − RATE."""

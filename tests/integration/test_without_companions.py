@@ -17,9 +17,8 @@ VERBS = {
     "guard": {"guard"},
     "lint": {"lint", "doctor"},
     "site": set(),
-    "tables": {"import", "compare"},
 }
-"""Companion → its verbs; ``simulate`` stays, because a campaign without an MPI needs it."""
+"""Companion → its verbs. A campaign without an MPI needs ``simulate``, which reads logs by ``tables``."""
 CAMPAIGN = (
     *("conf=allreduce_8node", "hydra/launcher=simulated", "cluster.nodes=2", "cluster.ppn=2"),
     *("sizes=[8,64k,1M]", "proposer=random", "budget.launches=6", "verify.enabled=false"),

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from autotune.application.profiles import CallProfile, Calls, read_profile
 from autotune.errors import TableError
-from autotune.importers import read
+from autotune.tables.importers import read
 from tests.unit.application import test_profiles
-from tests.unit.importers import test_imb, test_reprompi
+from tests.unit.tables.importers import test_imb, test_reprompi
 
 DATA = Path(__file__).parents[1] / "data" / "logs"
 LOGS = {path.name: path.read_text() for path in sorted(DATA.glob("*.txt"))}

@@ -37,7 +37,6 @@ from autotune.guard.kept import KEPT, NIGHTS, comparable, read_kept, read_nights
 from autotune.guard.verdict import judge
 from autotune.history.folder import WISHES
 from autotune.history.journal import FILE
-from autotune.importers import read as read_log
 from autotune.probe.protocol import RESULT, SAMPLES, CellSamples, ProbeRequest, ProbeResult, SweptChoice
 from autotune.recommend.recommendation import Gain
 from autotune.replay.recorded_table import read_recorded
@@ -50,6 +49,7 @@ from autotune.site.directory import read_document, read_site
 from autotune.site.load import Loads
 from autotune.space.loader import load_space
 from autotune.structure import plain
+from autotune.tables.importers import read as read_log
 from autotune.views.report.sections import run_section
 from tests.golden.test_campaigns import GOLDEN
 from tests.unit.guard.nights_of import Machine

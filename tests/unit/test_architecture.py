@@ -28,7 +28,6 @@ CORE = (
     *(
         "measure",
         "history",
-        "importers",
         "screening",
         "recommend",
         "verification",
@@ -49,7 +48,10 @@ OUTER = ("launchers", "autotune_formats", "cli", "__main__")
 ROOMS = (*CORE, *COMPANIONS, *OUTER)
 
 CROSSINGS = {
+    ("application.profiles", "tables"): "tables by hand are read as all tables are",
     ("commands.api", "application"): "the public functions, which import it when they are called",
+    ("doe.regression", "tables"): "a table's columns",
+    ("simulate.verb", "tables"): "logs that a machine is calibrated from",
 }
 """Imports of a companion by the core or by another companion, with the reason."""
 

@@ -21,8 +21,6 @@ from autotune.exporters.origin import nodes_of, verified_in
 from autotune.exporters.script_check import values_in
 from autotune.exporters.user_files import content
 from autotune.history.journal import FILE
-from autotune.importers import osu, read
-from autotune.importers.runlog import Log
 from autotune.lint.kinds import _LAUNCH
 from autotune.lint.unread import unread
 from autotune.probe.protocol import RESULT, SAMPLES, CellSamples, ProbeResult
@@ -34,6 +32,8 @@ from autotune.screening.analysis import analyse
 from autotune.screening.design import MOST
 from autotune.space import Parameter, Point, size_in_bytes
 from autotune.space.loader import load_space
+from autotune.tables.importers import osu, read
+from autotune.tables.importers.runlog import Log
 from autotune.tables.verbs.import_ import import_files
 from autotune.text_table import read_rows
 from hydra_plugins.autotune._processes import last_words

@@ -2,8 +2,8 @@
 
 import pytest
 
-from autotune.importers import read
 from autotune.launch_command import is_command, ranks
+from autotune.tables.importers import read
 
 TABLE = "# OSU MPI Allreduce Latency Test v7.4\n# Size       Avg Latency(us)\n4                      10.05\n"
 

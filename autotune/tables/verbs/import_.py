@@ -7,9 +7,9 @@ from pathlib import Path
 
 from autotune.commands.history import print_or_write
 from autotune.errors import TableError, UserError
-from autotune.importers import BenchmarkRow, NamePattern, read, read_noted, told_apart
 from autotune.resources import MOST_BYTES, decoded, user_text
 from autotune.stacks.asked import collective_named
+from autotune.tables.importers import BenchmarkRow, NamePattern, read, read_noted, told_apart
 from autotune.text_table import as_delimited
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from autotune.collectives import COLLECTIVES
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Rule, Status, Subject, Trial
-from autotune.importers import BenchmarkRow
 from autotune.recommend.guideline_test import Guideline, GuidelineKind, Timed, findings
 from autotune.recommend.guidelines import _OF_BENCHMARKS, _ways, handed_over, of_campaign, of_table
 from autotune.recommend.recommendation import Recommendation
 from autotune.space import Level, Parameter, Point, Space
+from autotune.tables.importers import BenchmarkRow
 from benchmarks.guideline_rates import PLANTED, found
 
 P, N = 4, 4096

@@ -1,6 +1,6 @@
 """Copies of a table are no repeats: a log that `tee` wrote twice says nothing of the noise."""
 
-from autotune.importers import read
+from autotune.tables.importers import read
 from autotune.tables.two_logs import LogVerdict, compared
 
 HEAD = "$ mpirun -np 8 ./osu_allreduce\n# OSU MPI Allreduce Latency Test v7.4\n# Size       Avg Latency(us)\n"

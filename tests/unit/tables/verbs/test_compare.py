@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from autotune.cli import main
-from autotune.importers import read
+from autotune.tables.importers import read
 from autotune.tables.two_logs import LogVerdict, compared
 
 FIELD = Path(__file__).parents[3] / "data/field"

@@ -3,7 +3,7 @@
 import pytest
 
 from autotune.errors import TableError
-from autotune.importers import read
+from autotune.tables.importers import read
 
 
 def figures(text, name="t.csv"):

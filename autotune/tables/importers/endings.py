@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from autotune.resources import facts
 
-_TABLE = facts("importers/endings")
+_TABLE = facts("tables/importers/endings")
 _SIGNAL = "|".join(_TABLE["signals"])
 _STEMS = tuple(_TABLE["stems"])
 

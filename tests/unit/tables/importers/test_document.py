@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 from autotune.application.profiles import read_profile
-from autotune.importers import read
+from autotune.tables.importers import read
 
-TEXT = (Path(__file__).parents[3] / "docs" / "import.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[4] / "docs" / "import.md").read_text(encoding="utf-8")
 TABLE, PROFILE = re.findall(r"^```csv\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from autotune.errors import TableError
 from autotune.history.benchmark_row import BenchmarkRow
-from autotune.importers import reframe
-from autotune.importers.delimited import MEASURED, column_of
-from autotune.importers.found import RowsFound, amount, collective_in, is_word
-from autotune.importers.osu import operation
-from autotune.importers.runlog import Log
+from autotune.tables.importers import reframe
+from autotune.tables.importers.delimited import MEASURED, column_of
+from autotune.tables.importers.found import RowsFound, amount, collective_in, is_word
+from autotune.tables.importers.osu import operation
+from autotune.tables.importers.runlog import Log
 
 
 def announces(log: Log) -> bool:

@@ -4,7 +4,7 @@
 import pytest
 
 from autotune.errors import TableError
-from autotune.importers import read
+from autotune.tables.importers import read
 
 OSU = """mpirun -np 4 ./osu_allreduce
 # OSU MPI Allreduce Latency Test v5.8

@@ -10,10 +10,10 @@ from types import ModuleType
 
 from autotune.errors import TableError
 from autotune.history.benchmark_row import BenchmarkRow
-from autotune.importers import delimited, imb, json_reports, nccl_tests, osu, reframe, reprompi
-from autotune.importers.context import told_apart, with_contexts
-from autotune.importers.file_names import NamePattern
-from autotune.importers.runlog import Log
+from autotune.tables.importers import delimited, imb, json_reports, nccl_tests, osu, reframe, reprompi
+from autotune.tables.importers.context import told_apart, with_contexts
+from autotune.tables.importers.file_names import NamePattern
+from autotune.tables.importers.runlog import Log
 
 __all__ = ["FORMATS", "BenchmarkRow", "NamePattern", "read", "read_noted", "told_apart"]
 

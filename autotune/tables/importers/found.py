@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from autotune.collectives import called
 from autotune.errors import TableError
 from autotune.history.benchmark_row import BenchmarkRow
-from autotune.importers.runlog import Log, measurement
+from autotune.tables.importers.runlog import Log, measurement
 from autotune.text_table import named_in
 
 _MANY = 3  # Records left out that an error names; further ones are counted.

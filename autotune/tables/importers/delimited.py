@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 
 from autotune.collectives import COLLECTIVES, Size
 from autotune.history.benchmark_row import BenchmarkRow
-from autotune.importers.runlog import Log, measurement
 from autotune.resources import MOST_COLUMNS, facts
+from autotune.tables.importers.runlog import Log, measurement
 from autotune.text_table import LEAST_US, named_in, operation
 
 _KILO = {f"{k}{b}": float(1 << 10 * (i + 1)) for i, k in enumerate("kmg") for b in ("", "b", "ib")}
@@ -37,7 +37,7 @@ class ColumnKind:
     unit_needed: str = ""  # Titles that need a unit to have a meaning, in the form of ``names``.
 
 
-_TABLE = facts("importers/columns")
+_TABLE = facts("tables/importers/columns")
 _UNITS: Mapping[str, Mapping[str, float]] = _TABLE["units"] | {"bytes": _BYTES, "": {}}
 TIME_US = _UNITS["time_us"]  # Unit of time → µs.
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import TableError
-from autotune.importers import read
+from autotune.tables.importers import read
 
-DATA = Path(__file__).parents[2] / "data" / "logs"
+DATA = Path(__file__).parents[3] / "data" / "logs"
 
 ALLREDUCE = """
 # OSU MPI Allreduce Latency Test v5.6.2

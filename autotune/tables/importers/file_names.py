@@ -9,7 +9,7 @@ from typing import Self
 from autotune.collectives import called
 from autotune.errors import TableError, UserError
 from autotune.history.benchmark_row import BenchmarkRow
-from autotune.importers.delimited import meaning
+from autotune.tables.importers.delimited import meaning
 
 _FIELD = re.compile(r"\{(\w+)\}")
 _KILO = {"": 0, "k": 10, "m": 20, "g": 30}

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from autotune.collectives import COLLECTIVES, Size, called
 from autotune.history.benchmark_row import BenchmarkRow
-from autotune.importers.runlog import Log, measurement
+from autotune.tables.importers.runlog import Log, measurement
 
 _HEADER = re.compile(r"^\s*#?\s*size\s+count.*\stype\s.*\btime\s+algbw\s+busbw\b")
 _RANK = re.compile(r"^\s*#?\s+Rank\s+(\d+) .*\bdevice\b")

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import TableError
-from autotune.importers import read
+from autotune.tables.importers import read
 
-LOGS = Path(__file__).parents[2] / "data" / "logs"
+LOGS = Path(__file__).parents[3] / "data" / "logs"
 
 
 def records(name, change=lambda text: text, reader=read):

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from autotune.collectives import called
 from autotune.history.benchmark_row import BenchmarkRow
-from autotune.importers.runlog import Log, measurement
+from autotune.tables.importers.runlog import Log, measurement
 
 Row: TypeAlias = dict[str, str]
 

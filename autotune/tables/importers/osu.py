@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from autotune.collectives import MEASURED, called, later
 from autotune.history.benchmark_row import BenchmarkRow
-from autotune.importers.messages import message_us, one_sided, ranks, with_overlap
-from autotune.importers.runlog import Log, LogTable, first, measurement
+from autotune.tables.importers.messages import message_us, one_sided, ranks, with_overlap
+from autotune.tables.importers.runlog import Log, LogTable, first, measurement
 
 TITLE = re.compile(r"^# ((?:OSU|OMB[- ]Py(?:thon)?) .*\btest)(?: v(\S+))?\s*$", re.IGNORECASE)
 """First line of a table."""

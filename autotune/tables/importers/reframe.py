@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from autotune.history.benchmark_row import BenchmarkRow
-from autotune.importers.delimited import DELIMITERS, MEASURED, TIME_US, column_of, split
-from autotune.importers.found import RowsFound, amount, collective_in
-from autotune.importers.runlog import Log
+from autotune.tables.importers.delimited import DELIMITERS, MEASURED, TIME_US, column_of, split
+from autotune.tables.importers.found import RowsFound, amount, collective_in
+from autotune.tables.importers.runlog import Log
 
 _MBPS = MEASURED["bandwidth_MBps"].units
 _SIZE_IN_NAME = re.compile(r"(?:^|_)(\d+)\s*([kmg]?)i?(?:b|bytes?)?(?=_|$)", re.IGNORECASE)

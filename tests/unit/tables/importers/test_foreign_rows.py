@@ -5,8 +5,8 @@ import pytest
 
 from autotune.cli import main
 from autotune.errors import TableError
-from autotune.importers import read
-from autotune.importers.delimited import MEASURED
+from autotune.tables.importers import read
+from autotune.tables.importers.delimited import MEASURED
 
 HEAD = "mpirun -np 4 ./osu_allreduce -m 4:8\n# OSU MPI Allreduce Latency Test v5.8\n"
 TABLE = HEAD + "# Size       Avg Latency(us)\n4                      12.45\n8                      12.41\n"

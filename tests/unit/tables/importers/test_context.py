@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from autotune.cli import main
-from autotune.importers import read, told_apart
+from autotune.tables.importers import read, told_apart
 
-FIELD = Path(__file__).parents[2] / "data/field"
+FIELD = Path(__file__).parents[3] / "data/field"
 TABLE = """# OSU MPI Allreduce Latency Test v7.4
 # Datatype: MPI_CHAR.
 # Size       Avg Latency(us)

@@ -6,9 +6,9 @@ import pytest
 
 from autotune.cli import main
 from autotune.errors import TableError
-from autotune.importers import read
+from autotune.tables.importers import read
 
-FIELD = Path(__file__).parents[2] / "data/field"
+FIELD = Path(__file__).parents[3] / "data/field"
 
 
 @pytest.mark.parametrize(

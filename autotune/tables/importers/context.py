@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from autotune.history.benchmark_row import BenchmarkRow
-from autotune.importers.runlog import Log
 from autotune.launch_command import (
     LAUNCHERS,
     LauncherWords,
@@ -23,8 +22,9 @@ from autotune.launch_command import (
     programs,
 )
 from autotune.resources import facts
+from autotune.tables.importers.runlog import Log
 
-_TABLE = facts("importers/context")
+_TABLE = facts("tables/importers/context")
 _IGNORED_OPTIONS = frozenset(_TABLE["options_aside"].split())
 _IGNORED_NAMES = frozenset(_TABLE["names_aside"].split())
 _IGNORED_VARIABLES = tuple(_TABLE["variables_aside"].split())

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import TableError
-from autotune.importers import read
-from autotune.importers.endings import ENDINGS, ended_early, reporter
+from autotune.tables.importers import read
+from autotune.tables.importers.endings import ENDINGS, ended_early, reporter
 
 RECORDED = [
     tuple(line.split("| ", 1))
-    for line in (Path(__file__).parents[2] / "data/endings.txt").read_text().splitlines()
+    for line in (Path(__file__).parents[3] / "data/endings.txt").read_text().splitlines()
     if not line.startswith("#")
 ]
 OSU = """$ mpiexec -n 64 ./osu_allreduce

@@ -12,8 +12,8 @@ from itertools import groupby
 
 from autotune.collectives import called, later
 from autotune.history.benchmark_row import BenchmarkRow
-from autotune.importers.messages import message_us, with_overlap
-from autotune.importers.runlog import Log, LogTable, first, measurement
+from autotune.tables.importers.messages import message_us, with_overlap
+from autotune.tables.importers.runlog import Log, LogTable, first, measurement
 
 _SUITE = re.compile(r"Intel\s*\(R\) MPI Benchmark(?:s| Suite) V?(.+?), (?:MPI-|IMB-)?(\S+) part")
 _PARTS = {"1": "MPI1", "2": "EXT", "4": "MPI4"}

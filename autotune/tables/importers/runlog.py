@@ -11,8 +11,8 @@ from typing import NoReturn, Self
 
 from autotune.errors import TableError
 from autotune.history.benchmark_row import BenchmarkRow
-from autotune.importers.endings import ended_early, reporter
 from autotune.launch_command import is_command, ranks
+from autotune.tables.importers.endings import ended_early, reporter
 
 # Marks of `mpirun --tag-output`, `--timestamp-output` and `--output tag-detailed` of Open MPI 4 and 5, of
 # `srun --label` and `mpiexec -prepend-rank`, and those that a page puts in front of a listing: the sign of a

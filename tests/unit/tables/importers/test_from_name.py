@@ -8,7 +8,7 @@ import pytest
 
 from autotune.cli import main
 from autotune.errors import UserError
-from autotune.importers import NamePattern
+from autotune.tables.importers import NamePattern
 from benchmarks import arena
 
 OSU = """mpirun -np {ranks} osu_bcast
