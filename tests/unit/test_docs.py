@@ -109,6 +109,11 @@ def test_the_architecture_draws_the_rooms_in_their_order():
     assert first_column("architecture.md", "Companions") == sorted(COMPANIONS)
 
 
+def test_the_picture_of_the_rooms_has_all_of_them():
+    drawn = re.findall(r"<text[^>]*>([\w ]+)</text>", (DOCS / "images" / "rooms.svg").read_text())
+    assert {*CORE, *COMPANIONS} - {"__init__"} <= set(drawn)
+
+
 def test_the_architecture_names_every_foreign_library_and_every_contract():
     assert OWNERS.keys() <= named("architecture.md")
     suites = {f"tests/contract/{path.name}" for path in (ROOT / "tests" / "contract").glob("test_*.py")}
