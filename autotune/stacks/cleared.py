@@ -10,7 +10,8 @@ decide together: what fails in one of them is refused.
 
 MPICH has more variables that choose how a collective runs: the algorithm of its layer for shared memory, the
 composition inside and between nodes, whether the device may do it. They are rows of their own, such as
-``bcast posix`` (``mpich.chosen_by``), and what is in no row was never checked and is refused.
+``bcast posix`` (``mpich.chosen_by``), as is Intel MPI's other way within a node; what is in no row was never
+checked and is refused.
 """
 
 import re
@@ -169,7 +170,7 @@ def _forced(flavour: str, name: str, value: str) -> list[tuple[str, str]]:
     """Return what ``forced_by`` returns where the variable is one of this flavour; else nothing."""
     words = [value]
     if flavour == "intelmpi" and (name, value.strip().lower()) == _INTRANODE:
-        return [("intranode", value)]  # a row that no table has
+        return [(f"{each} intranode", "pt2pt") for each, listed in COLLECTIVES.items() if listed.intel]
     if flavour == "openmpi" and (pairs := _COMPONENTS.get(name.removeprefix("OMPI_MCA_"))):
         return [] if value in _OWN else list(pairs)
     if flavour == "mpich":

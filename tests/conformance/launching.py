@@ -45,9 +45,16 @@ FORCED = (
 )
 """Collectives with algorithms in some stack; the last ones do not block: coll_libnbc of Open MPI has some."""
 
-CHOICES = {"posix": (1, 2), "composition": (1, 2), "device": (1,), "adapt": (1,), "component": (1,)}
-"""What other variables than those of the algorithms choose: MPICH's, as ``mpich.chosen_by`` names them, and
-Open MPI's components sm and adapt → numbers of nodes into which MPICH divides the ranks: it composes
+CHOICES = {
+    "posix": (1, 2),
+    "composition": (1, 2),
+    "device": (1,),
+    "adapt": (1,),
+    "component": (1,),
+    "intranode": (1,),
+}
+"""What other variables than those of the algorithms choose: MPICH's, as ``mpich.chosen_by`` names them, Open
+MPI's components sm and adapt, and Intel MPI's way within a node → numbers of nodes into which MPICH divides the ranks: it composes
 collectives inside and between nodes."""
 
 NODES = (1, 2)
@@ -140,6 +147,8 @@ class Stack:
     def _declared(self) -> Mapping[tuple[str, str], tuple[str, ...]]:
         """(collective, choice) → values, as the library names them, of variables beside the algorithms."""
         values: dict[tuple[str, str], tuple[str, ...]] = {}
+        if self.flavour == "intelmpi":
+            return {(c, "intranode"): ("pt2pt",) for c, known in COLLECTIVES.items() if known.intel}
         for knob in self._knobs:
             collective, choice = mpich.chosen_by(knob.name)
             if choice in CHOICES:
@@ -177,6 +186,8 @@ class Stack:
             return divided
         if forced.choice == "component":
             return {f"OMPI_MCA_coll_{forced.algorithm}_priority": "95"}
+        if forced.choice == "intranode":
+            return {"I_MPI_COLL_INTRANODE": forced.algorithm}
         if forced.choice == "adapt":
             own = f"OMPI_MCA_coll_adapt_{forced.collective}_algorithm"
             return {"OMPI_MCA_coll_adapt_priority": "90", own: forced.algorithm}

@@ -167,7 +167,6 @@ NEVER_CHECKED = [
         "reduce_scatter_block composition 2",
     ),
     ("openmpi", "5.0.11", "coll_libnbc_ibcast_algorithm", "scatter", "ibcast scatter"),
-    ("intelmpi", "2021.18.1", "I_MPI_COLL_INTRANODE", "pt2pt", "intranode pt2pt"),
 ]
 """Values that no table names: who may set them is told that nobody checked them."""
 
