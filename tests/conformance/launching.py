@@ -53,9 +53,9 @@ CHOICES = {
     "component": (1,),
     "intranode": (1,),
 }
-"""What other variables than those of the algorithms choose: MPICH's, as ``mpich.chosen_by`` names them, Open
-MPI's components sm and adapt, and Intel MPI's way within a node → numbers of nodes into which MPICH divides the ranks: it composes
-collectives inside and between nodes."""
+"""What other variables than those of the algorithms choose → numbers of nodes into which MPICH divides the
+ranks: MPICH's, as ``mpich.chosen_by`` names them, since it composes collectives inside and between nodes; Open
+MPI's components sm and adapt; Intel MPI's way within a node."""
 
 NODES = (1, 2)
 
