@@ -54,8 +54,8 @@ CHOICES = {
     "intranode": (1,),
 }
 """What other variables than those of the algorithms choose → numbers of nodes into which MPICH divides the
-ranks: MPICH's, as ``mpich.chosen_by`` names them, since it composes collectives inside and between nodes; Open
-MPI's components sm and adapt; Intel MPI's way within a node."""
+ranks: MPICH's, as ``mpich.chosen_by`` names them, since it composes collectives inside and between nodes;
+Open MPI's components sm and adapt; Intel MPI's way within a node."""
 
 NODES = (1, 2)
 
