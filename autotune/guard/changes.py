@@ -10,8 +10,7 @@ _PREFIX = "OMPI_MCA_"
 _NO_KNOBS = ("_version", "_configure_params")
 """Suffixes of MCA parameters that only describe a component and cannot be set."""
 _NAMED = 3
-"""Maximum number of changed variables that one line of the report names; it gives only the number of
-others."""
+"""Maximum number of changed variables that one line of the report names; the line only counts the others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,8 @@ class Night:
     lost: tuple[str, ...] = ()
     """Keys of the slots to be tuned again (see ``slot_text``)."""
     kept: bool = False
-    """Whether ``guard keep`` saved a new state here, so that earlier nights are no longer compared with."""
+    """Whether ``guard keep`` saved a new state here, so that later checks are not compared with
+    earlier nights."""
     heats: bool = False
     """Whether several launches ran at the same time, so that their times differ from those of single
     launches."""
@@ -223,12 +224,12 @@ def since_kept(nights: Sequence[Night]) -> tuple[Night, ...]:
 
 
 def comparable(nights: Sequence[Night]) -> tuple[Night, ...]:
-    """Return the nights with launches since the last ``guard keep``, merged until they are independent.
+    """Return the nights with launches since the last ``guard keep``, merged so that they are independent.
 
     Checks of one state that follow each other within half a day ran under the same conditions, and are merged
     into one night. The night of ``guard keep``, with which others are compared, and the last check, which is
-    to be evaluated, are never merged, so that both may be of one day. Nights whose launches did not run at
-    the same time as those of the last one do, or the reverse, are left out.
+    to be evaluated, are never merged, so that both may be of one day. Nights that differ from the
+    last check in ``heats`` (whether launches ran at the same time) are left out.
     """
     launched = [night for night in since_kept(nights) if night.launches]
     launched = [night for night in launched if night.heats == launched[-1].heats]

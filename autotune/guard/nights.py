@@ -2,10 +2,10 @@
 
 A night is the set of launches of one ``guard check``; its launches share the conditions of the machine, so
 that a night is one observation, however many launches it had: the mean over its launches of ln t. Conditions
-that affect everything (days, drift, exchanged nodes, weekends) are in all sizes and both sides, and cancel in
-differences. So a slot is compared in two views: the settings less the median shift of all other slots of both
-sides, and the settings less the default in the same slot. A change of all sizes at once is the only one that
-has to be detected in the times themselves.
+that affect everything (days, drift, exchanged nodes, weekends) are in all sizes and both sides (settings
+and default), and cancel in differences. So a slot is compared in two views: the settings less the median
+shift of all other slots of both sides, and the settings less the default in the same slot. A change of all
+sizes at once is the only one that has to be detected in the times themselves.
 
 Nights of a view have a level, a scale and a noise. The noise is independent, or independent plus a walk from
 night to night with q times its variance; where nights had different numbers of launches, its variance is
@@ -72,8 +72,8 @@ PAST = 56
 """Maximum number of nights before a change with which the nights after it are compared: eight of each
 weekday."""
 FRESH = 7
-"""Maximum number of nights after a change in which it must be detected; a slow drift of the machine is not
-one."""
+"""Maximum number of nights after a change in which the change must be detected; a slow drift of the machine
+is not a change."""
 _YEAR = 365
 _UPGRADES = 0.25
 """Share of the error rate spent on nights with a known change, compared with earlier nights; an equal share
@@ -169,7 +169,7 @@ def log_evidence_of_rise(
         views: Series of ln t, ``(n_views, n_nights, n_columns)``, the oldest night first, all finite. The
             evidence is the mean over the views.
         since: Index of the first night that may be slower.
-        walks: Possible values of q, the variance of the random walk in the noise.
+        walks: Possible values of q, the relative variance of the random walk in the noise.
         launches: Number of launches of each night, ``(n_nights,)``; None if all nights have the same number.
     """
     nights = tuple(range(views.shape[1]))

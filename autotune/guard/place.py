@@ -166,7 +166,7 @@ def _installed(source: Path, mpirun: str | None) -> tuple[Path, tuple[Path, ...]
     are only parameter files that somebody wrote by hand, these are copied to a folder of exported files.
 
     Returns:
-        The folder, and the paths of the files written by hand that it has copies of.
+        The folder, and the paths of the files written by hand that the folder has copies of.
 
     Raises:
         UserError: the directory contains no settings.
@@ -198,7 +198,7 @@ def kept_place(reference: Kept, mpirun: str | None, working: Path, span: Span | 
         reference: The state saved by ``guard keep``.
         mpirun: Another launcher; None means the one in the scenario of the reference.
         working: Folder that replaces the campaign's directory: it records jobs of the batch system and the
-            nodes that they had. It is the same one wherever the check is started.
+            nodes that they had. The folder is the same wherever the check is started.
         span: The time limit, which includes waiting for a job; None sets no limit.
 
     Raises:

@@ -17,7 +17,7 @@ def retuned(words: Sequence[str]) -> list[list[str]]:
     the words are returned unchanged, as those of a single campaign.
 
     Raises:
-        ScenarioError: ``retune=`` is given twice, or together with a key that it sets itself, or the last
+        ScenarioError: ``retune=`` is given twice, or together with a key that ``retune=`` sets, or the last
             check found nothing slower.
         UserError: the results of the checks cannot be read.
     """

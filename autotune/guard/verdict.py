@@ -97,7 +97,7 @@ class SlotEstimate:
     exceeds the number of nights that are compared."""
     by_launches: bool = True
     """Whether more launches a night would make the number of nights needed finite; False if nights differ so
-    much from each other that they would not."""
+    much from each other that no number of launches suffices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,10 +270,10 @@ def _since(nights: Sequence[Night], name: str) -> int | None:
 
 
 def _at_once(nights: Sequence[Night], slots: tuple[Slot, ...], limit: float, name: str) -> Iterator[Loss]:
-    """Yield the slowdowns between two checks of one day, which the launches of the later check show alone.
+    """Yield the slowdowns from one check to the next on the same day, as single launches show them.
 
     The caller reports them only if something is known to have been changed between the checks, because one
-    night alone may be a bad one.
+    check alone may have met bad conditions.
 
     The variance between nights cannot be estimated before there are three. But the conditions of a day affect
     the launches of settings and default alike, so each pair of one launch under the settings and one of the

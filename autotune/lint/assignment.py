@@ -14,7 +14,7 @@ from autotune.stacks.parameter_file import ENV_LIST, MCA
 
 
 class Source(StrEnum):
-    """Where the MPI library finds a setting; some of its parts read only some of these sources."""
+    """Where the MPI library finds a setting; parts of the library read only some of these sources."""
 
     FILE = "a parameter file"
     ENVIRONMENT = "the environment"
@@ -35,7 +35,7 @@ class Assignment:
     value: str
     """Value as the MPI library sees it."""
     variable: bool = False
-    """Whether it is an environment variable rather than an MCA parameter."""
+    """Whether ``name`` is that of an environment variable rather than an MCA parameter."""
     source: Source = Source.FILE
     """Where the MPI library finds the setting."""
     literal: bool = True

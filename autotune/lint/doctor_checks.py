@@ -67,7 +67,7 @@ def of_the_machine(root: Path = Path("/"), cores: int = 1) -> Iterator[Row]:
 
 
 def of_the_search_path(installation: Installation, folders: Sequence[str]) -> Iterator[Row]:
-    """Yield a finding where the search path leads to launchers of another MPI than ``installation``.
+    """Yield a finding if the search path contains launchers of another MPI than ``installation``.
 
     A program that was built with one MPI and is started by the launcher of another one runs as many separate
     jobs of one rank.

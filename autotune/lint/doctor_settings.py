@@ -103,7 +103,7 @@ def diagnosed(
 def breaking(
     settings: Sequence[Setting], under: Callable[[Sequence[Setting]], str]
 ) -> tuple[tuple[Setting, str], ...]:
-    """Find settings with the removal of which MPI starts, each by bisection.
+    """Find settings such that MPI starts once they are removed; each is found by bisection.
 
     Args:
         settings: The settings, in the order in which they are tried together.

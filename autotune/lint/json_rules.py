@@ -1,8 +1,8 @@
 """Check JSON rules files of ``coll_tuned``, which are read as Open MPI 6 reads them.
 
 Open MPI uses the first entry whose range contains the communicator size, and in that entry the first rule
-whose range contains the message size; if there is none, it chooses by itself. It skips unknown keys, and
-ignores the whole file if a value that must be a number is not one, all without a message. (Source:
+whose range contains the message size; if there is none, Open MPI chooses by itself. Its reader skips unknown
+keys, and ignores the whole file if a value that must be a number is not one, all without a message. (Source:
 ``coll_tuned_dynamic_file.c`` of v6.0.x, August 2026; the schema published with it has names of two
 collectives that the reader refuses.)
 """

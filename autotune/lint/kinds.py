@@ -37,7 +37,7 @@ _READ_BY_A_LIBRARY = re.compile(
     r"(?:OMPI|PRTE|PMIX)_MCA_|UCX_|NCCL_|UCC_|FI_|I_MPI_|MPICH_|MPIR_CVAR_|MV[2P]_"
 )
 _OWN_NAMES = ("ucx.conf", "ucc.conf", "nccl.conf", ".nccl.conf")
-"""Names of files that one library reads, which ignores the variables of other libraries in these files."""
+"""Names of files in which one library looks for its own variables and ignores those of other libraries."""
 _NAMED_ENVIRONMENT = re.compile(r"environment|env(?:\.\w+)?|.*\.env|\.env\.\w+")
 """Usual names of files of environment variables."""
 

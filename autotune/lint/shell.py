@@ -71,7 +71,7 @@ def follow(
     Args:
         text: Source of the script.
         matters: Returns for a variable (name, value) whether paths that differ in it must not be merged.
-        launches: Returns for the words of a command whether it must be recorded on every path.
+        launches: Returns for the words of a command whether the command must be recorded on every path.
     """
     walk = _Walk(matters, launches)
     walk.whole(text)
