@@ -1,1 +1,1 @@
-"""Whether settings that held when they were kept still hold tonight, whatever was upgraded (step 13)."""
+"""Nightly regression checks: whether saved tuned settings are still in effect and as fast as when saved."""

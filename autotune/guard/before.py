@@ -1,7 +1,7 @@
-"""Environment and parameter files of the day of ``guard keep``, restored for launches beside those of now.
+"""Restore the environment and parameter files of the day of ``guard keep``, to launch in turn with today's.
 
-Values may be secrets, and files at home are private, so the file that keeps them is readable by the user
-alone. Variables whose names say that they are secret are not kept at all.
+Values may be secrets, and files at home are private, so the file in which they are saved is readable by the
+user alone. Variables with names that mark them as secret are not saved at all.
 """
 
 import hashlib
@@ -33,62 +33,65 @@ from autotune.stacks.ports import Rendering
 from autotune.structure import Document, parsed, plain
 from autotune.views.documents import json_text
 
-FILE = "private.json"  # Name of the document with ``Private``, beside ``kept.json``.
+FILE = "private.json"  # Name of the JSON file that contains ``Private``, in the folder of ``kept.json``.
 _MOST_BYTES = 1 << 20
-"""Size limit in bytes of that document, and of a parameter file, which has a few kilobytes."""
+"""Size limit in bytes of ``FILE``, and of each parameter file; these usually have a few kilobytes."""
 _LAUNCHERS = re.compile(r"(PRTE|HYDRA|I_MPI_HYDRA)_.*")
-"""Variables that the launcher itself reads, so that they cannot be taken away from a launch."""
+"""Variables that the launcher reads itself, before the environment of a launch could be changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Private:
-    """Environment and parameter files that were in effect, with their values."""
+    """Variables and parameter files in effect on the day of ``guard keep``, with their values and texts."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variable → value, without secrets."""
+    """Maps each variable to its value; variables with names that mark them as secret are left out."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """Path of a parameter file → its text."""
+    """Maps the path of each parameter file to its text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restoration:
-    """Changes to a launch that restore the environment of the reference."""
+    """Changes to a launch that restore the environment of the reference (saved by ``guard keep``)."""
 
     env: Mapping[str, str] = field(default_factory=dict)
-    """Variables that had another value, with that value."""
+    """Maps each variable with another value today to its saved value."""
     unset: tuple[str, ...] = ()
-    """Variables that were not set."""
+    """Variables that are set today but were not set then."""
     lacking: tuple[str, ...] = ()
-    """Parts of the state that cannot be restored, in words."""
+    """Descriptions of the parts of the saved state that cannot be restored."""
 
     def amended(self, rendering: Rendering) -> Rendering:
-        """Return a launch with the environment of the reference; variables of the rendering itself stay."""
+        """Return a launch with the environment of the reference.
+
+        Variables that the launch itself sets keep their values.
+        """
         env = {**self.env, **rendering.env}
         return replace(rendering, env=env, unset=tuple(n for n in self.unset if n not in env))
 
 
 def keep_private(folder: Path, facts: Facts) -> str:
-    """Write the environment and parameter files in effect, readable by this user alone.
+    """Save the environment and parameter files in effect to a file that this user alone can read.
 
     Returns:
-        The SHA-256 checksum of the document, in hexadecimal digits.
+        The SHA-256 checksum of the file, in hexadecimal digits.
     """
     variables = {name: value for name, value in variables_read().items() if not is_secret(name)}
     files = {path: text for path in facts.parameters if (text := _text_of(Path(path), facts.files[path]))}
     text = json_text(plain(Private(variables, files)))
-    write_files({folder / FILE: None}, below=folder)  # removes an older file, whose mode would stay
+    write_files({folder / FILE: None}, below=folder)  # an older file would keep its permissions
     write_files({folder / FILE: text}, mode=0o600, below=folder)
     return _checksum(text.encode())
 
 
 def kept_private(folder: Path, reference: Kept) -> Private | None:
-    """Read the private part of a reference.
+    """Read the environment and parameter files that ``keep_private`` saved for a reference.
 
     Returns:
-        None where there is none, where it belongs to another user, or where it was changed since.
+        The saved values; None if the file does not exist, belongs to another user, or was changed since.
 
     Raises:
-        UserError: the document is damaged.
+        UserError: the file is no valid document.
     """
     with suppress(OSError), opened_own(folder / FILE) as descriptor:
         data = os.read(descriptor, _MOST_BYTES)
@@ -103,14 +106,14 @@ def kept_private(folder: Path, reference: Kept) -> Private | None:
 def restoration(
     reference: Kept, current: Facts, private: Private | None, installation: Installation, work_folder: Path
 ) -> Restoration:
-    """Return the changes to a launch of now that restore the environment and files of the reference.
+    """Return the changes to a launch of today that restore the environment and files of the reference.
 
     Args:
         reference: The state on the day of ``guard keep``.
-        current: Facts of this moment.
-        private: The values of then; with None only new variables can be taken away.
+        current: The state of the machine now.
+        private: The saved values; if None, no old value can be restored, only new variables be unset.
         installation: The MPI that is launched.
-        work_folder: Folder for copies of files, which the nodes see.
+        work_folder: Folder for copies of files; all nodes must see it.
     """
     values = private or Private()
     env, unset, lacking = _variables(reference.facts, current, values)
@@ -145,15 +148,16 @@ def restoration(
 def sides_of(
     place: Place, reference_place: Place, change: Restoration, work_folder: Path
 ) -> tuple[Side, Side, Side]:
-    """Return the three sides that are launched in turn.
+    """Return the three sides of the comparison, which are launched in turn.
 
-    These are the untouched stack, the settings, and the settings as they were kept.
+    These are MPI with its own defaults, the settings in today's environment, and the settings in the
+    environment of the reference.
 
     Args:
-        place: The settings of now.
-        reference_place: The settings of the reference, perhaps under another MPI.
+        place: The settings with today's MPI.
+        reference_place: The settings of the reference, perhaps with another MPI.
         change: The changes that restore the environment of the reference.
-        work_folder: Folder for the launches, which the nodes see.
+        work_folder: Folder for the launches; all nodes must see it.
     """
     amend_now, amend_kept = place.recipe(work_folder).under, reference_place.recipe(work_folder).under
     variants = (
@@ -175,15 +179,16 @@ def launch_sides(
     """Launch all sides in turn until the comparison is decided or the time is used up.
 
     Args:
-        night: A night without launches.
+        night: The record of this check, without launches.
         sides: The sides as ``sides_of`` returns them.
-        per_side: Number of launches of each side at most.
-        span: The time of the whole verb.
-        alpha: Error rate of claims; 0 where the last two sides are the same, so that every claim is false.
+        per_side: Maximum number of launches of each side.
+        span: The time limit of the whole ``guard`` command.
+        alpha: Error rate of the comparison; 0 if the last two sides are the same, so that every difference
+            between them is a false alarm and is dropped.
 
     Returns:
-        The night with its launches, the comparison of the settings with those as kept, and the reason why the
-        settings have no effect, which is empty where they have.
+        The record with the launches, the comparison of today's settings with those of the reference, and the
+        reason why the settings have no effect, which is empty if they have.
     """
     default: list[Observation] = []
     settings: list[Observation] = []
@@ -206,12 +211,12 @@ def launch_sides(
 
 
 def lost_for_good(reference: Kept, current: Facts, kept_mpi_runs: bool) -> Iterator[str]:
-    """Yield the parts of the machine and its libraries that no launch of now can restore, in words.
+    """Yield descriptions of the parts of the saved state that no launch of today can restore.
 
     Args:
         reference: The state on the day of ``guard keep``.
-        current: Facts of this moment.
-        kept_mpi_runs: Whether the MPI of the reference is still installed, and launched for the comparison.
+        current: The state of the machine now.
+        kept_mpi_runs: Whether the MPI of the reference is still installed and is launched for the comparison.
     """
     machine = dict.fromkeys((*reference.facts.machine, *current.machine))
     for name in machine:
@@ -231,11 +236,16 @@ def lost_for_good(reference: Kept, current: Facts, kept_mpi_runs: bool) -> Itera
 def _variables(
     reference: Facts, current: Facts, values: Private
 ) -> tuple[dict[str, str], list[str], list[str]]:
-    """Return the variables with their old values, those to be unset, and those that cannot be restored."""
+    """Return how to restore the environment of the reference.
+
+    Returns:
+        A map from variables to their old values, the variables to unset, and descriptions of what cannot be
+        restored.
+    """
     env: dict[str, str] = {}
     unset: list[str] = []
     lacking: list[str] = []
-    if not reference.environment:  # references of earlier versions hold no environment
+    if not reference.environment:  # earlier versions of this program saved no environment
         return env, unset, lacking
     for name in dict.fromkeys((*reference.environment, *current.environment)):
         if name == PREFIX or reference.environment.get(name) == current.environment.get(name):
@@ -254,9 +264,9 @@ def _variables(
 
 
 def _text_of(path: Path, checksum: str) -> str:
-    """Return the text of a file whose checksum is the given one.
+    """Return the text of a file if it has the given checksum.
 
-    The text is empty where there is no such file, it is no UTF-8, or it has another checksum.
+    The text is empty if there is no such file, its text is not UTF-8, or it has another checksum.
     """
     with suppress(OSError, UnicodeDecodeError):
         data = path.read_bytes() if checksum and path.stat().st_size < _MOST_BYTES else b""
@@ -265,7 +275,7 @@ def _text_of(path: Path, checksum: str) -> str:
 
 
 def _assigned(path: Path) -> list[str]:
-    """Return the variables that a parameter file of Open MPI sets, and its launcher sets for the ranks."""
+    """Return the variables that Open MPI's launcher sets for the ranks as a parameter file states."""
     with suppress(OSError, UserError, UnicodeDecodeError):
         return list(environment(path.read_text(encoding="utf-8")))
     return []

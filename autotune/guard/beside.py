@@ -1,6 +1,6 @@
-"""Compare one environment with another that was launched at the same moments.
+"""Compare the speed of one environment with that of another one, launched in turn or at the same moments.
 
-The result is slower, not slower, or inconclusive.
+The result is "slower", "not slower", or "inconclusive".
 """
 
 from collections.abc import Sequence
@@ -18,14 +18,15 @@ from autotune.views.text import ratio_text
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """One side compared with a reference that was launched at the same moments."""
+    """Comparison of one environment (the side) with a reference that was launched in the same blocks."""
 
     comparisons: tuple[Comparison, ...] = ()
-    """Comparison in each slot, with the side's speed over the reference's."""
+    """Speed of the side over that of the reference in each slot (collective, communicator size, message
+    size)."""
     slower: tuple[Slot, ...] = ()  # Slots in which the side is significantly slower.
-    open: bool = True  # Whether a loss of 10 % is not excluded in some other slot.
-    failures: str = ""  # How often both sides failed, in words; empty unless the side fails more often.
-    launches: int = 0  # Number of launches of each side.
+    open: bool = True  # Whether in some other slot a slowdown of 10 % is not excluded.
+    failures: str = ""  # Text of how often both failed; empty unless the side fails more often.
+    launches: int = 0  # Number of launches of the side, and of the reference.
 
     @classmethod
     def of(
@@ -35,16 +36,16 @@ class Beside:
         names: tuple[str, str],
         alpha: float = SequentialDesign().alpha,
     ) -> "Beside":
-        """Compare all launches of two sides.
+        """Compare all launches of an environment with those of a reference.
 
-        Typical calls are compared, as for nights: another program that disturbs a few calls of a launch
-        changes their mean, and on a busy machine the mean would leave a loss of any size possible.
+        Median times of calls are compared, not means: another program that disturbs a few calls of a launch
+        changes their mean, so that on a busy machine a slowdown of any size could not be excluded.
 
         Args:
-            reference: Launches of the reference.
-            side: Launches of the side.
-            names: Names of reference and side.
-            alpha: Error rate.
+            reference: Observations of the launches of the reference.
+            side: Observations of the launches of the environment that is compared with the reference.
+            names: Names of the reference and of the other environment, for the text about failures.
+            alpha: Error rate of the comparison.
         """
         design = SequentialDesign(alpha=alpha)
         blocks = tuple(replace(block, means=()) for block in blocks_of(reference, side))
@@ -57,17 +58,17 @@ class Beside:
 
     @property
     def worse(self) -> bool:
-        """Return whether the side is slower somewhere, or fails more often."""
+        """Return whether the side is slower in some slot, or fails more often."""
         return bool(self.slower or self.failures)
 
     @property
     def settled(self) -> bool:
-        """Return whether the side is known to be worse, and nothing is inconclusive."""
+        """Return whether the side is known to be worse and no slot is inconclusive."""
         return self.worse and not self.open
 
     @property
     def most_lost(self) -> float:
-        """Return the largest share of the speed that the side may lose at some size, with 95 % confidence.
+        """Return the upper 95 % bound, over all slots, on the share of the speed that the side loses.
 
         1 means that nothing is known.
         """
@@ -75,7 +76,7 @@ class Beside:
 
     @property
     def lines(self) -> list[str]:
-        """Return the speed at each size in words, a line each."""
+        """Return the text of the comparison: a line about failures, and one with the speed in each slot."""
         lines = [f"failed: {self.failures}"] if self.failures else []
         for c in self.comparisons:
             ratio = ratio_text(ratio_of(c.gain), (ratio_of(c.low), ratio_of(c.high)))
@@ -84,7 +85,7 @@ class Beside:
 
     @property
     def bound(self) -> str:
-        """Return the bound on the loss in words."""
+        """Return a text that states the largest slowdown that is not excluded."""
         return (
             f"typical calls at most {self.most_lost:.1%} slower at any size (95 %)"
             if self.comparisons

@@ -1,6 +1,6 @@
-"""``guard bisect A B``: find the part in which two environments differ that makes B slower.
+"""``guard bisect A B``: find which part of environment B (MPI, UCX or settings) makes it slower than A.
 
-A is compared with B, and with variants of A that have one part of B each.
+A is compared with B, and with variants of A in which one part is replaced by that of B.
 """
 
 import math
@@ -26,46 +26,50 @@ from autotune.verification.sequential import EACH, SequentialDesign
 from autotune.views.documents import json_text
 
 PARTS = ("mpi", "ucx", "settings")
-"""Parts of an environment: a launcher or its prefix, and folders of UCX's libraries and of exported files."""
+"""Parts of an environment: ``mpi`` is a launcher or an installation prefix, ``ucx`` the folder of UCX's
+libraries, and ``settings`` a folder of exported files."""
 _PRELOADED = ("libucm", "libucs", "libuct", "libucp")
-"""UCX's libraries, each after those that it needs, so that the loader finds these already loaded."""
+"""UCX's libraries in the order in which they are preloaded: each comes after the libraries that it needs."""
 
 
 @dataclass(frozen=True)
 class _Variant:
-    """One environment to be launched: A, B, or A with one part of B."""
+    """One environment to be launched: A, B, or A with one part replaced by that of B."""
 
     name: str
     parts: Mapping[str, Path | None]
-    """Path of each of ``PARTS``; None where the part was not given, and for UCX where the MPI has none."""
+    """Maps each name in ``PARTS`` to a path; None if the user named no such part (for ``ucx``: and the MPI
+    was installed without UCX)."""
     part: str = ""
-    """The only part in which the environment differs from A; empty for A, and where several parts differ."""
+    """Name of the only part in which this environment differs from A; empty for A itself, and if several
+    parts differ."""
 
 
 @heeded()
 def bisect(a: str, b: str, words: Sequence[str], blocks: int, as_json: bool) -> int:
-    """Launch A beside B and then beside variants of A with one part of B, and print how their speeds compare.
+    """Compare the speed of A with that of B, then of A with single parts of B, and print the result.
 
     Args:
         a: Environment A, as ``PREFIX`` or ``mpi=…,ucx=…,settings=…``.
         b: Environment B, in the same notation.
-        words: KEY=VALUE of the scenario, which says what is measured, and where.
-        blocks: Number of blocks of launches for each comparison at most.
+        words: Settings KEY=VALUE of the scenario: which collectives are measured, and on which nodes.
+        blocks: Maximum number of blocks of launches for each comparison.
         as_json: Print a JSON document in place of text.
 
     Returns:
-        0 where B is not slower than A, 1 where it is worse, 3 where that is inconclusive.
+        The exit code: 0 if B is not slower than A, 1 if B is slower or fails more often, 3 if the result is
+        inconclusive.
 
     Raises:
-        UserError: one of the arguments is no environment, or the environments do not differ.
-        StackError: one of the environments has no MPI.
+        UserError: one of the arguments does not describe an environment, or the environments do not differ.
+        StackError: one of the environments contains no MPI.
     """
     variant_a, variant_b, *swapped = _variants(_environment(a), _environment(b))
     comparisons: list[tuple[_Variant, Beside]] = []
     with launching(None) as work_folder:
         for variant in (variant_b, *swapped):
             if comparisons and not comparisons[0][1].worse:
-                break  # B is not worse than A, so there is no part to be found
+                break  # B is not worse than A, so no part of B has to be searched for
             folder = work_folder / f"compared-{len(comparisons)}"
             sides = [_side(side_variant, words, folder) for side_variant in (variant_a, variant)]
             comparisons.append((variant, _compared(sides, blocks, 1 + len(swapped))))
@@ -82,7 +86,10 @@ def bisect(a: str, b: str, words: Sequence[str], blocks: int, as_json: bool) -> 
 
 
 def _compared(sides: Sequence[Side], blocks: int, tests: int) -> Beside:
-    """Compare the second side with the first one; the error rate is divided among ``tests`` comparisons."""
+    """Launch two environments in turn and return how the second one compares with the first one.
+
+    The error rate is divided by ``tests``, the number of comparisons that are made in all.
+    """
     launches: tuple[list[Observation], list[Observation]] = ([], [])
     comparison, names = Beside(), (sides[0].name, sides[1].name)
     for block in blocks_in_time(sides, blocks * EACH, Span(math.inf)):
@@ -98,7 +105,7 @@ def _environment(text: str) -> dict[str, Path | None]:
     """Return the parts of an environment, written ``PREFIX`` or ``mpi=…,ucx=…,settings=…``.
 
     Raises:
-        UserError: a part is unknown, a path does not exist, or there is no MPI among the parts.
+        UserError: a part has an unknown name, a path does not exist, or no part is an MPI.
     """
     parts: dict[str, Path | None] = dict.fromkeys(PARTS)
     for word in text.split(","):
@@ -118,12 +125,12 @@ def _environment(text: str) -> dict[str, Path | None]:
 
 
 def _variants(a: dict[str, Path | None], b: dict[str, Path | None]) -> list[_Variant]:
-    """Return A, B and, where they differ in more than one part, A with each of these parts of B.
+    """Return the environments to launch: A, B and, if several parts differ, A with each of these parts of B.
 
     Raises:
         UserError: A and B do not differ.
     """
-    for parts in (a, b):  # an MPI that was installed with a UCX uses it, unless another one is named
+    for parts in (a, b):  # an MPI uses the UCX that it was installed with, unless the user names another
         parts["ucx"] = parts["ucx"] or _ucx_of(parts)
     differing_parts = [part for part in PARTS if a[part] != b[part]]
     if not differing_parts:
@@ -135,7 +142,7 @@ def _variants(a: dict[str, Path | None], b: dict[str, Path | None]) -> list[_Var
 
 
 def _side(variant: _Variant, words: Sequence[str], work_folder: Path) -> Side:
-    """Return the side that launches a variant."""
+    """Return the side of the comparison that launches an environment."""
     from autotune.commands.hydra_bridge import answer_of
 
     conf_words = (
@@ -172,13 +179,13 @@ def _preloading(folder: Path) -> dict[str, str]:
 
 
 def _ucx_of(parts: Mapping[str, Path | None]) -> Path | None:
-    """Return the folder of the UCX that was installed with an MPI; None where it has none of its own."""
+    """Return the folder of the UCX that was installed with an MPI; None if that MPI has no UCX of its own."""
     library = beside(find(str(parts["mpi"])).library)
     return library and library.parent
 
 
 def _text(comparisons: Sequence[tuple[_Variant, Beside]], how: str) -> str:
-    """Return the text of the result: the part that makes B worse, and the speed of each variant over A."""
+    """Return the result as text: the part that makes B worse, and each environment's speed over that of A."""
     (variant_b, result_b), *swapped_results = comparisons
     if not result_b.worse:
         head = f"{'inconclusive' if result_b.open else 'B is as fast as A'}: {result_b.bound}"

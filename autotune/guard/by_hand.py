@@ -1,4 +1,4 @@
-"""Parameter files that somebody wrote by hand: their settings are read, checked and copied for ``guard``."""
+"""Read, check and copy settings from parameter files that somebody wrote by hand, for ``guard keep``."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,20 +25,20 @@ _RULES = "coll_tuned_dynamic_rules_filename"
 
 
 def parameter_files(folder: Path) -> tuple[Path, ...]:
-    """Return the parameter files of Open MPI and UCX in a folder, or in ``etc`` below a prefix."""
+    """Return the parameter files of Open MPI and UCX in a folder, or in ``etc`` of an installation prefix."""
     return tuple(folder / name for name in _PLACES if (folder / name).is_file())
 
 
 def copy_settings(files: tuple[Path, ...], mpirun: str | None, folder: Path) -> tuple[Path, ...]:
-    """Write the settings of parameter files into a folder, with the rules that they name, as an export would.
+    """Write the settings of parameter files, and the rules that they name, to a folder, as ``export`` would.
 
     Args:
         files: Parameter files of Open MPI and UCX.
-        mpirun: The launcher; None takes the one on the search path.
+        mpirun: The launcher; None means the one on the search path.
         folder: Folder for the copies.
 
     Returns:
-        The files, and the file of rules that they name.
+        The paths of the parameter files, and of the rules file that they name.
 
     Raises:
         UserError: the files set nothing or cannot be read, or the rules that they name have no effect.
@@ -75,10 +75,10 @@ def copy_settings(files: tuple[Path, ...], mpirun: str | None, folder: Path) -> 
 
 
 def _rules(path: Path, text: str) -> Iterator[Rule]:
-    """Yield the rules in a file of the classic format, with message sizes as benchmarks count them.
+    """Yield the rules in a classic rules file of ``coll_tuned``, with message sizes as benchmarks count them.
 
     Raises:
-        UserError: the library ignores a part of the file, or the file names an unknown algorithm.
+        UserError: Open MPI would ignore a part of the file, or the file names an unknown algorithm.
     """
     classic = classic_rules.read(text)
     if classic.cut:

@@ -1,4 +1,4 @@
-"""Differences of a machine from the day on which its state was kept, and what they mean for the settings."""
+"""Differences between a machine today and its state saved by ``guard keep``, and which break the settings."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,25 +8,25 @@ from autotune.guard.facts import FOLDERS, Facts, VariableDescription
 
 _PREFIX = "OMPI_MCA_"
 _NO_KNOBS = ("_version", "_configure_params")
-"""Suffixes of MCA parameters that describe a component."""
+"""Suffixes of MCA parameters that only describe a component and cannot be set."""
 _NAMED = 3
-"""Changed variables that nobody set: this many are named in a line, the others are counted there."""
+"""Maximum number of changed variables that one line of the report names; the line only counts the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One difference."""
+    """One difference between the saved state of a machine and its current state."""
 
     text: str
     """The difference in words."""
     breaks: bool = False
-    """Whether a value of the settings can no longer be in effect."""
+    """Whether the difference keeps some value of the tuned settings from being in effect."""
     names: tuple[str, ...] = ()
-    """All names that the text counts, for programs."""
+    """All names that ``text`` mentions or counts, for the JSON report."""
 
     @classmethod
     def of(cls, title: str, names: Sequence[str]) -> "Change":
-        """Return a change with several names: the first ones are in the text, the others counted."""
+        """Return a change that concerns several names: its text lists the first and counts the others."""
         further = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         return cls(f"{title}: {', '.join(names[:_NAMED])}{further}", names=tuple(names))
 
@@ -34,13 +34,13 @@ class Change:
 def changes(
     reference: Facts, current: Facts, settings: Mapping[str, str], files: Collection[str] = ()
 ) -> tuple[Change, ...]:
-    """Return everything that differs.
+    """Return all differences between the saved state of a machine and its current state.
 
     Args:
-        reference: The state that was kept.
+        reference: The state saved by ``guard keep``.
         current: The state of today.
-        settings: Variables that the settings set, with their values.
-        files: Files of the settings.
+        settings: Maps each variable that the tuned settings set to its value.
+        files: Paths of the files that apply the tuned settings.
     """
     return (
         *_pairs(reference.stack, current.stack),
@@ -70,10 +70,13 @@ def _pairs(old: Mapping[str, str], new: Mapping[str, str], words: bool = False) 
 
 
 def _files(reference: Facts, current: Facts, settings_files: Collection[str]) -> Iterator[Change]:
-    """Compare libraries by name, because a new version has another path, and other files by path."""
+    """Yield the files whose contents changed.
+
+    Libraries are matched by name, because a new version has another path, and other files by path.
+    """
 
     def libraries(facts: Facts) -> dict[str, str]:
-        """Return the libraries among the files: name without version → SHA-256."""
+        """Return a map from the name of each library, without its version, to its SHA-256."""
         return {
             Path(path).name.partition(".so")[0]: value for path, value in facts.files.items() if ".so" in path
         }
@@ -100,7 +103,7 @@ def _files(reference: Facts, current: Facts, settings_files: Collection[str]) ->
 
 
 def _environment(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Change]:
-    """Compare variables by their names alone, and folders by their values."""
+    """Yield the changes of environment variables by name; where a value is a folder, with the value."""
     changed = [name for name in dict.fromkeys((*old, *new)) if old.get(name) != new.get(name)]
     for name in (name for name in changed if name in FOLDERS):
         yield Change(f"{name}: {old.get(name, 'not set')} → {new.get(name, 'not set')}")
@@ -115,7 +118,10 @@ def _environment(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Cha
 
 
 def _variables(reference: Facts, current: Facts, settings: Mapping[str, str]) -> Iterator[Change]:
-    """Compare what each layer prints of its variables; those that the settings set have a line each."""
+    """Yield the changes in the variables that each layer (MPI, UCX, …) declares.
+
+    A variable that the tuned settings set has a change of its own; the others are summed up in a line.
+    """
     for layer in reference.variables.keys() & current.variables.keys():
         old, new = reference.variables[layer], current.variables[layer]
         for name in sorted(settings.keys() & old.keys()):
@@ -139,7 +145,7 @@ def _variables(reference: Facts, current: Facts, settings: Mapping[str, str]) ->
 def _set_variable(
     name: str, value: str, old: VariableDescription, new: VariableDescription
 ) -> Iterator[Change]:
-    """Yield the changes of a variable that is set and still exists."""
+    """Yield the changes in the declaration of a variable that the settings set and that still exists."""
     if lost_words := [word for word in old.allowed if new.allowed and word not in new.allowed]:
         words = {part.strip().lower() for part in value.split(",")}
         yield Change(
@@ -154,19 +160,22 @@ def _set_variable(
 
 
 def _has_other_default(old: VariableDescription, new: VariableDescription) -> bool:
-    """Return whether a default changed, as far as both are known."""
+    """Return whether the default of a variable changed; False if the old or the new one is unknown."""
     return bool(old.default and new.default) and old.default != new.default
 
 
 def _other_names(variables: Mapping[str, VariableDescription]) -> set[str]:
-    """Return the other names of variables."""
+    """Return all synonyms that some variables declare."""
     return {name for variable in variables.values() for name in variable.others}
 
 
 def _renamed(
     name: str, old: Mapping[str, VariableDescription], new: Mapping[str, VariableDescription]
 ) -> str:
-    """Return the one new variable with the same documentation; empty where there is none."""
+    """Return the new name of a removed variable: that of the only new variable with the same documentation.
+
+    The name is empty if there is no such variable, or more than one.
+    """
     documentation = old[name].about
     candidates = [
         candidate

@@ -1,4 +1,4 @@
-"""Facts of this machine: versions, build options, firmware, drivers, hashes, and libraries' variables."""
+"""Collect the state of this machine: versions, build options, firmware, drivers, file hashes, variables."""
 
 import hashlib
 import os
@@ -17,54 +17,57 @@ from autotune.stacks.knobs.openmpi import NEVER_SET, components
 from autotune.stacks.ucx import detect, site_file
 
 _LAYERS = {"ucx": "UCX", "ucc": "UCC", "libfabric": "libfabric"}
-"""Layer → the makers' name for it."""
+"""Maps each library below MPI to its name in reports."""
 _MAKERS = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI"}
 _BUILD_COMMANDS = {"openmpi": ("ompi_info", "--parsable", "--config"), "mpich": ("mpichversion",)}
-"""MPI implementation → the program in the folder of its launcher that prints how it was built."""
+"""Maps each MPI implementation to the command, installed next to its launcher, that prints how it was
+built."""
 _BUILD_LINES = ("config:cli:", "MPICH configure:", "MPICH Device:", "compiler:c:version:")
-"""Beginnings of the lines in its output that do so."""
+"""Beginnings of the lines with the build options in the output of ``_BUILD_COMMANDS``."""
 _LIBRARIES = ("libmpi*.so*", "libopen-*.so*", "libprrte.so*", "libuc[cpstm]*.so*", "libfabric.so*",
               "libpmix.so*", "libhwloc.so*")  # fmt: skip
 PREFIX = "prefix"
-"""Key among the variables for the folder of the MPI."""
+"""Key in ``Facts.environment`` for the installation prefix of the MPI, which is no variable."""
 FOLDERS = (PREFIX, "LD_LIBRARY_PATH", "OPAL_PREFIX", "PMIX_PREFIX", "PRTE_PREFIX", "I_MPI_ROOT",
            "UCX_CONFIG_DIR", "UCX_MODULE_DIR")  # fmt: skip
-"""Variables with the folders of libraries and their files."""
+"""Names in ``Facts.environment`` with values that are folders of libraries or of their files."""
 _RELEVANT = re.compile(
     r"(OMPI|OPAL|PRTE|PMIX|UCX|UCC|HCOLL|FI|MPICH|MPIR|I_MPI|HYDRA|PSM2|PSM3|MLX5|IBV|RDMAV|LD_PRELOAD)(_.*)?"
 )
-"""Names of variables that MPI and the libraries below it read."""
+"""Names of environment variables that MPI and the libraries below it read."""
 _CHECKSUM_DIGITS = 4
-"""Digits of a short checksum: one of 65,536 values has the same, and 16 bits disclose no secret."""
+"""Hexadecimal digits of a short checksum: a changed value goes unnoticed in one of 65,536 cases, and 16 bits
+disclose no secret."""
 _IRRELEVANT = re.compile(r"OMPI_ALLOW_RUN_AS_ROOT.*|PMIX_(RANK|NAMESPACE|SERVER_.*|SECURITY_MODE|HOSTNAME)")
-"""Some of these have no effect on speed, others are set for each process by its launcher."""
+"""Variables that are left out: some have no effect on speed, others are set for each process by its
+launcher."""
 _LARGEST = 1 << 30
-"""Bytes of the largest file that is hashed: the largest library of any MPI has a tenth of it."""
+"""Size in bytes beyond which a file is not hashed: the largest library of any MPI has a tenth of that."""
 _SYSTEM, _PROCESSOR = Path("/sys"), Path("/proc/cpuinfo")
 _MOST_BYTES = 4096
-"""Bytes that are read of a file of the kernel, which has one line."""
+"""Maximum number of bytes that are read from a file of the kernel; such a file has one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class VariableDescription:
-    """One variable as its library describes it."""
+    """Declaration of one configuration variable, as its library prints it."""
 
     kind: str
-    """Type of its value."""
+    """Type of the value."""
     default: str = ""
-    """Default as printed; empty where the library does not print it, or prints another one each time."""
+    """Default as the library prints it; empty if it prints none, or another one each time."""
     allowed: tuple[str, ...] = ()
-    """Allowed words; empty where the library does not list them."""
+    """Allowed values; empty if the library does not list them."""
     others: tuple[str, ...] = ()
     """Other names of the variable."""
     deprecated: bool = False
     """Whether the library advises against its use."""
     about: str = ""
-    """Checksum of its documentation."""
+    """Checksum of the documentation of the variable."""
 
     @classmethod
     def by(cls, knob: Knob) -> "VariableDescription":
-        """Return the description in a listing."""
+        """Return the declaration of a variable from the listing that its library printed."""
         about = f"{crc32(knob.documentation.encode()):08x}" if knob.documentation else ""
         other_names = (*knob.inherits, *knob.children)
         return cls(
@@ -78,9 +81,9 @@ class VariableDescription:
 
 
 def _without_user_folders(default: str) -> str:
-    """Return a list of folders without the user's home and current folder.
+    """Replace the user's home and current folder in a colon-separated list of folders.
 
-    The defaults of Open MPI contain them.
+    Some defaults of Open MPI contain these folders, which differ between users.
     """
     if ":" not in default:
         return default
@@ -92,37 +95,37 @@ def _without_user_folders(default: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """One state of a machine, as far as an unprivileged user sees it."""
+    """State of a machine at one time, as far as an unprivileged user sees it."""
 
     stack: Mapping[str, str] = field(default_factory=dict)
     """Versions of MPI and the libraries below it, and how MPI was built."""
     machine: Mapping[str, str] = field(default_factory=dict)
     """Kernel, processor, firmware and drivers of this node."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """Path → SHA-256; empty where there is no such file."""
+    """Maps the path of each file to its SHA-256, which is empty if there is no such file."""
     mpirun: str = ""
     """Path of the launcher."""
     variables: Mapping[str, Mapping[str, VariableDescription]] = field(default_factory=dict)
-    """Layer → variable → the layer's description of it."""
+    """Maps each layer (MPI, UCX, …) to the variables that it declares, by name."""
     offers: Mapping[str, str] = field(default_factory=dict)
-    """Components of the MPI, and transports of UCX that have a device here."""
+    """Names of the MPI's components, and of UCX's transports that have a device on this machine."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables in effect that MPI and the libraries below it read, each with a short checksum of its value:
-    everybody may read this, and a value may be a secret. Folders in which libraries are found have their
-    paths."""
+    """Maps each environment variable that MPI and the libraries below it read to a short checksum of its
+    value, because everybody may read this document and a value may be a secret. The variables in ``FOLDERS``
+    are mapped to their values."""
     parameters: tuple[str, ...] = ()
-    """The ``files`` that MPI and the libraries below it read by themselves."""
+    """Paths of the parameter files among ``files`` that MPI and the libraries below it read by themselves."""
 
     @property
     def identity(self) -> str:
-        """Return a checksum of versions, build, machine, libraries and parameters, whatever their paths."""
+        """Return a checksum of versions, build options, machine, libraries and parameters, but no paths."""
         by_name = sorted((Path(path).name, value) for path, value in self.files.items() if ".so" in path)
         identified: list[object] = [sorted(self.stack.items()), sorted(self.machine.items()), by_name]
         values = sorted((name, v) for name, v in self.environment.items() if name not in FOLDERS)
         contents = sorted(self.files[path] for path in self.parameters if self.files[path])
         identified += [
             part for part in (values, contents) if part
-        ]  # left out where empty, as in earlier versions
+        ]  # empty parts are left out, so that checksums of earlier versions of this program stay valid
         text = repr(tuple(identified))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -132,19 +135,19 @@ def facts_of(installation: Installation, settings: Iterable[Path] = (), steady: 
 
     Args:
         installation: The MPI.
-        settings: Files of the settings that are kept.
-        steady: Whether to list all variables twice: a default that differs between the two lists does not
-            belong to the version, and is left out.
+        settings: Paths of the files that apply the tuned settings.
+        steady: Whether to list all variables twice. A default that differs between the two lists is not a
+            property of the version, and is left out.
 
     Raises:
-        StackError: A library that is there does not answer.
+        StackError: An installed library does not print its variables.
     """
     listed = listings(installation)
     stack = {_MAKERS[installation.flavour]: installation.version}
     stack |= {_LAYERS[listing.layer]: listing.version for listing in listed if listing.layer in _LAYERS}
     if build_options := _build_options(installation):
         stack[f"{_MAKERS[installation.flavour]} built with"] = build_options
-    library_folder = installation.library.parent  # libraries below an MPI are in this folder or one in it
+    library_folder = installation.library.parent  # also has the libraries below MPI, or a subfolder has
     folders = (library_folder, library_folder / "openmpi", library_folder / "mpich")
     libraries = {f.resolve() for folder in folders for name in _LIBRARIES for f in folder.glob(name)}
     prefix = installation.mpirun.resolve().parent.parent
@@ -201,7 +204,7 @@ def variables_read() -> dict[str, str]:
 
 
 def environment_of(installation: Installation) -> dict[str, str]:
-    """Return the same variables as everybody may read them, see ``Facts.environment``."""
+    """Return the variables of ``variables_read`` without secrets, as described at ``Facts.environment``."""
     return {PREFIX: str(installation.mpirun.resolve().parent.parent)} | {
         name: value
         if name in FOLDERS
@@ -211,24 +214,24 @@ def environment_of(installation: Installation) -> dict[str, str]:
 
 
 def replaced(reference: Facts) -> list[str]:
-    """Return the names of libraries whose content changed at its path."""
+    """Return the names of the libraries whose files have other contents now than in the saved state."""
     libraries = {path: value for path, value in reference.files.items() if ".so" in path and value}
     return sorted(Path(path).name for path, value in libraries.items() if _hash(Path(path)) != value)
 
 
 def _offers(installation: Installation) -> Iterator[tuple[str, str]]:
-    """Yield the components and transports that can be chosen, as far as the libraries name them."""
+    """Yield the MPI components and UCX transports that settings can choose, as the libraries list them."""
     if installation.flavour == "openmpi":
         frameworks = components(installation.mpirun).items()
         yield "components", " ".join(f"{name}/{c}" for name, names in frameworks for c in names)
     with suppress(StackError):
-        # All are listed: the environment's choice of them is a separate fact, and settings may choose others.
+        # All transports are listed, because settings may choose others than the environment of this moment.
         if ucx := detect(installation.library, all_transports=True):
             yield "transports of UCX", " ".join(ucx.transports)
 
 
 def _build_options(installation: Installation) -> str:
-    """Return how the MPI was configured, on one line; empty where it does not print it."""
+    """Return how the MPI was configured, on one line; empty if the MPI does not print that."""
     name, *options = _BUILD_COMMANDS.get(installation.flavour, ("",))
     program = installation.mpirun.resolve().with_name(name) if name else None
     if program is None or not program.exists():
@@ -242,7 +245,7 @@ def _build_options(installation: Installation) -> str:
 
 
 def _machine() -> Iterator[tuple[str, str]]:
-    """Yield the kernel, processor, firmware and drivers of this node."""
+    """Yield (name, value) of the kernel, processor, firmware and drivers of this node."""
     yield "kernel", platform.release()
     with suppress(OSError), _PROCESSOR.open(encoding="utf-8", errors="replace") as lines:
         fields = {}
@@ -263,13 +266,13 @@ def _machine() -> Iterator[tuple[str, str]]:
 
 
 def _kernel_line(name: str, path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the line in a file of the kernel, where it may be read."""
+    """Yield a name with the content of a file of the kernel; yield nothing if the file cannot be read."""
     with suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
         yield name, file.read(_MOST_BYTES).strip()
 
 
 def _hash(path: Path) -> str:
-    """Return the SHA-256 of a file; empty where it is missing, unreadable or larger than any library."""
+    """Return the SHA-256 of a file; empty if the file is missing, unreadable or larger than ``_LARGEST``."""
     with suppress(OSError):
         if path.is_file() and path.stat().st_size <= _LARGEST:
             with path.open("rb") as file:

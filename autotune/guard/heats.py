@@ -1,4 +1,4 @@
-"""Launches of several environments in turn until the time of the verb is used up (``guard``)."""
+"""Launch several environments in turn until the time limit of a ``guard`` command is reached."""
 
 import sys
 from collections import defaultdict
@@ -13,20 +13,23 @@ from autotune.space import Point
 from autotune.verification.sequential import SequentialDesign
 
 FIRST_NUMBER = 100
-"""Number of the first launch; the launches that check files have smaller numbers."""
+"""Number of the first launch of a comparison; launches that check whether files take effect have smaller
+numbers."""
 
 
 def alone(measurement: Measurement) -> Measurement:
-    """Return the measurement without the additional ones of a verification, which decide nothing here."""
+    """Return the measurement without the further calls and loops that a verification also measures."""
     return replace(measurement, other_calls=(), other_loop="")
 
 
 def environment_side(name: str, observer: Observer, limit_s: float) -> Side:
-    """Return the side that launches what an observer amends in the untouched stack.
+    """Return the side of a comparison that launches MPI in one environment.
+
+    The trials themselves set nothing; the observer changes the environment of each launch.
 
     Args:
         name: Name of the environment in messages.
-        observer: Makes the launches of the environment.
+        observer: Makes the launches, with the changes to their environment.
         limit_s: Time limit of one launch in seconds.
     """
 
@@ -42,12 +45,12 @@ def blocks_in_time(
 ) -> Iterator[tuple[tuple[int, Observation], ...]]:
     """Yield blocks of launches of all sides, each launch with the index of its side, and report each block.
 
-    The first block is begun only if there is time for its launches one after the other.
+    The first block is begun only if there is time for its launches even one after the other.
 
     Args:
         sides: The environments.
-        per_side: Number of launches of each side at most.
-        span: The time of the whole verb.
+        per_side: Maximum number of launches of each side.
+        span: The time limit of the whole ``guard`` command.
     """
     design = SequentialDesign(setting_launches=per_side, heats=are_heats(sides))
     expected_s = span.launch_s * design.widths(len(sides))[0] * len(sides)
@@ -62,7 +65,7 @@ def blocks_in_time(
 def _report_block(
     number: int, names: Sequence[str], observations: Sequence[Observation], took_s: float
 ) -> None:
-    """Print the number of a block, its duration, and the failures of each side."""
+    """Print the number of a block, its number of launches and duration, and the failures of each side."""
     failed: dict[str, list[str]] = defaultdict(list)
     for name, observation in zip(names, observations, strict=True):
         if not observation.ok:

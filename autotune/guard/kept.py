@@ -1,6 +1,7 @@
-"""The state that was kept, and every night since: ``kept.json`` and ``nights.jsonl`` in ``guard/``.
+"""Files of ``guard``: the saved state in ``kept.json``, and the record of each check in ``nights.jsonl``.
 
-The folder is in that of the settings, for everybody to read; everybody who may write there adds nights.
+A night is the record of one check. Both files are in ``guard/`` in the folder of the settings. Everybody may
+read them, and everybody who may write there adds nights.
 """
 
 import fcntl
@@ -33,62 +34,63 @@ from autotune.views.text import calls_text, size_text
 
 FOLDER, KEPT, NIGHTS = "guard", "kept.json", "nights.jsonl"
 VERSION = 1
-"""Version of both documents."""
+"""Version of the format of both files."""
 MOST_NIGHTS = 4000
-"""Number of nights that are read at most: ten years."""
+"""Maximum number of nights that are read: those of ten years."""
 _ONE_NIGHT_H = 12
-"""Hours, half the time between nights: checks that are closer belong to the same night."""
+"""Checks that are fewer hours apart than this belong to the same night; nights are 24 hours apart."""
 _HINT = "autotune guard keep DIR|PREFIX writes it"
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """State of settings and machine on the day of ``guard keep``."""
+    """State of settings and machine on the day of ``guard keep``: the reference of later checks."""
 
     date: str
-    """ISO date, UTC."""
+    """Date of ``guard keep``, in ISO format and UTC."""
     settings: str
     """Folder of the files that apply the settings."""
     recommendation: Mapping[str, Any]
-    """Their contents, as ``export --format json`` writes them."""
+    """The settings, as ``export --format json`` writes them."""
     facts: Facts
     """State of the machine."""
     scenario: Mapping[str, Any]
-    """How launches are made."""
+    """The scenario: what is launched and measured, and how."""
     launcher: Mapping[str, Any] = field(default_factory=dict)
-    """Node of ``hydra.launcher``; empty for ``mpirun``."""
+    """Hydra's configuration node ``hydra.launcher``; empty for ``mpirun``."""
     sources: tuple[str, ...] = ()
-    """Files that users wrote, of which ``settings`` has copies."""
+    """Paths of the files that somebody wrote by hand, if ``settings`` contains copies of these."""
     seal: str = ""
-    """Proof that this user kept ``meant``; empty where there was no place for a key."""
+    """Signature of ``meant`` by the user who ran ``guard keep``; empty if no key could be stored."""
     private: str = ""
-    """SHA-256 of the environment and the parameter files in the same folder, which nobody else can read;
-    empty where there are none."""
+    """SHA-256 of the file ``private.json`` in the same folder, which nobody else can read: the environment
+    and the parameter files; empty if there is none."""
     version: int = VERSION
-    """Version of this document."""
+    """Version of the format of this file."""
 
     @property
     def meant(self) -> Any:
-        """Return everything that a check starts or applies, as JSON values."""
+        """Return everything that a check starts or applies, as JSON values: what the signature covers."""
         paths = (self.settings, self.sources, self.facts.mpirun, *filter(None, [self.private]))
         return plain([*paths, self.recommendation, self.scenario, self.launcher])
 
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """One launch of a night."""
+    """One launch of a check."""
 
     tuned: bool
-    """Whether the settings were in effect; otherwise the untouched stack was launched."""
+    """Whether the tuned settings were in effect; otherwise MPI was launched with its own defaults."""
     block: int
-    """Number of the block; launches of a block are in random order."""
+    """Number of the block that the launch belongs to; the launches of a block are made in random order."""
     times: Mapping[str, float] = field(default_factory=dict)
-    """Slot, as ``collective/ranks/bytes`` → seconds; empty where the launch failed."""
+    """Maps each slot, written ``collective/ranks/bytes``, to the median time of a call in seconds; empty if
+    the launch failed."""
     reason: str = ""
-    """Why it failed."""
+    """Why the launch failed."""
 
     def __post_init__(self) -> None:
-        """Check the times.
+        """Raise an error unless all times are positive and finite.
 
         Raises:
             ValueError: A time is not finite or not above zero.
@@ -99,7 +101,7 @@ class Launched:
 
     @classmethod
     def all_of(cls, night: Sequence[tuple[bool, Observation]]) -> "tuple[Launched, ...]":
-        """Return the launches in observations, each with its side."""
+        """Return the launches in some observations, each given with whether the settings were in effect."""
         launches = []
         for tuned, observation in night:
             times = {slot_text(slot_of(e.cell)): e.median_s for e in observation.usable if e.median_s > 0}
@@ -109,44 +111,47 @@ class Launched:
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """One check, or the launches that were made when the state was kept."""
+    """Record of one ``guard check``, or of the launches that ``guard keep`` made."""
 
     date: str
-    """ISO date, UTC."""
+    """Date of the check, in ISO format and UTC."""
     state: str
-    """``Facts.identity`` of the machine."""
+    """``Facts.identity`` of the machine: a checksum of its state."""
     launches: tuple[Launched, ...] = ()
-    """Launches in order; empty for a quick check."""
+    """The launches in order; empty for ``guard check --quick``."""
     hosts: tuple[str, ...] = ()
-    """Hosts of the launches."""
+    """Names of the hosts that ran the launches."""
     said: tuple[str, ...] = ()
-    """Result of the check, a line each."""
+    """Lines of text that state the result of the check."""
     code: int = 0
     """Exit code of the check."""
     found: tuple[tuple[str, str], ...] = ()
-    """Slots found slower, by key, and the day since when: they remain found until the state is kept."""
+    """Key of each slot that was found slower (see ``slot_text``), with the first day of the slowdown. These
+    slots are reported again each night until the next ``guard keep``."""
     lost: tuple[str, ...] = ()
-    """Slots to be tuned again, by key."""
+    """Keys of the slots to be tuned again (see ``slot_text``)."""
     kept: bool = False
-    """Whether the state was kept: nights before it are no reference any more."""
+    """Whether ``guard keep`` saved a new state here, so that later checks are not compared with
+    earlier nights."""
     heats: bool = False
-    """Whether launches ran at the same time, so that their times are not those of single launches."""
+    """Whether several launches ran at the same time, so that their times differ from those of single
+    launches."""
 
     @property
     def day(self) -> str:
-        """Return the day of its date."""
+        """Return the date of the check without the time of day."""
         return self.date[:10]
 
     def hours_from(self, other: "Night") -> float:
-        """Return the hours between two nights, in any order; infinite where a date cannot be read."""
+        """Return the hours between two nights, in any order; infinite if one of their dates is invalid."""
         try:
             dates = [datetime.fromisoformat(night.date) for night in (self, other)]
             return abs((dates[1] - dates[0]).total_seconds()) / 3600
-        except (ValueError, TypeError):  # a date is invalid, or only one has a time zone
+        except (ValueError, TypeError):  # a date is invalid, or only one of them has a time zone
             return math.inf
 
     def blocks(self, slots: Sequence[Slot]) -> list[Drawn]:
-        """Return the launches as blocks for the randomised evidence."""
+        """Return the times of each block of launches, for the randomisation test of ``verification``."""
         names = [slot_text(slot) for slot in slots]
         drawn = []
         for number in dict.fromkeys(launch.block for launch in self.launches):
@@ -156,28 +161,31 @@ class Night:
         return drawn
 
     def side(self, slots: Sequence[Slot], tuned: bool) -> Floats:
-        """Return ln of the seconds of the launches of one side, ``(n_launches, n_slots)``."""
+        """Return ln of the times of launches with (``tuned``) or without the settings.
+
+        Times are in seconds; the shape is ``(n_launches, n_slots)``.
+        """
         names = [slot_text(slot) for slot in slots]
         rows = [launch.times for launch in self.launches if launch.tuned is tuned and launch.times]
         return np.log([[times.get(name, np.nan) for name in names] for times in rows]).reshape(-1, len(names))
 
 
 def slot_text(slot: Slot) -> str:
-    """Return a slot as a key."""
+    """Return the key of a slot: ``collective/ranks/bytes``."""
     collective, ranks, size = slot
     return f"{collective}/{ranks}/{size}"
 
 
 def slot_words(slot: Slot) -> str:
-    """Return a slot in words."""
+    """Return a slot (collective, communicator size, message size) in words for a report."""
     return "all sizes together" if slot == WHOLE else f"{calls_text(*slot[:2])}, {size_text(slot[2])}"
 
 
 def slot_in(key: str) -> Slot:
-    """Return the slot of a key.
+    """Return the slot of a key ``collective/ranks/bytes``.
 
     Raises:
-        UserError: The key is no slot.
+        UserError: The key does not have that form.
     """
     collective, *numbers = key.split("/")
     if len(numbers) != 2 or collective not in COLLECTIVES or not all(n.isdecimal() for n in numbers):
@@ -186,10 +194,13 @@ def slot_in(key: str) -> Slot:
 
 
 def by_sizes(keys: Sequence[str]) -> dict[tuple[int, ...], list[str]]:
-    """Return sizes → the collectives that have exactly these sizes among some slots.
+    """Group the collectives of some slots by the message sizes that they have.
+
+    Returns:
+        A map from each tuple of message sizes to the collectives that have exactly these sizes.
 
     Raises:
-        UserError: A key is no slot.
+        UserError: A key does not have the form ``collective/ranks/bytes``.
     """
     sizes: dict[str, set[int]] = {}
     for collective, _, size in map(slot_in, keys):
@@ -201,23 +212,24 @@ def by_sizes(keys: Sequence[str]) -> dict[tuple[int, ...], list[str]]:
 
 
 def slots_of(nights: Sequence[Night]) -> tuple[Slot, ...]:
-    """Return all slots in which anything was measured."""
+    """Return all slots (collective, communicator size, message size) that some launch measured."""
     return tuple(
         sorted(map(slot_in, {n for night in nights for launch in night.launches for n in launch.times}))
     )
 
 
 def since_kept(nights: Sequence[Night]) -> tuple[Night, ...]:
-    """Return the nights since the state was last kept, in the order in which they were made."""
+    """Return the nights since the last ``guard keep``, in the order in which they were made."""
     return tuple(nights[max((i for i, night in enumerate(nights) if night.kept), default=0) :])
 
 
 def comparable(nights: Sequence[Night]) -> tuple[Night, ...]:
-    """Return the nights with launches since the state was last kept, as independent as they can be.
+    """Return the nights with launches since the last ``guard keep``, merged so that they are independent.
 
-    Checks of one state that follow each other within half a day share their conditions, and are merged to one
-    night. The night when the state was kept is what others are compared with, and the last check is the one
-    to be judged: neither is ever merged, so that both may be of one day.
+    Checks of one state that follow each other within half a day ran under the same conditions, and are merged
+    into one night. The night of ``guard keep``, with which others are compared, and the last check, which is
+    to be evaluated, are never merged, so that both may be of one day. Nights that differ from the
+    last check in ``heats`` (whether launches ran at the same time) are left out.
     """
     launched = [night for night in since_kept(nights) if night.launches]
     launched = [night for night in launched if night.heats == launched[-1].heats]
@@ -235,10 +247,11 @@ def comparable(nights: Sequence[Night]) -> tuple[Night, ...]:
 
 
 def read_kept(folder: Path) -> Kept:
-    """Read ``kept.json`` of a folder.
+    """Read ``kept.json`` in a folder.
 
     Raises:
-        UserError: There is none, it is damaged or of a newer version, or others could have written it.
+        UserError: The file does not exist, is damaged, has a newer format, or could have been written by
+            another user.
     """
     path = folder / KEPT
     document = _json(user_text(path, hint=_HINT, raised=UserError), path)
@@ -255,13 +268,13 @@ def read_kept(folder: Path) -> Kept:
 
 
 def read_nights(*folders: Path) -> tuple[Night, ...]:
-    """Return the last nights of some folders; a last line that was cut short in writing is left out.
+    """Return the last nights that were recorded in some folders.
 
-    The nights of one folder are in the order in which they were added, whatever a clock showed then; those of
-    several folders are merged by date.
+    The nights of one folder are in the order in which they were added, even if a clock was wrong then; those
+    of several folders are merged by date. An incomplete last line is left out.
 
     Raises:
-        UserError: A line is no night.
+        UserError: A line is not the record of a night.
     """
     nights: list[list[Night]] = []
     for path in (folder / NIGHTS for folder in folders):
@@ -270,7 +283,7 @@ def read_nights(*folders: Path) -> tuple[Night, ...]:
         nights.append([])
         *lines, _ = user_text(path, raised=UserError).split(
             "\n"
-        )  # a last line without end is cut short, or being written
+        )  # a last line without a line end was cut short, or is being written
         for number, line in enumerate(lines, start=1):
             if line:
                 place = f"{path}, line {number}"
@@ -286,7 +299,7 @@ def _night(line: str, place: str) -> Night:
 
 
 def write_kept(folder: Path, kept: Kept) -> None:
-    """Write ``kept.json``, for everybody to read.
+    """Write ``kept.json`` with permissions that let everybody read it.
 
     Raises:
         UserError: The file cannot be written there.
@@ -296,11 +309,13 @@ def write_kept(folder: Path, kept: Kept) -> None:
 
 
 def add_night(folder: Path, night: Night) -> None:
-    """Append a night; once this returns, the night survives a crash.
+    """Append the record of one check to ``nights.jsonl``.
+
+    Once this returns, the record is on disk and survives a crash.
 
     Raises:
-        OSError: The night cannot be written, or a link is in place of the file.
-        JournalError: A link inside of a campaign leads there.
+        OSError: The record cannot be written, or the file is a symbolic link.
+        JournalError: The folder is reached by a link inside of a campaign's directory.
     """
     path, line = folder / NIGHTS, f"{json.dumps(plain(night), separators=(',', ':'))}\n".encode()
     refuse_links(path)
@@ -309,7 +324,7 @@ def add_night(folder: Path, night: Night) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)  # two checks may end at the same time
         file.seek(0)
         complete_bytes = sum(map(len, (existing for existing in file if existing.endswith(b"\n"))))
-        file.truncate(complete_bytes)  # without a night that was cut short by a kill or a full disk
+        file.truncate(complete_bytes)  # removes a record that was cut short by a kill or a full disk
         try:
             file.write(line)
             file.flush()

@@ -1,10 +1,11 @@
-"""Evidence from nights of launches that something became slower since some night (``guard``'s statistics).
+"""Statistics of ``guard``: evidence, from the launches of many nights, that something became slower.
 
-Launches of one night share its conditions, so that a night is one observation, however many launches it had:
-the mean over its launches of ln t. Conditions that affect everything (days, drift, exchanged nodes, weekends)
-are in all sizes and both sides, and cancel in differences. So a slot is compared in two views: the settings
-less the median shift of all other slots of both sides, and the settings less the default in the same slot. A
-change of all sizes at once is the only one that has to be detected in the times themselves.
+A night is the set of launches of one ``guard check``; its launches share the conditions of the machine, so
+that a night is one observation, however many launches it had: the mean over its launches of ln t. Conditions
+that affect everything (days, drift, exchanged nodes, weekends) are in all sizes and both sides (settings
+and default), and cancel in differences. So a slot is compared in two views: the settings less the median
+shift of all other slots of both sides, and the settings less the default in the same slot. A change of all
+sizes at once is the only one that has to be detected in the times themselves.
 
 Nights of a view have a level, a scale and a noise. The noise is independent, or independent plus a walk from
 night to night with q times its variance; where nights had different numbers of launches, its variance is
@@ -57,46 +58,52 @@ from autotune.verification.planned import ROBUST, median
 Floats = NDArray[np.float64]
 
 SHIFT = 6.0
-"""d: on a night of 24 launches that differ by 5 %, a loss of a tenth is as many standard deviations. With 4
-or 10 the same number of losses is found in three nights. Fixed numbers for δ take 30 standard deviations
-for a walk."""
+"""The d of the formulas above: on a night of 24 launches that differ by 5 %, a loss of a tenth is as many
+standard deviations. With 4 or 10 the same number of losses is found in three nights. Fixed numbers for δ take
+30 standard deviations for a walk."""
 STEADY = (0.0, 0.04)
-"""q for differences: a size may wander on its own, by a fifth of a night's standard deviation a night. At
-0.1, 97 of 100 losses of 10 % are found in three nights of the simulated machine; at 0.2, 93; at 0.04, 99."""
+"""Values of q for differences between sizes or sides: a size may wander on its own, by a fifth of a night's
+standard deviation a night. At 0.1, 97 of 100 losses of 10 % are found in three nights of the simulated
+machine; at 0.2, 93; at 0.04, 99."""
 WANDERING = (0.0, 0.1, 1.0, 10.0, 100.0)
-"""q for the times themselves: a power of ten apart, from launches alone to a walk alone."""
+"""Values of q for the times themselves: a power of ten apart, from independent nights to a pure random
+walk."""
 PAST = 56
-"""Number of nights before a change that it is compared with: eight of each weekday."""
+"""Maximum number of nights before a change with which the nights after it are compared: eight of each
+weekday."""
 FRESH = 7
-"""Number of nights in which a change must show: slow drift of a machine is no change."""
+"""Maximum number of nights after a change in which the change must be detected; a slow drift of the machine
+is not a change."""
 _YEAR = 365
 _UPGRADES = 0.25
-"""Share of the error rate for nights with a known change, compared with earlier nights; the same share is for
-the state that was kept, launched at the same moments as the current one."""
+"""Share of the error rate spent on nights with a known change, compared with earlier nights; an equal share
+is spent on comparing with the state saved by ``guard keep``, launched at the same moments."""
 _CLIP = 2.0
-"""Robust standard deviations beyond which a launch counts no further for the mean of its night: normal
-launches lose 3 % of their information, and one launch in ten may have any time."""
+"""Launches farther from the median of their night than this number of robust standard deviations are clipped
+before the mean is taken. With normal launches this loses 3 % of the information, and one launch in ten may
+have any time."""
 _STEPS = 14
-"""Steps of bisection."""
+"""Number of steps of the bisection for the ends of an interval."""
 _LEAST = 1e-300
 _FAR = 4.0
-"""Largest rise on the log scale: 55 times as slow."""
+"""Largest rise of ln t, beyond the estimated one, that is searched for an end of an interval: 55 times as
+slow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """How often an unchanged machine may be called slower."""
+    """Error rates: how often a check may report an unchanged machine as slower."""
 
     a_year: float = 0.01
-    """False claims that are expected in a year of nights, of all slots and tests together."""
+    """Expected number of false alarms in a year of nightly checks, over all slots and tests together."""
     tests: int = 1
-    """Number of claims that each night could make."""
+    """Number of hypotheses that each night tests."""
 
     def limit(self, upgrade: int = 0) -> float:
-        """Return ln of the evidence that a claim needs.
+        """Return ln of the evidence that is needed to report a slowdown.
 
         Args:
-            upgrade: Number of the known change on that night; 0 where there was none.
+            upgrade: Number of the known change on the night of the test, from 1; 0 if there was none.
         """
         alpha = self.of_change(upgrade) if upgrade else self.a_year * (1 - 2 * _UPGRADES) / _YEAR
         return math.log(self.tests / alpha)
@@ -104,19 +111,19 @@ class Rates:
     def of_change(self, number: int) -> float:
         """Return the error rate of all tests of the known change with this number, from 1.
 
-        The rates of all changes sum to their share.
+        The rates of all changes sum to the share of the error rate that is reserved for known changes.
         """
         return self.a_year * _UPGRADES / (number * (number + 1))
 
 
 def of_launches(y: Floats) -> tuple[Floats, Floats]:
-    """Return the mean of a night's launches in each slot, and the variance between them.
+    """Return the robust mean of ln t over a night's launches in each slot, and the variance between launches.
 
     Args:
-        y: ln t of the launches, ``(n_launches, n_slots)``.
+        y: ln t of the launches, ``(n_launches, n_slots)``; t is the time of a call.
 
     Returns:
-        The mean, NaN where no launch is known, and the variance, NaN where fewer than two are.
+        The mean, NaN in slots without a launch, and the variance, NaN in slots with fewer than two.
     """
     middle = median(y)
     reach = _CLIP * ROBUST * median(np.abs(y - middle))
@@ -128,14 +135,17 @@ def of_launches(y: Floats) -> tuple[Floats, Floats]:
 
 
 def of_sizes(settings: Floats, default: Floats) -> Floats:
-    """Return the two views of each slot, ``(2, n_nights, …, n_slots)``.
+    """Return two series for each slot from which conditions that affect all slots cancel.
+
+    The first is the settings less the median shift of all other slots, the second the settings less the
+    default; the shape is ``(2, n_nights, …, n_slots)``.
 
     Args:
-        settings: Means of nights under the settings, ``(n_nights, …, n_slots)``.
-        default: Means of nights of the default, of the same shape.
+        settings: Mean ln t of each night under the settings, ``(n_nights, …, n_slots)``.
+        default: Mean ln t of each night by default, of the same shape.
     """
     n, both_sides = settings.shape[-1], np.concatenate([settings, default], axis=-1)
-    shifts = both_sides - both_sides.mean(axis=0)  # a median of levels would change between sizes
+    shifts = both_sides - both_sides.mean(axis=0)  # the median of uncentred times would jump between sizes
     elsewhere = (
         [np.median(np.delete(shifts, [i, i + n], axis=-1), axis=-1) for i in range(n)] if n > 1 else []
     )
@@ -143,9 +153,9 @@ def of_sizes(settings: Floats, default: Floats) -> Floats:
 
 
 def of_all_sizes(settings: Floats, default: Floats) -> Floats:
-    """Return the two views of all sizes together: the times, and the times less the default.
+    """Return two series for all sizes together: the mean ln t, and the mean ln t less that of the default.
 
-    The shape is ``(2, n_nights, …, 1)``.
+    The arguments are those of ``of_sizes``; the shape is ``(2, n_nights, …, 1)``.
     """
     return np.asarray(np.stack([settings, settings - default]).mean(axis=-1, keepdims=True))
 
@@ -153,13 +163,14 @@ def of_all_sizes(settings: Floats, default: Floats) -> Floats:
 def log_evidence_of_rise(
     views: Floats, since: int, walks: Sequence[float] = STEADY, launches: Floats | None = None
 ) -> Floats:
-    """Return ln of the evidence that nights from ``since`` on lie higher, for each column.
+    """Return ln of the evidence that times are longer in nights from ``since`` on, for each column.
 
     Args:
-        views: ``(n_views, n_nights, n_columns)``, the oldest night first, finite; evidence is their mean.
-        since: The first night that may have changed.
-        walks: Possible values of q of the noise.
-        launches: Number of launches of each night, ``(n_nights,)``; None where all nights have the same.
+        views: Series of ln t, ``(n_views, n_nights, n_columns)``, the oldest night first, all finite. The
+            evidence is the mean over the views.
+        since: Index of the first night that may be slower.
+        walks: Possible values of q, the relative variance of the random walk in the noise.
+        launches: Number of launches of each night, ``(n_nights,)``; None if all nights have the same number.
     """
     nights = tuple(range(views.shape[1]))
     return _log_mean_evidence(
@@ -170,10 +181,10 @@ def log_evidence_of_rise(
 def log_claim_of_rise(
     views: Floats, since: int, limit: float, walks: Sequence[float] = STEADY, launches: Floats | None = None
 ) -> Floats:
-    """Return the least ``log_evidence_of_rise`` with any larger half of the nights from ``since`` on.
+    """Return the smallest ``log_evidence_of_rise`` over all larger halves of the nights from ``since`` on.
 
-    Columns whose evidence of all nights is below ``limit`` have that evidence. One such night alone claims
-    nothing: its evidence is at most 0.
+    In columns where the evidence of all these nights is below ``limit``, that evidence is returned. A single
+    night from ``since`` on cannot show a slowdown: its value is at most 0.
     """
     n, fresh = views.shape[1], range(since, views.shape[1])
     total = log_evidence_of_rise(views, since, walks, launches)
@@ -196,12 +207,12 @@ def _log_mean_evidence(
     walks: tuple[float, ...],
     launches: tuple[float, ...] | None,
 ) -> Floats:
-    """Return ln of E of some nights, the mean over the views."""
+    """Return ln of the evidence E (see the formulas above) of some nights, averaged over the views."""
     from scipy.special import stdtr
 
     k = len(nights) - 1
     if since < 2 or k < 2:
-        return np.zeros(views.shape[2])  # nothing is known of the scale
+        return np.zeros(views.shape[2])  # too few nights to estimate the variance
     null, alternative = [], []
     for steady, residual_matrix, c, log_root in _noises(nights, since, walks, launches):
         r = residual_matrix @ views
@@ -221,10 +232,11 @@ def _log_mean_evidence(
 def _noises(
     nights: tuple[int, ...], since: int, walks: tuple[float, ...], launches: tuple[float, ...] | None
 ) -> list[tuple[bool, Floats, Floats, float]]:
-    """Return each possible noise.
+    """Return the parts of the formulas above for each possible covariance of the noise.
 
     Returns:
-        Whether it is without a walk, the matrix of whitened residuals, c, and ln |Σ|^(−1/2) (1ᵀΣ⁻¹1)^(−1/2).
+        For each covariance: whether it contains no random walk, the matrix that gives whitened residuals, the
+        vector c, and ln |Σ|^(−1/2) (1ᵀΣ⁻¹1)^(−1/2).
     """
     t = np.array(nights)
     counts = np.ones(len(t)) if launches is None else np.array(launches)[t]
@@ -244,17 +256,20 @@ def _noises(
 
 
 def rise(y: Floats, since: int) -> Floats:
-    """Return how much higher nights from ``since`` on lie, for each column of ``(n_nights, n_columns)``."""
+    """Return the mean of nights from ``since`` on less that of earlier ones, for each column.
+
+    The shape of ``y`` is ``(n_nights, n_columns)``.
+    """
     return np.asarray(y[since:].mean(axis=0) - y[:since].mean(axis=0))
 
 
 def bounds_of_rise(
     y: Floats, since: int, alpha: float, walks: Sequence[float] = STEADY, launches: Floats | None = None
 ) -> tuple[Floats, Floats]:
-    """Return the ends of the interval of rises that one view does not exclude, for each column.
+    """Return the ends of the confidence interval of the rise since a night, for each column of one view.
 
-    Each end has half of ``alpha``. The interval is valid at any night; an end is infinite where nothing is
-    excluded.
+    Each end has half of the error rate ``alpha``. The interval is valid however many nights were looked at;
+    an end is infinite if no rise, however large, is excluded.
     """
     middle, limit = rise(y, since), math.log(2 / alpha)
     c = (np.arange(len(y)) >= since).astype(float)[:, None]
@@ -276,14 +291,14 @@ def bounds_of_rise(
 
 
 def components(y: Floats, within: Floats, launches: Floats) -> tuple[Floats, Floats]:
-    """Return the standard deviation between days, and of a launch within its night, for each slot.
+    """Return the standard deviations between nights, and between launches of one night, for each slot.
 
-    They are moment estimates: the variance of the nights' means less the part that the launches of a night
-    explain.
+    That between nights is a moment estimate: the variance of the nights' means less the part that the
+    launches of a night explain.
 
     Args:
-        y: Means of nights without a change between them, ``(n_nights, n_slots)``.
-        within: Variance between the launches of each night, of the same shape.
+        y: Mean ln t of each night, ``(n_nights, n_slots)``, of nights without a change between them.
+        within: Variance between the launches of each night, ``(n_nights, n_slots)``.
         launches: Number of launches of each night, ``(n_nights,)``.
     """
     with np.errstate(all="ignore"):
@@ -294,18 +309,18 @@ def components(y: Floats, within: Floats, launches: Floats) -> tuple[Floats, Flo
 
 
 def nights_wanted(loss: float, day: float, launch: float, launches: float, limit: float) -> float:
-    """Return about how many nights must be known before one more shows a loss, or its absence.
+    """Estimate how many earlier nights are needed before one further night can show or exclude a slowdown.
 
     To first order, the evidence of an effect of z standard errors with k degrees of freedom is at most k/2
-    ln(1 + z²/k), less the ln d/2 that not knowing δ costs. The number is infinite where it would exceed
+    ln(1 + z²/k), less the ln d/2 that not knowing δ costs. The number is infinite if it would exceed
     ``PAST``.
 
     Args:
-        loss: ln of the ratio of times.
-        day: Standard deviation between days.
-        launch: Standard deviation of a launch within its night.
-        launches: Launches of a night.
-        limit: ln of the evidence that a claim needs.
+        loss: The slowdown, as ln of the ratio of times.
+        day: Standard deviation of ln t between nights.
+        launch: Standard deviation of ln t between launches of one night.
+        launches: Number of launches of a night.
+        limit: ln of the evidence that is needed to report a slowdown.
     """
     variance = max(day**2 + launch**2 / launches, _LEAST)
     for n in range(2, PAST + 1):
@@ -317,5 +332,8 @@ def nights_wanted(loss: float, day: float, launch: float, launches: float, limit
 
 
 def log_evidence_within(nights: Sequence[Sequence[Drawn]], log_gain: float) -> Floats:
-    """Return ln of the evidence that settings gain less than ``log_gain``, by launches in turn."""
+    """Return ln of the evidence that settings gain less than ``log_gain`` over the default.
+
+    The evidence compares launches of settings and default within blocks, in which their order is random.
+    """
     return log_evidence([block for night in nights for block in night], log_gain, -1.0)

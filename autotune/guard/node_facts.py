@@ -1,8 +1,9 @@
-"""Facts of the machine on which launches run, which may be another than this one (``guard``).
+"""Collect the state of the node on which launches run, which may differ from this machine (``guard``).
 
-In an allocation that is used from a log-in node, and with a job for each launch, the compute nodes have
-other devices, kernels and firmware. There a process of one rank, started as the launches are, collects the
-facts. It reads a question from a file in the directory of its launch, and writes its answer beside it.
+Compute nodes have other devices, kernels and firmware than the log-in node on which ``guard`` may run. So a
+process of one rank is started on a compute node, in the same way as the launches, and collects the facts
+there. It reads a question from a file in the directory of its launch, and writes the answer to the same
+directory.
 """
 
 import json
@@ -25,10 +26,10 @@ from autotune.structure import Document, plain
 
 _QUESTION, _ANSWER = "question.json", "facts.json"
 _TIMEOUT_S = 120.0
-"""Time limit of the process in seconds: two queries of the libraries take seconds, but a shared file system
-may be slow."""
+"""Time limit in seconds of the process that collects the facts: querying the libraries twice takes seconds,
+but a shared file system may be slow."""
 _A_RANKS = re.compile(r"(OMPI|OPAL|PRTE|PMIX|PMI|MPI_LOCAL|MPIEXEC|HYDI|I_MPI_HYDRA)_.*")
-"""Variables that a launcher sets for a rank, which the queried libraries would take for settings."""
+"""Variables that a launcher sets for each rank, and that the queried libraries would mistake for settings."""
 
 
 def facts_there(
@@ -41,14 +42,14 @@ def facts_there(
     """Return the facts of the first node on which launches of a bench run; see ``facts_of``.
 
     Args:
-        bench: Where launches are made.
+        bench: The MPI and the launcher with which launches are made.
         installation: The MPI.
-        settings: Files of the settings that are kept.
-        work_folder: Folder that the nodes see.
+        settings: Paths of the files that apply the tuned settings.
+        work_folder: Folder for the launch; all nodes must see it.
         steady: As for ``facts_of``.
 
     Raises:
-        StackError: a library does not answer, or no process of one rank can be started on the node.
+        StackError: a library does not print its variables, or no process can be started on the node.
     """
     launcher = bench.launcher
     if launcher is None or not getattr(launcher, "away", False):
@@ -78,7 +79,7 @@ def facts_there(
 
 
 def main(directory: Path) -> int:
-    """Answer the question in a directory; this runs on the compute node."""
+    """Collect the facts that the question in a directory asks for; this runs on the compute node."""
     question = json.loads((directory / _QUESTION).read_text(encoding="utf-8"))
     for name in set(os.environ) - set(question["environment"]):
         if _A_RANKS.fullmatch(name):

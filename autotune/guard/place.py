@@ -1,4 +1,4 @@
-"""Settings that are guarded, on this machine: where they are, how they are put into effect and launched."""
+"""Find the settings that ``guard`` checks, and how launches on this machine put them into effect."""
 
 import fcntl
 import math
@@ -36,44 +36,47 @@ from autotune.stacks.ports import Rendering
 from autotune.views.documents import json_text
 
 _CONF = {"openmpi": "allreduce_local", "mpich": "mpich_local", "intelmpi": "intelmpi_local"}
-"""Flavour of MPI → the shipped scenario that says how to measure where a prefix is kept."""
+"""Maps each MPI implementation to the shipped scenario that ``guard keep`` measures by, unless the settings
+belong to a campaign."""
 _SMALL_BYTES = 8
-"""Message size in bytes that is measured for a rule without a lower limit: the size of a number."""
+"""Message size in bytes that is measured for a rule without a lower size limit: that of one number."""
 _ROOM_BYTES = 1 << 20
-"""Free bytes that a folder for launches must have: requests, results and rules take a tenth of it."""
+"""Free space in bytes that a folder for launches must have; requests, results and rules take a tenth of
+that."""
 _LEFT_S = 86400.0
-"""Age in seconds beyond which a folder of launches is removed: a check that was killed has left it."""
+"""Age in seconds beyond which a folder of launches is removed, because a killed check must have left it
+behind."""
 
 
 class MissingFilesError(UserError):
-    """Raised when files that put settings into effect are not there any more."""
+    """Raised when files that put settings into effect no longer exist."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Settings on this machine, and how they are launched."""
+    """Tuned settings on this machine, and how MPI is launched with them."""
 
     recommendation: Recommendation
-    """The settings."""
+    """The tuned settings."""
     files: Path
     """Folder of the files that put the settings into effect."""
     bench: Bench
-    """The MPI of this machine and its launcher."""
+    """The MPI installed on this machine, and its launcher."""
     scenario: Scenario
-    """How launches are made and measured."""
+    """The scenario: how launches are made, and what they measure."""
     launcher: dict[str, Any]
-    """Node of ``hydra.launcher``; empty for the default launcher."""
+    """Hydra's configuration node ``hydra.launcher``; empty for the default launcher."""
     name: str
-    """Name of the format of the files."""
+    """Name of the export format of the files."""
     sources: tuple[Path, ...] = ()
-    """Files that somebody wrote by hand, of which ``files`` has copies."""
+    """Paths of the files that somebody wrote by hand, if ``files`` contains copies of these."""
 
     @property
     def installation(self) -> Installation:
         """Return the MPI that is launched.
 
         Raises:
-            UserError: the launcher starts no MPI.
+            UserError: the launcher does not start an MPI, but a simulation or a recording.
         """
         if self.bench.stack is None:
             raise UserError(f"{self.bench.description}: nothing is in effect there", "guard needs a real MPI")
@@ -81,12 +84,12 @@ class Place:
 
     @property
     def measurement(self) -> Measurement:
-        """Return the measurement of a launch."""
+        """Return what a launch measures."""
         return measurement_of(self.scenario, self.bench.placement.ranks)
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Return the words KEY=VALUE of a campaign that launches in the same way."""
+        """Return the command-line settings KEY=VALUE of a campaign that launches in the same way."""
         cluster, mpirun = self.scenario.cluster, self.scenario.mpi.mpirun
         launcher_names = str(self.launcher.get("_target_", "")).split(".")[-2:-1]
         return (
@@ -98,21 +101,21 @@ class Place:
         )
 
     def recipe(self, work_folder: Path) -> Recipe:
-        """Return the recipe by which a launch puts the files into effect."""
+        """Return the changes to a launch that put the files into effect."""
         return _recipe(self.recommendation, self.files, self.name, work_folder)
 
 
 def place_to_keep(source: Path, words: Sequence[str], mpirun: str | None, confirmed: bool) -> Place:
-    """Return the settings in a campaign's directory, below a prefix, or in a folder of exported files.
+    """Return the settings that ``guard keep`` is to save, with how they are launched.
 
     Args:
-        source: The directory, prefix or folder.
-        words: KEY=VALUE of a scenario, for a prefix or folder; a campaign contains its own.
-        mpirun: The launcher; None takes that of the campaign, or the one on the search path.
-        confirmed: Start programs that a campaign names without a question.
+        source: A campaign's directory, an installation prefix, or a folder of exported files.
+        words: Settings KEY=VALUE of a scenario, for a prefix or folder; a campaign contains its own scenario.
+        mpirun: The launcher; None means that of the campaign, or the one on the search path.
+        confirmed: Whether to start the programs that a campaign names without asking the user.
 
     Raises:
-        UserError: there are no settings of a real MPI, or words are given for a campaign.
+        UserError: there are no settings of a real MPI, or ``words`` are given for a campaign.
         StackError: there is no MPI on this machine.
     """
     from autotune.commands.hydra_bridge import answer_of
@@ -157,12 +160,16 @@ def place_to_keep(source: Path, words: Sequence[str], mpirun: str | None, confir
 
 
 def _installed(source: Path, mpirun: str | None) -> tuple[Path, tuple[Path, ...]]:
-    """Return the folder of the files below a source, and the files of which these are copies.
+    """Return the folder of the exported files in or below a directory.
 
-    Where there are folders for several versions of Open MPI, the one of the installed version is taken.
+    If there are folders for several versions of Open MPI, that of the installed version is returned. If there
+    are only parameter files that somebody wrote by hand, these are copied to a folder of exported files.
+
+    Returns:
+        The folder, and the paths of the files written by hand that the folder has copies of.
 
     Raises:
-        UserError: the source holds no settings.
+        UserError: the directory contains no settings.
     """
     if (source / "recommendation.json").exists():
         return source, ()
@@ -185,18 +192,18 @@ def _installed(source: Path, mpirun: str | None) -> tuple[Path, tuple[Path, ...]
 
 
 def kept_place(reference: Kept, mpirun: str | None, working: Path, span: Span | None = None) -> Place:
-    """Return the settings of a reference with the MPI that is installed now, or with another launcher.
+    """Return the settings of a saved reference, to be launched with today's MPI or with another launcher.
 
     Args:
-        reference: The reference that holds the settings.
-        mpirun: Another launcher; None takes the one of the reference's scenario.
-        working: Folder in place of a campaign's directory, for jobs of a batch system and the nodes that they
-            had. It is the same one wherever the check is started.
-        span: Time that waiting for a job is part of; None sets no limit.
+        reference: The state saved by ``guard keep``.
+        mpirun: Another launcher; None means the one in the scenario of the reference.
+        working: Folder that replaces the campaign's directory: it records jobs of the batch system and the
+            nodes that they had. The folder is the same wherever the check is started.
+        span: The time limit, which includes waiting for a job; None sets no limit.
 
     Raises:
-        HandedOver: a job of the batch system makes the check.
-        MissingFilesError: files that put the settings into effect are not there any more.
+        HandedOver: a job of the batch system was submitted that makes the check.
+        MissingFilesError: files that put the settings into effect no longer exist.
     """
     recommendation = recommendation_of(json_text(reference.recommendation), KEPT)
     scenario = working_in(working, restored(reference.scenario))
@@ -207,7 +214,7 @@ def kept_place(reference: Kept, mpirun: str | None, working: Path, span: Span | 
 
 
 def working_in(folder: Path, scenario: Scenario) -> Scenario:
-    """Return the scenario with a folder in place of the campaign's directory."""
+    """Return the scenario with another folder as the campaign's directory."""
     return replace(scenario, campaign=replace(scenario.campaign, dir=str(folder.absolute())))
 
 
@@ -228,10 +235,10 @@ def _placed(
 
 
 def _format(recommendation: Recommendation, files: Path, flavour: str) -> str:
-    """Return the name of the first format that a launch can check, and whose files are all there.
+    """Return the name of the first export format that a launch can check and whose files all exist.
 
     Raises:
-        MissingFilesError: there is no such format.
+        MissingFilesError: every format lacks files, or cannot be checked.
     """
     lacking = []
     for name in dict.fromkeys((*dialect(flavour).formats, "env_sh")):
@@ -264,7 +271,7 @@ def recommendation_document(recommendation: Recommendation) -> dict[str, Any]:
 def exported_anew(place: Place, work_folder: Path) -> Place:
     """Export the settings again, and return them with the new files.
 
-    These are as the files of ``place`` were before somebody edited them.
+    This undoes changes that somebody made by hand to the files of ``place``.
     """
     folder = work_folder / "settings"
     texts = exporter(place.name).export(place.recommendation, folder)
@@ -295,15 +302,15 @@ def _recipe(recommendation: Recommendation, files: Path, name: str, work_folder:
 
 @contextmanager
 def launching(folder: Path | None, alone: bool = False) -> Iterator[Path]:
-    """Create a folder for launches, which is removed at the end of the block.
+    """Create a folder for launches, which is removed at the end of the ``with`` block.
 
     Args:
-        folder: The folder in which it is created; None, or one that cannot be written, is replaced by the
-            home directory, and that by the folder for temporary files, which not every node sees.
-        alone: Raise an error where another check measures in the same folder.
+        folder: The folder in which it is created. If this is None or cannot be written, the home directory is
+            used, and after that the folder for temporary files, which not every node sees.
+        alone: Whether to raise an error if another check is measuring in the same folder.
 
     Raises:
-        LockedError: another check measures.
+        LockedError: another check is measuring.
         StorageError: none of the folders can be written.
     """
     with ExitStack() as stack:
@@ -340,10 +347,10 @@ def _launch_folder(folder: Path | None, stack: ExitStack, alone: bool) -> Path:
 
 
 def _lock(folder: Path, stack: ExitStack) -> None:
-    """Lock a folder against other checks that measure; the kernel unlocks it however the process ends.
+    """Lock a folder, so that no other check measures; the kernel unlocks it however the process ends.
 
     Raises:
-        LockedError: another check measures.
+        LockedError: another check is measuring.
     """
     descriptor = os.open(folder / ".measuring", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     stack.callback(os.close, descriptor)

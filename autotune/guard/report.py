@@ -1,4 +1,4 @@
-"""A check as texts for people, JUnit, Prometheus, a message of the day, and ReFrame."""
+"""Format the result of a ``guard check``: text, JSON, JUnit, Prometheus, message of the day and ReFrame."""
 
 import math
 import shlex
@@ -24,32 +24,32 @@ class CheckReport:
     """The result of one check."""
 
     kept: str
-    """Date when the state was kept that the check compares with."""
+    """Date of the ``guard keep`` that saved the reference of the check."""
     changes: tuple[Change, ...]
-    """Differences from that state."""
+    """Differences between the machine now and that reference."""
     not_in_effect: tuple[str, ...] = ()
-    """Why settings are not in effect, or not all of them."""
+    """Reasons why the settings, or some of them, are not in effect; empty if all are."""
     proof: str = ""
-    """Result of launches under the files; empty where nothing could be launched under them."""
+    """Result of the launches that check whether the exported files take effect; empty if there were none."""
     verdict: NightVerdict | None = None
-    """Result of the launches; None for a quick check."""
+    """Comparison of the launches with earlier nights and the default; None for a quick check."""
     beside: Beside | None = None
-    """Comparison of the current state with the one that was kept, launched at the same moments; None where
-    there is none."""
+    """Comparison of today's environment with that of the reference, launched in the same blocks; None if
+    these were not compared."""
     how_beside: str = ""
-    """Sides of that comparison, in words."""
+    """Heading of the text of that comparison: what was compared, and with how many launches."""
     lacking: tuple[str, ...] = ()
-    """Parts of the kept state that could not be launched together with the current one."""
+    """Descriptions of the parts of the reference that could not be restored for that comparison."""
     other: str = ""
-    """Why nothing was compared, or no rank started; empty where something was compared."""
+    """Reason why nothing was compared, or no rank started; otherwise empty."""
     how: tuple[str, ...] = ()
-    """Settings KEY=VALUE of a campaign that launches as the check does."""
+    """Command-line settings KEY=VALUE of a campaign that launches as the check does."""
     folder: str = ""
-    """Folder to which the check is written."""
+    """Directory that contains the settings, or the user's own folder for records of checks."""
 
     @property
     def code(self) -> ExitCode:
-        """Return the exit code: 0 same, 1 slower or not in effect, 3 inconclusive."""
+        """Return the exit code: 0 if unchanged, 1 if slower or not in effect, 3 if inconclusive."""
         verdict, beside = self.verdict, self.beside
         if self.not_in_effect or (beside and beside.worse) or (verdict and verdict.found):
             return ExitCode.FINDING
@@ -79,7 +79,7 @@ class CheckReport:
 
     @property
     def found(self) -> tuple[Loss, ...]:
-        """Return the losses: against the state that was kept, earlier nights, and the default."""
+        """Return the slowdowns against the reference, against earlier nights, and against the default."""
         by_slot = {c.slot: c for c in self.beside.comparisons} if self.beside else {}
         times = {slot: (-c.gain, -c.high, -c.low) for slot, c in by_slot.items()}
         losses = [
@@ -91,7 +91,7 @@ class CheckReport:
 
     @property
     def _missing(self) -> str:
-        """Return in words which measurements would make the result conclusive."""
+        """Return a text that states which measurements would make the result conclusive."""
         verdict, beside = self.verdict, self.beside
         if self.other:
             return self.other
@@ -131,7 +131,7 @@ class CheckReport:
         return f"{slots}: {remedy} would resolve it"
 
     def text(self) -> str:
-        """Return the report for people."""
+        """Return the report as text for people."""
         lines = [self.headline]
         lines += [f"  not in effect: {why}" for why in self.not_in_effect[1:]]
         lines += [f"  {'BREAKS  ' if entry.breaks else 'changed '} {entry.text}" for entry in self.changes]
@@ -145,24 +145,24 @@ class CheckReport:
 
     @property
     def _comparison_lines(self) -> list[str]:
-        """Return the comparison with the state that was kept, a line each."""
+        """Return the lines of text about the comparison with the reference."""
         lines = [self.how_beside, *(f"  {line}" for line in self.beside.lines)] if self.beside else []
         return lines + [f"not here to be launched beside it: {what}" for what in self.lacking]
 
     @property
     def worse(self) -> tuple[Slot, ...]:
-        """Return the slots to be tuned again."""
+        """Return the slots (collective, communicator size, message size) to be tuned again."""
         by_nights = self.verdict.worse if self.verdict else ()
         return tuple(dict.fromkeys((*(self.beside.slower if self.beside else ()), *by_nights)))
 
     @property
     def again(self) -> str:
-        """Return a shell command that tunes the lost slots and nothing else; empty where nothing was lost."""
+        """Return a shell command that tunes again only the slots that became slower; empty if none did."""
         words = ["python", "-m", "autotune", *self.how, f"retune={self.folder}"]
         return shlex.join(words) if self.worse else ""
 
     def document(self) -> dict[str, Any]:
-        """Return the report for programs, as JSON values."""
+        """Return the report as JSON values for programs."""
         verdict = self.verdict
         return {
             "code": int(self.code),
@@ -193,10 +193,11 @@ class CheckReport:
         }  # fmt: skip
 
     def junit(self, date: str, host: str) -> str:
-        """Return the report for CI, in the schema of Ant.
+        """Return the report as JUnit XML for CI, in the schema of Ant.
 
-        There is a test case for whether the settings are in effect, and one for each slot; inconclusive ones
-        are skipped.
+        There is a test case for whether the settings are in effect, one for the comparison with the
+        reference, and one for each slot (collective, communicator size, message size). An inconclusive test
+        case is marked as skipped.
         """
         cases: list[tuple[str, str, str]] = [
             ("in effect", "failure" if self.not_in_effect else "", "\n".join(self.not_in_effect))
@@ -270,16 +271,16 @@ class CheckReport:
 
     @property
     def _loss_by_slot(self) -> tuple[Loss, ...]:
-        """Return one loss for each slot."""
+        """Return the first slowdown of each slot."""
         return tuple({loss.slot: loss for loss in reversed(self.found)}.values())
 
     def day_message(self) -> str:
-        """Return one line for a message of the day."""
+        """Return the result as one line for a message of the day."""
         return f"MPI settings: {self.headline}\n"
 
 
 def reframe_test(directory: str, estimates: Sequence[SlotEstimate], program: str) -> str:
-    """Return a ReFrame test that makes the check, with references from the state that was kept."""
+    """Return the source of a ReFrame test that runs the check; its references are the estimated times."""
     references = "".join(
         f"            {_figure(estimate.slot)!r}: "
         f"({estimate.settings_s * 1e6:.4g}, None, {_margin(estimate):.2f}, 'us'),\n"
@@ -294,9 +295,9 @@ def reframe_test(directory: str, estimates: Sequence[SlotEstimate], program: str
 
 
 def _margin(estimate: SlotEstimate) -> float:
-    """Return the share by which a single night may be slower than the reference.
+    """Return by which share a single night may be slower before the ReFrame test fails.
 
-    It covers the loss that is not excluded, and the spread between days.
+    The share is at least ``LOSS``, and larger if the times of nights and launches have a large spread.
     """
     spread = math.hypot(0.0 if math.isnan(estimate.day) else estimate.day, estimate.launch)
     return max(LOSS, 4 * spread)  # one of 30,000 normal nights is beyond 4 standard deviations
@@ -371,7 +372,7 @@ def _estimate_text(estimate: SlotEstimate) -> str:
 
 
 def _spread_text(estimate: SlotEstimate) -> str:
-    """Return the spread of checks, where several are known, and that of launches."""
+    """Return a text with the spread between launches, and that between checks if there were several."""
     day = "" if math.isnan(estimate.day) else f"{_PERCENT * estimate.day:.1f} % between checks and "
     return f"{day}{_PERCENT * estimate.launch:.1f} %"
 

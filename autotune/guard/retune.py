@@ -1,4 +1,4 @@
-"""``retune=DIR``: campaigns for those calls alone that the last check of ``guard`` found slower (step 1)."""
+"""Expand ``retune=DIR`` into campaigns that tune only calls that the last ``guard check`` found slower."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,14 +11,14 @@ _KEY = "retune="
 
 
 def retuned(words: Sequence[str]) -> list[list[str]]:
-    """Return the command line of each campaign that ``retune=DIR`` stands for.
+    """Return the command-line words of each campaign that ``retune=DIR`` requests.
 
-    Collectives that became slower at the same sizes share a campaign. Without ``retune=`` the words
-    themselves are the only campaign's.
+    Collectives that became slower at the same message sizes are tuned in one campaign. Without ``retune=``
+    the words are returned unchanged, as those of a single campaign.
 
     Raises:
-        ScenarioError: ``retune=`` is given twice, or with a key that it sets itself; or the last check found
-            nothing slower.
+        ScenarioError: ``retune=`` is given twice, or together with a key that ``retune=`` sets, or the last
+            check found nothing slower.
         UserError: the results of the checks cannot be read.
     """
     sources = [word.removeprefix(_KEY) for word in words if word.startswith(_KEY)]

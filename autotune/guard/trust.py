@@ -1,4 +1,4 @@
-"""Nothing that stored settings name is started before this user is known to have meant it."""
+"""Ask the user before programs are started that a reference names, if somebody else may have written it."""
 
 import os
 import sys
@@ -13,17 +13,17 @@ from autotune.scenario import restored
 
 
 def check_kept(folder: Path, settings: Kept, unasked: bool) -> None:
-    """Check the settings that ``guard keep`` has stored in a folder, as journals are checked.
+    """Ask the user for consent, unless this user or an administrator wrote the reference in a folder.
 
-    Anybody may have written them.
+    Anybody may have written the reference, which names programs to start.
 
     Args:
-        folder: The folder.
-        settings: The stored settings.
-        unasked: Whether to start without a question the programs that they name.
+        folder: The folder of ``kept.json``.
+        settings: The reference, as read from that file.
+        unasked: Whether to start the programs without asking.
 
     Raises:
-        UserError: neither this user nor an administrator has stored them, and the user did not agree.
+        UserError: somebody else wrote the reference, and the user did not agree.
     """
     if unasked or is_signed(settings.meant, settings.seal) or _is_an_administrators(folder / KEPT):
         return
@@ -38,8 +38,8 @@ def check_kept(folder: Path, settings: Kept, unasked: bool) -> None:
 
 
 def _is_an_administrators(path: Path) -> bool:
-    """Return whether a file is trusted because root owns it, which holds for other users alone.
+    """Return whether a file is trusted because root owns it; False if the current user is root.
 
-    To root this says nothing, because every file that root unpacks, clones or copies becomes root's.
+    For root the owner proves nothing, because root owns every file that root unpacks, clones or copies.
     """
     return os.geteuid() != 0 and path.stat().st_uid == 0

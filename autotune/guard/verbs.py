@@ -1,7 +1,7 @@
-"""``guard keep``, ``check`` and ``history``: check night by night whether kept settings are still right.
+"""``guard keep``, ``check`` and ``history``: check every night whether tuned settings are still right.
 
-``keep`` writes a reference: the settings, the state of the machine, and a first night of launches. ``check``
-compares the machine of now with that reference, and adds a night.
+``keep`` saves a reference: the settings, the state of the machine, and a first set of launches. ``check``
+compares today's machine with that reference, and adds the record of its launches (a "night") to a history.
 """
 
 import os
@@ -72,35 +72,36 @@ from autotune.verification.sequential import EACH_IN_A_HEAT
 from autotune.views.documents import json_text
 
 EACH_NIGHT = 24
-"""Launches of each side in a night. On a machine whose launches differ by 5 % the result of a night is then
-known to 1 %, and a loss of 10 % at one size is found in three nights (docs/guard.md); with 16 launches it is
-found on 92 of 100 machines."""
+"""Number of launches of each side in one check. On a machine whose launches differ by 5 % the result of a
+check is then known to 1 %, and a loss of 10 % at one size is found in three nights (docs/guard.md); with 16
+launches it is found on 92 of 100 machines."""
 MINUTES = 10.0
 """Minutes that ``keep`` may take by default."""
 FIRST = 3 * EACH_IN_A_HEAT
-"""Number of launches in the first block: those of three sides."""
+"""Number of launches in the first block of a comparison of three sides."""
 REFRAME = "autotune_guard_reframe.py"
-"""Name of the file with a test for ReFrame."""
+"""Name of the file with a ReFrame test that runs the check."""
 
 
 @heeded()
 def keep(
     source: Path, words: Sequence[str], minutes: float | None, mpirun: str | None, confirmed: bool
 ) -> int:
-    """Write the settings and the state of the machine as a reference, with a night of launches.
+    """Save the settings and the state of the machine as a reference, with a first set of launches.
 
     Args:
         source: A campaign's directory, a site's prefix, or a folder of exported files.
-        words: KEY=VALUE of a scenario, for keys that a prefix does not contain.
-        minutes: Time limit in minutes; None takes ``MINUTES``, 0 launches nothing but the proof.
-        mpirun: The launcher; None takes the one on the search path.
-        confirmed: Start programs that a campaign names without a question.
+        words: Settings KEY=VALUE of a scenario, for keys that a prefix does not contain.
+        minutes: Time limit in minutes; None means ``MINUTES``. With 0, only the launches that check whether
+            the files take effect are made.
+        mpirun: The launcher; None means the one on the search path.
+        confirmed: Whether to start the programs that a campaign names without asking the user.
 
     Returns:
-        ``FINDING`` where the files do not put the settings into effect, else ``WELL``.
+        The exit code: ``FINDING`` if the files do not put the settings into effect, otherwise ``WELL``.
 
     Raises:
-        UserError: there are no settings there, or they are not those of a real MPI.
+        UserError: ``source`` contains no settings, or settings that are not for a real MPI.
         StackError: there is no MPI on this machine.
         StorageError: the disk is full or read-only.
     """
@@ -122,7 +123,7 @@ def keep(
         write_kept(folder, replace(reference, seal=signed(reference.meant)))
         proof = _proof(place, work_folder, span if measures else None)
         night = Night(_now(), facts.identity)
-        if measures:  # both sides are the settings, which shows the repeatability of launches
+        if measures:  # the settings compared with themselves show the repeatability of launches
             night, self_comparison, _ = launch_sides(
                 night, sides_of(place, place, Restoration(), work_folder), EACH_NIGHT, span, 0.0
             )
@@ -157,26 +158,31 @@ def check(
     as_json: bool,
     confirmed: bool = False,
 ) -> int:
-    """Compare the machine and its settings of now with the kept reference, and print a report.
+    """Compare today's machine and settings with the saved reference, and print a report.
 
     Args:
-        source: The directory that was kept; None takes the variable ``AUTOTUNE_GUARD`` or the current one.
-        quick: Compare versions and values in effect, and launch nothing but the proof.
+        source: The directory given to ``guard keep``; None means that in the variable ``AUTOTUNE_GUARD``, or
+            the current directory.
+        quick: Whether to compare only versions and values in effect, with no launches but those that check
+            whether the files take effect.
         minutes: Time limit in minutes.
-        against: An older ``mpirun``, which is launched in turn with the one that is installed.
-        rate: False alarms that are expected in a year.
-        mpirun: The launcher; None takes the one on the search path.
-        own_folder: Folder to which a user who cannot write beside the settings adds nights.
-        outputs: Paths of further files by format: ``junit``, ``metrics`` and ``motd``; None writes none.
+        against: An older ``mpirun``, which is launched in turn with the installed one.
+        rate: Expected number of false alarms in a year.
+        mpirun: The launcher; None means the one on the search path.
+        own_folder: Folder for the records of checks, for a user who cannot write to the folder of the
+            settings; None means the latter.
+        outputs: Maps the formats ``junit``, ``metrics`` and ``motd`` to paths of further files to write; None
+            means that no such file is written.
         as_json: Print a JSON document in place of text.
-        confirmed: Start programs of a reference that another user may have kept without a question.
+        confirmed: Whether to start the programs that a reference names without asking, even if another user
+            may have saved it.
 
     Returns:
-        0 unchanged, 1 slower or not in effect, 3 inconclusive.
+        The exit code: 0 if unchanged, 1 if slower or not in effect, 3 if inconclusive.
 
     Raises:
-        UserError: nothing was kept, or the reference is damaged.
-        UnansweredError: a job of the batch system makes the check (exit code 6).
+        UserError: there is no reference, or it is damaged.
+        UnansweredError: a job of the batch system was submitted that makes the check (exit code 6).
         StackError: there is no MPI on this machine.
         StorageError: the disk is full or read-only.
     """
@@ -224,12 +230,12 @@ def check(
 
 
 def history(source: Path | None, own_folder: Path | None, as_json: bool) -> None:
-    """Print the date, exit code, number of launches and result of each night.
+    """Print the date, exit code, number of launches and result of each recorded check.
 
     ``source`` and ``own_folder`` are those of ``check``.
 
     Raises:
-        UserError: nothing was kept.
+        UserError: there is no reference.
     """
     folder = _guarded(source)
     nights = read_nights(*dict.fromkeys((folder, own_folder or folder)))
@@ -246,7 +252,7 @@ def history(source: Path | None, own_folder: Path | None, as_json: bool) -> None
 
 
 def _is_kept(folder: Path, facts: Facts) -> bool:
-    """Return whether the same state was kept already, so that the nights since then stay comparable."""
+    """Return whether the saved reference is of the same machine state, so that its checks stay comparable."""
     has_reference = bool(read_nights(folder)) and (folder / KEPT).exists()
     return has_reference and read_kept(folder).facts.identity == facts.identity
 
@@ -255,7 +261,7 @@ def _guarded(source: Path | None) -> Path:
     """Return the folder of the reference below ``source``, ``AUTOTUNE_GUARD`` or the current directory.
 
     Raises:
-        UserError: nothing was kept there.
+        UserError: there is no reference in that directory.
     """
     directory = source or Path(os.environ.get("AUTOTUNE_GUARD") or ".")
     folder = directory / FOLDER
@@ -266,15 +272,15 @@ def _guarded(source: Path | None) -> Path:
 
 
 def _files(folder: Path, sources: Iterable[str]) -> list[Path]:
-    """Return the files in a folder of settings, at most 64, and the sources of which they are copies."""
+    """Return the files in a folder of settings, at most 64, and the files that these are copies of."""
     return [*sorted(path for path in folder.glob("*") if path.is_file())[:64], *map(Path, sources)]
 
 
 def _dated_until_now(nights: Sequence[Night]) -> tuple[Night, ...]:
-    """Return the nights that are not dated in the future, and print a warning about the others.
+    """Return the recorded checks that are not dated in the future, and print a warning about the others.
 
-    A night is dated in the future where the clock was wrong then, or is wrong now. Kept nights stay whatever
-    their date, because the other ones are compared with them.
+    A date in the future means that the clock was wrong then, or is wrong now. Records of ``guard keep`` are
+    returned whatever their date, because the checks are compared with these.
     """
     past_nights = tuple(night for night in nights if night.kept or night.date <= _now())
     if later := len(nights) - len(past_nights):
@@ -285,7 +291,7 @@ def _dated_until_now(nights: Sequence[Night]) -> tuple[Night, ...]:
 
 @contextmanager
 def unanswered(source: Path, as_json: bool = False) -> Iterator[None]:
-    """Turn ``HandedOver``, raised where a batch job makes the check, into an error with the next command.
+    """Turn ``HandedOver``, raised when a batch job makes the check, into an error with the next command.
 
     Raises:
         UnansweredError: a job was submitted that makes the check, or an earlier one is still making it.
@@ -303,7 +309,7 @@ def unanswered(source: Path, as_json: bool = False) -> Iterator[None]:
 def _in_effect(
     report: CheckReport, reference: Kept, place: Place, facts: Facts, work_folder: Path, span: Span | None
 ) -> CheckReport:
-    """Return the report with the changes since the reference and the proof of a fresh launch."""
+    """Return the report with the changes since the reference, and whether the files still take effect."""
     files = _files(place.files, reference.sources)
     values = {
         **dict.fromkeys(place.recipe(work_folder).variables, ""),
@@ -314,13 +320,13 @@ def _in_effect(
     reasons = (*_not_in_effect(place, facts, differences), *([str(proof)] if proof and proof.refutes else []))
     proof_text = str(proof) if proof else ""
     report = replace(report, changes=differences, not_in_effect=reasons, proof=proof_text, how=place.words)
-    if proof and proof.unseen and not proof.variables_seen:  # no rank started, so nothing was proved
+    if proof and proof.unseen and not proof.variables_seen:  # no rank started: nothing is known
         return replace(report, proof="", other=proof_text)
     return report
 
 
 def _not_in_effect(place: Place, facts: Facts, differences: Sequence[Change]) -> Iterator[str]:
-    """Yield the reasons why the installed files have no effect here, or another one."""
+    """Yield the reasons why the installed files have no effect, or a different one, on this machine."""
     required, installation = guard_of(place.recommendation), place.installation
     other_mpi = required and (installation.flavour, installation.version) != ("openmpi", required.openmpi)
     if required and (other_mpi or (required.ucx and facts.stack.get("UCX", required.ucx) != required.ucx)):
@@ -329,15 +335,15 @@ def _not_in_effect(place: Place, facts: Facts, differences: Sequence[Change]) ->
 
 
 def _proof(place: Place, work_folder: Path, span: Span | None) -> Proof | None:
-    """Launch under the files and check that they have the effect that they state.
+    """Check by launches whether the exported files have the effect that they state.
 
     Args:
         place: The settings, and how they are launched.
-        work_folder: Folder for the launch, which the nodes see.
-        span: Time that the launches are part of; None sets no limit.
+        work_folder: Folder for the launches; all nodes must see it.
+        span: The time limit of the whole command; None sets no limit.
 
     Returns:
-        The proof; None where a launch cannot check the format, or nothing is set.
+        The result; None if launches cannot check the format of the files, or the files set nothing.
     """
     folder = make_empty(work_folder / "check")
 
@@ -356,13 +362,13 @@ def _proof(place: Place, work_folder: Path, span: Span | None) -> Proof | None:
 
 @dataclass(frozen=True)
 class _Timed:
-    """An observer that also reports the time of each launch to a span."""
+    """An observer that also reports the duration of each launch to the time limit of the command."""
 
     observer: Observer
     span: Span
 
     def observe(self, trial: Trial) -> Observation:
-        """Return the observation of the wrapped observer."""
+        """Launch a trial by the wrapped observer, and report the duration of the launch to ``span``."""
         return self.span.timed(partial(self.observer.observe, trial))
 
 
@@ -375,11 +381,11 @@ def _kept_side(
     work_folder: Path,
     span: Span,
 ) -> tuple[Restoration, Place]:
-    """Return what the launches of the reference's side need.
+    """Return how the settings are launched as they were on the day of ``guard keep``.
 
     Returns:
         The changes to a launch that restore the environment of the reference, and the settings with the MPI
-        of the reference, or with that of now where the former is not installed any more.
+        of the reference, or with today's MPI if the former is no longer installed.
     """
     earlier = _earlier(reference, place, against)
     reference_place = kept_place(reference, earlier, place.scenario.directory, span) if earlier else place
@@ -404,7 +410,7 @@ def _compared(
     span: Span,
     alpha: float,
 ) -> tuple[CheckReport, Night]:
-    """Launch the settings of now in turn with those as kept; return the report and night with the result.
+    """Launch today's settings in turn with those of the reference, and add the result to report and night.
 
     ``alpha`` is the error rate of the comparison.
     """
@@ -424,11 +430,11 @@ def _compared(
 
 
 def _earlier(reference: Kept, place: Place, against: str | None) -> str | None:
-    """Return the launcher of the reference's MPI, where it is still installed beside another one.
+    """Return the launcher of the reference's MPI, if that is still installed besides today's MPI.
 
     Returns:
-        ``against`` where that is given; None where the launcher is gone, is the current one, or belongs to
-        a version that is not the reference's.
+        ``against`` if it is given; None if the launcher no longer exists, is today's launcher, or now belongs
+        to another version than the reference's.
     """
     if against:
         return against

@@ -1,4 +1,7 @@
-"""Compare tonight's launches with those of earlier nights: slower, behind the default, or neither."""
+"""Decide whether tuned settings became slower than in earlier nights, or slower than MPI's defaults.
+
+A night is the set of launches of one ``guard check``; the last one is called tonight.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -33,13 +36,14 @@ from autotune.verification.comparison import WHOLE
 from autotune.verification.evidence import bound, estimate
 
 LOSS = 0.1
-"""Loss that "same" excludes at every size, as a verification does by ``verify.margin``."""
+"""Relative slowdown that must be excluded at every message size before a check reports "same"; a
+verification uses ``verify.margin`` in the same way."""
 _LOG_MAX_LOSS = math.log1p(-0.01)
-"""ln of the speed-up below which settings lose against the default: ``verify.max_loss``."""
+"""ln of the speed-up over the default below which settings count as slower: ``verify.max_loss``."""
 _DAY_H = 24
-"""Hours during which conditions are shared."""
+"""Checks that are fewer hours apart than this ran under the same conditions of the machine."""
 _ALPHA = 0.05
-"""Error rate of an interval."""
+"""Error rate of a confidence interval."""
 
 
 class Kind(StrEnum):
@@ -48,77 +52,76 @@ class Kind(StrEnum):
     SLOWER = "slower than before"
     """Slower than in earlier nights."""
     BEHIND = "slower than the default"
-    """Slower than the default, in launches in turn."""
+    """Slower than MPI's defaults, which were launched in turn with the settings."""
     KEPT = "slower than as kept"
-    """Slower than the state that was kept, launched at the same moments."""
+    """Slower than the state saved by ``guard keep``, which was launched at the same moments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A loss in one slot."""
+    """A slowdown in one slot (collective, communicator size, message size)."""
 
     slot: Slot
-    """Slot of the loss."""
+    """Slot in which the settings became slower."""
     kind: Kind
-    """Reference that the loss is against."""
+    """Reference that the settings are slower than."""
     since: str
-    """First night of the loss."""
+    """Date of the first night with this slowdown."""
     ratio: float
-    """Time over that of the reference."""
+    """Time of a call divided by that of the reference."""
     interval: tuple[float, float]
-    """Interval (95 %) of the ratio, valid at any night."""
+    """95 % confidence interval of ``ratio``, valid however many nights were looked at."""
     default: float
-    """The same ratio of the untouched stack: where it rose as much, the stack is slower, not the settings."""
+    """The same ratio for MPI with its own defaults; if it rose as much as ``ratio``, the MPI became slower,
+    not the settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotEstimate:
-    """Estimates for one slot."""
+    """Measured times and their variability in one slot (collective, communicator size, message size)."""
 
     slot: Slot
-    """Slot of the estimates."""
+    """Slot that was measured."""
     settings_s: float
-    """Tonight's time under the settings, in seconds."""
+    """Tonight's time of a call under the settings, in seconds."""
     default_s: float
-    """Tonight's time of the untouched stack, in seconds."""
+    """Tonight's time of a call with MPI's own defaults, in seconds."""
     ratio_bound: float
-    """Largest ratio to earlier nights that is not excluded; infinite where nothing is excluded."""
+    """Upper confidence bound of the time over that of earlier nights; infinite if there is no bound."""
     day: float
-    """Standard deviation of ln t between days; NaN where there is one night alone."""
+    """Standard deviation of ln t between nights (t: time of a call); NaN if there is only one night."""
     launch: float
-    """Standard deviation of ln t of a launch within its night."""
+    """Standard deviation of ln t between launches of one night."""
     nights_needed: float
-    """Nights needed to detect a loss of ``LOSS`` in one; infinite where they are more than are compared."""
+    """Number of earlier nights needed to detect a slowdown of ``LOSS`` in one further night; infinite if it
+    exceeds the number of nights that are compared."""
     by_launches: bool = True
-    """Whether more launches a night would reduce that number, which they do not where days differ by too
-    much."""
+    """Whether more launches a night would make the number of nights needed finite; False if nights differ so
+    much from each other that no number of launches suffices."""
 
 
 @dataclass(frozen=True, slots=True)
 class NightVerdict:
-    """Result of tonight's launches."""
+    """Result of comparing tonight's launches with earlier nights and with the default."""
 
     found: tuple[Loss, ...] = ()
-    """Losses."""
+    """The slowdowns that were detected."""
     seen: tuple[SlotEstimate, ...] = ()
-    """Estimates of every slot."""
+    """Measured times of every slot."""
     suspected: tuple[Slot, ...] = ()
-    """Slots in which one more night may show a loss."""
+    """Slots with some evidence of a slowdown, which one more night may confirm."""
     nights: int = 0
     """Number of earlier nights that tonight was compared with."""
 
     @property
     def inconclusive(self) -> tuple[SlotEstimate, ...]:
-        """Return the slots in which a loss of ``LOSS`` is not excluded."""
+        """Return the slots without a detected slowdown in which one of ``LOSS`` is not excluded."""
         lost = {loss.slot for loss in self.found}
         return tuple(s for s in self.seen if s.slot not in lost and s.ratio_bound > 1 + LOSS)
 
     @property
     def worse(self) -> tuple[Slot, ...]:
-        """Return the slots to be tuned again.
-
-        In these the settings lost more than the default did.
-        """
+        """Return the slots to tune again: there the settings became slower by more than the default."""
         return tuple(
             dict.fromkeys(
                 f.slot
@@ -130,29 +133,32 @@ class NightVerdict:
 
 @dataclass(frozen=True)
 class _Series:
-    """Nights as numbers; the last one is tonight."""
+    """The times of all nights as arrays; the last row is tonight."""
 
     slots: tuple[Slot, ...]
     settings: Floats
-    """Mean ln t of each night, ``(n_nights, n_slots)``."""
+    """Mean ln t under the settings in each night, ``(n_nights, n_slots)``; t is the time of a call in
+    seconds."""
     default: Floats
+    """Mean ln t with MPI's own defaults in each night, ``(n_nights, n_slots)``."""
     launches: Floats
-    """Number of launches of the settings in each night."""
+    """Number of launches under the settings in each night, ``(n_nights,)``."""
     within: Floats
-    """Variance of ln t between the launches of the settings in each night."""
+    """Variance of ln t between the launches under the settings in each night, ``(n_nights, n_slots)``."""
 
 
 def judge(
     nights: Sequence[Night], rates: float = Rates().a_year, bounds: bool = True, at_once: bool = True
 ) -> NightVerdict:
-    """Compare the last of some nights with the others; see ``guard.nights`` for the claims.
+    """Compare the last night with the earlier ones and the default; see ``guard.nights`` for the statistics.
 
     Args:
-        nights: The oldest first, as ``kept.comparable`` returns them.
-        rates: False claims that are expected in a year without a change.
-        bounds: Whether to return estimates of every slot with the losses that are not excluded.
-        at_once: Whether to compare the launches of two checks of one day where a known change was made. This
-            is needless where the state that was kept was launched at the same moments as the current one.
+        nights: The nights as ``kept.comparable`` returns them, the oldest first.
+        rates: Expected number of false alarms in a year in which nothing changes.
+        bounds: Whether to return the estimates of every slot too, with bounds on the slowdown.
+        at_once: Whether to compare the launches of two checks of one day between which something is known to
+            have been changed. This is needless if the state saved by ``guard keep`` was launched at the same
+            moments as the current one.
     """
     slots = _common(nights)
     if not slots:
@@ -197,7 +203,7 @@ def judge(
 
 
 def _common(nights: Sequence[Night]) -> tuple[Slot, ...]:
-    """Return the slots that tonight has on both sides, and that most of the earlier nights have too."""
+    """Return the slots measured under settings and default, tonight and in most of the earlier nights."""
     if not nights:
         return ()
     complete = [{slot for slot in slots_of([night]) if _is_complete(night, (slot,))} for night in nights]
@@ -223,7 +229,7 @@ def _series(nights: Sequence[Night], slots: tuple[Slot, ...]) -> _Series:
 
 
 def _window(series: _Series, since: int) -> NDArray[np.intp]:
-    """Return the nights before one that it is compared with, and the last ones from it on."""
+    """Return the indices of the nights to compare: some before night ``since``, and the last from it on."""
     last = len(series.settings)
     return np.array([*range(max(0, since - PAST), since), *range(max(since, last - FRESH), last)], dtype=int)
 
@@ -231,10 +237,11 @@ def _window(series: _Series, since: int) -> NDArray[np.intp]:
 def _evidence(
     nights: Sequence[Night], series: _Series, since: int, limit: float
 ) -> Iterator[tuple[Slot, Kind, float, float]]:
-    """Yield each claim that could be made of nights from one on.
+    """Yield the evidence of each possible slowdown that began with the night ``since``.
 
     Yields:
-        Slot, kind of loss, ln of the evidence of all these nights, and the least of any larger half of them.
+        Slot, kind of slowdown, ln of the evidence of all nights from ``since`` on, and the smallest evidence
+        of any larger half of these nights.
     """
     part = _window(series, since)
     first, sides = int((part < since).sum()), (series.settings[part], series.default[part])
@@ -252,24 +259,25 @@ def _evidence(
 
 
 def _names(nights: Sequence[Night]) -> list[str]:
-    """Return each night's day, or its date with the time where a day has several nights."""
+    """Return a name of each night: its day, or its date with the time if several nights were on one day."""
     days = [night.day for night in nights]
     return [night.day if days.count(night.day) == 1 else night.date for night in nights]
 
 
 def _since(nights: Sequence[Night], name: str) -> int | None:
-    """Return the index of the night with a name of ``_names``; None where it is not among these."""
+    """Return the index of the night with a name that ``_names`` returned; None if there is no such night."""
     return next((i for i, night in enumerate(nights) if name in (night.date, night.day)), None)
 
 
 def _at_once(nights: Sequence[Night], slots: tuple[Slot, ...], limit: float, name: str) -> Iterator[Loss]:
-    """Yield losses against the previous night, within a day, that the launches of one check show.
+    """Yield the slowdowns from one check to the next on the same day, as single launches show them.
 
-    They are claimed only with a known change in between: one night alone may be a bad one.
+    The caller reports them only if something is known to have been changed between the checks, because one
+    check alone may have met bad conditions.
 
-    Nights give no information on their scale before there are three. But the conditions of a day are in the
-    launches of both sides, so each launch, with the untouched one that was made with it, counts in order as a
-    night does; any walk of the machine from launch to launch is allowed for.
+    The variance between nights cannot be estimated before there are three. But the conditions of a day affect
+    the launches of settings and default alike, so each pair of one launch under the settings and one of the
+    default is treated as a night is; any random walk of the machine from launch to launch is allowed for.
     """
     previous, tonight = nights[-2:]
     if tonight.hours_from(previous) >= _DAY_H:
@@ -299,7 +307,10 @@ def _at_once(nights: Sequence[Night], slots: tuple[Slot, ...], limit: float, nam
 
 
 def _in_pairs(night: Night, slots: tuple[Slot, ...]) -> Floats:
-    """Return ln of the seconds of both sides, ``(2, n_pairs, n_slots)``: complete launches, in order."""
+    """Return ln of the seconds under the settings and by default, for pairs of complete launches, in order.
+
+    The shape is ``(2, n_pairs, n_slots)``.
+    """
     sides = [night.side(slots, tuned) for tuned in (True, False)]
     pairs = min(map(len, sides))
     both_sides = np.stack([side[:pairs] for side in sides])
@@ -309,7 +320,7 @@ def _in_pairs(night: Night, slots: tuple[Slot, ...]) -> Floats:
 def _loss(
     nights: Sequence[Night], series: _Series, slot: Slot, kind: Kind, since: int, day: str
 ) -> Loss | None:
-    """Return a loss with its size, in relation to the other slots; None where it no longer exists."""
+    """Return a detected slowdown with its size and interval; None if the times no longer show it."""
     if kind is Kind.BEHIND:
         blocks = [block for night in nights[since:] for block in night.blocks((slot,))]
         low, high = (math.exp(-float(bound(blocks, _ALPHA / 2, sign)[0])) for sign in (-1.0, 1.0))
@@ -338,11 +349,11 @@ def _loss(
 
 
 def _estimates(series: _Series, since: int) -> Iterator[SlotEstimate]:
-    """Yield the estimates of every slot, with the loss since a night that is not excluded."""
+    """Yield the estimates of every slot, with an upper bound on the slowdown since the night ``since``."""
     part = _window(series, since)
     y, first = series.settings[part], int((part < since).sum())
     ratio_bounds = np.full(len(series.slots), math.inf)
-    if first:  # the times themselves, because a loss of all sizes and both sides is to be excluded as well
+    if first:  # absolute times, so that a slowdown of all sizes and of the default too is excluded as well
         ratio_bounds = np.exp(bounds_of_rise(y, first, _ALPHA, WANDERING, series.launches[part])[1])
     earlier = slice(max(0, since - PAST), since) if since else slice(0, 1)
     day, launch = components(series.settings[earlier], series.within[earlier], series.launches[earlier])

@@ -1,21 +1,22 @@
-"""Finds in anybody's parameter files whatever an MPI stack would silently ignore or misread.
+"""Report the settings in parameter files and scripts that an MPI library would silently ignore or misread.
 
-``files.lint`` recognises the kinds of files. A function for each kind takes text and returns findings.
+``files.lint`` recognises the kind of each file. A function for each kind takes the text of a file and returns
+findings: mistakes, each with its line and remedy.
 
 =================  =========================================
 module             kind of file
 =================  =========================================
-``rules``          rules of ``coll_tuned``; ``json_rules``: those in JSON
+``rules``          rules files of ``coll_tuned``; ``json_rules``: rules files in JSON
 ``parameters``     MCA parameter files, ``--tune`` files
-``scripts``        scripts: what reaches each launch, whose options ``launch`` reads
-``shell``          the commands that a shell runs, path by path (``words``, ``worlds``); ``csh``: those of csh
-``recipes``        modules, YAML, Dockerfiles, EasyBuild's recipes, lists of variables
-``kinds``          which kind a file is; ``branches``: versions for which a branch is taken
-``settings``       what such parameters mean together; those of the launcher: ``runtime``
-``selection``      lists of components; ``values``: what a library refuses, cuts or takes for another
+``scripts``        scripts: the settings of each launch; ``launch``: the options of the launcher
+``shell``          the commands that a shell runs on each path (``words``, ``worlds``); ``csh``: csh scripts
+``recipes``        module files, YAML, Dockerfiles, EasyBuild's recipes, lists of variables
+``kinds``          recognising kinds; ``branches``: the versions for which a branch is taken
+``settings``       MCA parameters, alone and combined; ``runtime``: parameters of the launcher
+``selection``      lists of components; ``values``: values that a library refuses or misreads
 ``ucx``            ``ucx.conf``; ``written``: files that scripts and recipes write;
-                   ``unread``: settings in these that are not followed
-``vendors``        variables of MPICH's family and libfabric
+                   ``unread``: settings written in ways that are not followed
+``vendors``        variables of libfabric, MPICH and MPIs derived from it
 ``traps``          plugins: files and variables of further libraries
 =================  =========================================
 """

@@ -1,4 +1,4 @@
-"""One parameter or variable that a file sets, how it reaches the stack, and what reaches one launch."""
+"""Data types: one parameter or variable that a file sets, and all settings that apply to one launch."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from autotune.stacks.parameter_file import ENV_LIST, MCA
 
 
 class Source(StrEnum):
-    """Says how an assignment reaches the stack, since parts of the stack read only some of these sources."""
+    """Where the MPI library finds a setting; parts of the library read only some of these sources."""
 
     FILE = "a parameter file"
     ENVIRONMENT = "the environment"
@@ -24,68 +24,70 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Describes one parameter or variable that a file sets."""
+    """One parameter or environment variable that a file sets."""
 
     file: PurePath
-    """The file that sets it."""
+    """Path of the file with the assignment."""
     line: int
     """Number of the line, counted from 1."""
     name: str
-    """Its name, without ``OMPI_MCA_``."""
+    """Name of the parameter or variable, without the prefix ``OMPI_MCA_``."""
     value: str
-    """Its value as the stack sees it."""
+    """Value as the MPI library sees it."""
     variable: bool = False
-    """Whether it is an environment variable rather than an MCA parameter."""
+    """Whether ``name`` is that of an environment variable rather than an MCA parameter."""
     source: Source = Source.FILE
-    """How it reaches the stack."""
+    """Where the MPI library finds the setting."""
     literal: bool = True
-    """Whether ``value`` is what the stack sees; False where a shell replaces a part of it first."""
+    """Whether ``value`` is exact; False if it contains something that a shell replaces first."""
 
     def finding(self, effect: str, remedy: str, *, sure: bool = True) -> Finding:
-        """Return a finding at this line."""
+        """Return a finding at the line of the assignment."""
         return Finding(self.file, self.line, effect, remedy, sure)
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Holds everything that is set for one launch on one path through a script, or for whoever sources it."""
+    """All settings for one launch on one path through a script, or for scripts that source the file."""
 
     assigned: tuple[Assignment, ...] = ()
-    """The assignments in order: later ones win."""
+    """The assignments in order; a later one overrides an earlier one of the same name."""
     perhaps: frozenset[str] = frozenset()
-    """Names that another path to the same launch sets, and ``USES_UCX`` where that is so."""
+    """Names that only other paths to the same launch set, and the mark ``USES_UCX`` if the program uses
+    UCX."""
     closed: bool = True
     """Whether all settings of the launch are known."""
     alone: bool = True
-    """Whether no other script can have set variables before, or can launch what this one prepares."""
+    """Whether no other script is involved, one that sets variables first or that makes the launch."""
 
     def beside(self, reach: "Reach") -> "Reach":
-        """Return both combined, for settings of another file that apply to the same launch."""
+        """Return these settings combined with those of another file that apply to the same launch."""
         names = self.perhaps | reach.perhaps
         closed, alone = self.closed and reach.closed, self.alone and reach.alone
         return Reach(self.assigned + reach.assigned, names, closed, alone)
 
 
 class Read(NamedTuple):
-    """Holds what was read in a file: its assignments, its mistakes and its launches."""
+    """Result of reading a file: its assignments, its mistakes and its launches."""
 
     assigned: Sequence[Assignment]
     """All assignments of the file, each once."""
     findings: Sequence[Finding]
     """Mistakes in how the file is written."""
     launches: Sequence[Reach] = ()
-    """Settings that reach each launch, on each path of a script."""
+    """Settings of each launch, separately for each path through a script."""
     prepared: Sequence[Reach] = ()
-    """Settings that each path leaves for launches of other files; empty: everything that the file sets."""
+    """Settings for launches of other files, for each path through this one; empty means everything that the
+    file sets."""
     branches: Mapping[int, Branch] = {}
-    """Line → the branch on a version of Open MPI that the line is in."""
+    """Maps each line inside a branch on Open MPI's version to that branch."""
 
 
 USES_UCX = "a program with UCX"
-"""Word in ``Reach.perhaps`` if the program uses UCX by itself: tests of UCX, UCC or NCCL, SHMEM."""
+"""Mark in ``Reach.perhaps`` if the program uses UCX by itself, as SHMEM and tests of UCX, UCC or NCCL do."""
 
 _CONTAINED = re.compile(r"(?:SINGULARITYENV|APPTAINERENV)_")
-"""Prefix of variables that programs in a container see without it."""
+"""Prefix that a container runtime takes off before programs in the container see the variable."""
 
 
 def of_environment(
@@ -96,9 +98,10 @@ def of_environment(
     literal: bool = True,
     source: Source = Source.ENVIRONMENT,
 ) -> list[Assignment]:
-    """Return the assignments that an environment variable makes.
+    """Return the assignments that setting an environment variable makes.
 
-    These are the variable itself or the MCA parameter that it sets, and any variables listed in its value.
+    These are the variable itself or the MCA parameter that it sets, and the variables listed in the value of
+    ``mca_base_env_list``.
     """
     plain = _CONTAINED.sub("", name)
     parameter = plain.removeprefix(MCA)
@@ -107,7 +110,7 @@ def of_environment(
 
 
 def listed(of: Assignment) -> list[Assignment]:
-    """Return the variables in a value of ``mca_base_env_list``; none in that of any other parameter."""
+    """Return the variables that ``mca_base_env_list`` lists in its value; none for any other parameter."""
     if of.name != ENV_LIST or of.variable:
         return []
     return [

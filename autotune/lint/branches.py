@@ -1,8 +1,8 @@
-"""Versions of Open MPI for which a branch is taken, read from its condition in Lua, Tcl or a shell.
+"""Find the versions of Open MPI for which a branch is taken, from its condition in Lua, Tcl or a shell.
 
-It understands comparisons of a version with a number, with a pattern or by order, joined by ``and`` and
-``or``; whatever else a condition says may hold or not. ``not`` and what is not understood leave the version
-open.
+This module understands comparisons of a version with a number, with a pattern or by order, joined by ``and``
+and ``or``; other parts of a condition are assumed to be true or false. If a condition contains ``not``, or no
+such comparison, the branch may be taken for any version.
 """
 
 import re
@@ -13,7 +13,7 @@ from operator import ge, gt, le, lt
 Version = tuple[int, int]
 
 ALL: frozenset[Version] = frozenset({(3, 1), (4, 0), (4, 1), (5, 0), (6, 0)})
-"""The versions that are distinguished; 3.1 stands for all older ones."""
+"""The versions that are distinguished; 3.1 represents all versions before 4.0."""
 
 _ORDER = {">=": ge, ">": gt, "<=": le, "<": lt, "-ge": ge, "-gt": gt, "-le": le, "-lt": lt}
 _UNEQUAL = frozenset({"~=", "!=", "ne", "-ne"})
@@ -32,9 +32,10 @@ _FORMS = tuple(
         rf"(?:convertToCanonical\()?[\"'{{]?\^?(?P<number>{_NUMBER})[.%*\"'}})]*",
     )
 )
-"""Forms of a comparison; one without a sign tests for equality."""
+"""Syntax of comparisons; one without the group ``sign`` tests for equality."""
 _WORDS = re.compile(r"open|mpi|ompi|version|ver|v|my|module|full|major|main|eb|[\W_\d]", re.IGNORECASE)
-"""Words in names of variables with a version of Open MPI; those of other products have further words."""
+"""Parts of names of variables that contain a version of Open MPI; a name with any other part is that of
+another product's version."""
 _MENTIONED = re.compile(r"\$?\{?(\w*(?:ver|ompi\w*v|version)\w*)", re.IGNORECASE)
 _OR = re.compile(r"\bor\b|\|\||\s-o\s")
 _AND = re.compile(r"\band\b|&&|\s-a\s")
@@ -43,22 +44,22 @@ _NOT = re.compile(r"\bnot\b|(?:^|[\s(])!(?!=)")
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Says for which versions of Open MPI a branch may be taken."""
+    """The versions of Open MPI for which a branch of a script may be taken."""
 
     versions: frozenset[Version] = ALL
     """The possible versions."""
     says: bool = False
     """Whether some condition on the way to the branch tests the version."""
     named: bool = True
-    """Whether all these conditions test for equality, so that each of the versions is meant."""
+    """Whether all these conditions test for equality, so that the author meant each of the versions."""
 
     def within(self, outer: "Branch") -> "Branch":
-        """Return this branch inside another one; two that exclude each other leave the version open."""
+        """Return this branch nested in another one; if they exclude each other, any version is possible."""
         shared = self.versions & outer.versions
         return Branch(shared or ALL, self.says or outer.says, self.named and outer.named and bool(shared))
 
     def beside(self, alternative: "Branch") -> "Branch":
-        """Return the branch of a place that this branch and another one lead to."""
+        """Return the branch of a place that is reached through this branch or another one."""
         says = self.says and alternative.says
         return Branch(self.versions | alternative.versions, says, self.named and alternative.named)
 
@@ -73,7 +74,7 @@ _UNCLEAR = Branch(says=True, named=False)
 
 
 def taken(condition: str) -> tuple[Branch, Branch]:
-    """Return the branch where a condition holds, and the branch where it does not."""
+    """Return the branch that is taken if a condition is true, and the one taken if it is false."""
     if not _is_asked(condition):
         return NO_BRANCH, NO_BRANCH
     if _NOT.search(condition):
@@ -92,7 +93,11 @@ def taken(condition: str) -> tuple[Branch, Branch]:
 
 
 def on_path(facts: Mapping[tuple[str, str], bool]) -> Branch:
-    """Return the branch that a path through a script is in, from the conditions that the path assumes."""
+    """Return the branch that a path through a script is in.
+
+    Args:
+        facts: Maps each condition (test, value) on the path to whether the path assumes it to be true.
+    """
     branch = NO_BRANCH
     for (subject, value), so in facts.items():
         condition = f"{subject} == {value.removeprefix('=')}" if value else subject
@@ -102,7 +107,7 @@ def on_path(facts: Mapping[tuple[str, str], bool]) -> Branch:
 
 
 def either(branches: Iterable[Branch]) -> Branch:
-    """Return the branch of a place that several branches lead to."""
+    """Return the branch of a place that is reached through any of several branches."""
     first, *further = branches
     for alternative in further:
         first = first.beside(alternative)
@@ -122,7 +127,10 @@ def _is_asked(condition: str) -> bool:
 
 
 def _compared(part: str) -> tuple[list[frozenset[Version]], str]:
-    """Return the versions of each comparison in a part without ``or``, and the text around them."""
+    """Return the versions for which each comparison is true, and the text around the comparisons.
+
+    ``part`` is a part of a condition without ``or``.
+    """
     sets: list[frozenset[Version]] = []
     for form in _FORMS:
         for match in form.finditer(part):
@@ -134,7 +142,7 @@ def _compared(part: str) -> tuple[list[frozenset[Version]], str]:
 
 
 def _surely(condition: str) -> frozenset[Version]:
-    """Return the versions for which a condition of comparisons holds whatever the patch level is."""
+    """Return the versions for which a condition of comparisons is true at any patch level."""
     patched = re.search(r"[1-9]\d*\.\d+\.\d", condition)
     sets = [versions for part in _OR.split(condition) for versions in _compared(part)[0]]
     return frozenset() if patched else frozenset().union(*sets)

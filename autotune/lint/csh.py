@@ -1,7 +1,7 @@
-"""Translation of csh scripts, line by line, into the words of a Bourne shell, so that one parser reads both.
+"""Translate csh scripts line by line into Bourne shell syntax, so that one parser reads both.
 
-Only constructs that decide which commands are run are translated. Their conditions become quoted texts, since
-nothing is run.
+Only assignments and constructs that decide which commands are run are translated. Conditions become quoted
+texts, because nothing is run.
 """
 
 import re
@@ -32,19 +32,19 @@ _LINES: Mapping[str, str] = {
     r"(\s*)set\s+(\w+)\s*=\s*(\(.*\)|\S.*)": r"\1\2=\3",
     r"(\s*)@\s+(\w+)\s*=.*": r"\1\2=$\2",
 }
-"""Pattern of a line of csh → its replacement for a Bourne shell."""
+"""Maps the pattern of a csh line to its replacement in Bourne shell syntax."""
 _PATTERNS = tuple((re.compile(pattern), new) for pattern, new in _LINES.items())
 
 
 def is_csh(path: PurePath, text: str) -> bool:
-    """Whether a script is for csh, by its first line, its name, or commands that no other shell has."""
+    """Whether a script is for csh, judging by its first line, its name, or ``setenv``, which only csh has."""
     if _SHEBANG.match(text) or path.suffix in (".csh", ".tcsh"):
         return True
     return not _OTHER.match(text) and bool(_SETENV.search(text)) and not _BOURNE.search(text)
 
 
 def translated(text: str) -> str:
-    """Return a csh script in the words of a Bourne shell, with the same number of lines."""
+    """Return a csh script in Bourne shell syntax, with the same number of lines."""
     return "\n".join(map(_line, text.split("\n")))
 
 

@@ -1,7 +1,7 @@
-"""Checks for ``doctor`` of properties of a machine that make MPI fail or slow.
+"""Checks of ``doctor`` for properties of a machine that make MPI fail or slow.
 
-The test of each check cites a public report of the problem. Nothing is launched: the checks read files of the
-kernel, the limits of this process and its environment.
+The unit test of each check cites a public report of the problem. Nothing is launched: the checks read files
+of the kernel, and the resource limits and environment of this process.
 """
 
 import ctypes
@@ -17,15 +17,16 @@ from autotune.resources import user_text
 from autotune.stacks.installation import Installation
 from autotune.stacks.knobs import Knob
 
-Row = tuple[str, str]  # A row of the table: label and finding.
+Row = tuple[str, str]  # A row of the table that ``doctor`` prints: label and finding.
 
-_SEGMENT = 16 << 20  # Bytes of shared memory of a rank: ``btl_sm_segment_size`` of Open MPI 5.0.11.
+_SEGMENT = 16 << 20  # Shared memory of a rank in bytes: ``btl_sm_segment_size`` of Open MPI 5.0.11.
 _REMOTE = frozenset(
     ("nfs", "nfs4", "lustre", "gpfs", "beegfs", "cifs", "smb3", "ceph", "fuse.ceph", "afs", "fuse.sshfs")
 )
-"""Kinds of network file systems, on which MPI's session and shared memory are slow."""
+"""Names of network file systems, on which MPI's session directory and shared memory are slow."""
 _WANTED = frozenset(("rc_verbs", "ud_verbs", "rc_mlx5", "dc_mlx5", "cuda_ipc", "rocm_ipc"))
-"""Default of ``opal_common_ucx_tls``: without one of these ``pml ucx`` disables itself (tried on 5.0.11)."""
+"""Default of ``opal_common_ucx_tls``: the component ``pml ucx`` disables itself unless UCX has one of these
+transports (tried on 5.0.11)."""
 
 
 def of_the_machine(root: Path = Path("/"), cores: int = 1) -> Iterator[Row]:
@@ -66,7 +67,7 @@ def of_the_machine(root: Path = Path("/"), cores: int = 1) -> Iterator[Row]:
 
 
 def of_the_search_path(installation: Installation, folders: Sequence[str]) -> Iterator[Row]:
-    """Yield a finding where the search path leads to launchers of another MPI than ``installation``.
+    """Yield a finding if the search path contains launchers of another MPI than ``installation``.
 
     A program that was built with one MPI and is started by the launcher of another one runs as many separate
     jobs of one rank.
@@ -85,11 +86,11 @@ def of_the_search_path(installation: Installation, folders: Sequence[str]) -> It
 
 
 def of_ucx(facts: Collection[str], env: Mapping[str, str]) -> Iterator[Row]:
-    """Yield a finding where ``pml = ucx`` would be refused, because UCX has no device that it accepts.
+    """Yield a finding if ``pml = ucx`` would fail because UCX has none of the transports that it requires.
 
     Args:
-        facts: Facts of the stack, with ``ucx_tl:NAME`` for each transport of UCX.
-        env: The environment.
+        facts: Facts of the MPI, with ``ucx_tl:NAME`` for each transport of UCX.
+        env: The environment variables.
     """
     transports = {fact.removeprefix("ucx_tl:") for fact in facts if fact.startswith("ucx_tl:")}
     set_by_user = any(f"OMPI_MCA_{name}_tls" in env for name in ("opal_common_ucx", "pml_ucx", "osc_ucx"))
@@ -108,13 +109,13 @@ def of_settings(
     """Yield the findings of ``lint`` in the exported variables and in the parameter files in effect.
 
     Args:
-        mpi: Name of the stack for ``lint``; empty for one that it does not know.
-        env: The environment.
-        names: Names of the parameters that the installed libraries declare; None where they are unknown.
+        mpi: Name of the MPI for ``lint``; empty for an MPI that ``lint`` does not know.
+        env: The environment variables.
+        names: Names of the parameters that the installed libraries declare; None if they are unknown.
         knobs: The declared parameters by name.
         settings: The parameter files.
     """
-    # Each variable takes one line, so that the line of a finding gives the variable.
+    # Each variable is on one line, so that the line of a finding identifies the variable.
     exported = [name for name in sorted(env) if "\n" not in env[name]]
     text = "".join(f"export {name}={shlex.quote(env[name])}\n" for name in exported)
     environment_file = PurePath("environment.sh")
@@ -156,7 +157,7 @@ class _Piece(ctypes.Structure):
 
 
 def _reads_memory() -> bool:
-    """Return whether ``process_vm_readv`` works on this process itself: filters of containers refuse it."""
+    """Return whether ``process_vm_readv`` works on this process itself; filters of containers forbid it."""
     read = getattr(ctypes.CDLL(None, use_errno=True), "process_vm_readv", None)
     if read is None:
         return False

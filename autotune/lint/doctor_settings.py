@@ -1,6 +1,7 @@
-"""Find the settings of a user that keep MPI from starting, for ``doctor``, by starting it without them.
+"""Find the user's settings that keep MPI from starting, for ``doctor``, by starting MPI without some of them.
 
-No table of bad values is used: each setting that the libraries refuse is reported with their message.
+No table of bad values is used: each setting that the libraries refuse is reported with the libraries'
+message.
 """
 
 import os
@@ -20,24 +21,26 @@ _READ_BY_LIBRARIES = (
 )
 """Prefixes of the variables that MPI and the libraries below it read."""
 _READ_BY_THE_LOADER = ("LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "TMPDIR")
-"""Variables that decide which libraries a launch loads and where it writes; many an MPI needs these."""
+"""Variables that decide which libraries a launch loads and where it writes; many MPI installations need
+them."""
 _FILES = {
     ".openmpi/mca-params.conf": "OMPI_MCA_",
     ".prte/mca-params.conf": "PRTE_MCA_",
     ".pmix/mca-params.conf": "PMIX_MCA_",
     "ucx.conf": "",
 }
-"""Parameter file in the home directory → prefix that turns its parameters into equivalent variables."""
+"""Maps each parameter file in the home directory to the prefix that makes its parameters equivalent
+environment variables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One variable of the environment, or a line of a parameter file as the equivalent variable."""
+    """One environment variable, or a line of a parameter file as the equivalent environment variable."""
 
     label: str
-    """The variable's name, or the file and the name of the parameter."""
+    """Name of the variable, or the file and the name of the parameter, for messages."""
     name: str
-    """The variable's name."""
+    """Name of the variable."""
     value: str
 
 
@@ -52,7 +55,7 @@ class Diagnosis:
 
 
 def fails(attempt: Callable[[], object]) -> str:
-    """Return the message of an attempt that finds no usable MPI; an empty text where it succeeds."""
+    """Return the error message of an attempt to start MPI; empty if the attempt succeeds."""
     try:
         attempt()
     except StackError as exc:
@@ -63,19 +66,20 @@ def fails(attempt: Callable[[], object]) -> str:
 def diagnosed(
     attempt: Callable[[], object], env: Mapping[str, str], home: Path, empty: Path
 ) -> Diagnosis | None:
-    """Find the settings of an environment and of files in a home directory that make an attempt fail.
+    """Find the environment variables and the lines of files in a home directory that keep MPI from starting.
 
-    The variables of the loader are tried only where those of the libraries do not explain the failure.
+    The loader's variables are left out only if MPI fails even without all variables of the libraries.
 
     Args:
-        attempt: Starts MPI; raises ``StackError`` where that fails.
-        env: The environment.
+        attempt: Starts MPI; raises ``StackError`` if that fails.
+        env: The environment variables.
         home: The home directory.
-        empty: An empty directory, which is the home in every attempt where ``home`` holds parameter files.
+        empty: An empty directory, which replaces the home directory in all attempts if ``home`` contains
+            parameter files.
 
     Returns:
-        The settings at fault and an environment without them; None where the attempt also fails without
-        any of the settings.
+        The settings at fault and an environment without them; None if MPI also fails without any of the
+        settings.
     """
     from_files = tuple(_of_files(home))
     for prefixes in (_READ_BY_LIBRARIES, (*_READ_BY_LIBRARIES, *_READ_BY_THE_LOADER)):
@@ -88,7 +92,7 @@ def diagnosed(
             with environment(_with(remaining_env, settings)):
                 return fails(attempt)
 
-        settings = [*from_files, *exported]  # a variable wins over a file
+        settings = [*from_files, *exported]  # a variable overrides a file
         if not under([]):
             broken = breaking(settings, under)
             harmless = [setting for setting in settings if setting not in [culprit for culprit, _ in broken]]
@@ -99,15 +103,15 @@ def diagnosed(
 def breaking(
     settings: Sequence[Setting], under: Callable[[Sequence[Setting]], str]
 ) -> tuple[tuple[Setting, str], ...]:
-    """Find the settings whose removal leaves a set that works, each by bisection.
+    """Find settings such that MPI starts once they are removed; each is found by bisection.
 
     Args:
         settings: The settings, in the order in which they are tried together.
-        under: Returns the message of an attempt under some of the settings, and an empty text where the
-            attempt works. It has to work under none of them.
+        under: Tries to start MPI with some of the settings; returns the error message, or an empty text if
+            MPI starts. MPI must start with none of them.
 
     Returns:
-        The failing settings, each with the message of an attempt under it.
+        The settings that keep MPI from starting, each with the error message.
     """
     remaining, broken = list(settings), []
     while remaining and (message := under(remaining)):
@@ -124,7 +128,7 @@ def breaking(
 
 @contextmanager
 def environment(env: Mapping[str, str]) -> Iterator[None]:
-    """Replace the environment of this process, and of those that it starts, while the block runs."""
+    """Replace the environment of this process and its children inside a ``with`` block."""
     previous = dict(os.environ)
     try:
         os.environ.clear()

@@ -1,9 +1,9 @@
-"""Which line of a tuning file decides a call, which algorithm of which component that is, and why.
+"""Find the line of a tuning file that selects the algorithm of a call, and explain the selection.
 
 Files are read as the libraries read them: rules of ``coll_tuned`` (classic and JSON), MPICH's selection
-trees, Intel's and MPICH's variables, and what plugins know (UCC's scores). Parameter files and scripts are
-followed to the files that they point to. The reading of classic rules is checked against a real Open MPI
-(``test_explain_confirmed.py``); that of other files follows sources and documents.
+trees, Intel's and MPICH's variables, and files that plugins can read (UCC's scores). If parameter files and
+scripts name further files, these are read too. Reading classic rules is tested against a real Open MPI
+(``test_explain_confirmed.py``); reading other files follows source code and documentation.
 """
 
 import re
@@ -23,30 +23,31 @@ from autotune.stacks.json_lines import lines_in
 
 _MCA = "OMPI_MCA_"
 _NEWEST = (99,)
-"""Stands for a release with everything that any release of its version can read."""
+"""Release number that is higher than any: a release that can read everything that its version can."""
 _HAN, _TUNED = 35, 30
 """Default priorities of coll_han and coll_tuned in Open MPI 5 (``ompi_info``); coll_han has 0 in 4.1."""
 _JSON_NAMES = {name.replace("_", ""): name for name in COLLECTIVES if "_" in name}
 
 Read = Callable[[str], str | None]
-"""Function that returns the text of a file that another one points to; None where it cannot be read."""
+"""Function that returns the text of the file with a given path; None if the file cannot be read."""
 Fixed = Callable[[str, int, int], str]
-"""Function that returns coll_tuned's own choice for (collective, ranks, bytes); empty where unknown."""
+"""Function that returns the algorithm that coll_tuned chooses without rules, for (collective, ranks, bytes);
+empty if unknown."""
 
 
 def explained(path: PurePath, text: str, call: Asked, mpi: str, read: Read, fixed: Fixed) -> Answer | None:
-    """Return the decision on a call by a file of any kind that a library reads; None for an unknown kind.
+    """Return which algorithm a file selects for a call; None if the kind of the file is unknown.
 
     Args:
         path: Path of the file.
-        text: Its content.
-        call: The call.
+        text: Content of the file.
+        call: The call: collective, number of ranks, message size and so on.
         mpi: One of ``STACKS``.
-        read: Reads files that this one points to.
-        fixed: Gives coll_tuned's own choice where no rule decides.
+        read: Returns the text of a further file that this one names.
+        fixed: Returns the algorithm that coll_tuned chooses if no rule applies.
 
     Raises:
-        TableError: the file cannot be read as its kind.
+        TableError: the content of the file does not fit its kind.
     """
     kind, version = kind_of(path, text), version_of(mpi)
     try:
@@ -66,7 +67,7 @@ def explained(path: PurePath, text: str, call: Asked, mpi: str, read: Read, fixe
 
 
 def _rules(path: PurePath, text: str, call: Asked, version: tuple[int, int]) -> Answer:
-    """Return the decision of a rules file on a call, assuming that the file is in effect."""
+    """Return which algorithm a rules file selects for a call, if the file is in effect."""
     answer = Answer(call.collective)
     if call.collective not in coll_tuned.ALGORITHMS:
         answer.why.append(f"coll_tuned has no algorithms for {call.collective}")
@@ -92,9 +93,10 @@ def _rules(path: PurePath, text: str, call: Asked, version: tuple[int, int]) -> 
 
 
 def _json(path: PurePath, text: str, call: Asked) -> Answer:
-    """Return the decision of JSON rules on a call, as Open MPI 6 takes it.
+    """Return which algorithm JSON rules select for a call in Open MPI 6.
 
-    It takes the first entry that the ranks fit into, and in it the first rule that the size fits into.
+    Open MPI uses the first entry whose range contains the number of ranks, and in that entry the first rule
+    whose range contains the message size.
     """
     document, lines = lines_in(text)
     answer = Answer(call.collective)
@@ -131,7 +133,7 @@ def _within(entry: Mapping[str, object], quantity: str, value: int) -> bool:
 def _placed(
     answer: Answer, call: Asked, version: tuple[int, int], env: Mapping[str, str], fixed: Fixed
 ) -> Answer:
-    """Return an answer with the component that Open MPI asks first, and its own choice if no rule decides."""
+    """Complete an answer by the component that makes the call, and by its own choice if no rule applies."""
     answer.component = "coll_tuned"
     han = float(env.get(f"{_MCA}coll_han_priority", _HAN if version >= (5, 0) else 0))
     tuned = float(env.get(f"{_MCA}coll_tuned_priority", _TUNED))
@@ -155,7 +157,7 @@ def _placed(
 def _variables(
     path: PurePath, text: str, call: Asked, version: tuple[int, int], read: Read, fixed: Fixed
 ) -> Answer:
-    """Return the decision on a call by the settings of a parameter file or a script."""
+    """Return which algorithm the settings in a parameter file or a script select for a call."""
     env = environment_of(path, text)
     answers = [*_mpich(path, text, call, env, read), *_others(path, text, call, env)]
     if answers:
@@ -164,7 +166,7 @@ def _variables(
 
 
 def _mpich(path: PurePath, text: str, call: Asked, env: Mapping[str, str], read: Read) -> Iterator[Answer]:
-    """Yield the decisions on a call by variables of Intel MPI and MPICH."""
+    """Yield which algorithms variables of Intel MPI and MPICH select for a call."""
     intel, forced = adjusted(call.collective), f"MPIR_CVAR_{call.collective.upper()}_INTRA_ALGORITHM"
     if value := env.get(intel):
         line = _line(text, intel)
@@ -186,7 +188,7 @@ def _mpich(path: PurePath, text: str, call: Asked, env: Mapping[str, str], read:
 
 
 def _others(path: PurePath, text: str, call: Asked, env: Mapping[str, str]) -> Iterator[Answer]:
-    """Yield the decisions by variables of plugins' libraries, read like a file of such variables."""
+    """Yield which algorithms the variables of libraries known by plugins select for a call."""
     for trap in traps().values():
         variables = {name: value for name, value in env.items() if name.startswith(trap.prefixes or ("\0",))}
         if (
@@ -201,7 +203,7 @@ def _others(path: PurePath, text: str, call: Asked, env: Mapping[str, str]) -> I
 def _open_mpi(
     path: PurePath, text: str, call: Asked, version: tuple[int, int], env: Mapping[str, str], read: Read
 ) -> Answer:
-    """Return the decision by Open MPI's parameters.
+    """Return which algorithm Open MPI's parameters select for a call.
 
     A rules file takes precedence over a forced algorithm; both need ``coll_tuned_use_dynamic_rules``.
     """
@@ -243,9 +245,9 @@ def _line(text: str, name: str) -> int:
 def concerned(
     path: PurePath, text: str, call: Callable[[str], Asked], mpi: str, read: Read, fixed: Fixed
 ) -> list[Answer]:
-    """Return the decisions of a file on the calls of all collectives that it says something about.
+    """Return which algorithm a file selects for each collective that it selects one for.
 
-    ``call`` makes the call of a collective; the other arguments are those of ``explained``.
+    ``call`` returns the call of a collective by name; the other arguments are those of ``explained``.
     """
     answers = (explained(path, text, call(name), mpi, read, fixed) for name in CHOSEN)
     return [answer for answer in answers if answer is not None and answer.line]

@@ -1,6 +1,6 @@
-"""``lint``: recognises the kinds of files, and judges each file and all of them together.
+"""``lint``: recognise the kind of each file, and check each file and all of them together.
 
-A rules file means nothing without the parameters that point to it.
+Files are checked together because, for example, a rules file has no effect without parameters that name it.
 """
 
 import re
@@ -46,20 +46,21 @@ _READERS: Mapping[str, Callable[[PurePath, str, tuple[int, int]], Read]] = {
     "environment": environment_file,
     "other": lambda path, text, version: Read((), ()),
 }
-"""Kind of file with assignments → function that reads it; files of kind ``other`` are read by no stack."""
+"""Maps each kind of file with assignments to the function that reads it; no MPI reads files of kind
+``other``."""
 
 _SAYING = ("shell", "module", "docker", "yaml", "easybuild")
-"""Kinds of file that may say which Open MPI they are for."""
+"""Kinds of file that may contain the version of Open MPI that they are for."""
 
 _OF_ANY = (*_SAYING, "mca", "tune")
-"""Kinds of file that may be for any Open MPI if they do not say for which; but a file whose name has
-``mca-params`` belongs to the version that is judged for."""
+"""Kinds of file that may be for any Open MPI unless they state a version. But a file whose name contains
+``mca-params`` is assumed to be for the version that the user, or the default, names."""
 
 _OLDER = (4, 1)
-"""The oldest version whose way to read files is known; a file that names none, or an older one, may be for
-any version."""
+"""The oldest version of Open MPI whose way to read files is known. A file that states no version, or an older
+one, may be for any version."""
 
-_OUTCOME = re.compile(r"ignore|abort|refuse")  # Word in a finding that says what happens.
+_OUTCOME = re.compile(r"ignore|abort|refuse")  # Word in a finding that names the outcome.
 _LACKED = re.compile(rf"no (?:{'|'.join(FRAMEWORKS)}) '?[^\s:']+")  # Missing component in a finding.
 
 _CARRIED = {
@@ -68,7 +69,8 @@ _CARRIED = {
     ),
     "shell": "becomes part of each value",
 }
-"""Kind of file → what a carriage return does there, in words; rules files and ``ucx.conf`` skip it."""
+"""Maps each kind of file to a text on what a carriage return does there; readers of rules files and
+``ucx.conf`` skip it."""
 
 
 def lint(
@@ -80,26 +82,27 @@ def lint(
     knobs: Mapping[str, Knob] | None = None,
     components: Mapping[str, Collection[str]] | None = None,
 ) -> tuple[Finding, ...]:
-    """Return everything in files that the stack would ignore, misread or refuse, in order of file and line.
+    """Return everything in files that the MPI would ignore, misread or refuse, in order of file and line.
 
     Args:
-        files: Path → text.
-        mpi: One of ``STACKS``; empty: the version that a file names, else ``openmpi5``.
-        parameter_names: Names of all MCA parameters of the stack; None: only parameters that this project
-            knows are judged.
-        exists: Says whether a file that a parameter names exists; None: this is not checked.
-        nodes: Number of nodes of the jobs that use the files; None: several.
-        knobs: MCA parameters and UCX's variables by name, as the libraries that are installed here declare
-            them.
-        components: Framework of Open MPI → its components here, where this version is installed.
+        files: Maps the path of each file to its text.
+        mpi: One of ``STACKS``; empty means the version that a file states, otherwise ``openmpi5``.
+        parameter_names: Names of all MCA parameters of the MPI; None means that only parameters known to this
+            project are checked.
+        exists: Returns whether a file that a parameter names exists; None means that this is not checked.
+        nodes: Number of nodes of the jobs that use the files; None means several.
+        knobs: Maps the name of each MCA parameter and UCX variable to its declaration by the libraries that
+            are installed here.
+        components: Maps each framework of Open MPI to the components that are installed here, if the
+            installed version is the one that is checked for.
 
     Raises:
-        UserError: the stack is not known.
+        UserError: ``mpi`` is unknown.
     """
     forced_version = version_of(mpi) if mpi else None
     usual = version_of(mpi or DEFAULT)
     ucx = [name for name in knobs or () if name.startswith("UCX_")]
-    # The record has the allowed words of variables that libfabric itself declares as plain texts.
+    # The recorded listing has the allowed words of variables that libfabric itself declares as plain texts.
     words = {name: knob for name, knob in recorded().items() if name.startswith("FI_") and knob.allowed}
     knobs = {**recorded(), **(knobs or {}), **words}
     findings: list[Finding] = []
@@ -167,7 +170,7 @@ def lint(
 
 
 def _versions_of(branch: Branch, forced_version: tuple[int, int] | None) -> tuple[tuple[int, int], ...]:
-    """Return the versions that a branch is judged for; none if it excludes the version the user asks for."""
+    """Return the versions that a branch is checked for; none if it excludes the version of ``--mpi``."""
     versions = sorted({max(version, _OLDER) for version in branch.versions}, reverse=True)
     if forced_version:
         return (forced_version,) if forced_version in versions else ()
@@ -180,7 +183,11 @@ def _by_branch(
     is_stated: bool,
     branches: Mapping[tuple[PurePath, int], tuple[tuple[int, int], ...]],
 ) -> list[Finding]:
-    """Return findings for the versions that a file may be for; in branches on the version, for theirs."""
+    """Return the findings for all versions of Open MPI that the lines of a file may be for.
+
+    Lines inside a branch on the version are checked for the versions of that branch, other lines for
+    ``versions``.
+    """
     findings = [
         finding
         for finding in _in_all(versions, judge, is_stated)
@@ -200,9 +207,10 @@ def _in_all(
     judge: Callable[[tuple[int, int]], Sequence[Finding]],
     is_stated: bool,
 ) -> list[Finding]:
-    """Return the findings for the first of some versions that hold for all of them.
+    """Return the findings that are true for all of several versions, worded for the first one.
 
-    If the file does not state its version, findings that do not hold for all are returned too, as not sure.
+    If the file does not state its version, findings that are true only for the first version are returned
+    too, marked as not sure.
     """
     first, *further = map(judge, versions)
     outcomes_by_version = [{_outcome(finding) for finding in outcomes} for outcomes in further]
@@ -215,9 +223,9 @@ def _in_all(
 
 
 def _outcome(finding: Finding) -> tuple[int, str, str]:
-    """Return line, outcome and missing component of a finding, so that findings of versions can be compared.
+    """Return line, outcome and missing component of a finding, to compare findings for different versions.
 
-    The outcome is the word that says what happens, since the wording differs between versions.
+    The outcome is the word that names the effect, because the full wording differs between versions.
     """
     outcome, lacked = _OUTCOME.search(finding.effect), _LACKED.search(finding.effect)
     wording = outcome[0] if outcome else re.sub(r"\d+", "", finding.effect)
@@ -225,12 +233,12 @@ def _outcome(finding: Finding) -> tuple[int, str, str]:
 
 
 def _but_openmpi(knobs: Mapping[str, Knob]) -> Mapping[str, Knob]:
-    """Return the knobs of all libraries except Open MPI, for files that are for another version of it."""
+    """Return the variables of all libraries but Open MPI, for files that are for another Open MPI version."""
     return {name: knob for name, knob in knobs.items() if knob.layer != "openmpi"}
 
 
 def _release(knobs: Mapping[str, Knob]) -> tuple[int, ...]:
-    """Return the release of the Open MPI that is installed here; empty where its listing does not say."""
+    """Return the release of the Open MPI that is installed here; empty if its list of variables has none."""
     version = next((knob.version for knob in knobs.values() if knob.layer == "openmpi"), "")
     return tuple(map(int, re.findall(r"\d+", version)))[:3]
 
@@ -245,9 +253,9 @@ def _carried(path: PurePath, content: str, kind: str) -> Iterator[Finding]:
 
 
 def unjudged(files: Mapping[PurePath, str]) -> Iterator[tuple[PurePath, int, str]]:
-    """Yield (path, line, variable) of lines that write a library's variable in a way that is not followed.
+    """Yield (path, line, variable) where a library's variable is set in a way that no reader understands.
 
-    No finding can concern such a variable, so its line is reported instead.
+    Such a variable is not checked, so the user is shown its line instead.
     """
     for path, text in files.items():
         if (kind := kind_of(path, text)) in WRITING:
@@ -260,7 +268,7 @@ def unjudged(files: Mapping[PurePath, str]) -> Iterator[tuple[PurePath, int, str
 
 
 def environment_of(path: PurePath, text: str) -> dict[str, str]:
-    """Return environment variables that have the same effect as a file."""
+    """Return the environment variables, by name, that have the same effect as a file."""
     kind = kind_of(path, text)
     if kind == "rules":
         return {

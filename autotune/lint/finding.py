@@ -1,4 +1,4 @@
-"""One mistake in a file, and the stacks that mistakes are known for."""
+"""Data types for a mistake in a file, and the MPI versions that files are checked for."""
 
 import re
 from collections.abc import Collection
@@ -8,26 +8,27 @@ from pathlib import PurePath
 from autotune.errors import UserError, allowed
 
 STACKS = {"openmpi4": (4, 1), "openmpi5": (5, 0), "openmpi6": (6, 0)}
-"""Stack whose way to read files is known → its version."""
+"""Maps the name of each MPI whose way to read files is known to its version."""
 
 DEFAULT = "openmpi5"
-"""The stack that is judged for where neither user nor file names one."""
+"""Name of the MPI that files are checked for if neither the user nor a file names one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Describes something in a file that the stack would not do as it is written."""
+    """A mistake in a file: something that the MPI would not do as it is written."""
 
     file: PurePath
-    """The file."""
+    """Path of the file."""
     line: int
-    """Number of the line, counted from 1; 0: the file as a whole."""
+    """Number of the line, counted from 1; 0 means the file as a whole."""
     effect: str
-    """The behaviour of the stack, in words."""
+    """Text of what the MPI does with the mistake."""
     remedy: str
-    """The correct spelling or setting, in words."""
+    """Text of the correct spelling or setting."""
     sure: bool = True
-    """Whether it holds wherever the file may be used; one that depends on more than the file is a note."""
+    """Whether the finding is true wherever the file may be used. One that depends on more than the file is
+    shown as a note."""
 
     def __str__(self) -> str:
         note = "" if self.sure else "note: "
@@ -36,7 +37,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """Collects the findings in one file while it is read."""
+    """Collects the findings in one file while the file is read."""
 
     path: PurePath
     findings: list[Finding] = field(default_factory=list)
@@ -47,13 +48,13 @@ class Notes:
         self.findings.append(Finding(self.path, line, effect, remedy))
 
     def quoted(self, line: int, name: str, value: str) -> None:
-        """Add a finding if a value is in quotes, for files whose reader does not take quotes off."""
+        """Add a finding if a value is in quotes, for kinds of file whose reader does not remove quotes."""
         if value.startswith(("'", '"')):
             effect = f"quotes become part of the value: {name} is {value!r}"
             self.note(line, effect, "write the value without quotes")
 
     def commented(self, line: int, name: str, value: str, sign: str) -> None:
-        """Add a finding if a comment follows a value, for files whose reader makes it a part of the value.
+        """Add a finding if a comment follows a value, for kinds of file where it becomes part of the value.
 
         Args:
             line: Number of the line.
@@ -67,10 +68,10 @@ class Notes:
 
 
 def version_of(mpi: str) -> tuple[int, int]:
-    """Return the version of a stack.
+    """Return the version (major, minor) of an MPI in ``STACKS``.
 
     Raises:
-        UserError: the stack is not known.
+        UserError: the name is unknown.
     """
     if mpi not in STACKS:
         raise UserError(f"--mpi {mpi}", allowed(mpi, STACKS))
@@ -78,7 +79,7 @@ def version_of(mpi: str) -> tuple[int, int]:
 
 
 def likely_name(name: str, names: Collection[str]) -> str:
-    """Return the known name that a name is probably a misspelling of; empty for none and for a known name.
+    """Return the known name that a misspelt name probably means; empty for none, and for a known name.
 
     A misspelling has, in one word of the name, one letter too many, too few or wrong, or two letters in the
     wrong order. Digits and words of fewer than three letters distinguish names (``RC``, ``UD``, ``ipv4``). A

@@ -1,9 +1,10 @@
-"""Rules of ``coll_tuned`` in JSON, read as Open MPI 6 reads them.
+"""Check JSON rules files of ``coll_tuned``, which are read as Open MPI 6 reads them.
 
-Open MPI's reader takes the first entry that a communicator fits into, and in it the first rule that a message
-fits into; where there is none, the stack decides. It skips keys that it does not know, and ignores the whole
-file if a number is not one, all without a message. (``coll_tuned_dynamic_file.c`` of v6.0.x, August 2026; the
-schema that is published with it has names of two collectives that the reader refuses.)
+Open MPI uses the first entry whose range contains the communicator size, and in that entry the first rule
+whose range contains the message size; if there is none, Open MPI chooses by itself. Its reader skips unknown
+keys, and ignores the whole file if a value that must be a number is not one, all without a message. (Source:
+``coll_tuned_dynamic_file.c`` of v6.0.x, August 2026; the schema published with it has names of two
+collectives that the reader refuses.)
 """
 
 import json
@@ -17,10 +18,10 @@ from autotune.stacks import coll_tuned
 from autotune.stacks.classic_rules import IGNORED
 
 Problem = tuple[str, str]
-"""(effect on the stack, remedy)."""
+"""A mistake in a rules file: (what Open MPI does with it, remedy)."""
 
-_LAST_INT = 2**31 - 1  # Largest number of ranks that the reader can hold.
-_INF = 2**63 - 1  # The number that the reader takes "inf" for.
+_LAST_INT = 2**31 - 1  # Largest number of ranks that Open MPI's reader can represent.
+_INF = 2**63 - 1  # The number that Open MPI's reader uses for "inf".
 _SIZE = ("msg_size_min", "msg_size_max")
 _RANKS = ("comm_size_min", "comm_size_max")
 _RULE = {*_SIZE, "alg", "faninout", "seg_size", "reqs"}
@@ -29,8 +30,8 @@ _PLACES = ("any", "one-per-node", "single-node")
 _NEIGHBORS = tuple(f"neighbor_all{name}" for name in ("gather", "gatherv", "toall", "toallv", "toallw"))
 
 
-class _Ignored(Exception):  # noqa: N818 - ends the reading as the stack ends it
-    """Raised where Open MPI's reader gives the file up; its arguments are an effect and a remedy."""
+class _Ignored(Exception):  # noqa: N818 - ends reading where Open MPI does
+    """Raised where Open MPI would stop reading the file; the arguments are an effect and a remedy."""
 
 
 def rules_file(path: PurePath, text: str, version: tuple[int, int]) -> list[Finding]:
@@ -57,12 +58,12 @@ def rules_file(path: PurePath, text: str, version: tuple[int, int]) -> list[Find
 
 
 def _parsed(text: str) -> Any:
-    """Return the document in a text, in which a comma may stand before a closing bracket.
+    """Return the document in a JSON text, even if there are commas before closing brackets.
 
-    Open MPI's reader allows that, and its own example has such commas.
+    Open MPI's reader allows such commas, and its own example contains some.
 
     Raises:
-        ValueError: the text is no JSON even so.
+        ValueError: the text is no JSON even without such commas.
     """
     try:
         return json.loads(text)
@@ -128,9 +129,9 @@ def _rules(
 
     Args:
         name: The collective.
-        entry_text: What messages call the entry.
-        rules: The rules.
-        ranks: Bounds of the entry on the number of ranks, both inclusive.
+        entry_text: Name of the entry in messages.
+        rules: The rules of the entry.
+        ranks: Smallest and largest number of ranks that the entry is for.
         version: Open MPI's (major, minor).
     """
     names = [
@@ -177,21 +178,21 @@ def _rules(
 
 
 def _range(document: Mapping[str, Any], keys: Sequence[str], place: str, largest: int) -> tuple[int, int]:
-    """Return the bounds of an entry or a rule, both inclusive.
+    """Return the smallest and the largest value that an entry or a rule is for.
 
     Args:
         document: The entry or the rule.
         keys: Keys of the lower and the upper bound.
-        place: What messages call it.
-        largest: The upper bound where none is given.
+        place: Name of the entry or rule in messages.
+        largest: The upper bound if none is given.
 
     Raises:
-        _Ignored: one of them is no number.
+        _Ignored: one of the bounds is no number.
     """
     low, high = (
         _integer(document, key, place, default) for key, default in zip(keys, (0, largest), strict=True)
     )
-    # The reader keeps sizes of communicators in 32 bits, so that "inf" wraps round to -1.
+    # Open MPI stores communicator sizes in 32 bits, so that "inf" wraps round to -1.
     return (low, high) if largest == _INF else (low, high if high <= largest else -1)
 
 
@@ -205,7 +206,7 @@ def _integer(document: Mapping[str, Any], key: str, place: str, default: int) ->
 
 
 def _reached(bounds: tuple[int, int], earlier: Sequence[tuple[int, int]]) -> bool:
-    """Whether some value within bounds is not already covered by earlier bounds."""
+    """Whether some value between ``bounds`` is not already covered by earlier bounds."""
     low, high = bounds
     for first, last in sorted(earlier):
         if first <= low <= last:

@@ -1,4 +1,4 @@
-"""Recognises the kind of a file that a stack, a tool or a shell reads, by its content and by its name."""
+"""Recognise the kind of a file that an MPI, a tool or a shell reads, by its content and its name."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _LAUNCH = re.compile(
 )
 _SHELL = re.compile(r"(export|setenv|module|source|\.|srun|mpirun|mpiexec|alias|if|unset) ")
 _INTERPRETED = re.compile(r"#!(?!.*(?:\b(?:ba|da|z|a|m?k|t?c)?sh\d*\b|[$@{<%])).*\w")
-"""A first line that names an interpreter which is no shell; one with a placeholder does not count."""
+"""A first line that names an interpreter other than a shell; a line with a placeholder does not match."""
 _MODULE = re.compile(
     r"^\s*(?:(?:pushenv|setenv|prepend_path|whatis|help|load|depends_on)\s*\(|module-whatis\s)", re.M
 )
@@ -32,29 +32,30 @@ _BEGINNINGS = "|".join([*FRAMEWORKS, *KNOWN["common"]["beginnings"].split()])
 _PARAMETER = re.compile(rf"(?:[OMPI]{{3,5}}_MCA_|PRTE_MCA_|PMIX_MCA_|UCX_|(?:{_BEGINNINGS})(?:_\w+)?\s*$)")
 
 _VARIABLE = re.compile(r"((?:OMPI|PRTE|PMIX)_MCA_\w+|[A-Z_][A-Z0-9_]*|[a-z]+_proxy)=")
-"""A line of an environment file; the name is that of an environment variable, not of an MCA parameter."""
+"""A line of a file of environment variables; the name cannot be that of an MCA parameter."""
 _READ_BY_A_LIBRARY = re.compile(
     r"(?:OMPI|PRTE|PMIX)_MCA_|UCX_|NCCL_|UCC_|FI_|I_MPI_|MPICH_|MPIR_CVAR_|MV[2P]_"
 )
 _OWN_NAMES = ("ucx.conf", "ucc.conf", "nccl.conf", ".nccl.conf")
-"""Names under which a library looks for its own file, in which it ignores the variables of others."""
+"""Names of files in which one library looks for its own variables and ignores those of other libraries."""
 _NAMED_ENVIRONMENT = re.compile(r"environment|env(?:\.\w+)?|.*\.env|\.env\.\w+")
-"""Usual names of environment files."""
+"""Usual names of files of environment variables."""
 
 _OF_PRRTE = re.compile(r"prte_\w+\s*=")
 """A line with a parameter of PRRTE, which has no effect in a parameter file of Open MPI."""
 
-_COLLECTIVES = 22  # COLLCOUNT of Open MPI's coll_base_functions.h: neither their number nor an id is larger.
+_COLLECTIVES = 22  # COLLCOUNT in Open MPI's coll_base_functions.h: no count and no id is larger.
 _RULES_NAMES = ("", ".conf", ".rules", ".dat")  # Ends of names that rules files may have.
 _DOCUMENTS = (".md", ".html", ".rst", ".csv", ".json", ".jsonl", ".py", ".c", ".log", ".out", ".yaml", ".yml")
-"""Ends of names of files in which commands are only quoted, or are in the syntax of another reader."""
+"""Ends of names of files in which commands are only quoted, or have the syntax of another language."""
 _OTHERS = (".fish", ".nu", ".ps1", ".bat", ".cmd", ".service", ".timer", ".socket", ".mount", ".target")
-"""Ends of names of files for shells that are not followed, and for systemd, which has a syntax of its own."""
+"""Ends of names of files for shells that this project cannot parse, and for systemd, which has its own
+syntax."""
 _TEXTS = re.compile(
     r"(?i:readme|install|changes|changelog|news|todo|copying|license|(?:gnu)?makefile|cmakelists)(?:\.\w+)?$|"
     r".*\.(?:readme|mk)$"
 )
-"""Usual names of texts for people, and of files of ``make``."""
+"""Usual names of texts for people, and of makefiles."""
 _PROSE = re.compile(r"(?:[*+-] |\d{4}-\d\d-\d\d\b|[A-Z][a-z]+ [a-z].*[.,:;]$|.*[a-z]\.$)")
 """A line of a text for people, such as a log of changes or a description."""
 _TOLD = re.compile(
@@ -63,9 +64,9 @@ _TOLD = re.compile(
 
 
 def kind_of(path: PurePath, text: str) -> str:
-    """Return the kind of a file: one that has a reader, or ``other``.
+    """Return the kind of a file: one of those that ``lint`` can read, or ``other``.
 
-    Lines that are neither empty nor comments decide first, then the name.
+    The content, without empty lines and comments, and the name of the file decide.
     """
     lines = [line.strip() for line in text.splitlines()]
     code_lines = [line for line in lines if line and not line.startswith("#")]
@@ -117,22 +118,23 @@ def kind_of(path: PurePath, text: str) -> str:
 
 
 def _is_ucx(path: PurePath, code_lines: Sequence[str]) -> bool:
-    """Whether a file that begins like a file of UCX is one: by its name, or since all lines are UCX's."""
+    """Whether a file with a UCX variable in its first line is a ``ucx.conf``, by its name or by all lines."""
     return path.suffix == ".conf" or all(
         re.match(r"UCX_\w+\s*=|\[|[A-Z][\w ]+=", line) for line in code_lines
     )
 
 
 def _is_mostly_of(code_lines: Sequence[str], part: str) -> bool:
-    """Whether most lines set variables whose names contain a text; in Open MPI's own files none does."""
+    """Whether most lines set variables with ``part`` in their names, unlike parameter files of Open MPI."""
     matches = [_VARIABLE.match(line) for line in code_lines]
     return 2 * sum(part in match[1] for match in matches if match) > len(code_lines)
 
 
 def _is_environment(path: PurePath, code_lines: Sequence[str]) -> bool:
-    """Whether all lines set environment variables, some of them a library's, and of more than one program.
+    """Whether a file sets environment variables for programs in general, some of them a library's.
 
-    A list with the variables of a single library is that library's own file, unless its name says otherwise.
+    A list with variables of a single library is that library's own file, unless the name of the file says
+    otherwise.
     """
     matches = [_VARIABLE.match(line) for line in code_lines]
     names = [match[1] for match in matches if match]
@@ -143,7 +145,7 @@ def _is_environment(path: PurePath, code_lines: Sequence[str]) -> bool:
 
 
 def _recipe(path: PurePath, text: str, first: str) -> str:
-    """Return the kind of a file of another tool that sets variables; empty if it is none."""
+    """Return the kind of a file of a tool that sets variables for jobs; empty if it is no such file."""
     if first.startswith("#%Module") or path.suffix == ".lua" or (not path.suffix and _MODULE.search(text)):
         return "module"
     if path.suffix == ".eb" or len(_EASYBUILD.findall(text)) > 1:
@@ -158,7 +160,7 @@ def _recipe(path: PurePath, text: str, first: str) -> str:
 
 
 def _has_numbers(code_lines: Sequence[str]) -> bool:
-    """Whether most lines are numbers, with a comment or one word at most, as in rules with mistakes."""
+    """Whether most lines are numbers with at most one word, as in a rules file with mistakes."""
     if not _counts(code_lines):
         return False
     numbers = [
@@ -168,12 +170,12 @@ def _has_numbers(code_lines: Sequence[str]) -> bool:
 
 
 def _counts(code_lines: Sequence[str]) -> bool:
-    """Whether the first two numbers can be a number of collectives and the id of one."""
+    """Whether the first two numbers can be a number of collectives and the id of a collective."""
     return all(int(n) <= _COLLECTIVES for n in re.findall(r"\d+", " ".join(code_lines[:2]))[:2])
 
 
 def _is_rules(code_lines: Sequence[str]) -> bool:
-    """Whether lines are rules: a header or comments say so, or they are counts and rows of four or five."""
+    """Whether lines are a rules file, by header, comments, or counts and rows of four or five numbers."""
     first = code_lines[0] if code_lines else ""
     if first.startswith("rule-file-version") or (
         first[:1].isdigit() and _TOLD.search("\n".join(code_lines[:4]))
@@ -190,6 +192,6 @@ def _is_rules(code_lines: Sequence[str]) -> bool:
 
 
 def _assigns(code_lines: Sequence[str], sign: str) -> bool:
-    """Whether most lines that have a sign set MCA parameters, by the names in front of the sign."""
+    """Whether most lines with a sign of assignment set MCA parameters, by the names before the sign."""
     names = [bool(_PARAMETER.match(re.split(sign, line)[0])) for line in code_lines if re.search(sign, line)]
     return 2 * sum(names) > len(code_lines)

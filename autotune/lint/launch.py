@@ -1,4 +1,4 @@
-"""Commands that launch ranks: the settings on their lines, and options that the launcher does not know."""
+"""Read commands that launch ranks: the settings in their options, and options that the launcher refuses."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,46 +24,49 @@ from autotune.stacks.known import KNOWN
 from autotune.stacks.parameter_file import ENV_LIST
 
 _OPENMPI = re.compile(r"(?:mpirun|mpiexec)(?:\.openmpi)?|orterun|prterun")
-"""Names of Open MPI's launcher; other implementations use some of them too."""
+"""Names of Open MPI's launcher; other MPI implementations use some of these names too."""
 _RSH = frozenset({"mpirun_rsh", "mpiexec.hydra"})
 _NAMED_SO = re.compile(r"\$\{?\w*(?:mpi_?(?:run|exec)|orterun)\w*\}?", re.IGNORECASE)
-"""A shell variable that by its name can only hold a launcher."""
+"""A shell variable whose name shows that it contains a launcher."""
 _HYDRA = frozenset(KNOWN["hydra"]["options"].split())
 """Options of Hydra's launcher that Open MPI's does not have."""
 _HYDRA_PLACES = frozenset(KNOWN["hydra"]["places"].split())
 _CONTAINERS = frozenset({"singularity", "apptainer", "docker", "podman", "shifter"})
 _UNKNOWN = re.compile(r"\$(?!\{?[@*])")
-"""A shell variable that may hold options; ``$@`` and ``$*``, the script's arguments, hold a program."""
+"""A shell variable that may contain options; ``$@`` and ``$*``, the script's arguments, contain a program."""
 _PAIR = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _FOR_RANKS = re.compile(r"(?:UCX_|(?:OMPI|PRTE|PMIX)_MCA_)\w+(?:=.*)?", re.DOTALL)
-"""Argument of ``-x`` that must be meant for the launcher, since it is a variable of a library."""
+"""Argument of ``-x`` that must be meant for the launcher, because it is the variable of a library."""
 
 PLACES: Mapping[str, Mapping[int, frozenset[str]]] = {
     option: {int(version): frozenset(words.split()) for version, words in by_version.items()}
     for option, by_version in KNOWN["places"].items()
 }
-"""Option → main version of Open MPI → words that the option takes."""
+"""Maps each option, and each major version of Open MPI, to the words that the option accepts."""
 
 _MAPS = frozenset({"N", "npernode", "pernode", "npersocket"})
-"""Options that 5.0 translates to ``--map-by``, which may be given only once."""
+"""Options that Open MPI 5.0 translates to ``--map-by``, which may be given only once."""
 
 _ABOVE = ("cache", "numa", "package", "socket")
-"""Ends of the names of objects that hold several cores."""
+"""Ends of the names of hardware objects that contain several cores."""
 
 _NO_PMIX = frozenset({"pmi2", "pmi1", "openmpi"})
-"""Plugins of Slurm under which ranks of Open MPI 5, which only knows PMIx, do not find each other."""
+"""Plugins of Slurm with which ranks of Open MPI 5, which supports only PMIx, do not find each other."""
 _ITEMS = re.compile(r"(?:[^,'\"]|'[^']*'|\"[^\"]*\")+")
-"""An item of ``--export``, whose items are separated by commas outside of quotes."""
+"""One item of ``--export``; commas outside of quotes separate the items."""
 _OF_A_LIBRARY = re.compile(r"(?:OMPI|PRTE|PMIX)_MCA_|UCX_|UCC_|NCCL_|FI_|I_MPI_|MPIR_CVAR_|MPICH_|MV[2P]_")
 _NAME_OF_A_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*|\$.*")
-"""A name of a variable, or ``ALL``; names of components and transports are in small letters."""
+"""Name of a variable, or ``ALL``, in contrast to names of components and transports, in small letters."""
 
 _IN_SLURM: Mapping[str, str] = KNOWN["in_slurm"]
-"""Option of ``mpirun`` that ``srun`` does not have → what to use there."""
+"""Maps each option of ``mpirun`` that ``srun`` does not have to what to use instead."""
 
 
 def place_of(words: Sequence[Word]) -> int | None:
-    """Return the index of the launcher in a command, which wrappers may precede; None if there is none."""
+    """Return the index of the launcher among the words of a command; None if there is no launcher.
+
+    Wrappers (programs that run another command, such as ``numactl``) may precede the launcher.
+    """
     texts = [word.text for word in words]
     wrapped = False
     for at, word in enumerate(words):
@@ -78,14 +81,14 @@ def place_of(words: Sequence[Word]) -> int | None:
 
 @dataclass
 class LaunchLine:
-    """Collects what the command of one launch sets, and what is wrong with it."""
+    """Collects the settings in the command of one launch, and the mistakes in that command."""
 
     path: PurePath
-    """The script."""
+    """Path of the script."""
     line: int
     """Number of the line where the command begins."""
     version: tuple[int, int]
-    """The version of Open MPI that is checked against."""
+    """The version of Open MPI that the command is checked for."""
     is_openmpi: bool = True
     """Whether the launcher can be Open MPI's."""
     assigned: list[Assignment] = field(default_factory=list)
@@ -93,12 +96,12 @@ class LaunchLine:
     findings: list[Finding] = field(default_factory=list)
     """Mistakes in the options of the launcher."""
     closed: bool = True
-    """Whether all options are known, so that no variable may hold further ones."""
+    """Whether all options are known; False if a shell variable may contain further ones."""
     mpi_type: str = ""
-    """Slurm's plugin for starting MPI that the environment names; empty where it names none."""
+    """Slurm's plugin for starting MPI that an environment variable names; empty if none does."""
 
     def read(self, words: Sequence[Word]) -> None:
-        """Read the words of a command, and of a launch that the command runs in turn."""
+        """Read the words of a command, and those of a further launch inside it."""
         at = place_of(words)
         for word in words[: at or 0 if at is not None else len(words)]:
             self._pair(word)
@@ -133,14 +136,17 @@ class LaunchLine:
             first += len(program) + 1
 
     def _started_by(self, plugin: str, *, contained: bool) -> None:
-        """Judge the plugin by which ``srun`` connects the ranks; a container may have another MPI."""
+        """Add a finding if Open MPI does not support the plugin by which ``srun`` connects the ranks.
+
+        The finding is not sure if the ranks run in a container, which may have another MPI.
+        """
         if self.version >= (5, 0) and plugin in (*_NO_PMIX, "none"):
             effect = f"Open MPI 5 knows PMIx alone: under {plugin} each rank is rank 0 of 1"
             sure = plugin in _NO_PMIX and not contained
             self.findings.append(Finding(self.path, self.line, effect, "srun --mpi=pmix", sure))
 
     def _program(self, words: Sequence[Word], launcher: LauncherWords) -> None:
-        """Read one of the programs of a launch: its options, and the program's own words."""
+        """Read one of the programs of a launch: the launcher's options for it, and its own arguments."""
         n_before = len(self.assigned)
         names: list[str] = []
         end = 0
@@ -160,7 +166,7 @@ class LaunchLine:
             return
         while end < len(words) and _PAIR.fullmatch(
             words[end].text
-        ):  # mpirun_rsh has variables in front of the program
+        ):  # mpirun_rsh takes variables in front of the program
             self._pair(words[end])
             end += 1
         if place_of(words[end:]) is not None:
@@ -175,9 +181,9 @@ class LaunchLine:
             self._behind(words[end:])
 
     def _behind(self, words: Sequence[Word]) -> None:
-        """Find options of the launcher behind the program, where they are arguments of the program."""
+        """Find options of the launcher behind the program, which become arguments of the program."""
         if any(is_launcher([word.text], 0) for word in words):
-            return  # the program starts a launcher in turn, whose options they may be
+            return  # the program starts another launcher, and the options may be meant for that one
         for word, next_word in pairwise(words):
             is_parameter = word.text in ("-mca", "--mca") and next_word.text.partition("_")[0] in FRAMEWORKS
             if is_parameter or (word.text == "-x" and _FOR_RANKS.fullmatch(next_word.text)):
@@ -186,7 +192,7 @@ class LaunchLine:
                 self.findings.append(Finding(self.path, self.line, effect, remedy))
 
     def _open(self, words: Sequence[Word]) -> None:
-        """Read the words after a shell variable, which may hold further options or a program."""
+        """Read the words after a shell variable that may contain further options or a program."""
         self.closed = False
         for word, next_word, last in zip(words, words[1:], [*words[2:], Word("")], strict=False):
             if word.text in ("-mca", "--mca"):
@@ -228,7 +234,7 @@ class LaunchLine:
         self.assigned += of_environment(self.path, self.line, name, value, literal, Source.COMMAND)
 
     def _container(self, words: Sequence[Word]) -> None:
-        """Read the variables that a container is given: ``-e A=B``, ``--env A=B,C=D``."""
+        """Read the variables that options set in a container: ``-e A=B``, ``--env A=B,C=D``."""
         if not any(word.text in _CONTAINERS for word in words):
             return
         for word, next_word in pairwise(words):
@@ -245,7 +251,7 @@ def exported(text: str) -> list[str]:
 
 
 def cut_at_commas(path: PurePath, line: int, text: str) -> Iterator[Finding]:
-    """Yield findings on values of a library's variable in ``--export`` that their first comma cuts off."""
+    """Yield findings on library variables in ``--export`` whose values Slurm cuts off at a comma."""
     for item, next_item in pairwise(exported(text)):
         name, equals, _ = item.partition("=")
         if (
@@ -269,7 +275,7 @@ def _place(path: PurePath, line: int, option: str, value: str, version: tuple[in
     word = parts[2] if parts[0] == "ppr" and len(parts) > 2 else parts[0]
     words = PLACES[option][min(version[0], 5)]
     stem = word.partition("=")[0]
-    # mpirun compares beginnings of words; 5.0 also takes ``cores`` for ``core``, except after ``ppr``.
+    # mpirun accepts abbreviated words; 5.0 also accepts ``cores`` for ``core``, except after ``ppr``.
     longer = version >= (5, 0) and parts[0] != "ppr"
     if word not in _HYDRA_PLACES and not any(
         k.startswith(stem) or (longer and stem.startswith(k)) for k in words
@@ -294,7 +300,11 @@ def _together(
 
 
 def _misplaced(path: PurePath, line: int, words: Sequence[Word], options: list[str]) -> Iterator[Finding]:
-    """Yield options that 5.0 refuses: old ones, two of the same kind, a binding above the mapping."""
+    """Yield findings on options that Open MPI 5.0 refuses.
+
+    These are removed options, two options that mean the same, and a binding to larger objects than ranks are
+    mapped by.
+    """
     for name in (name for name in options if name in KNOWN["refused"]):
         effect = f"mpirun of Open MPI 5 aborts: it has no option {'-' if len(name) == 2 else '--'}{name}"
         yield Finding(path, line, effect, KNOWN["refused"][name])

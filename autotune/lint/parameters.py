@@ -1,4 +1,4 @@
-"""Readers of files that assign parameters line by line: MCA parameter files, files for ``mpirun --tune``."""
+"""Read files that set parameters line by line: MCA parameter files and files for ``mpirun --tune``."""
 
 import re
 from pathlib import PurePath
@@ -13,9 +13,9 @@ def mca_file(path: PurePath, text: str, version: tuple[int, int], prefix_here: s
 
     Args:
         path: Path of the file.
-        text: Its content.
+        text: Content of the file.
         version: Open MPI's (major, minor).
-        prefix_here: Prefix of the environment variables that set the same parameters.
+        prefix_here: Prefix of the environment variables that set the same parameters as the file.
     """
     assigned: list[Assignment] = []
     notes = Notes(path)
@@ -45,7 +45,7 @@ def mca_file(path: PurePath, text: str, version: tuple[int, int], prefix_here: s
 
 
 def tune_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
-    """Read a file for ``mpirun --tune``, which has options as on a command line."""
+    """Read a file for ``mpirun --tune``, which contains options ``--mca`` and ``-x`` as on a command line."""
     assigned: list[Assignment] = []
     notes = Notes(path)
     first_lines: dict[str, int] = {}

@@ -1,7 +1,7 @@
-"""Readers of other tools' files that set variables for a job: modules, YAML, Dockerfiles, lists of variables.
+"""Read files of other tools that set variables for jobs: module files, YAML, Dockerfiles, lists of variables.
 
-YAML files are Spack's environments and configurations, manifests of Kubernetes, files of Compose. Every pair
-of a library's variable and a value in them is read as set.
+YAML files are, for example, Spack's environments and configurations, manifests of Kubernetes and files of
+Compose. Every pair of a library's variable and a value in such a file counts as set.
 """
 
 import ast
@@ -28,30 +28,31 @@ _TCL = re.compile(
     r"""^\s*(?:pushenv|setenv)\s+[{"]?(\w+)[}"]?\s+(?:"([^"]*)"|\{([^}]*)\}|([^\s;]+))\s*(?:;.*)?$"""
 )
 _ARM = re.compile(r"^\s*(?:\}\s*)?(if|elseif|else|switch)\b(.*?)(?:\bthen\b.*|\{\s*)?$")
-"""An arm of a branch in Lua or Tcl, with its condition."""
+"""Beginning of a branch in Lua or Tcl (``if``, ``else``, …), with its condition."""
 _CASE = re.compile(r"^\s*[\"{]?([1-9][\w.*-]*|default)[\"}]?\s*\{")
-"""An arm of Tcl's ``switch``."""
+"""Beginning of one case of Tcl's ``switch``."""
 _OPENS = re.compile(r"^\s*(?:local\s+)?(?:(?:for|while)\b.*\bdo\b|(?:\w+\s*=\s*)?function\b)|\{\s*$")
 _CLOSES = re.compile(r"^\s*end\b|^\s*\}")
 _WHOLE = re.compile(r"\bend\s*$|\}\s*$")
-"""End of a line that has a whole construct on it."""
+"""End of a line that contains a whole construct, from beginning to end."""
 _INSTRUCTION = re.compile(r"^\s*([A-Za-z]+)\s+((?:.*\\\n)*.*)$", re.MULTILINE)
 _EXPORTS_LAST = re.compile(r"(?:^|[;&]\s*|\\\n\s*)export\s+[^;&|]*$")
 _LAUNCHED = re.compile(
     r"(?:[^;&\n]*(?:&&|;)\s*)*(?:\w+=\S+\s+|(?:time|exec|nohup|timeout \S+)\s+)*"
     r"(?:\S*/)?(?:mpirun|mpiexec|srun)\s+-"
 )
-"""Beginning of a text on one line that launches something."""
+"""Beginning of a text that is one line with a command that launches ranks."""
 _TARGETS, _TEXTS = ("dest", "path"), ("content", "line", "block")
-"""Ansible's keys for a file (``copy``, ``lineinfile``, ``blockinfile``), and for the text written to it."""
+"""Ansible's keys (``copy``, ``lineinfile``, ``blockinfile``) for the path of a file, and for the text to
+write."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULL = "tag:yaml.org,2002:null"
 MOST_NODES = 50_000
-"""Most nodes that are read of one YAML file; the longest of 1,678 public files has 3,000."""
+"""Maximum number of nodes that are read from one YAML file; the longest of 1,678 public files has 3,000."""
 
 
 def module_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
-    """Read a module in Lua or Tcl; settings inside a branch count as possible only."""
+    """Read a module file in Lua or Tcl; settings inside a branch count as possible only."""
     sure: list[Assignment] = []
     perhaps: list[Assignment] = []
     branches: dict[int, Branch] = {}
@@ -72,27 +73,28 @@ def module_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
 
 
 class _Arms:
-    """Tracks the constructs around a line of a module, and the branches on a version in them."""
+    """Tracks which constructs surround a line of a module file, and which branches on a version these are."""
 
     def __init__(self) -> None:
         self._around: list[tuple[Branch, Branch, str]] = []
-        """For each construct: the branch of the present arm, that of the arms to come, a switch's subject."""
+        """For each surrounding construct: the present branch, the branches that may still follow, and the
+        subject if the construct is a switch."""
 
     @property
     def inside(self) -> bool:
-        """Whether the line is inside any construct."""
+        """Whether the present line is inside any construct."""
         return bool(self._around)
 
     @property
     def branch(self) -> Branch:
-        """The branch that the line is in."""
+        """The branch on a version that the present line is in."""
         inside = NO_BRANCH
         for taken_here, _, _ in self._around:
             inside = inside.within(taken_here)
         return inside
 
     def follow(self, line: str) -> None:
-        """Advance by one line of the module."""
+        """Advance by one line of the module file."""
         arm = _ARM.match(line)
         word, condition = (arm[1], arm[2]) if arm else ("", "")
         if word in ("elseif", "else") and self._around:
@@ -116,7 +118,7 @@ class _Arms:
 
 
 def yaml_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
-    """Read the variables with values in a YAML file, and the launches in it."""
+    """Read the variables with their values, and the launches, in a YAML file."""
     assigned: list[Assignment] = []
     findings: list[Finding] = []
     launches: list[Reach] = []
@@ -137,9 +139,9 @@ def yaml_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
 
 
 def _yaml(text: str) -> Iterator[tuple[str, str, int]]:
-    """Yield (name, value, line) of each scalar with a key, and of each command or script with an empty name.
+    """Yield (name, value, line) of each scalar with a key, and of each command or script, with an empty name.
 
-    In place of the name there can be the path of a file that the value is written to.
+    If the value is a text to be written to a file, the path of that file takes the place of the name.
     """
     if len(text) > MOST_YAML:
         return
@@ -169,7 +171,7 @@ def _yaml(text: str) -> Iterator[tuple[str, str, int]]:
             items = [item for item in node.value if isinstance(item, yaml.ScalarNode)]
             if items and re.fullmatch(r"(?:\S*/)?(?:mpirun|mpiexec)", items[0].value):
                 yield "", shlex.join(item.value for item in items), line
-                items = []  # the launcher's own options say which of them are variables
+                items = []  # these are not variables, unless an option of the launcher sets them
             for item in items:
                 name, equals, value = item.value.removeprefix("export ").partition("=")
                 if equals and re.fullmatch(r"\w+", name):
@@ -182,7 +184,7 @@ def _yaml(text: str) -> Iterator[tuple[str, str, int]]:
 
 
 def docker_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
-    """Read the ``ENV`` lines of a Dockerfile, and what its commands launch."""
+    """Read the ``ENV`` lines of a Dockerfile, and the launches in its commands."""
     assigned: list[Assignment] = []
     findings: list[Finding] = []
     launches: list[Reach] = []
@@ -206,7 +208,7 @@ def docker_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
 
 
 def _command(text: str) -> str:
-    """Return a command of a Dockerfile in the words of a shell, also where it is a list in JSON."""
+    """Return a command of a Dockerfile in shell syntax, even if the file has it as a JSON list."""
     try:
         arguments = json.loads(text.replace("\\\n", " ")) if text.startswith("[") else None
     except ValueError:
@@ -230,7 +232,7 @@ def _env(text: str) -> Iterator[tuple[str, str]]:
 def environment_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
     """Read a list of variables for PAM (``/etc/environment``), containers (``--env-file``) or systemd.
 
-    These readers differ in whether they take quotes off, so a value in quotes is not judged.
+    These programs differ in whether they remove quotes, so a value in quotes is not checked.
     """
     assigned: list[Assignment] = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -242,7 +244,7 @@ def environment_file(path: PurePath, text: str, version: tuple[int, int]) -> Rea
 
 
 def easybuild_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
-    """Read the variables that a recipe of EasyBuild sets in its module."""
+    """Read the variables that an EasyBuild recipe sets in the module file that it creates."""
     try:
         tree = ast.parse(text) if len(text) <= MOST_YAML else ast.Module([], [])
     except (SyntaxError, ValueError, RecursionError, MemoryError):

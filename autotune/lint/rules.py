@@ -1,4 +1,4 @@
-"""Findings in rules files of ``coll_tuned``, from what the reader of Open MPI takes of them."""
+"""Check rules files of ``coll_tuned`` for mistakes, by reading them as Open MPI does."""
 
 import re
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ def rules_file(
 
     Args:
         path: Path of the file.
-        text: Its content.
+        text: Content of the file.
         version: Open MPI's (major, minor).
-        release: Full release of the Open MPI that the file is for; empty: not known.
+        release: Full release of the Open MPI that the file is for; empty if unknown.
     """
     if text.lstrip().startswith("{"):
         return json_rules.rules_file(path, text, version)
@@ -63,7 +63,7 @@ def rules_file(
 
 
 def _header(notes: Notes, lines: Sequence[str], version: tuple[int, int], release: tuple[int, ...]) -> None:
-    """Note a header of the second format where the first releases of a version do not know it yet."""
+    """Note a header of the second format if the Open MPI may be an early release that does not know it."""
     first = SECOND.get(version, ())
     if heading(lines) and (release or (version if version < (5, 0) else first)) < first:
         since = ".".join(map(str, first))
@@ -120,7 +120,11 @@ def _collective(notes: Notes, collective: RulesOf, version: tuple[int, int]) -> 
 
 
 def _rows(notes: Notes, name: str, entry: RulesEntry, version: tuple[int, int]) -> int:
-    """Judge the rows of one communicator size; return the line of one with an algorithm for pairs, else 0."""
+    """Note mistakes in the rows of one communicator size.
+
+    Returns:
+        The line of a row with an algorithm that works only with two ranks; 0 if there is none.
+    """
     pairs, bound = 0, -1
     for line, row in entry.rows:
         if row.threshold_bytes <= bound:
@@ -141,7 +145,7 @@ def _rows(notes: Notes, name: str, entry: RulesEntry, version: tuple[int, int]) 
 
 
 def _algorithm(notes: Notes, name: str, rules_row: RulesRow, version: tuple[int, int]) -> int:
-    """Judge the id of an algorithm; return its line if it is an algorithm for pairs, else 0."""
+    """Note a wrong id of an algorithm; return the line if the algorithm works only with two ranks, else 0."""
     number = rules_row.row.algorithm
     if name not in coll_tuned.ALGORITHMS or number == 0:
         return 0

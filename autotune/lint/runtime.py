@@ -1,8 +1,8 @@
-"""Parameters of the launcher: 4.x has a runtime of its own, 5.0 has PRRTE, with other names and sources.
+"""Check parameters of Open MPI's launcher: 4.x has its own, 5.0 uses PRRTE, with other names and sources.
 
 The names are those of ``ompi_info --all`` of 4.1.8 and ``prte_info -a`` of 5.0.11, and were tried on both.
-5.0 takes parameters of its launcher from the command line, from ``PRTE_MCA_*`` and from PRRTE's own files
-(``~/.prte/mca-params.conf``, ``etc/prte-mca-params.conf``), never from ``OMPI_MCA_*``, from Open MPI's
+Open MPI 5.0 reads parameters of its launcher from the command line, from ``PRTE_MCA_*`` and from PRRTE's own
+files (``~/.prte/mca-params.conf``, ``etc/prte-mca-params.conf``), never from ``OMPI_MCA_*``, from Open MPI's
 parameter files or from files for ``--tune``.
 """
 
@@ -21,18 +21,19 @@ from autotune.stacks.known import KNOWN, NEW, OLD
 _TABLE = KNOWN["runtime"]
 
 OPTIONS: Mapping[str, str] = _TABLE["options"]
-"""Parameter of 4.x → option of ``mpirun`` that has the same effect in 5.0."""
+"""Maps each parameter of Open MPI 4.x to the option of ``mpirun`` that has the same effect in 5.0."""
 
 NAMES: Mapping[str, str] = _TABLE["names"] | {
     f"orte_{name}": f"prte_{name}" for name in _TABLE["orte"].split()
 }
-"""Parameter of 4.x → its name in PRRTE; ``plm_rsh_*`` became ``plm_ssh_*``, ``oob_tcp_*`` kept its names."""
+"""Maps each parameter of Open MPI 4.x to its name in PRRTE; ``plm_rsh_*`` became ``plm_ssh_*``, and the names
+``oob_tcp_*`` are unchanged."""
 
 PRRTE = frozenset(_TABLE["prte"].split())
-"""All parameters of PRRTE."""
+"""Names of all parameters of PRRTE."""
 
 COMPONENTS: Mapping[str, str] = _TABLE["components"]
-"""Framework of PRRTE → the components that it has in any build."""
+"""Maps each framework of PRRTE to the components that it has in every build."""
 
 PRTE_MCA = "PRTE_MCA_"
 """Prefix of environment variables that set PRRTE's parameters."""
@@ -45,7 +46,7 @@ _POLICIES = {
         ("hwloc", "binding", "bind-to"),
     )
 }
-"""Parameter of PRRTE → option of ``mpirun`` that takes the same words."""
+"""Maps a parameter of PRRTE to the option of ``mpirun`` that accepts the same words."""
 
 
 def runtime(a: Assignment, version: tuple[int, int]) -> Iterator[Finding]:
@@ -56,7 +57,7 @@ def runtime(a: Assignment, version: tuple[int, int]) -> Iterator[Finding]:
             yield a.finding(f"{a.name} is of Open MPI 5: 4.1 silently ignores it", _before(a.name))
         return
     if a.source is Source.COMMAND and (not old or a.name.startswith("plm_rsh_")):
-        return  # on the command line mpirun of 5.0 translates plm_rsh_*
+        return  # mpirun of 5.0 translates plm_rsh_* on its command line
     effect = f"in Open MPI 5 {a.name} in {a.source} is silently ignored: its launcher is PRRTE"
     if old and a.source is Source.COMMAND:
         effect = f"in Open MPI 5 {a.name} is silently ignored: it is of Open MPI 4"
@@ -65,13 +66,13 @@ def runtime(a: Assignment, version: tuple[int, int]) -> Iterator[Finding]:
 
 def _after(a: Assignment) -> str:
     name = NAMES.get(a.name, a.name.replace("plm_rsh_", "plm_ssh_"))
-    if a.name == "oob_tcp_disable_family":  # one parameter for both families in 4.1: a word or its number
+    if a.name == "oob_tcp_disable_family":  # 4.1 has one parameter for both families
         family = "ipv6" if a.value.lower() in ("ipv6", "6") else "ipv4"
         return f"export PRTE_MCA_oob_tcp_disable_{family}_family=1"
-    if name not in PRRTE and "_" in name:  # a name without "_" is a framework's, and chooses its components
+    if name not in PRRTE and "_" in name:  # a name without "_" is that of a framework
         name = ""
     if a.name in COMPONENTS and not {*a.value.lstrip("^").split(",")} <= {*COMPONENTS[a.name].split()}:
-        name = ""  # a component of 4.x only (``plm = isolated``), at which PRRTE would abort
+        name = ""  # PRRTE would abort at a component that only 4.x has (``plm = isolated``)
     option = OPTIONS.get(a.name, "")
     off = a.value == "" or ("{}" not in option and a.value.lower() in ("0", "false", "no", "f", "n"))
     if option and ("\n" in a.value or off):
@@ -90,13 +91,13 @@ def _before(name: str) -> str:
 
 
 def prte_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
-    """Read one of PRRTE's own files, and take each line as the environment variable that sets the same."""
+    """Read one of PRRTE's own files; return each line as the environment variable with the same effect."""
     read = mca_file(path, text, version, prefix_here=PRTE_MCA)
     return Read([replace(a, name=PRTE_MCA + a.name, variable=True) for a in read.assigned], read.findings)
 
 
 def launcher(a: Assignment) -> Iterator[Finding]:
-    """Yield findings on a variable that sets a parameter of PRRTE."""
+    """Yield findings on an environment variable that sets a parameter of PRRTE."""
     name = a.name.removeprefix(PRTE_MCA)
     ignored = f"PRRTE has no parameter {name}: it is silently ignored"
     if policy := _POLICIES.get(name):

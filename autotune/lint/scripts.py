@@ -1,4 +1,4 @@
-"""Reader of shell scripts: what they export, and each launch with what reaches it."""
+"""Read shell scripts: the variables that they export, and each launch with the settings that apply to it."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,18 +23,19 @@ from autotune.stacks.knobs.recorded import recorded
 from autotune.stacks.parameter_file import ENV_LIST, MCA
 
 _OPTIONS = re.compile(r"(?:^|\s)-|mpirun|mpiexec|srun")
-"""Pattern in values of variables that hold options of a launch."""
+"""Pattern in values of variables that contain options of a launch."""
 _SLIP = re.compile(r"(?!(?:OMPI|PRTE|PMIX)_MCA_)(?:[OMPI]{3,5}|PR?TR?E)_+MCA_*(\w+)")
 """Misspellings of ``OMPI_MCA_`` and ``PRTE_MCA_``."""
 _BARE = re.compile(r"(?:btl|coll|mtl|osc|pml)_\w+")
-"""A variable with the name of a parameter, of frameworks whose names mean nothing else."""
+"""A variable with the name of an MCA parameter, of those frameworks whose names have no other meaning."""
 _USES_UCX = re.compile(r"(?:^|[/_$.{])(?:ucx|ucp|uct|ucc|n?v?shmem|oshmem)|gtest|[nr]ccl|_perf\b", re.I)
-"""A word on the line of a launch whose program uses UCX whatever ``pml`` is."""
+"""A word in the command of a launch that shows that the program uses UCX, whatever ``pml`` is."""
 _OWN = re.compile(
     r"\w+_(?:FLAGS|OPTS?|OPTIONS|ARGS|CMD|PREFIX|PATH|HOME|ROOT|DIR|INSTALL|VERSION|SRC|BUILD|BIN|LIB|INC|EXE|"
     r"BRANCH|TAG|COMMIT|REPO|URL|NAME|MODULE|DEVICE|LIST)"
 )
-"""Usual names of a script's own variables; they are a library's only if the library is known to have them."""
+"""Usual names of a script's own variables; such a name is assumed to be a library's only if the library is
+known to have that variable."""
 _LIST_BEGINS = re.compile(rf"{ENV_LIST}[= ]?[^\s=]+=\S*$")
 _FOREIGN = re.compile(
     r"^\s*(?:export|setenv) +(?:I_MPI_|MPICH_|MV2_|MPIR_CVAR_)"
@@ -46,21 +47,22 @@ _FOREIGN = re.compile(
 """Evidence that a script is for another MPI than Open MPI."""
 _SPECTRUM = re.compile(r"spectrum-?mpi|^\s*jsrun\s|\bcoll_ibm_", re.MULTILINE)
 _SOURCES = re.compile(r"^\s*(?:source|\.)\s", re.MULTILINE)
-"""A line that takes variables from another script."""
+"""A line that sources another script, which may set variables."""
 _SPREAD = 4
-"""Number of lines after the first line of a command in which its launcher is looked for, behind wrappers."""
+"""Number of lines, after the first line of a command, in which the launcher must be for findings to be
+sure."""
 _TYPESET = re.compile(r"[\u2010-\u2015](?=[A-Za-z-])|[\u201c-\u201f\u2018-\u201b\u00a0]")
-"""Typographic dashes, quotes and blanks, which a shell takes for letters."""
+"""Typographic dashes, quotes and blanks, which have no special meaning in a shell."""
 _ASSIGNS = re.compile(r"\s*export\s+(\w+)(?:\s+=|=\s+(?!\w+=)[^\s#;&|\\-])")
-"""An assignment with a blank next to its sign, which no Bourne shell accepts."""
+"""An assignment with a blank next to ``=``, which no Bourne shell accepts."""
 _NOT_OF_CSH = re.compile(r"\s*(?:export\s+|setenv\s+)(\w+)=")
 """An assignment in the syntax of another shell than csh."""
 _DIRECTIVE = re.compile(r"#(?:PBS|SBATCH|BSUB|\$)\s.*?(?:-v\s*|--export[= ]|-env\s+).*")
-"""A directive that gives variables to a batch system."""
+"""A directive that passes variables to a batch system."""
 _EXPORT = re.compile(r"#SBATCH\s.*?--export[= ](?:\"(?=[^\"]*\"\s*$))?([^\s\"]+)")
-"""A directive that gives a list of variables to Slurm."""
+"""A directive that passes a list of variables to Slurm."""
 _SUBMITS = ("sbatch", "salloc")
-"""Slurm's commands other than ``srun`` that take such a list."""
+"""Slurm's commands other than ``srun`` that have the option ``--export``."""
 _PAIRS = re.compile(r"[\s,=\"'](\w+)=([^\s,;\"']*)")
 _STACK = re.compile(
     r"(?<![a-wyz])(?:open-?mpi|ompi|hpc-?x)(?:[-_a-z]*)"
@@ -75,7 +77,8 @@ _IMAGE = re.compile(
     r"^\s*dist: (?:trusty|xenial|bionic|focal|jammy|noble)",
     re.M,
 )
-"""Images whose Open MPI is 4.1 or older: NVIDIA's have HPC-X, the others that of their distribution."""
+"""Container images and CI systems with Open MPI 4.1 or older: NVIDIA's images contain HPC-X, the others the
+Open MPI of their Linux distribution."""
 _FUJITSU = re.compile(r"^#PJM |\bmpif(?:cc|rt)(?:px)?\b|\bfugaku\b", re.M | re.I)
 """Fujitsu's MPI, which is derived from Open MPI 4 and has parameters of its own."""
 _NAMED = re.compile(r"(?<![a-z])(?:openmpi|ompi)[-/@=]*([1-6])(?![\w.])", re.IGNORECASE)
@@ -88,21 +91,22 @@ _BROUGHT = re.compile(
 """Signs of an Open MPI 4.1 or older: EasyBuild's toolchains before 2024, EFA, NVIDIA's compilers."""
 
 _TESTED = re.compile(r"(?:ompi|openmpi)\w*\s*==\s*[\"'](\d)\.\d", re.IGNORECASE)
-"""A version of Open MPI that a module tests for."""
+"""A version of Open MPI that a condition tests for."""
 _ANY = re.compile(r"(\d)")
 _TOLD = re.compile(r"\bopen[- ]?mpi[ -]+v?([1-6])\b(?!\.\d+\.\d+\.)", re.IGNORECASE)
 """A version of Open MPI as people write it in comments."""
 _OF_OLD = re.compile(rf"{MCA}(?:orte_|plm_rsh_|rmaps_base_|hwloc_base_)")
-"""A variable of the launcher of 4.x; a file that also has one of PRRTE's is for both versions."""
+"""A variable of the launcher of Open MPI 4.x; a file with such a variable and one of PRRTE is for both
+versions."""
 
 
 def stated_versions(text: str) -> tuple[tuple[int, int], ...]:
-    """Return the versions of Open MPI that a file is for, the newest first; none if it does not say.
+    """Return the versions of Open MPI that a file is for, the newest first; none if the file states none.
 
-    Comments count only if no command says it.
+    Comments are used only if no command states a version.
     """
     if _SPECTRUM.search(text) or _FUJITSU.search(text):
-        return ((3, 1),)  # both are derived from Open MPI and have parameters of their own
+        return ((3, 1),)  # both are derived from Open MPI 3 or 4, with parameters of their own
     lines = text.splitlines()
     commands = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
     versions = _versions(commands, _STACK, _NAMED) or _versions(
@@ -112,12 +116,12 @@ def stated_versions(text: str) -> tuple[tuple[int, int], ...]:
         versions = {(4, 1)}
     versions = versions or _versions("\n".join(lines), _STACK, _TOLD)
     if (_OF_OLD.search(commands) and "PRTE_MCA_" in commands) or (not versions and _FOREIGN.search(commands)):
-        versions |= {(4, 1), (5, 0)}  # a file for another MPI is judged by what no Open MPI accepts
+        versions |= {(4, 1), (5, 0)}  # for another MPI, only what every Open MPI refuses is reported
     return tuple(sorted(versions, reverse=True))
 
 
 def stated_releases(text: str) -> tuple[tuple[int, ...], ...]:
-    """Return the releases of Open MPI that a text names in full, such as 5.0.3, also in comments."""
+    """Return the full releases of Open MPI, such as 5.0.3, that a text names, even in comments."""
     releases = (re.match(r"\d+\.\d+\.\d+", text[match.start(1) :]) for match in _STACK.finditer(text))
     return tuple({tuple(map(int, release[0].split("."))): None for release in releases if release})
 
@@ -130,7 +134,7 @@ def _versions(text: str, *forms: re.Pattern[str]) -> set[tuple[int, int]]:
 
 
 def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
-    """Read a script: the settings that a stack could see of it, and what reaches each launch."""
+    """Read a script: the settings that an MPI could see, and which of them apply to each launch."""
     source = translated(text) if is_csh(path, text) else text
     script = _followed(source)
     foreign = bool(_FOREIGN.search(text)) and len(stated_versions(text)) != 1
@@ -182,7 +186,7 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
 
 
 def _branches(script: Followed) -> dict[int, Branch]:
-    """Return line → branch of the lines that are only reached if conditions on the version hold."""
+    """Return the branch of each line, by number, that is only reached for some versions of Open MPI."""
     paths: dict[int, list[Branch]] = {}
     for call in script.calls:
         paths.setdefault(call.line, []).append(on_path(call.world.facts))
@@ -197,7 +201,7 @@ def set_in(path: PurePath, text: str) -> frozenset[str]:
 
 
 def _mpi_type(call: Call) -> str:
-    """Return Slurm's plugin that a launch's environment names; empty where it is not known."""
+    """Return Slurm's plugin for starting MPI that the environment of a launch names; empty if unknown."""
     value = call.world.variables.get("SLURM_MPI_TYPE")
     assigned = [word for name, word in call.sets if name == "SLURM_MPI_TYPE"]
     words = assigned or (value.words if value and value.exported else ())
@@ -206,12 +210,15 @@ def _mpi_type(call: Call) -> str:
 
 @lru_cache(maxsize=1)
 def _followed(source: str) -> Followed:
-    """Return a script as its commands; the last one is cached, as a file may be judged for two versions."""
+    """Return the commands of a script on all paths.
+
+    The result for the last script is cached, because a file may be checked for two versions.
+    """
     return follow(source, _matters(), lambda words: place_of(words) is not None)
 
 
 def _prefixes() -> tuple[str, ...]:
-    """Return the prefixes of libraries' variables, with NCCL's, which can say that UCX is used."""
+    """Return the prefixes of libraries' variables, including NCCL's, which can show that UCX is used."""
     return ("UCX_", "NCCL_", *PREFIXES, *(prefix for trap in traps().values() for prefix in trap.prefixes))
 
 
@@ -220,7 +227,7 @@ def _isof_a_library(a: Assignment) -> bool:
 
 
 def of_a_library(path: PurePath, line: int, name: str, value: Word) -> Iterator[Assignment]:
-    """Yield the assignments that an environment variable makes, if a library reads it."""
+    """Yield the assignments that an environment variable makes, if a library reads the variable."""
     for a in of_environment(path, line, name, value.text, value.literal):
         if _isof_a_library(a):
             yield a
@@ -234,13 +241,16 @@ def _environment(path: PurePath, world: World) -> Iterator[Assignment]:
 
 
 def _matters() -> Callable[[str, str], bool]:
-    """Return a test of (name, value) that says whether paths which differ in it must be kept apart."""
+    """Return a function of (name, value) of a variable that returns whether it can affect a launch.
+
+    Paths through a script that differ in such a variable must not be merged.
+    """
     begins = (MCA, "PRTE_MCA_", *_prefixes())
     return cache(lambda name, text: name.startswith(begins) or _OPTIONS.search(text) is not None)
 
 
 def _known_of_each_other(paths: Sequence[Reach]) -> Iterator[Reach]:
-    """Yield the paths to one launch, each with the names that only other paths set in ``perhaps``."""
+    """Yield the settings of each path to one launch, with names that only other paths set in ``perhaps``."""
     names = [frozenset(a.name for a in reach.assigned) for reach in paths]
     every = frozenset[str]().union(*names)
     for reach, own_names in zip(paths, names, strict=True):
@@ -248,7 +258,7 @@ def _known_of_each_other(paths: Sequence[Reach]) -> Iterator[Reach]:
 
 
 def _bare(lines: Mapping[str, int], source: str, notes: Notes) -> None:
-    """Note variables of a launch that have the name of a parameter, without the prefix that they need."""
+    """Note variables of a launch that have the name of an MCA parameter but lack the prefix ``OMPI_MCA_``."""
     for name, line in lines.items():
         component = component_of(name) if _BARE.fullmatch(name) else None
         if (
@@ -260,7 +270,7 @@ def _bare(lines: Mapping[str, int], source: str, notes: Notes) -> None:
 
 
 def _slips(script: Followed, notes: Notes) -> None:
-    """Note names that nothing reads, lists that end at a semicolon, and quotes that are not closed."""
+    """Note misspelt prefixes, lists that the shell ends at a semicolon, and quotes that are not closed."""
     previous: Call | None = None
     for call in script.calls:
         for name, _ in call.sets:
@@ -276,7 +286,7 @@ def _slips(script: Followed, notes: Notes) -> None:
 
 
 def _typed(script: Followed, notes: Notes) -> None:
-    """Note typographic signs that a shell does not know, and options on a line after a launch has ended."""
+    """Note typographic dashes and quotes, and options on a line after a launch has ended."""
     previous: Call | None = None
     for call in script.calls:
         launch = place_of(call.words) is not None
@@ -295,7 +305,7 @@ def _typed(script: Followed, notes: Notes) -> None:
 
 
 def _parted(text: str, form: re.Pattern[str], notes: Notes) -> None:
-    """Note assignments of libraries' variables in a form that the shell does not know."""
+    """Note assignments of libraries' variables in a syntax that the shell refuses."""
     for number, line in enumerate(text.splitlines(), start=1):
         match = form.match(line)
         if match and match[1].startswith((MCA, "PRTE_MCA_", *_prefixes())):
@@ -311,7 +321,7 @@ def _ends_in_list(call: Call) -> bool:
 
 
 def _unseen(script: Followed, source: str, notes: Notes) -> None:
-    """Note variables of a library that a script sets before its launches but does not export."""
+    """Note variables of a library that a script sets before a launch but does not export."""
     if re.search(r"\bexport\s+(?:-\w\s+)?[\"']?\$", source):
         return  # the script exports a variable whose name is computed
     worlds = {id(call.world): call.world for call in script.calls}
@@ -336,7 +346,7 @@ def _unseen(script: Followed, source: str, notes: Notes) -> None:
 
 
 def is_own(name: str) -> bool:
-    """Whether a name is that of a script's own variable, and not of a library's."""
+    """Whether a name is that of a script's own variable rather than a library's."""
     if name in COMMON or name.startswith(MCA) or any(name in trap.known for trap in traps().values()):
         return False
     if name.startswith("FI_"):

@@ -1,4 +1,4 @@
-"""Lists of components, ``btl = self,sm`` or ``coll = ^han``: which plug-ins a framework of Open MPI may use.
+"""Check lists of the components that a framework of Open MPI may use: ``btl = self,sm``, ``coll = ^han``.
 
 Every effect that is reported here was tried on 5.0.11, with a launch for each framework. Open MPI compares
 names literally, including blanks and capitals, and skips empty names.
@@ -15,9 +15,9 @@ from autotune.stacks.known import KNOWN
 FRAMEWORKS: Mapping[str, str] = {
     name: effect for effect, names in KNOWN["frameworks"].items() for name in names.split()
 }
-"""Framework → what happens if its list has a name that is none of its components."""
+"""Maps each framework to a text of what happens if its list contains a name that is no component."""
 
-_END = (99, 0)  # A version that is later than any.
+_END = (99, 0)  # A version later than all others.
 
 
 def _spans(names: str) -> dict[str, tuple[tuple[int, int], tuple[int, int]]]:
@@ -34,27 +34,28 @@ def _spans(names: str) -> dict[str, tuple[tuple[int, int], tuple[int, int]]]:
 RELEASED: Mapping[str, Mapping[str, tuple[tuple[int, int], tuple[int, int]]]] = {
     framework: _spans(names) for framework, names in KNOWN["components"].items()
 }
-"""Framework → component of a release → (first version with it, first later version without it)."""
+"""Maps each framework, and each of its components in any release, to (first version with the component, first
+later version without it)."""
 
 _OTHER_NAMES = {"btl": ("vader",)}
-"""Framework → old names that 5.0 still accepts for one of its components (``sm``)."""
+"""Maps a framework to old names that Open MPI 5.0 still accepts for one of its components (``sm``)."""
 
 _EVERY_CALL = ("basic", "libnbc")
-"""Components of ``coll`` that some collectives need: a job without one of them aborts."""
+"""Components of ``coll`` that some collectives need: a job without either of them aborts."""
 
 
 def listed(value: str) -> tuple[bool, list[str]]:
-    """Return whether a list excludes its names, instead of naming what may be used, and the names."""
+    """Return (whether a list excludes components instead of naming those to use, the names in the list)."""
     return value.startswith("^"), [name for name in value.removeprefix("^").split(",") if name]
 
 
 def is_list(name: str) -> bool:
-    """Whether a parameter is a list of components."""
+    """Whether the value of a parameter is a list of components."""
     return name in FRAMEWORKS
 
 
 def component_of(name: str) -> tuple[str, str] | None:
-    """Return (framework, component) of a parameter, or of ``framework_component``; None if there is none."""
+    """Return (framework, component) that the name of a parameter begins with; None if it has no component."""
     framework, _, component_part = name.partition("_")
     components = [
         component
@@ -65,9 +66,9 @@ def component_of(name: str) -> tuple[str, str] | None:
 
 
 def lacks(name: str, version: tuple[int, int]) -> str:
-    """Return a sentence that says that a version lacks the component of a parameter; empty if it has it.
+    """Return a sentence if a version of Open MPI lacks the component of a parameter; otherwise empty.
 
-    It is empty too for a component that no release has.
+    The result is empty too for a component that no release has.
     """
     if (component := component_of(name)) is None:
         return ""
@@ -87,7 +88,7 @@ def selection(
     Args:
         a: The assignment of the list.
         version: Open MPI's (major, minor).
-        built: Framework → components that are built here, where they are known.
+        built: Maps each framework to the components that are installed here, as far as these are known.
     """
     effect = FRAMEWORKS[a.name]
     if "^" in a.value[1:]:

@@ -1,4 +1,4 @@
-"""Findings on MCA parameters, each by itself and combined: missing switches, choices that contradict."""
+"""Check MCA parameters, alone and combined: missing switches, contradictory choices, unused settings."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -24,7 +24,8 @@ _NOT_OF_ALL = {
     "chain_fanout": set(coll_tuned.ALGORITHMS) - _UNSEGMENTED - {"reduce_scatter_block"},
     "count": set(coll_tuned.ALGORITHMS),
 }
-"""End of a parameter's name → collectives with such a parameter (same in the sources of 4.1, 5.0, 6.0)."""
+"""Maps the end of a parameter's name to the collectives that have such a parameter (the same in the sources
+of 4.1, 5.0 and 6.0)."""
 _FILE, _DYNAMIC = "coll_tuned_dynamic_rules_filename", "coll_tuned_use_dynamic_rules"
 _TUNED = frozenset(
     {_FILE, _DYNAMIC}
@@ -36,13 +37,14 @@ _TUNED = frozenset(
         for c in collectives
     }
 )
-"""All parameters of ``coll_tuned``."""
+"""Names of all parameters of ``coll_tuned``."""
 
 _COMMON = frozenset(KNOWN["common"]["openmpi"].split())
-"""Parameters that are often set; where the stack itself lists no names, a similar name is a misspelling."""
+"""Parameters that are often set; a similar name counts as a misspelling if no Open MPI is installed that
+could list its names."""
 
 _REPLACED: Mapping[str, str] = KNOWN["replaced"]
-"""Parameter of 4.x that 5.0 does not have any more → what to write for 5.0."""
+"""Maps each parameter of Open MPI 4.x that 5.0 no longer has to what to write for 5.0."""
 
 _TOLD = re.compile(r"UCX_(?:LOG|HANDLE|WARN|STATS|ERROR|PROFILE|MEMTYPE)")
 """Variables of UCX that do not affect performance."""
@@ -51,15 +53,16 @@ _USERS_OF_UCX = re.compile(
     r"(?:osc|spml|coll|btl)=(?!\^).*(?:ucx|uct|ucc|hcoll)|coll_(?:hcoll|ucc)_enable=[1tyTY$]|UCC_|HCOLL_|"
     r"NCCL_(?:NET_)?PLUGIN|NCCL_NET=UCX"
 )
-"""Settings, as ``name=value``, by which something other than ``pml`` uses UCX and its variables."""
+"""Settings, written ``name=value``, with which something other than ``pml`` uses UCX and its variables."""
 
 _NETWORKS = frozenset({"ofi", "openib", "sm", "tcp", "usnic", "vader"})
-"""Components of ``btl`` that people name to choose a network; ``self`` alone only excludes the others."""
+"""Components of ``btl`` that people name to choose a network, in contrast to ``self``."""
 _OF_ALL = re.compile(rf"(?:{'|'.join([*KNOWN['common']['beginnings'].split(), *FRAMEWORKS])})_base_verbose")
-"""Parameters that every framework has (``mca_base_framework.c``), listed or not."""
+"""Parameters that every framework has (``mca_base_framework.c``), even if ``ompi_info`` does not list
+them."""
 
 _ON = frozenset({"1", "true", "yes", "enabled", "t", "y"})
-"""Words for true as Open MPI knows them, in lower case only."""
+"""Words for true in Open MPI, which accepts lower case only."""
 
 
 def settings(
@@ -70,15 +73,16 @@ def settings(
     knobs: Mapping[str, Knob] | None = None,
     components: Mapping[str, Collection[str]] | None = None,
 ) -> list[Finding]:
-    """Return the findings on assignments, each by itself.
+    """Return the findings on assignments, each considered alone.
 
     Args:
         assigned: The assignments.
         version: Open MPI's (major, minor).
-        parameter_names: Names of all parameters of this version; None: only ``coll_tuned``'s are judged.
-        exists: Says whether a file that a parameter names exists; None: this is not checked.
-        knobs: Parameters and variables that are declared here, by name.
-        components: Framework → components that are built here.
+        parameter_names: Names of all parameters of this version. With None, unknown names are reported only
+            if they are ``coll_tuned``'s or similar to a known name.
+        exists: Returns whether a file that a parameter names exists; None means that this is not checked.
+        knobs: Maps the name of each parameter and variable to its declaration by an installed library.
+        components: Maps each framework to the components that are installed here.
     """
     findings: list[Finding] = []
     for a in assigned:
@@ -94,7 +98,13 @@ def settings(
 
 
 def together(reach: Reach, version: tuple[int, int], one_node: bool = False) -> list[Finding]:
-    """Return the findings on parameters combined in one launch; on one node ``coll_han`` is not used."""
+    """Return the findings on the combination of parameters in one launch.
+
+    Args:
+        reach: The settings that apply to the launch.
+        version: Open MPI's (major, minor).
+        one_node: Whether the launch is on a single node, where ``coll_han`` is not used.
+    """
     parameters = [a for a in reach.assigned if not a.variable]
     last = {a.name: a for a in parameters}
     findings: list[Finding] = []
@@ -139,9 +149,9 @@ def together(reach: Reach, version: tuple[int, int], one_node: bool = False) -> 
 
 
 def _alone(btl: Assignment | None, pml: Assignment | None, reach: Reach) -> Iterator[Finding]:
-    """Yield a finding on a list of BTLs by which a rank cannot send to itself, if ``ob1`` uses them.
+    """Yield a finding if a list of BTLs lacks ``self``, by which a rank sends to itself under ``pml = ob1``.
 
-    On 5.0.11, with ``sm``, ``tcp`` or both, ``MPI_Init`` aborts with ``pml = ob1`` and without it.
+    On 5.0.11, with ``sm``, ``tcp`` or both, ``MPI_Init`` aborts, whether or not ``pml = ob1`` is set.
     """
     if btl is None or not btl.literal or (pml and (not pml.literal or "ob1" not in pml.value.split(","))):
         return
@@ -155,14 +165,14 @@ def _alone(btl: Assignment | None, pml: Assignment | None, reach: Reach) -> Iter
 
 
 def _unused(reach: Reach, pml: Assignment | None) -> Iterator[Finding]:
-    """Yield settings that the chosen ``pml`` does not use: BTLs, or UCX's variables if nothing uses UCX."""
+    """Yield findings on settings that the chosen ``pml`` ignores: BTLs, or variables of an unused UCX."""
     if pml is None or not pml.literal or pml.value.startswith("^"):
         return
     btl = next((a for a in reversed(reach.assigned) if a.name == "btl" and a.literal), None)
     if pml.value == "ucx" and btl and btl.value[:1] != "^" and _NETWORKS & set(btl.value.split(",")):
         effect = f"pml = ucx sends no message over a BTL: btl = {btl.value} changes nothing"
         remedy = "leave btl out (UCX_TLS chooses the transports), or pml = ob1"
-        yield btl.finding(effect, remedy, sure=False)  # osc may use it
+        yield btl.finding(effect, remedy, sure=False)  # one-sided communication (osc) may use BTLs
     if "ucx" in pml.value.split(",") or USES_UCX in reach.perhaps:
         return
     if any(_USERS_OF_UCX.match(f"{a.name}={a.value}") for a in reach.assigned):
@@ -177,7 +187,7 @@ def _unused(reach: Reach, pml: Assignment | None) -> Iterator[Finding]:
 
 
 def released(assigned: Sequence[Assignment], releases: Collection[tuple[int, ...]]) -> Iterator[Finding]:
-    """Yield parameters that Open MPI does not obey in any of the releases that a file names, due to a bug."""
+    """Yield findings on parameters that a bug makes Open MPI ignore, in all releases that a file names."""
     for bug in KNOWN["released"]:
         since, mended = (tuple(map(int, bug[key].split("."))) for key in ("since", "mended"))
         if not releases or not all(since <= release < mended for release in releases):
@@ -201,7 +211,7 @@ def _one(
         yield from runtime(a, version)
         return
     if a.literal and re.fullmatch(r"(?:opal_common|pml|osc)_ucx_tls", a.name) and (problem := _transports(a)):
-        yield a.finding(*problem, sure=False)  # osc = ucx may need them
+        yield a.finding(*problem, sure=False)  # osc = ucx may need these transports
         return
     if which := lacks(a.name, version):
         yield a.finding(f"{which}: it is silently ignored", "leave it out")
@@ -213,12 +223,13 @@ def _one(
     if _OF_ALL.fullmatch(a.name) or (parameter_names and _of_another_build(a.name, parameter_names)):
         return
     if re.match(r"(?:spml|scoll|atomic|memheap|sshmem|oshmem)(?:_|$)", a.name):
-        return  # OpenSHMEM's frameworks, which builds without it do not list
+        return  # frameworks of OpenSHMEM, which an Open MPI that was built without it does not list
     names = parameter_names or _TUNED | _COMMON
-    # Without the stack's own list, only names like a known one and names of coll_tuned are judged.
+    # Without a list from Open MPI, only names similar to a known one and names of coll_tuned are checked.
     listed = {name.split("_")[0] for name in parameter_names} if parameter_names else set()
     is_checked = a.name.split("_")[0] in listed or a.name.startswith("coll_tuned_")
-    # Open MPI also accepts a name with its project in front (``mca_base_var.c``); builds differ in others.
+    # Open MPI also accepts a name with its project in front (``mca_base_var.c``); other such names may be
+    # parameters of other builds.
     project = re.match(r"(?:opal|ompi|oshmem)_", a.name)
     if project and (a.name.removeprefix(project[0]) in names or not likely_name(a.name, names)):
         return
@@ -228,7 +239,7 @@ def _one(
         return
     slip = likely_name(a.name, names)
     if a.name not in names and (slip or is_checked):
-        close = slip and not (slip in FRAMEWORKS and a.value.isdigit())  # frameworks take names, no numbers
+        close = slip and not (slip in FRAMEWORKS and a.value.isdigit())  # frameworks take lists of names
         remedy = f"did you mean {slip}?" if close else "ompi_info --all lists the names"
         release = f"Open MPI {version[0]}.{version[1]}"
         sure = bool(slip) or a.name.startswith("coll_tuned_")  # other builds have further components
@@ -246,13 +257,13 @@ def _one(
 
 
 def _is_parameter(name: str, parameter_names: Collection[str] | None) -> bool:
-    """Whether a name in small letters is a parameter, of this build or of a component of some release."""
+    """Whether a name in small letters is a parameter of the installed Open MPI or of some release."""
     of_release = component_of(name) is not None or name in FRAMEWORKS or of_the_runtime(name)
     return of_release or name in (parameter_names or ()) or name in _TUNED | _COMMON
 
 
 def _full_name(name: str, *name_lists: Collection[str]) -> str:
-    """Return the parameter that a name is the end of, without its framework; empty for none or several."""
+    """Return the parameter whose name without its framework is given; empty if there is none, or several."""
     begins = name.partition("_")[0]
     if begins == name or begins in FRAMEWORKS or begins in KNOWN["common"]["beginnings"].split():
         return ""
@@ -261,9 +272,9 @@ def _full_name(name: str, *name_lists: Collection[str]) -> str:
 
 
 def _transports(a: Assignment) -> tuple[str, str] | None:
-    """Return (effect, remedy) if a list of transports keeps UCX from being chosen; else None.
+    """Return (effect, remedy) if a list of transports keeps Open MPI from choosing UCX; otherwise None.
 
-    This was tried on 5.0.11.
+    The effect was observed on Open MPI 5.0.11.
     """
     names = a.value.removeprefix("^").split(",")
     if "all" in names:
@@ -275,15 +286,15 @@ def _transports(a: Assignment) -> tuple[str, str] | None:
 
 
 def _of_another_build(name: str, parameter_names: Collection[str]) -> bool:
-    """Whether a parameter belongs to a component that releases have but that is not built here."""
+    """Whether a parameter belongs to a component of some release that the installed Open MPI lacks."""
     component = "_".join(component_of(name) or ("",))
     return bool(component) and not any(k.startswith(f"{component}_") for k in parameter_names)
 
 
 def _env_list(a: Assignment, version: tuple[int, int]) -> Iterator[Finding]:
-    """Yield findings on a list of environment variables in a parameter.
+    """Yield findings on ``mca_base_env_list``, a parameter with a list of environment variables.
 
-    A command line, or a file for --tune, is chosen for one job; other sources affect jobs without being seen.
+    A command line, or a file for --tune, is chosen for one job; other sources affect jobs unnoticed.
     """
     effects = ["every mpirun -x aborts beside it"] if version < (5, 0) and a.source != Source.COMMAND else []
     if a.source in (Source.FILE, Source.ENVIRONMENT):
@@ -294,7 +305,7 @@ def _env_list(a: Assignment, version: tuple[int, int]) -> Iterator[Finding]:
 
 
 def _rules_path(a: Assignment, exists: Callable[[str], bool] | None) -> Iterator[Finding]:
-    # A script says where its job runs, so a relative path works; files and --tune apply to jobs anywhere.
+    # A script determines the directory of its job, so a relative path works; other files are for any job.
     anywhere = a.source in (Source.FILE, Source.TUNE) or a.value.startswith(("~", "$"))
     if not a.value.startswith("/") and anywhere:
         effect = "is looked up in the working directory of each rank, and ignored if it is not there"
@@ -341,7 +352,7 @@ def _segments(forced: Assignment, last: dict[str, Assignment]) -> Iterator[Findi
 
 
 def _forced(name: str) -> str:
-    """Return the collective whose algorithm a parameter forces; empty for any other parameter."""
+    """Return the collective for which a parameter forces an algorithm; empty for any other parameter."""
     match = _FORCED.fullmatch(name)
     return match[1] if match and not match[2] and match[1] in coll_tuned.ALGORITHMS else ""
 

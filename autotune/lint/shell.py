@@ -1,10 +1,10 @@
-"""A shell script as the commands that it would run, each with the variables that reach it, path by path.
+"""Find the commands that a shell script would run, with their variables, on every path through the script.
 
-Nothing is run. Where a script branches, every arm is followed with what it sets. Two arms of one ``if`` never
-mix, and a later ``if`` on the same condition takes the same arm. The body of a loop is followed once; a
-function is followed where it is called, or at the end of the script if it is never called. Only this module
-and ``words`` parse scripts: with tree-sitter's grammar of bash, which goes on after what it does not
-understand.
+Nothing is run. Where a script branches, every branch is followed with the variables that it sets. Two
+branches of one ``if`` are never on the same path, and a later ``if`` on the same condition takes the same
+branch. The body of a loop is followed once; a function is followed where it is called, or at the end of the
+script if it is never called. Only this module and ``words`` parse scripts: with tree-sitter's grammar of
+bash, which continues after syntax errors.
 """
 
 import re
@@ -19,12 +19,13 @@ from autotune.lint.words import MOST_DEPTH, Word, arm_of, command_name, is_test,
 from autotune.lint.worlds import World, assumed, joined
 
 MOST_CALLS = 5_000
-"""Most commands that are looked at in one script, counted on each path: a bound on time."""
+"""Maximum number of commands that are followed in one script, counted on each path: a bound on time."""
 MOST_COPIED = 1_000_000
-"""Most variables that are copied, all those of a path at each assignment: a second bound on time, of 1 s."""
+"""Maximum number of variables that are copied (each assignment copies all variables of a path): a second
+bound on time, of 1 s."""
 
 _SHELLS = frozenset({"bash", "sh", "ksh", "zsh", "sbatch", "qsub", "bsub", "batch", "su", "script"})
-"""Commands that run the text which they are given."""
+"""Commands that run a text or script given as an argument or on standard input."""
 _SCRIPT = re.compile(r"\.(?:sh|bash|slurm|sbatch|job|pbs|lsf|sub)[\"']?$")
 DECLARES = frozenset({"export", "declare", "typeset", "local", "readonly"})
 """Commands that declare variables."""
@@ -34,32 +35,32 @@ _OF_HEREDOC = frozenset({"heredoc_start", "heredoc_end", "file_redirect"})
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Describes a simple command on one path."""
+    """A simple command on one path through a script."""
 
     line: int
-    """Number of the line where it begins, counted from 1."""
+    """Number of the line where the command begins, counted from 1."""
     at: tuple[int, int]
     """Position of the command in the script, which is the same on all paths."""
     words: tuple[Word, ...]
-    """The command and its arguments; none where it only assigns."""
+    """The command and its arguments; empty for mere assignments."""
     sets: tuple[tuple[str, Word], ...]
     """Assignments in front of the command, or those of a declaration, as (name, value)."""
     world: World
-    """The variables that reach it."""
+    """State of the shell when the command runs: the variables, and what the path assumes."""
     exports: bool = False
-    """Whether programs see what it sets from then on."""
+    """Whether the command exports what it sets, so that later programs see it."""
 
 
 @dataclass(slots=True)
 class Followed:
-    """Holds the result of following a script."""
+    """Result of following a script on all its paths."""
 
     calls: list[Call] = field(default_factory=list)
     """The commands in order, once for each path."""
     ends: list[World] = field(default_factory=list)
-    """The variables of each path at the end or exit of the script."""
+    """State of the shell at the end or exit of the script, for each path."""
     broken: list[tuple[int, str]] = field(default_factory=list)
-    """(line, text) of what a shell cannot parse."""
+    """(line, text) of the places that are no valid shell syntax."""
 
 
 def follow(
@@ -69,8 +70,8 @@ def follow(
 
     Args:
         text: Source of the script.
-        matters: Says of a variable (name, value) whether paths that differ in it are kept apart.
-        launches: Says of the words of a command whether they matter on every path.
+        matters: Returns for a variable (name, value) whether paths that differ in it must not be merged.
+        launches: Returns for the words of a command whether the command must be recorded on every path.
     """
     walk = _Walk(matters, launches)
     walk.whole(text)
@@ -83,9 +84,9 @@ def _parser() -> Parser:
 
 
 class _Walk:
-    """Makes one pass over a script; ``worlds`` are the paths that reach a node.
+    """Makes one pass over a script; ``worlds`` are the states of all paths that reach a syntax node.
 
-    A method with the name of a type of node in the grammar, after an underscore, follows such nodes.
+    A method that is named after an underscore and a type of node in the grammar follows nodes of that type.
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class _Walk:
         }
 
     def whole(self, text: str) -> None:
-        """Follow a script from its beginning, and at last the functions that were never called."""
+        """Follow a whole script, and then the functions that it never calls."""
         worlds = self._text(text, [World()], 0)
         self.script.ends += worlds
         for name, (body, line) in list(self._functions.items()):
@@ -146,7 +147,7 @@ class _Walk:
     def _tired(self) -> bool:
         return len(self.script.calls) > MOST_CALLS or self._copied > MOST_COPIED
 
-    # Constructs, by their names in the grammar.
+    # Methods for the constructs of the language, named as in the grammar.
 
     def _comment(self, node: Node, worlds: list[World]) -> list[World]:
         return worlds
@@ -154,7 +155,7 @@ class _Walk:
     _file_redirect = _heredoc_body = _string_content = _comment
 
     def _isolated(self, node: Node, worlds: list[World]) -> list[World]:
-        """Follow a subshell or pipeline, whose changes stay inside it."""
+        """Follow a subshell or pipeline, which does not change the variables outside."""
         for child in node.named_children if node.type == "pipeline" else [node]:
             nodes = [child] if child is not node else node.named_children
             self._all(nodes, worlds)
@@ -205,7 +206,7 @@ class _Walk:
         else:
             test, on_success = left_operand, None
         worlds = self._node(test, worlds)
-        if not is_test(test):  # a command that is no test is assumed to succeed
+        if not is_test(test):  # a command other than a test is assumed to succeed
             if either:
                 self._node(right_operand, worlds)
                 return self._node(on_success, worlds) if on_success is not None else worlds
@@ -298,7 +299,7 @@ class _Walk:
             for following in special(each_call, [world])
         ]
 
-    # Commands that change what comes after them, or run a text.
+    # Methods for commands that change the state of the shell, or that run a text.
 
     def _function(self, call: Call, name: str, worlds: list[World]) -> list[World]:
         body, first = self._functions[name]
@@ -364,7 +365,7 @@ class _Walk:
         return joined(worlds, self._matters)
 
     def _substitutions(self, node: Node, worlds: list[World]) -> None:
-        """Follow the commands whose output replaces a word."""
+        """Follow the commands in ``$(…)`` and backquotes below a node."""
         if b"$(" in (source := node.text or b"") or b"`" in source:
             for child in node.named_children:
                 if child.type in ("command_substitution", "process_substitution"):

@@ -1,4 +1,4 @@
-"""Extension point of lint for libraries of plugins: their own files, and their variables in any file."""
+"""Interface for plugins that check files and variables of further libraries in ``lint``."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
@@ -11,11 +11,12 @@ from autotune.resources.plugins import offers, plugged
 from autotune.stacks.asked import Answer, Asked
 
 GROUP = "autotune.lint"
-"""Group of entry points, whose names are kinds of file and whose classes are subclasses of ``Traps``."""
+"""Group of the plugins' entry points: each is named as a kind of file and refers to a subclass of
+``Traps``."""
 
 
 class Traps:
-    """Finds what one library would ignore or misread; a library's subclass overrides what it needs."""
+    """Finds what one library would ignore or misread; a plugin overrides the methods for its library."""
 
     prefixes: tuple[str, ...] = ()
     """Prefixes of the names of the library's variables."""
@@ -23,7 +24,7 @@ class Traps:
     """Variables of the library whose names look like those of a script's own variables."""
 
     def reads(self, path: PurePath, first: str) -> bool:
-        """Whether a file is one of the library, by its path or by the first line that is no comment."""
+        """Whether the library reads a file, by its path or its first line that is no comment (``first``)."""
         return False
 
     def file(self, path: PurePath, text: str) -> Iterable[Finding]:
@@ -35,22 +36,22 @@ class Traps:
         return {}
 
     def variable(self, a: Assignment) -> Iterable[Finding]:
-        """Return the findings on one variable, of whatever library."""
+        """Return the findings on one environment variable, which may be that of another library."""
         return ()
 
     def explained(self, path: PurePath, text: str, call: Asked) -> Answer | None:
-        """Return the decision of a file of the library on a call; None where it decides nothing."""
+        """Return which algorithm a file of the library selects for a call; None if it selects none."""
         return None
 
     def together(
         self, last: Mapping[str, Assignment], texts: Collection[str], own_texts: Sequence[str]
     ) -> Iterable[Finding]:
-        """Return the findings on what reaches one launch.
+        """Return the findings on the combination of variables in one launch.
 
         Args:
-            last: The variables by name.
-            texts: Contents of all files.
-            own_texts: Contents of the library's own files among them.
+            last: Maps the name of each variable to its last assignment.
+            texts: Contents of all files that are checked.
+            own_texts: Contents of those among the files that are the library's own.
         """
         return ()
 
@@ -59,16 +60,16 @@ KINDS = (
     *("rules", "mca", "prte", "tune", "shell", "ucx", "environment"),
     *("module", "yaml", "docker", "easybuild", "other"),
 )
-"""Kinds of file that plugins cannot take."""
+"""Kinds of file that belong to this project, so that plugins cannot use their names."""
 
 
 def traps() -> Mapping[str, Traps]:
-    """Return kind of file → traps of its library; plugins that cannot be used are left out."""
+    """Return the plugins by their kind of file; plugins that cannot be used are left out."""
     return _loaded()[0]
 
 
 def unusable() -> tuple[str, ...]:
-    """Return why plugins cannot be used, each message with its distribution."""
+    """Return a message for each plugin that cannot be used, with the name of its distribution."""
     return _loaded()[1]
 
 

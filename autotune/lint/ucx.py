@@ -1,4 +1,4 @@
-"""Reader of ``ucx.conf``, and findings on UCX's variables wherever they are set."""
+"""Read ``ucx.conf``, and check UCX's variables wherever they are set."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -9,7 +9,7 @@ from autotune.lint.finding import Finding, Notes, likely_name
 from autotune.stacks.known import KNOWN
 
 COMMON: tuple[str, ...] = tuple(KNOWN["common"]["ucx"].split())
-"""Variables that are often set; a name that is close to one of them is taken for a misspelling."""
+"""Variables that are often set; a name similar to one of them counts as a misspelling."""
 
 _CONDITIONS = ("CPU vendor", "CPU model", "DMI board vendor", "Sys vendor", "Product name")
 """Keys of conditions on the machine in a section of ``ucx.conf`` (``ucs/config/parser.c``)."""
@@ -22,16 +22,16 @@ _ABOVE_ZERO = {
     "UCX_KEEPALIVE_INTERVAL": "inf turns the checks off",
     "UCX_KEEPALIVE_NUM_EPS": "1 or more; UCX_KEEPALIVE_INTERVAL = inf turns the checks off",
 }
-"""Variable that takes no 0 (UCX 1.20.1 says so as it starts) → what to write."""
+"""Maps each variable that must not be 0 (UCX 1.20.1 reports this as it starts) to a text on what to write."""
 
 _DEVICE_OF_IB = re.compile(r"(?:mlx[45]|hfi1|bnxt_re|irdma|efa|hns|rocep|rdmap)_?\w*")
-"""A device of verbs (RDMA) without its port; no network interface has such a name."""
+"""An RDMA device (of verbs) without a port number; no network interface has such a name."""
 _DEVICE = re.compile(r"[^\s=;:/]+(?::\d+)?|")
-"""A device of UCX: a network interface, or a device of verbs (RDMA) with its port."""
+"""A device of UCX: a network interface, or an RDMA device (of verbs) with its port number."""
 _NOT_JUDGED = re.compile(r"[*?\[\]{}'\"$]")
-"""Signs of patterns, and of mistakes that other findings are about."""
+"""Characters of patterns, which match devices, and of mistakes that other findings report."""
 _BEFORE_121 = re.compile(r"\bucx[-_/@=]+v?1\.(?:1?\d|20)(?!\d)", re.IGNORECASE)
-"""A UCX that needs a port behind each device of verbs (openucx/ucx#11142)."""
+"""Name of a UCX version that needs a port number after each RDMA device (openucx/ucx#11142)."""
 
 
 def ucx_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
@@ -68,7 +68,7 @@ def variables(
     Args:
         assigned: The assignments.
         installed: Names of all variables of the UCX that is installed here.
-        text: Content of the file that sets them, which may say which UCX it is for.
+        text: Content of the file that sets the variables; it may contain the version of UCX.
     """
     findings = []
     for a in assigned:
@@ -105,9 +105,9 @@ def variables(
 
 
 def _devices(a: Assignment, *, wants_port: bool) -> Iterator[Finding]:
-    """Yield a finding on a list of devices with a part that is no device.
+    """Yield a finding if a list of devices contains something that cannot be the name of a device.
 
-    Without a device UCX warns and does not use the network.
+    UCX then warns, and does not use that network.
     """
     parts = [part.strip() for part in a.value.removeprefix("^").split(",")]
     wrong = next((part for part in parts if not _DEVICE.fullmatch(part)), "")

@@ -1,32 +1,33 @@
-"""Settings that a file writes in a way that no reader follows, so that they cannot be declared correct."""
+"""Find settings in a form that no reader of ``lint`` understands, which are therefore not checked."""
 
 import re
 from collections.abc import Container, Iterator
 
 _NAME = r"(?P<name>(?:OMPI|PRTE|PMIX)_MCA_\w+|(?:UCX|UCC|NCCL|FI|I_MPI|MPIR_CVAR|MPICH|MV2|MVP)_[A-Z]\w+)"
 _UNKNOWN = r"[=\"']*\\?(?:\$|\{\{|`)"
-"""Beginning of a value that something else fills in, so that no reader could judge it."""
+"""Beginning of a value that a shell or a template fills in, so that it cannot be checked."""
 _WRITES = re.compile(r"\b(?:echo|printf|print|sed|cat|tee|awk|lineinfile|append)\b")
-"""A command that writes the text behind it."""
+"""A command that writes the text after it."""
 _SETS = re.compile(rf"(?<![\w${{]){_NAME}=(?!{_UNKNOWN})")
-"""A setting in a text, but not a text that only shows a variable's value, as in ``NAME=$NAME``."""
+"""A setting inside a text; a text that only prints the value of a variable, as in ``NAME=$NAME``, does not
+match."""
 _ASSIGNS = re.compile(rf"^\s*(?:-\s+)?(?:export\s+|setenv\s+)?{_NAME}(?:=|\s+(?=\S+\s*$))(?!{_UNKNOWN})")
-"""A line of a text that sets a variable, wherever the text is written to."""
+"""A line that sets a variable, in a text that may be written to any file."""
 _INTO_A_FILE = re.compile(
     r"(?<![0-9&])>>?\s*[\"']?(?![&\s])(?P<target>[^\s\"';&|)]+)|\btee\b|\s-i[\s.]|lineinfile"
 )
 _NO_SETTINGS = re.compile(
     r"/dev/|\.(?:log|txt|out|err|csv|md|json|dat|tex|html)\b|(?i:log|out|result|report)"
 )
-"""Targets that people read: logs and results."""
+"""Files that people read: logs and results."""
 _COMMENT = re.compile(r"^\s*(?:#|--|//)")
 
 KINDS = ("shell", "docker", "yaml")
-"""Kinds of file that write other files."""
+"""Kinds of file with commands that write other files."""
 
 
 def unread(text: str, kind: str, read_names: Container[str]) -> Iterator[tuple[int, str]]:
-    """Yield (line, variable) of settings of a library's variable that the file's reader did not find.
+    """Yield (line, variable) of settings of library variables that the reader of the file did not find.
 
     Args:
         text: Content of the file.

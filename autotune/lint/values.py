@@ -1,10 +1,11 @@
-"""Values that a library refuses or cuts, judged by what it declares of its variables (``doctor --knobs``).
+"""Find values that a library refuses or misreads, by its declaration of the variable (``doctor --knobs``).
 
-This was tried on Open MPI 5.0.11 (``ompi_info``) and UCX 1.20.1 (``ucp_config_read``). Both read a number up
-to the first character that does not belong to it. Open MPI takes a word for 0, and knows its own words in
-lower case only; UCX knows its words in any case, and wants a known unit behind a size, a time or a bandwidth.
-MPICH 5.0.2 does not start with anything but a whole number or one of its words, libfabric 2.5 reads a number
-as C does, and Intel MPI 2021.18 says which numbers of algorithms it ignores.
+The behaviour was observed on Open MPI 5.0.11 (``ompi_info``) and UCX 1.20.1 (``ucp_config_read``). Both read
+a number up to the first character that does not belong to it. Open MPI reads a word as 0 where it expects a
+number, and accepts its own words in lower case only. UCX accepts its words in any case, and requires a known
+unit after a size, a time or a bandwidth. MPICH 5.0.2 aborts unless a value is a whole number or one of its
+words, libfabric 2.5 reads a number as C does, and Intel MPI 2021.18 reports which numbers of algorithms it
+ignores.
 """
 
 import re
@@ -17,9 +18,9 @@ from autotune.lint.finding import Finding, likely_name
 from autotune.stacks.knobs import Knob, KnobKind
 
 _YES_NO = ("y", "yes", "on", "1", "n", "no", "off", "0")
-"""Words for booleans in UCX."""
+"""Words for booleans that UCX accepts."""
 _TRUE_FALSE = ("t", "true", "yes", "y", "enabled", "f", "false", "no", "n", "disabled")
-"""Words for booleans in Open MPI, those for true first."""
+"""Words for booleans that Open MPI accepts; those for true come first."""
 _WHOLE = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|\d+)")
 _REAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _UNITS = {
@@ -30,9 +31,9 @@ _UNITS = {
         "a number with MBs, MB/s, MBps, Gbps, …; or",
     ),
 }
-"""Kind of a quantity in UCX → (its syntax, the beginning of a hint in words)."""
+"""Maps each kind of quantity in UCX to (its syntax, the beginning of a hint on how to write it)."""
 _MEANS_0 = (*_TRUE_FALSE[5:], "off")
-"""Words that people write for 0, and that Open MPI also takes for 0 where it expects a number."""
+"""Words that people write for 0; where it expects a number, Open MPI reads them, like any word, as 0."""
 _SUFFIX = re.compile(rf"{_WHOLE.pattern}[kmg]?b?", re.IGNORECASE)
 """Syntax of numbers in Open MPI."""
 
@@ -53,21 +54,21 @@ _BOOL_OF_MPICH = (
     "off",
     "OFF",
 )
-"""Words for booleans in MPICH."""
+"""Words for booleans that MPICH accepts."""
 _BOOL_OF_LIBFABRIC = ("1", "yes", "true", "on", "0", "no", "false", "off")
-"""Words for booleans in libfabric, which are allowed in upper case too."""
+"""Words for booleans that libfabric accepts, in upper case too."""
 
 
 def values(a: Assignment, knob: Knob) -> Iterator[Finding]:
-    """Yield findings on a value that its library does not take as it is written."""
+    """Yield findings on a value that the library of its variable refuses or misreads."""
     if judge := _JUDGES.get(knob.layer):
         yield from judge(a, knob)
 
 
 def _is_wrong(value: str, knob: Knob) -> bool:
-    """Whether no version can accept a value that this one refuses.
+    """Whether a value that the installed version refuses is certain to be refused by every version.
 
-    Another version may have further words, but it has none that is a misspelling of a known one.
+    Another version may accept further words, but no misspelling of a known one.
     """
     return knob.kind is not KnobKind.ENUMERATOR or bool(likely_name(value.lower(), knob.allowed))
 
@@ -160,7 +161,7 @@ def _of_libfabric(a: Assignment, knob: Knob) -> Iterator[Finding]:
 
 
 def _of_intel(a: Assignment, knob: Knob) -> Iterator[Finding]:
-    """Yield findings on numbers of algorithms in ``ID:LOW-HIGH;…``."""
+    """Yield findings on numbers of algorithms in a value ``ID:LOW-HIGH;…`` of ``I_MPI_ADJUST_*``."""
     if not knob.allowed:
         return
     names = COLLECTIVES[c].intel if (c := a.name.removeprefix("I_MPI_ADJUST_").lower()) in COLLECTIVES else ()
@@ -186,4 +187,4 @@ _JUDGES: Mapping[str, Callable[[Assignment, Knob], Iterator[Finding]]] = {
     "libfabric": _of_libfabric,
     "intelmpi": _of_intel,
 }
-"""Layer → function that judges a value of one of its variables."""
+"""Maps each library to the function that checks a value of one of its variables."""

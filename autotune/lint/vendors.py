@@ -1,4 +1,4 @@
-"""Findings on variables of MPICH and MPIs derived from it, of libfabric and of plugins, wherever set."""
+"""Check variables of MPICH and MPIs derived from it, of libfabric and of plugins, wherever they are set."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -12,44 +12,45 @@ from autotune.stacks import mpich
 from autotune.stacks.knobs.recorded import recorded
 
 PREFIXES = ("FI_", "I_MPI_", "MPICH_", "MPIR_CVAR_", "MV2_", "MVP_")
-"""Prefixes of the variables of these libraries; plugins declare their own prefixes."""
+"""Prefixes of the variables that this module checks; plugins declare their own prefixes."""
 
 _GONE: Mapping[str, tuple[str, str]] = {
     "I_MPI_INTRANODE_EAGER_THRESHOLD": ("Intel MPI 2021 does not know it", "I_MPI_SHM_EAGER_THRESHOLD"),
     "FI_SHM_SAR_THRESHOLD": ("libfabric 2.5 does not know it: it is silently ignored there", "leave it out"),
     "FI_EFA_SHM_MAX_MEDIUM_SIZE": ("libfabric has ignored it since 1.20", "leave it out"),
 }
-"""Variable that current versions do not know → (what happens to it, what to write)."""
+"""Maps each variable that current versions do not know to (text of what happens to it, what to write)."""
 
 _ALGORITHM = re.compile(r"MVP_(\w+)_INTRA_ALGORITHM")
 _BESIDE = ("nb", "ccl", "pairwise_sendrecv_replace")
-"""Algorithms of MPICH that exist but that no campaign tries: nonblocking, for accelerators, in place."""
+"""Algorithms that MPICH has but that this program never tries: nonblocking, for accelerators, in place."""
 
 _OLD_INTEL = re.compile(
     r"(?:impi|intel-?mpi|parallel_studio_xe|compilers_and_libraries|\bintel)[-_/=]+(?:[45]\.|201[0-8])", re.I
 )
-"""Name of an Intel MPI before 2019, which had other variables."""
+"""Name of an Intel MPI version before 2019, which had other variables."""
 
 _NEW_INTEL = re.compile(r"oneapi|(?:impi|intel-?mpi|\bintel)[-_/=@]+(?:2019|202\d)", re.I)
-"""Name of an Intel MPI with the variables of today."""
+"""Name of an Intel MPI version since 2019, which has today's variables."""
 
 _LARGEST_INTEL = 2**31 - 1  # Largest number that Intel MPI can read.
 
 _NEW_MPICH = re.compile(r"\bmpich[-_/=@]+v?(?:4\.[3-9]|5\.)", re.I)
-"""Name of an MPICH whose variables are recorded."""
+"""Name of an MPICH version whose variables this project has recorded."""
 
 _REMOVED_INTEL = re.compile(
     r"I_MPI_(?:DAPL|TMI|OFA|RDMA|CKPOINT|MPD|DAT|STATS|TCP)_\w+|I_MPI_(?:FABRICS_LIST|FALLBACK(?:_DEVICE)?|DEVICE)"
 )
-"""Variables of Intel MPI before 2019; of some of them 2021.18 says "removed", of others "not supported"."""
+"""Variables of Intel MPI before 2019; 2021.18 reports some of them as "removed", others as "not
+supported"."""
 
 
 def vendors(assigned: Sequence[Assignment], text: str = "") -> list[Finding]:
-    """Return the findings on variables, each by itself.
+    """Return the findings on variables, each considered alone.
 
     Args:
         assigned: The assignments.
-        text: Content of the file that sets them, which may say which library it is for.
+        text: Content of the file that sets the variables; it may contain the version of a library.
     """
     if _OLD_INTEL.search(text):
         assigned = [a for a in assigned if not a.name.startswith("I_MPI_")]
@@ -62,12 +63,12 @@ def vendors(assigned: Sequence[Assignment], text: str = "") -> list[Finding]:
 def beside(
     assigned: Sequence[Assignment], texts: Collection[str], plugin_texts: Mapping[str, Sequence[str]]
 ) -> list[Finding]:
-    """Return the findings on the variables that reach one launch together.
+    """Return the findings on the combination of variables in one launch.
 
     Args:
         assigned: The assignments.
-        texts: Contents of all files, which may hold directives of Slurm.
-        plugin_texts: Kind of file of a plugin → contents of the files of this kind.
+        texts: Contents of all files, which may contain directives of Slurm.
+        plugin_texts: Maps each plugin's kind of file to the contents of the files of that kind.
     """
     last = {a.name: a for a in assigned if a.variable}
     findings: list[Finding] = []
@@ -81,7 +82,7 @@ def beside(
 
 
 def _one(a: Assignment, new: bool) -> Iterator[Finding]:
-    """Yield the findings on one variable; ``new`` says that the file names an Intel MPI since 2019."""
+    """Yield the findings on one variable; ``new`` is whether the file names an Intel MPI since 2019."""
     if a.name in _GONE:
         effect, remedy = _GONE[a.name]
         yield a.finding(f"{a.name}: {effect}", remedy, sure=new and a.name.startswith("I_MPI_"))
@@ -101,7 +102,7 @@ def _one(a: Assignment, new: bool) -> Iterator[Finding]:
 def _name(a: Assignment, new_intel: bool, new_mpich: bool) -> Iterator[Finding]:
     """Yield findings on a name that MPICH or Intel MPI does not know.
 
-    They are sure if the file names a version whose variables are recorded.
+    A finding is sure if the file names a version whose variables this project has recorded.
     """
     if a.name in recorded():
         return
@@ -126,20 +127,20 @@ def _name(a: Assignment, new_intel: bool, new_mpich: bool) -> Iterator[Finding]:
             effect = f"{library} 4.3 to 5.0 list no {a.name}: it is ignored"
             yield a.finding(
                 effect, "MPI_T lists the names (autotune doctor --knobs)", sure=False
-            )  # an MPICH with another device may have it
+            )  # an MPICH with another device may have the variable
 
 
 def _forced(a: Assignment, collective: str) -> Iterator[Finding]:
-    """Yield a finding on an algorithm that MVAPICH does not have.
+    """Yield a finding if MVAPICH lacks the algorithm in a variable ``MVP_…_INTRA_ALGORITHM``.
 
-    MVAPICH has the algorithms of MPICH, and some named ``osu_…``.
+    MVAPICH has the algorithms of MPICH, and further ones with names ``osu_…``.
     """
     if a.value.startswith("osu_"):
         return
     try:
         algorithms = mpich.algorithms(collective)
     except UserError:
-        return  # a collective that is not tuned here
+        return  # this program does not know the collective's algorithms
     if a.value not in (*algorithms, *_BESIDE):
         yield a.finding(
             f"{collective} has no algorithm {a.value!r}: MPI_Init aborts", f"known: {', '.join(algorithms)}"

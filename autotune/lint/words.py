@@ -1,4 +1,4 @@
-"""Words of a shell's commands, as a command sees them after the shell has expanded known variables."""
+"""Expand the words of shell commands: what a command sees after the shell has replaced known variables."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,47 +11,49 @@ _IN_QUOTES = re.compile(r'\\(?:\n|(["\\$`]))')
 _BARE = re.compile(r"[^\\~*?{}\[\]]+")
 _TESTS = frozenset({"test", "grep", "which", "command", "type", "hash", "module", "true", "false"})
 MOST_DEPTH = 100
-"""Deepest nesting of shell constructs: Python allows 1,000 nested calls, and each construct takes several."""
+"""Maximum depth of nested shell constructs that are followed: Python allows 1,000 nested calls, and each
+construct takes several."""
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """Holds one word of a command, without its quotes."""
+    """One word of a command, without its quotes."""
 
     text: str
-    """The word as the command sees it; expansions whose value is not known stay as they are written."""
+    """The word as the command sees it; an expansion with an unknown value stays as it is written
+    (``$NAME``)."""
     literal: bool = True
-    """Whether ``text`` is exactly what the command sees, without unknown expansions."""
+    """Whether ``text`` is exact, without expansions of unknown value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Holds the value of a shell variable."""
+    """The value of a shell variable."""
 
     words: tuple[Word, ...]
     """One word, or the elements of an array."""
     line: int
-    """Number of the line where it was set, counted from 1."""
+    """Number of the line where the variable was set, counted from 1."""
     exported: bool = False
-    """Whether programs see the variable."""
+    """Whether the variable is exported, so that programs see it."""
 
 
 Variables = Mapping[str, Value]
 
 
 def text_of(node: Node) -> str:
-    """Return the source text of a node."""
+    """Return the source text of a node of the syntax tree."""
     return (node.text or b"").decode(errors="replace")
 
 
 def words(node: Node, variables: Variables, depth: int = 0, *, quoted: bool = False) -> list[Word]:
-    """Return the words that a node expands to: usually one; none or several for an unquoted variable.
+    """Return the words that a node expands to: usually one; for an unquoted variable, also none or several.
 
     Args:
-        node: The node.
-        variables: The variables by name.
-        depth: Nesting of the node in others that are being expanded.
-        quoted: Whether the node is in a place where the shell does not split values into words.
+        node: The node of the syntax tree.
+        variables: The shell variables by name.
+        depth: Number of nodes around this one that are being expanded.
+        quoted: Whether the shell does not split values into words where the node is, as inside quotes.
     """
     source = text_of(node)
     match node.type:
@@ -74,7 +76,7 @@ def words(node: Node, variables: Variables, depth: int = 0, *, quoted: bool = Fa
 
 
 def pair(node: Node, variables: Variables) -> tuple[str, list[Word]]:
-    """Return the name and the value of an assignment: one word, or the elements of an array."""
+    """Return the name and the value in an assignment; the value is one word, or the elements of an array."""
     target, value = node.child_by_field_name("name"), node.child_by_field_name("value")
     name = text_of(target).partition("[")[0] if target is not None else ""
     if value is None:
@@ -101,7 +103,7 @@ def pair(node: Node, variables: Variables) -> tuple[str, list[Word]]:
 
 
 def joined(pieces: Sequence[Sequence[Word]]) -> list[Word]:
-    """Return the words that adjacent pieces form: the last word of a piece joins the first of the next."""
+    """Return the words of adjacent pieces; the last word of a piece is joined with the first of the next."""
     joined_words: list[Word] = []
     for piece in pieces:
         if joined_words and piece:
@@ -115,7 +117,7 @@ def joined(pieces: Sequence[Sequence[Word]]) -> list[Word]:
 
 
 def _string(node: Node, variables: Variables, depth: int) -> list[Word]:
-    """Return the words of a text in double quotes: one word, unless it contains an array."""
+    """Return the words of a text in double quotes: one word, unless the text contains an array."""
     pieces: list[Sequence[Word]] = [[Word("")]]
     end = node.start_byte + 1
     source, begin = node.text or b"", node.start_byte
@@ -162,7 +164,7 @@ def _within(node: Node) -> Iterator[Node]:
 
 
 def command_name(node: Node) -> str:
-    """Return the name of a simple command, without its folder; empty for any other construct."""
+    """Return the name of a simple command, without its folder; empty if a node is another construct."""
     if node.type != "command":
         return ""
     name = node.child_by_field_name("name")
@@ -170,14 +172,14 @@ def command_name(node: Node) -> str:
 
 
 def is_test(node: Node) -> bool:
-    """Whether a command is run for its exit status."""
+    """Whether a command is a test, run only for its exit status."""
     if node.type == "negated_command":
         return True
     return node.type == "test_command" or command_name(node) in _TESTS
 
 
 def arm_of(node: Node) -> tuple[list[Node], list[Node]]:
-    """Return the condition and the body of an arm of an ``if``."""
+    """Return the nodes of the condition and of the body of an ``if``, ``elif`` or ``else``."""
     condition: list[Node] = []
     body: list[Node] = []
     into = body if node.type == "else_clause" else condition

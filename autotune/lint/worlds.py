@@ -1,4 +1,4 @@
-"""Paths through a script: what each has set, and what it assumed where the script branches."""
+"""States of the paths through a script: the variables, and which conditions a path assumes to be true."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ from itertools import islice
 from autotune.lint.words import Value, Word
 
 MOST_PATHS = 16
-"""Most paths that are followed at once: as many as four branches that each set something can make."""
+"""Maximum number of paths that are followed at once: as many as four ``if`` that each set something make."""
 
 _TESTED = re.compile(
     r"""(?:\[\[?|test)\s+["']?x?(?P<subject>\$\w+|\$\{\w+(?::?-)?\})["']?\s*
@@ -20,12 +20,12 @@ _TESTED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Holds the state of one path through a script."""
+    """State of one path through a script."""
 
     variables: Mapping[str, Value] = field(default_factory=dict)
     """The variables that are set so far, by name."""
     facts: Mapping[tuple[str, str], bool] = field(default_factory=dict)
-    """Assumptions of the path: (test, value) → whether it holds."""
+    """Assumptions of the path: maps each condition (subject, value) to whether it is assumed to be true."""
     exports_all: bool = False
     """Whether every variable that is set is exported, as after ``set -a``."""
 
@@ -56,7 +56,7 @@ class World:
 
 
 def assumed(worlds: Iterable[World], condition: str, *, holds: bool) -> list[World]:
-    """Return the paths on which a condition may hold, or may not hold, with this as a further assumption."""
+    """Return the paths on which a condition can be true (``holds``) or false, with that as an assumption."""
     subject, value = condition.strip(), ""
     if negated := subject.startswith("!"):
         subject = subject[1:].strip()
@@ -75,14 +75,17 @@ def _with_fact(world: World, subject: str, value: str, so: bool) -> World | None
         and value
         and any(s == subject and v != value and so_ for (s, v), so_ in world.facts.items())
     ):
-        assumption = False  # the path assumes that the variable has another value
+        assumption = False  # the path already assumes another value of the variable
     if assumption is not None:
         return world if assumption == so else None
     return replace(world, facts={**world.facts, (subject, value): so})
 
 
 def joined(worlds: list[World], matters: Callable[[str, str], bool]) -> list[World]:
-    """Return the paths where arms meet again; paths that do not differ in what matters become one."""
+    """Return the paths after the end of a branch; paths that do not differ in a relevant variable are merged.
+
+    ``matters`` returns whether a variable (name, value) is relevant.
+    """
     if len(worlds) < 2:
         return worlds
     groups: dict[object, list[World]] = {}
@@ -95,7 +98,7 @@ def joined(worlds: list[World], matters: Callable[[str, str], bool]) -> list[Wor
 
 
 def _one(worlds: list[World]) -> World:
-    """Return several paths as one, in which variables that differ between them have an unknown value."""
+    """Merge several paths into one; a variable with different values on these paths has an unknown value."""
     first, *further = worlds
     further = [world for world in further if world.variables is not first.variables]
     variables = dict(first.variables)

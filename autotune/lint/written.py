@@ -1,4 +1,4 @@
-"""Reader of files for a library or a shell that scripts write, by here-documents, ``echo`` and the like."""
+"""Read files for a library or a shell that scripts write, by here-documents, ``echo`` and the like."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -13,29 +13,30 @@ _TARGET = re.compile(
     r"(?:>>?|\btee\b(?:\s+-a)?)\s*[\"']?([^\s\"';&|]*?(?:(?:mca-params|ucx)\.conf|profile(?:\.d/[\w.-]+)?|"
     r"(?:bash|zsh|csh|tcsh)rc|/environment|\.env))(?=[\s\"';&|]|$)"
 )
-"""A redirection to a file that a library reads, or from which a shell takes variables."""
+"""A redirection to a file that a library reads, or that sets variables in a shell."""
 _HERE = re.compile(r"<<-?\s*\\?[\"']?(\w+)")
 _ECHO = re.compile(
     r"\b(?:echo|printf)\s+(?:-\w+\s+)*(?:([\"'])(.*?)\1|([^\"'|>;&]+))\s*(?:\|\s*(?:sudo\s+)?)?$"
 )
 UNKNOWN = re.compile(r"[$`]|\{\{")
-"""Sign of a line in which the shell or a template fills something in."""
+"""Character of a line in which a shell or a template replaces something."""
 
 
 _FOR_TASKS = re.compile(r"^\s*echo\s+([\"']?)((?:export|setenv)\s[^|>]+?)\1\s*$")
-"""A line that prints an assignment, as Slurm's ``TaskProlog`` or a script for ``eval`` does, to set it."""
+"""A line that prints an assignment for another program to make, as a ``TaskProlog`` of Slurm or a script for
+``eval`` does."""
 
 Reader = Callable[[PurePath, str, tuple[int, int]], Read]
 
 
 def files_in(path: PurePath, text: str, version: tuple[int, int], shell: Reader) -> Iterator[Read]:
-    """Yield what is read in each file that a script writes for a library or a shell.
+    """Yield the settings in each file that a script writes for a library or a shell.
 
     Args:
         path: Path of the script.
-        text: Its content.
+        text: Content of the script.
         version: Open MPI's (major, minor).
-        shell: Reads a text as a script.
+        shell: Reads a text as a shell script.
     """
     lines = text.split("\n")
     for number, line in enumerate(lines):
@@ -60,15 +61,15 @@ def files_in(path: PurePath, text: str, version: tuple[int, int], shell: Reader)
 def read_as(
     target: str, path: PurePath, first: int, text: str, version: tuple[int, int], shell: Reader
 ) -> Read:
-    """Read a text as the file that it is written to.
+    """Read a text in the format of the file to which a script writes it.
 
     Args:
-        target: Path that the text is written to, which says how to read it.
+        target: Path of the file that is written, which determines the format.
         path: Path of the file that contains the text.
-        first: Number of lines of this file in front of the text.
+        first: Number of lines in front of the text in the file at ``path``.
         text: The text.
         version: Open MPI's (major, minor).
-        shell: Reads a text as a script.
+        shell: Reads a text as a shell script.
     """
     padded = "\n" * first + "\n".join("" if UNKNOWN.search(line) else line for line in text.split("\n"))
     if "ucx.conf" in target:
@@ -82,5 +83,5 @@ def read_as(
 
 
 def is_read(target: str) -> bool:
-    """Whether a file with this path is one that a library or a shell reads."""
+    """Whether a library or a shell reads files with this path."""
     return bool(_TARGET.search(f"> {target}"))

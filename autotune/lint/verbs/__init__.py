@@ -1,1 +1,1 @@
-"""Verbs on files and machines: ``lint``, ``lint --explain`` and ``doctor``."""
+"""Implementation of the commands ``lint``, ``lint --explain`` and ``doctor``."""

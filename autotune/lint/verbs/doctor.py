@@ -26,20 +26,20 @@ from autotune.views.documents import fields_of, json_text
 
 
 def doctor(as_json: bool, mpirun: str | None, space: str | None, nodes: int) -> ExitCode:
-    """Print the findings about this machine and its MPI, as a campaign on ``nodes`` nodes would make them.
+    """Print findings about this machine and its MPI, for campaigns on a number of nodes.
 
-    Where a setting of the user keeps MPI from starting, that setting is a finding, and all other findings
-    are made without it.
+    If a setting of the user keeps MPI from starting, that setting is a finding, and MPI is examined without
+    it.
 
     Args:
         as_json: Print a JSON document in place of a table.
-        mpirun: The launcher of the MPI; None takes the one on the search path.
-        space: Name or path of a search space, whose available parameters are printed too.
-        nodes: Number of nodes.
+        mpirun: The launcher of the MPI; None means the one on the search path.
+        space: Name or path of a search space; those of its parameters that this machine has are printed too.
+        nodes: Number of nodes of the campaigns.
 
     Returns:
-        ``WELL``; ``FINDING`` where MPI starts only without some settings; ``MISTAKE`` where it does not start
-        at all.
+        The exit code: ``FINDING`` if MPI starts only without some settings, ``MISTAKE`` if MPI does not start
+        at all, otherwise ``WELL``.
 
     Raises:
         StackError: there is no MPI on this machine.
@@ -72,7 +72,7 @@ def doctor(as_json: bool, mpirun: str | None, space: str | None, nodes: int) -> 
 
 
 def _detected(mpirun: str | None, nodes: int) -> Stack:
-    """Return the MPI of this machine as it is on so many nodes.
+    """Return the MPI of this machine, with its properties on a number of nodes.
 
     Raises:
         StackError: there is no MPI, or it does not start.
@@ -87,7 +87,7 @@ def _of_machine(
 ) -> dict[str, str]:
     """Return findings about the machine, the search path, and the settings in ``env`` and in files.
 
-    ``stack`` is None where the MPI does not start.
+    ``stack`` is None if the MPI does not start.
     """
     findings = dict(machine_now())
     files_in_effect = tuple(in_effect(installation))
@@ -116,7 +116,7 @@ def _print(
 ) -> None:
     """Print the findings, and the parameters of a search space that are available here.
 
-    Without a stack (None) the space is not looked at.
+    If ``stack`` is None, because MPI does not start, the search space is ignored.
     """
     from autotune.stacks.knobs import decided
     from autotune.stacks.ports import Placement
@@ -151,7 +151,7 @@ def _print(
 
 
 def _has(declared: Parameter, available: Parameter) -> str:
-    """Return the reason why a parameter of a space is available: the facts that it requires."""
+    """Return a text on why a parameter of a search space is available: the facts that it requires."""
     by_value = (fact for value in available.values for fact in declared.value_requires.get(value, ()))
     required = dict.fromkeys((*declared.requires, *by_value))
     return f"has {', '.join(required)}" if required else "needs nothing that this machine could lack"

@@ -1,4 +1,4 @@
-"""``lint FILE --explain``: name the line of a tuning file that decides a call, its algorithm, and why."""
+"""``lint FILE --explain``: show which line of a tuning file selects the algorithm of a call, and why."""
 
 import sys
 from functools import partial
@@ -17,23 +17,23 @@ from autotune.views.text import size_text
 def explain(
     path: Path, ranks: int, size: str, collective: str | None, ppn: int | None, mpi: str, as_json: bool
 ) -> int:
-    """Print the line of a tuning file that decides a call, the algorithm, and the reason.
+    """Print which algorithm a tuning file selects for a call, by which line, and why.
 
     Args:
         path: The tuning file.
         ranks: Number of ranks of the communicator.
         size: Message size, such as ``64k``.
-        collective: The collective; None for every collective that the file decides.
-        ppn: Ranks on each node; None where that is not known.
-        mpi: Name of the stack that reads the file.
+        collective: The collective; None means every collective that the file selects an algorithm for.
+        ppn: Number of ranks on each node; None if unknown.
+        mpi: Name of the MPI that reads the file.
         as_json: Print a JSON document in place of text.
 
     Returns:
-        0; 1 where the file decides nothing; 5 where the kind of file is unknown.
+        The exit code: 0 if the file selects an algorithm, 1 if it selects none, 5 if its kind is unknown.
 
     Raises:
-        UserError: the file cannot be read; the size, collective or stack is unknown; or there are more ranks
-            on a node than ranks.
+        UserError: the file cannot be read, the size, collective or MPI is unknown, or ``ppn`` exceeds
+            ``ranks``.
         TableError: the content of the file does not fit its kind.
     """
     nbytes = size_in_bytes(size)

@@ -1,4 +1,4 @@
-"""``lint FILE…``: report what the MPI stack would silently ignore or misread in files and scripts."""
+"""``lint FILE…``: report what the MPI would silently ignore or misread in files and scripts."""
 
 import sys
 from collections.abc import Iterable, Mapping
@@ -18,23 +18,25 @@ from autotune.stacks.knobs.openmpi import components
 
 
 def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None, everything: bool = False) -> int:
-    """Print what the stack would ignore or misread, and return the exit code.
+    """Print what the MPI would ignore or misread in files, and return the exit code.
 
-    The exit code is 1 if there is a finding, else 5 if something was not checked: a file of an unknown kind,
-    or a line that sets a library's variable in a way that lint does not follow.
+    The exit code is 1 if there is a finding. Otherwise it is 5 if something was not checked: a file of an
+    unknown kind, or a line that sets a library's variable in a way that ``lint`` does not understand; else 0.
 
-    A finding that depends on more than the files say is a note: it does not affect the exit code. Folders are
-    left out and named on standard error, because a pattern of the shell such as ``export/*`` matches them
-    too.
+    A finding that depends on more than the content of the files is a note, which does not affect the exit
+    code. Folders are left out and named on standard error, because a pattern of the shell such as
+    ``export/*`` matches them too.
 
     Args:
         paths: The files.
-        mpi: The stack, such as ``openmpi5``; empty: the one that a script loads, else the default.
-        nodes: Number of nodes of the jobs that use the files; None: as the files say, or several.
+        mpi: Name of the MPI, such as ``openmpi5``; empty means the version that a file states, otherwise
+            ``DEFAULT``.
+        nodes: Number of nodes of the jobs that use the files; None means the number that the files state,
+            otherwise several.
         everything: Whether to print notes too.
 
     Raises:
-        UserError: a file cannot be read, the stack is unknown, or all paths are folders.
+        UserError: a file cannot be read, the MPI is unknown, or all paths are folders.
     """
     folders = [path for path in paths if path.is_dir()]
     if len(folders) == len(paths):
@@ -67,12 +69,12 @@ def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None, everything
 
 
 def measured_on(texts: Iterable[str]) -> int | None:
-    """Return the number of nodes of the campaign that exported these files; None if no file says it."""
+    """Return the number of nodes of the campaign that exported these files; None if no file states one."""
     return max((n for n in map(nodes_of, texts) if n is not None), default=None)
 
 
 def names_of(knobs: Mapping[str, Knob]) -> frozenset[str] | None:
-    """Return the names of Open MPI's parameters among some variables; None if there is none among them."""
+    """Return the names of Open MPI's parameters among some variables; None if there are none."""
     openmpi_knobs = (knob for knob in knobs.values() if knob.layer == "openmpi")
     return frozenset(name for knob in openmpi_knobs for name in (knob.name, *knob.inherits)) or None
 
@@ -80,8 +82,8 @@ def names_of(knobs: Mapping[str, Knob]) -> frozenset[str] | None:
 def installed(mpi: str) -> tuple[Mapping[str, Knob], Mapping[str, tuple[str, ...]]]:
     """Return the variables of the libraries on this machine by name, and Open MPI's components by framework.
 
-    The variables are those of UCX and libfabric, and of the MPI if ``mpi`` is the one that is installed; only
-    then are there components. Both mappings are empty if no MPI is found.
+    The variables are those of UCX and libfabric, and those of the MPI if ``mpi`` names the installed one;
+    otherwise the second mapping is empty too. Both mappings are empty if no MPI is found.
     """
     try:
         installation = find()
