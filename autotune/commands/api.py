@@ -107,7 +107,7 @@ class Campaign:
         return campaign
 
     directory: Path
-    """Directory of the campaign, which holds its journal and the files that it writes."""
+    """Directory of the campaign, which contains its journal and the files that it writes."""
 
     def __repr__(self) -> str:
         state = self.state if (self.directory / FILE).exists() else "not begun"
@@ -158,7 +158,7 @@ class Campaign:
 
         Args:
             quiet: Print nothing.
-            yes: Start the programs that the journal names without asking, although this user has not run the
+            yes: Start without asking the programs that the journal names, although this user has not run the
                 campaign before.
 
         Raises:

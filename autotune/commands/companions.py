@@ -80,7 +80,10 @@ class Recordings(Protocol):
     def weights(
         self, text: str, name: str, slots: "Sequence[Slot]", time_s: "Mapping[Slot, float]"
     ) -> "dict[Slot, float]":
-        """Return the share of an application's MPI time that its profile assigns to each slot."""
+        """Return the share of an application's MPI time that its profile assigns to each slot.
+
+        A slot is a collective, communicator size and message size.
+        """
 
     def print_worth(self, directory: Path, calls: Path, application_s: float | None, as_json: bool) -> None:
         """Print the time that a recommendation saves in a run with the calls of a recording or profile."""

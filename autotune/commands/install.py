@@ -22,7 +22,8 @@ def install(
 
     Args:
         directory: Directory of the campaign.
-        unasked: Whether to install a result that is simulated, replayed or not verified without asking.
+        unasked: Whether to install without asking, although the result is simulated, replayed or not
+            verified.
         everybody: Whether to install for all users of the MPI that is found on this machine.
         kind: Kind of choice: ``harmless`` (the best setting that slows no other call) or ``recommended``.
 

@@ -44,7 +44,7 @@ _SHARE = 10  # Drawing takes at most 1/_SHARE of the time, because it disturbs t
 
 @dataclass(frozen=True, slots=True)
 class PlannedJob:
-    """A job that a user wants to run with the recommendation; None and empty mean as in the campaign."""
+    """A job to run with the recommendation; missing ranks, nodes or sizes are those of the campaign."""
 
     ranks: int | None = None
     nodes: int | None = None
@@ -150,8 +150,8 @@ def _protocols(
     Args:
         campaign: The campaign.
         point: The job-wide values of the launch.
-        subject: If not None, every launch with this subject qualifies, whatever its ``point``. The subject
-            says whether a launch sweeps choices, leaves the MPI untouched, or uses deployed files.
+        subject: What a launch is made of: a sweep, the untouched stack, or deployed files. If it is not None,
+            every launch of this kind qualifies, whatever its values.
 
     Returns:
         A pair for each protocol: a range of message sizes in bytes, as text, and the protocol's name.

@@ -179,7 +179,7 @@ def _verdict(conclusion: Conclusion) -> dict[str, Any]:
 
 
 def _choice(choice: Choice) -> dict[str, Any]:
-    """Return a setting that the user may choose, as JSON values, with the slots at which it loses time."""
+    """Return a setting that the user may choose, as JSON values, with the calls for which it loses time."""
     recommendation = choice.recommendation
     return {
         "kind": choice.kind,

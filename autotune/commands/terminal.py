@@ -37,7 +37,7 @@ class Plain:
 
 
 def bare(stream: TextIO) -> TextIO:
-    """Return the stream below a ``Plain`` one; autotune writes its own control characters to that stream."""
+    """Return the stream that a ``Plain`` one writes to, which also accepts autotune's control characters."""
     return stream.bare if isinstance(stream, Plain) else stream
 
 
@@ -54,7 +54,7 @@ def agreed_to(question: str, out: TextIO) -> bool:
 
 
 def hold_streams() -> None:
-    """Connect standard streams that were closed to the null device.
+    """Open the null device as a standard stream if that stream was closed.
 
     Otherwise the next file that is opened would get the file descriptor of the closed stream, and the
     program's output would be written into that file.

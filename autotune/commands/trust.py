@@ -1,4 +1,4 @@
-"""Check before a campaign is continued: may the programs that its journal names be started by this user?"""
+"""Programs that a campaign's journal names are started only if this user has run the campaign, or agrees."""
 
 import sys
 from collections.abc import Mapping

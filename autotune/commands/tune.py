@@ -193,8 +193,8 @@ def strategy_of(scenario: Scenario, bench: Bench) -> Strategy:
     """Return the strategy that chooses the next launches of a scenario's campaign at a bench.
 
     Raises:
-        ScenarioError: the proposer or one of its options is unknown, or no message size counts for any
-            objective.
+        ScenarioError: the proposer or one of its options is unknown, or none of the scenario's message sizes
+            is within the limits of an objective.
         UserError: ``warm_start`` names no campaign.
     """
     options = dict(scenario.proposer.options)
@@ -221,7 +221,7 @@ def objectives_of(scenario: Scenario, bench: Bench) -> tuple[Objective, ...]:
     a bandwidth of 10 GB/s are assumed.
 
     Raises:
-        ScenarioError: none of the scenario's message sizes belongs to an objective.
+        ScenarioError: none of the scenario's message sizes is within the limits of an objective.
         TableError: the profile cannot be read, or contains none of the calls that the scenario measures.
     """
     objectives = scenario.judged()

@@ -55,7 +55,7 @@ def verify(
         launches: Number of fresh launches of both settings together; None means as many as the scenario says.
         against: Directory of another campaign, or parameter files; empty means the defaults.
         as_json: Whether to print JSON.
-        unasked: Whether to start the programs that the journal of another user names without asking.
+        unasked: Whether to start without asking the programs that the journal of another user names.
 
     Returns:
         The exit code: ``FINDING`` if a gain that the campaign found is lost, if the recommendation is slower
@@ -66,7 +66,7 @@ def verify(
         UserError: the campaign has no recommendation, or there is nothing to compare it with.
         JournalError: other users could have written the journal, or the user did not agree to start the
             programs that the journal names.
-        CampaignError: there was no slot at which launches of both settings succeeded.
+        CampaignError: the launches of the two settings could not be compared at any slot.
         Interrupted: the user ended the verification.
     """
     from autotune.commands.hydra_bridge import connected
@@ -131,6 +131,8 @@ def compare_sides(
     after_block: Callable[[Sequence[tuple[Turn, Observation]]], None],
 ) -> tuple[tuple[list[Observation], list[Observation]], Failures, tuple[Comparison, ...]]:
     """Launch a reference and a setting in turn until the comparison is decided at every slot.
+
+    A slot is a collective, communicator size and message size.
 
     Args:
         design: Number of launches and error rates.
@@ -277,7 +279,7 @@ def environment_in(path: Path) -> dict[str, str]:
 def _document(
     comparison: Comparison, was_better: bool, by_other_loop: Comparison | None = None
 ) -> dict[str, Any]:
-    """Return the result at a slot as JSON values.
+    """Return the result at a slot (collective, communicator size, message size) as JSON values.
 
     Args:
         comparison: The comparison at the slot.
@@ -300,7 +302,7 @@ def _document(
 
 
 def _text(document: Mapping[str, Any], names: tuple[str, str]) -> str:
-    """Return the result as text, with a line for each slot; each line names both settings."""
+    """Return the result as text; a line for each collective, communicator size and message size."""
     tuned, reference = names
     stamp = f"  {document['stamp']}" if document["stamp"] else ""
     lines = [f"speed of {tuned} over that of {reference}, on {document['launches']} fresh launches:{stamp}"]

@@ -82,7 +82,7 @@ class ShellScript(Script):
         return sourced(directory / SCRIPT, forwarding(recommendation, directory))
 
     def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe:
-        """Return how the script's variables are checked, and rules with an id that no algorithm has."""
+        """Return how variables and rules are checked; an invalid rule has an id that no algorithm has."""
         return recipe(recommendation, directory, invalid, self.export, lambda at: values_in(at / self.file))
 
 

@@ -67,7 +67,7 @@ class OpenMpiMca(_CommandLine):
         return {CONF_FILE: text, **deployed.files, **ucx}
 
     def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe:
-        """Return how the files' contents are checked, and rules with an id that no algorithm has."""
+        """Return how parameters and rules are checked; an invalid rule has an id that no algorithm has."""
 
         def variables(place: Path) -> dict[str, str]:
             deployed = settings(recommendation, place)

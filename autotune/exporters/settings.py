@@ -121,7 +121,7 @@ def check_cleared(recommendation: Recommendation, family: str) -> None:
     """Refuse algorithms that the conformance table does not clear: they were never checked, or failed.
 
     Raises:
-        UserError: A rule names such an algorithm; the message says how it failed.
+        UserError: A rule names such an algorithm; the message says what failed.
     """
     pairs = ((rule.collective, str(rule.choice.get("algorithm", ""))) for rule in recommendation.rules)
     rules = [(collective, name) for collective, name in pairs if not left_to_the_stack(name)]

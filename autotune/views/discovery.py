@@ -102,13 +102,16 @@ def rows(
 
 
 def named(slots: Sequence[Slot]) -> list[str]:
-    """Return a text for each slot, such as ``4 KiB``, with the collective if there are several of them."""
+    """Return the message size of each slot as text; if there are several collectives, also the collective.
+
+    A slot is a collective, communicator size and message size.
+    """
     several = len({name for name, *_ in slots}) > 1
     return [size_text(size) + (f" of {name}" if several else "") for name, _, size in slots]
 
 
 def _sizes(slots: Sequence[Slot]) -> list[int]:
-    """Return the distinct message sizes of slots in bytes, in ascending order."""
+    """Return the distinct message sizes in bytes, ascending, of slots (collective, ranks, message size)."""
     return sorted({size for *_, size in slots})
 
 
@@ -153,7 +156,10 @@ def _cells(effect: ChangeEffect) -> Iterator[tuple[str, str]]:
 
 
 def _each(result: DiscoveryResult, changes: Sequence[tuple[int, tuple[str, Any]]]) -> list[str]:
-    """Return a text for each distinct change, with its arms unless it was made in the default arm."""
+    """Return a text for each distinct change of a parameter, with the settings (arms) that it was added to.
+
+    The arms are left out if the change was also made to the default.
+    """
     arms_of: dict[tuple[str, Any], list[int]] = {}
     for arm, change in changes:
         arms_of.setdefault(change, []).append(arm)
@@ -164,12 +170,12 @@ def _each(result: DiscoveryResult, changes: Sequence[tuple[int, tuple[str, Any]]
 
 
 def _arm(result: DiscoveryResult, number: int) -> str:
-    """Return the name of an arm; empty if arms have no names."""
+    """Return the name of an arm (a setting to which changes are added); empty if arms have no names."""
     return result.names[number] if number < len(result.names) else ""
 
 
 def _words(change: tuple[str, Any], arm: str = "") -> str:
-    """Return a change as text of at most 48 characters, followed by the arm if one is given."""
+    """Return a change as text of at most 48 characters, followed by the setting (arm) that it belongs to."""
     text = f"{change[0]} = {change[1]}"
     text = text if len(text) <= 48 else f"{text[:47]}…"
     return f"{text} with {arm}" if arm else text

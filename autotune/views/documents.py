@@ -1,4 +1,4 @@
-"""JSON documents, in which null means that a value is unknown, and CSV tables without formulas."""
+"""JSON documents, in which null replaces infinite and undefined numbers, and CSV tables without formulas."""
 
 import csv
 import json

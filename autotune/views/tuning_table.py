@@ -32,7 +32,7 @@ class Entry:
     """Says which choice is fastest in a slot (collective, communicator size, message size) on some nodes."""
 
     nodes: int  # Number of nodes of the campaign.
-    place: SlotWinner  # The slot, and the choice that is fastest in it.
+    place: SlotWinner  # The slot, and the fastest choice in this slot.
 
     @property
     def slot(self) -> Slot:
@@ -65,14 +65,17 @@ def tuning_text(table: Sequence[Entry]) -> str:
 def _lines(
     winners: Mapping[tuple[int, int, int], Entry], sizes: Sequence[int], systems: Sequence[tuple[int, int]]
 ) -> list[str]:
-    """Return the lines of a block; keys of ``winners`` are (size, nodes, ranks), systems (nodes, ranks)."""
+    """Return the lines of a block, given winners by (size, nodes, ranks) and systems as (nodes, ranks)."""
     head = ("size", *(_system(*system) for system in systems))
     rows = [(size_text(size), *(_cell(winners.get((size, *system))) for system in systems)) for size in sizes]
     return aligned([head, *rows])
 
 
 def tuning_rows(table: Iterable[Entry]) -> list[dict[str, Any]]:
-    """Return a row for each slot, with a column for each parameter that is chosen per size."""
+    """Return a row for each collective, communicator size and message size, with the fastest choice.
+
+    Each parameter that is chosen by message size has a column.
+    """
     winners = list(table)
     names = list(dict.fromkeys(name for w in winners for name in w.place.choice))
     return [
@@ -88,9 +91,9 @@ def tuning_rows(table: Iterable[Entry]) -> list[dict[str, Any]]:
 
 
 def tuning_page(table: Sequence[Entry], title: str) -> str:
-    """Return a self-contained HTML page with a map of the fastest choice in each slot.
+    """Return a self-contained HTML page with a map of the fastest choice by message size and ranks.
 
-    The colour shows the choice and its opacity the gain; a slot is hatched if other choices may be as fast.
+    The colour shows the choice and its opacity the gain; a field is hatched if other choices may be as fast.
     """
     from plotly.subplots import make_subplots
 
@@ -175,7 +178,7 @@ def _cell(winner: Entry | None) -> str:
 
 
 def _hover(winner: Entry) -> str:
-    """Return the text that a page shows when the mouse is over a slot: choice, gain and possible ties."""
+    """Return the text for the mouse over a field of the map: the fastest choice, its gain, and its ties."""
     collective, ranks, size = winner.slot
     ties = f"; ties with {', '.join(map(name_of, winner.place.rivals))}" if winner.place.rivals else ""
     gain = winner.place.gain
@@ -185,6 +188,6 @@ def _hover(winner: Entry) -> str:
 
 
 def _strength(winner: Entry) -> float:
-    """Return the opacity of a slot, which grows with the gain."""
+    """Return the opacity of a field of the map, which grows with the gain over the default."""
     share = (winner.place.gain.ratio - 1) / (_STRONGEST - 1) if winner.place.gain else 0.0
     return _FAINTEST + (1 - _FAINTEST) * min(max(share, 0.0), 1.0)

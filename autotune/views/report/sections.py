@@ -68,10 +68,7 @@ _ROWS, _SLICES = 12, 6  # Largest number of parameters in the figure of lines, a
 
 
 def winner_maps(inputs: ReportInput, measured: Sequence[Candidate]) -> list[dict[str, Any]]:
-    """Return for each collective a figure of the fastest choice in each slot, and the slots that it shows.
-
-    A slot is a collective, communicator size and message size.
-    """
+    """Return for each collective a map of the fastest choice by ranks and message size, with its entries."""
     places = winners(inputs.objectives, inputs.space, inputs.history, measured, inputs.recommendation)
     groups = [list(group) for _, group in groupby(places, key=lambda place: place.slot[0])]
     return [

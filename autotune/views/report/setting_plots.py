@@ -17,7 +17,7 @@ from autotune.views.text import changed_text, figure_text, ratio_text, size_text
 _ALGORITHMS = (BLUE, TEAL, AMBER, VIOLET, PINK, GREEN, BROWN, CYAN, RED)
 _UNDECIDED = ("", "default")  # Names of choices that leave the decision to the MPI.
 _FAINTEST, _FULL_GAIN = 0.22, 2.0
-"""Opacity of a slot without gain, and the gain (default / tuned) that is drawn with full opacity."""
+"""Opacity of a field in the map of winners without gain, and the gain (default / tuned) with full opacity."""
 _SHARE_OF_BEST = 0.1  # Share of all settings that are drawn in the colour of the best.
 
 
@@ -33,7 +33,7 @@ class PlottedSetting:
 def winners(places: Sequence[SlotWinner]) -> str:
     """Return a map of message sizes and communicator sizes, coloured by the choice that is fastest in each.
 
-    The opacity of a colour shows the gain; a slot is hatched if other choices may be as fast.
+    The opacity of a colour shows the gain; a field is hatched if other choices may be as fast.
     """
     sizes = sorted({place.slot[2] for place in places})
     ranks = sorted({place.slot[1] for place in places})
@@ -222,7 +222,7 @@ def _name(choice: Point) -> str:
 
 
 def _faded(colour: str, place: SlotWinner) -> str:
-    """Return a colour whose opacity grows with the gain in a slot."""
+    """Return a colour whose opacity grows with the gain of the fastest choice over the default."""
     gain = place.gain.ratio if place.gain else 1.0
     share = min(max(math.log(gain), 0.0) / math.log(_FULL_GAIN), 1.0) if gain > 0 else 0.0
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
@@ -230,7 +230,7 @@ def _faded(colour: str, place: SlotWinner) -> str:
 
 
 def _place_text(place: SlotWinner) -> str:
-    """Return a text on the fastest choice in a slot, its gain, and other choices that may be as fast."""
+    """Return a text on the fastest choice for a call, its gain, and other choices that may be as fast."""
     _, ranks, size = place.slot
     lines = [f"{size_text(size)} on {ranks} ranks: {choice_text(place.choice)}"]
     if place.gain:
