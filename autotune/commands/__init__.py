@@ -1,4 +1,4 @@
-"""The work of the command line's verbs; ``cli`` declares them and imports these modules late.
+"""The work of the command line's verbs; ``cli`` declares the verbs and imports each module when it is needed.
 
-What writes a file raises ``StorageError`` where the disk is full or read-only.
+Functions that write a file raise ``StorageError`` if the disk is full or read-only.
 """

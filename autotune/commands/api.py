@@ -4,7 +4,7 @@
 
     campaign = Campaign("allreduce_local", "budget.launches=24", "sizes=[8,4k,1M]")
     campaign.run()                       # writes the same journal and files as the command, same exit code
-    campaign.history                     # a pandas frame with a row for each launch and cell
+    campaign.history                     # a pandas frame with a row for each time that a launch measured
     Campaign.open("campaigns/allreduce_local").verdict
 
 ``autotune/__init__.pyi`` declares the names; ``autotune/__init__.py`` imports them from here when they are
@@ -67,16 +67,16 @@ _COMMAND_LINE_ONLY = {
 class Campaign:
     """A campaign, composed from a scenario or opened from the directory of an earlier run.
 
-    Everything that the properties return is read from the journal in the campaign's directory. They can
-    therefore be used while another process runs the campaign, after it was killed, and on machines without
-    an MPI.
+    Everything that the properties return is read from the journal in the campaign's directory. The properties
+    can therefore be used while another process runs the campaign, after that process was killed, and on
+    machines without an MPI.
     """
 
     def __init__(self, scenario: str, *overrides: str) -> None:
         """Compose a scenario without launching or writing anything.
 
         Args:
-            scenario: Name of the scenario, as behind ``conf=``.
+            scenario: Name of the scenario, which the command line takes as ``conf=NAME``.
             overrides: Words as on the command line: ``"budget.launches=24"``, ``"sizes=[8,4k]"``,
                 ``"hydra/launcher=simulated"``, ``"--config-dir=mine"``.
 
@@ -98,8 +98,8 @@ class Campaign:
         """Open the campaign in a directory.
 
         Raises:
-            UserError: The directory holds no campaign.
-            JournalError: The journal is damaged or of a newer format.
+            UserError: The directory contains no campaign.
+            JournalError: The journal is damaged, or a newer version wrote it.
         """
         campaign = cls.__new__(cls)
         campaign._words, campaign._cached, campaign.directory = None, None, Path(directory)
@@ -107,7 +107,7 @@ class Campaign:
         return campaign
 
     directory: Path
-    """Directory of the campaign, which holds its journal and the files that it writes."""
+    """Directory of the campaign, which contains its journal and the files that it writes."""
 
     def __repr__(self) -> str:
         state = self.state if (self.directory / FILE).exists() else "not begun"
@@ -116,9 +116,10 @@ class Campaign:
     def plan(self) -> Frame:
         """Return the launches that the campaign would make.
 
-        The frame has a row for each phase with the columns ``launches``, ``most`` and node-hours.
-        ``node_hours`` counts the time spent measuring, to which the starting of ranks is added;
-        ``node_hours_most`` is reached where every launch runs into its time limit.
+        The frame has a row for each phase, with the columns ``launches``, ``most`` (the largest number of
+        launches), ``node_hours`` and ``node_hours_most``. ``node_hours`` counts the measurements alone,
+        without the time to start ranks; ``node_hours_most`` is reached if every launch runs into its time
+        limit.
 
         Raises:
             UserError: The campaign was opened from a directory, so it has begun already.
@@ -137,14 +138,14 @@ class Campaign:
 
         Args:
             quiet: Print nothing.
-            yes: As for ``resume``, which runs a campaign that was opened from a directory.
+            yes: As for ``resume``, which is called for a campaign that was opened from a directory.
 
         Returns:
-            The command's exit code: 0, or 1 where the exported files do not have the effect that they state.
+            The command's exit code: 0, or 1 if the exported files do not have the effect that they state.
 
         Raises:
-            AutotuneError: As from the command. Ctrl-C raises ``Interrupted``; calling ``run`` again
-                continues the campaign.
+            AutotuneError: The same errors as on the command line. Ctrl-C raises ``Interrupted``; calling
+                ``run`` again continues the campaign.
         """
         if self._words is None:
             return self.resume(quiet, yes)
@@ -153,17 +154,17 @@ class Campaign:
             return run_task(tune, self._words, launches=True)
 
     def resume(self, quiet: bool = False, yes: bool = False) -> int:
-        """Continue the campaign in the directory with the scenario of its journal; return as ``run`` does.
+        """Continue the campaign with the scenario that its journal contains, and return the exit code.
 
         Args:
             quiet: Print nothing.
-            yes: Start the programs that the journal names without a question, although this user has not
-                run the campaign before.
+            yes: Start without asking the programs that the journal names, although this user has not run the
+                campaign before.
 
         Raises:
-            JournalError: Other users could have written the journal, or the question was not answered
-                with yes.
-            AutotuneError: As from ``run``.
+            JournalError: Other users could have written the journal, or the user did not agree to start the
+                programs.
+            AutotuneError: The same errors as from ``run``.
         """
         _in_main_thread()
         about = read_campaign(self.directory).about
@@ -180,19 +181,19 @@ class Campaign:
 
     @property
     def space(self) -> Space:
-        """Return the search space: the parameters that can vary, and those that the machine lacks."""
+        """Return the search space: the parameters that can vary, and those that the machine does not have."""
         return self._concluded()[0].about.space
 
     @property
     def history(self) -> Frame:
-        """Return every measurement, a row for each estimate of each trial, as ``history --all`` prints it."""
+        """Return all measurements, with a row for each measured time, as ``history --all`` prints them."""
         return history_frame(self._concluded()[0].history)
 
     @property
     def effects(self) -> Frame:
-        """Return the effects of the screening, a row for each factor and objective.
+        """Return the effects that the screening design found, a row for each factor and objective.
 
-        The frame is empty until the screening is complete.
+        The frame is empty until all launches of the screening are done.
         """
         return effects_frame(self._concluded()[1].effects)
 
@@ -200,18 +201,18 @@ class Campaign:
     def recommendation(self) -> Recommendation | None:
         """Return the recommendation; None until one setting has been measured completely.
 
-        Its ``provenance`` says whether it was verified.
+        Its ``provenance`` says whether the recommendation was verified on fresh launches.
         """
         return self._concluded()[1].recommendation
 
     @property
     def gains(self) -> Frame:
-        """Return tuned and default times and the speed-up with its 95 % interval, a row for each size."""
+        """Return tuned time, default time, and speed-up with its 95 % interval, a row for each size."""
         return gains_frame(self.recommendation)
 
     @property
     def verdict(self) -> Verdict | None:
-        """Return the verdict of the verification; None where no verification was begun.
+        """Return the verdict of the verification; None if no verification was begun.
 
         The verification compares the default and the recommendation on fresh launches.
         """
@@ -223,13 +224,13 @@ class Campaign:
         """Write the recommendation as parameter files and return their paths.
 
         Args:
-            formats: Names of formats; by default those of the stack.
+            formats: Names of file formats; by default the usual ones of the MPI implementation.
             out: Directory for the files; by default ``export/`` in the campaign's directory.
             choice: Which setting is exported: a value of ``ChoiceKind``.
 
         Raises:
             UserError: There is nothing to export, a format or choice is unknown, or files cannot be written
-                there.
+                to ``out``.
             StorageError: The disk is full or read-only.
         """
         if choice not in list(ChoiceKind):
@@ -263,11 +264,11 @@ class Campaign:
 
         Args:
             calls: A recording, profile or table with the calls of the application.
-            application_s: Wall time of the application's run in seconds, where ``calls`` does not contain it.
+            application_s: Wall time of the application's run in seconds, if ``calls`` does not contain it.
 
         Raises:
             UserError: The recommendation gains nothing, or the run's time is not known.
-            TableError: The file cannot be read, or holds no call that the campaign measured.
+            TableError: The file cannot be read, or contains no call that the campaign measured.
         """
         from autotune.application.verbs.worth import worth_to
 
@@ -280,18 +281,21 @@ class Campaign:
         figure: str | None = None,
         more_is_better: bool = False,
     ) -> "ApplicationVerdict":
-        """Run an application with the exported files and without them in turn, and return the verdict.
+        """Run an application alternately with and without the exported files, and return the verdict.
 
-        This is ``verify DIR --app -- COMMAND``, which also writes the verdict into a directory of the runs.
+        The command ``verify DIR --app -- COMMAND`` does the same. The verdict is also written to the
+        directory of the application's runs.
 
         Args:
             command: The application's command line.
-            launches: Number of launches of both sides together; None takes the campaign's number.
-            figure: Pattern of the figure in the application's output that is compared; None compares times.
-            more_is_better: Whether a larger figure is the better one.
+            launches: Number of launches with and without the files together; None means as many as the
+                campaign's verification makes.
+            figure: Regular expression that finds the figure to be compared in the application's output; None
+                compares run times.
+            more_is_better: Whether a larger figure is better.
 
         Raises:
-            AutotuneError: As from the command.
+            AutotuneError: The same errors as from the command.
         """
         from autotune.application.verbs.verify import RESULT, compared_on
 
@@ -301,14 +305,14 @@ class Campaign:
         return verdict
 
     def _composed(self, task: Callable[[Scenario, Bench], _T]) -> _T:
-        """Return the result of a task that is called with the composed scenario and the connected bench."""
+        """Compose the scenario and its bench (where it is launched), and return the result of ``task``."""
         if self._words is None:
             raise UserError(f"{self.directory} has begun", "Campaign(NAME, …).plan() says what one would do")
         _in_main_thread()
         return answer_of(task, self._words)
 
     def _concluded(self) -> tuple[CampaignDirectory, Conclusion]:
-        """Return the campaign and its conclusion, computed again only where the journal has changed."""
+        """Return the campaign and its conclusion, which is computed again only if the journal has changed."""
         journal = self.directory / FILE
         version = (journal.stat().st_size, journal.stat().st_mtime_ns) if journal.exists() else (0, 0)
         if self._cached is None or self._cached[0] != version:
@@ -318,7 +322,7 @@ class Campaign:
 
 
 def record(*command: str, runs: int = 1, out: str | PathLike[str] = "calls.json") -> "Recording":
-    """Run an application and return a recording of its calls, as ``record -- COMMAND`` makes it.
+    """Run an application and return a recording of its MPI calls, as ``record -- COMMAND`` makes it.
 
     Args:
         command: The application's command line.
@@ -326,7 +330,8 @@ def record(*command: str, runs: int = 1, out: str | PathLike[str] = "calls.json"
         out: File to which the recording is written.
 
     Raises:
-        AutotuneError: As from the command, and where the application does not end with exit code 0.
+        AutotuneError: The same errors as from the command, or the application ends with an exit code other
+            than 0.
     """
     from autotune.application.scenario import read_calls
     from autotune.application.verbs.record import record as record_application
@@ -348,17 +353,20 @@ def diagnose(
     seconds: float = 120.0,
     out: str | PathLike[str] = "calls.json",
 ) -> "Diagnosis":
-    """Return the losses of a run in MPI, their causes, and the gain that tuning can bring, as ``diagnose``.
+    """Return the time that a run loses in MPI, the causes, and the gain that tuning can bring.
+
+    The command ``diagnose`` does the same.
 
     Args:
-        run: The path of a recording, or the words of a command.
+        run: The path of a recording, or the words of a command that is then run and recorded.
         settings: Files and campaigns whose settings are tried.
-        seconds: Time in seconds for measuring the best that this machine can do; 0 takes what an earlier
-            call measured.
+        seconds: Time in seconds for measuring the shortest times that this machine can reach; 0 uses the
+            times that an earlier call measured.
         out: File to which the recording of a command is written.
 
     Raises:
-        AutotuneError: As from the command, and where the application does not end with exit code 0.
+        AutotuneError: The same errors as from the command, or the application ends with an exit code other
+            than 0.
     """
     from autotune.application.verbs.diagnose import of_run
 
@@ -369,10 +377,10 @@ def diagnose(
 
 
 def load_space(name: str | PathLike[str]) -> Space:
-    """Return a search space, given the name of a shipped one or a path.
+    """Return a search space, given its name if it is part of autotune, or else the path of its file.
 
     Raises:
-        SpaceError: There is no such file, or it holds no search space.
+        SpaceError: There is no such file, or it contains no search space.
     """
     return space_in(space_text(str(name)), str(name))
 
@@ -384,6 +392,6 @@ def _console_output(quiet: bool) -> Iterator[None]:
 
 
 def _in_main_thread() -> None:
-    """Raise an error outside the main thread, because Python handles signals nowhere else."""
+    """Raise an error unless this is the main thread, because Python handles signals in no other thread."""
     if threading.current_thread() is not threading.main_thread():
         raise UserError("a campaign is composed and run in the main thread", "its directory is read anywhere")

@@ -1,7 +1,8 @@
-"""The companions: the one table of them, and what they add to the core.
+"""The companions (optional parts of the program, such as ``guard``), and what they may add to the core.
 
-The core works without any of them: to leave a companion out, remove its folder and its row. The module of a
-row declares its verbs, and its ``companion`` adds to what the core does. Nothing else in the core names one.
+The core works without any companion: to leave one out, remove its folder and its row of the table. The module
+that a row names declares the companion's verbs, and its variable ``companion`` adds to what the core does. No
+other module of the core names a companion.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,11 +31,11 @@ COMPANIONS = {
     "site": "autotune.site.cli",
     "tables": "autotune.tables.cli",
 }
-"""Name of each companion → its module."""
+"""Maps the name of each companion to the module that declares its verbs."""
 
 
 class Sites(Protocol):
-    """The port for whole sites: ``conf=site``, and verbs on the directory of one."""
+    """Functions that the core calls for a whole site: several jobs tuned together (``conf=site``)."""
 
     def tune(self, document: Mapping[str, Any], compose: "Compose", quiet: bool) -> int:
         """Measure the jobs of a site, and return the exit code."""
@@ -42,43 +43,50 @@ class Sites(Protocol):
     def plan(
         self, document: Mapping[str, Any], compose: "Compose", planned: list[tuple[float, float]]
     ) -> int:
-        """Print what the jobs of a site cost, add their node-hours, and return the exit code."""
+        """Print the cost of a site's jobs, add their node-hours to ``planned``, and return the exit code."""
 
     def measure(self, document: Mapping[str, Any], compose: "Compose") -> int:
         """Time launches of a few small jobs, and return the exit code."""
 
     def status(self, directory: Path, as_json: bool) -> None:
-        """Print how far a site is."""
+        """Print how far the campaigns of a site's jobs have come."""
 
     def progress(self, directory: Path) -> tuple[str, bool]:
-        """Return a text on how far a site is, and whether a process is working on it."""
+        """Return a text on how far a site's campaigns have come, and whether a process is running them."""
 
     def report(self, directory: Path, out: Path | None) -> None:
-        """Write the page of a site."""
+        """Write the HTML report of a site."""
 
     def recommendation(self, directory: Path) -> "Recommendation":
         """Return the common setting for all jobs of a site."""
 
 
 class Recordings(Protocol):
-    """The port for recordings of applications, on which verbs of the core act."""
+    """Functions that verbs of the core call to read or use recordings of an application's MPI calls."""
 
     def page(self, path: Path) -> str:
-        """Return the page of a recording as HTML."""
+        """Return the report on a recording as HTML."""
 
     def timed_slots(self, path: Path) -> "list[tuple[Slot, int, float]]":
-        """Return slot, nodes and seconds without waiting of each kind of call, longest first."""
+        """Return the kinds of call in a recording, the most costly first.
+
+        Each is a slot (collective, communicator size, message size), the number of nodes, and the seconds
+        that the calls took without waiting for late ranks.
+        """
 
     def tuned_run(self, path: Path) -> Mapping[str, Any]:
-        """Return the document of a job that tuned itself."""
+        """Return the JSON document ``run.json`` of a job that tuned itself while it ran."""
 
     def weights(
         self, text: str, name: str, slots: "Sequence[Slot]", time_s: "Mapping[Slot, float]"
     ) -> "dict[Slot, float]":
-        """Return the share of a profile's time that falls on each slot."""
+        """Return the share of an application's MPI time that its profile assigns to each slot.
+
+        A slot is a collective, communicator size and message size.
+        """
 
     def print_worth(self, directory: Path, calls: Path, application_s: float | None, as_json: bool) -> None:
-        """Print what a recommendation saves a run that makes these calls."""
+        """Print the time that a recommendation saves in a run with the calls of a recording or profile."""
 
     def verify(
         self,
@@ -94,14 +102,14 @@ class Recordings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Companion:
-    """A companion's verbs and ports, and functions of the core that it changes; these here change nothing."""
+    """A companion: its verbs, its ports, and hooks that the core calls, which change nothing by default."""
 
     verbs: typer.Typer | None = None
     sites: Sites | None = None
     recordings: Recordings | None = None
 
     def command_lines(self, words: Sequence[str]) -> list[list[str]]:
-        """Return the command line of each campaign that the words stand for."""
+        """Return the command line of each campaign that the words ask for."""
         return [list(words)]
 
     def filled(self, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,24 +122,24 @@ class Companion:
         recommendation: "Recommendation | None",
         harmless: "Recommendation | None",
     ) -> str:
-        """Return a sentence on what a recommendation is worth."""
+        """Return a sentence on the time that a recommendation saves a user's run; empty if it is unknown."""
         del about, recommendation, harmless
         return ""
 
     def environment_of(self, path: PurePath, text: str) -> dict[str, str] | None:
-        """Return variables with the same effect as a file; None where the kind of file is unknown."""
+        """Return environment variables that set the same as a file; None if the kind of file is unknown."""
         del path, text
         return None
 
 
 @cache
 def companions() -> tuple[Companion, ...]:
-    """Return the companions of the table."""
+    """Return all companions that the table lists."""
     return tuple(import_module(module).companion for module in COMPANIONS.values())
 
 
 def command_lines(words: Sequence[str]) -> Iterable[Sequence[str]]:
-    """Return the command line of each campaign that the words stand for."""
+    """Return the command line of each campaign that the words ask for, as the companions expand the words."""
     lines = [list(words)]
     for companion in companions():
         lines = [line for former in lines for line in companion.command_lines(former)]
@@ -151,22 +159,22 @@ def worth_text(
     recommendation: "Recommendation | None",
     harmless: "Recommendation | None" = None,
 ) -> str:
-    """Return a sentence on what a recommendation is worth; empty where no companion knows."""
+    """Return a sentence on the time that a recommendation saves a user's run; empty if that is unknown."""
     texts = (companion.worth_text(about, recommendation, harmless) for companion in companions())
     return "; ".join(filter(None, texts))
 
 
 def environment_of(path: PurePath, text: str) -> dict[str, str] | None:
-    """Return variables with the same effect as a file; None where its kind is unknown."""
+    """Return environment variables that set the same as a file; None if the kind of file is unknown."""
     answers = (companion.environment_of(path, text) for companion in companions())
     return next((env for env in answers if env is not None), None)
 
 
 def sites() -> Sites:
-    """Return what whole sites need.
+    """Return the functions for whole sites, which a companion provides.
 
     Raises:
-        UserError: no companion has it.
+        UserError: no installed companion provides them.
     """
     for companion in companions():
         if companion.sites:
@@ -175,10 +183,10 @@ def sites() -> Sites:
 
 
 def recordings() -> Recordings:
-    """Return what recordings of applications need.
+    """Return the functions for recordings of applications, which a companion provides.
 
     Raises:
-        UserError: no companion has it.
+        UserError: no installed companion provides them.
     """
     for companion in companions():
         if companion.recordings:

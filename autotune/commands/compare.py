@@ -1,4 +1,4 @@
-"""``compare DIR…``: several campaigns in a table, also the summary at the end of a multirun."""
+"""``compare DIR…``: print several campaigns in one table; a multirun ends with the same table."""
 
 import os
 import sys
@@ -33,7 +33,7 @@ def compare(directories: Sequence[Path], as_json: bool) -> None:
 
 
 def row(campaign: CampaignDirectory, conclusion: Conclusion) -> dict[str, Any]:
-    """Return a campaign and its conclusion as JSON values for a comparison."""
+    """Return the row of the comparison for one campaign and its conclusion, as JSON values by column."""
     about, recommendation, (gain, (low, high)) = campaign.about, conclusion.recommendation, conclusion.speedup
     return {
         "directory": str(campaign.path),

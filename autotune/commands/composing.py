@@ -1,8 +1,8 @@
-"""Checks of the parts of a scenario's files that Hydra acts on: a launcher and a mode are allowed, no more.
+"""Checks of scenario files: of the settings of Hydra itself, a file may set the launcher and the mode only.
 
-Hydra makes the objects that its own node names (callbacks, sweepers, log handlers) and sets variables of
-this process before any task is called. A scenario file may be written by anybody, so the values that files
-put into that node are checked while the configuration is composed.
+Hydra creates the objects that its own node ``hydra`` of a configuration names (callbacks, sweepers, log
+handlers), and sets environment variables of this process, before any task is called. Anybody may have written
+a scenario file, so the values that files put into that node are checked while the configuration is composed.
 """
 
 import json
@@ -35,16 +35,16 @@ from autotune.scenario import PATHS
 from autotune.space.obeyed import obeyed_by
 
 LAUNCHERS = "hydra_plugins.autotune"
-"""Package of this project's launchers; its modules whose names begin with an underscore are no launchers."""
+"""Package of this project's launchers; a module whose name begins with an underscore is not a launcher."""
 _OWN = ("launcher", "mode")  # Keys of the node ``hydra`` that a file may set.
 _KEPT_BY_HYDRA = (
     *("runtime.choices", "runtime.config_sources", "runtime.cwd", "overrides"),
     *("job.override_dirname", "job.config_name"),
 )
-"""Keys of the node ``hydra`` into which Hydra itself writes the composed parts and their sources."""
+"""Keys of the node ``hydra`` in which Hydra itself lists the composed parts and the files they come from."""
 _RESOLVERS = ("oc.select", "oc.dict.keys", "oc.dict.values", "now")
-"""Resolvers that yield only parts of the scenario and the time. ``oc.decode`` and ``oc.create`` are not among
-them, because they read text as interpolations again."""
+"""OmegaConf resolvers that a scenario may use, because they yield only parts of the scenario, or the time.
+``oc.decode`` and ``oc.create`` are left out, because they interpret a text as interpolations again."""
 _ACTING = (
     "_target_",
     "_args_",
@@ -56,7 +56,7 @@ _ACTING = (
 
 
 class CheckedLoader(ConfigLoaderImpl):
-    """Composes configurations, and refuses those in which a file sets keys that Hydra would act on."""
+    """Composes configurations as Hydra does, and refuses one in which a file sets keys that Hydra acts on."""
 
     def load_configuration(
         self,
@@ -69,8 +69,8 @@ class CheckedLoader(ConfigLoaderImpl):
         """Return the composed configuration.
 
         Raises:
-            ScenarioError: a file sets more of the node ``hydra`` than a launcher and a mode, or the launcher
-                is not one of this project's.
+            ScenarioError: a file sets keys of the node ``hydra`` other than launcher and mode, or the
+                launcher is not part of this project.
         """
         composed = super().load_configuration(
             config_name, overrides, run_mode, from_shell, validate_sweep_overrides
@@ -108,7 +108,7 @@ class CheckedLoader(ConfigLoaderImpl):
             check_launcher(launcher)
 
     def _reads_files(self, typed: Sequence[str]) -> bool:
-        """Return whether a configuration can contain files other than this project's own."""
+        """Return whether a configuration may be composed from files other than this project's own."""
         own_places = {str(folder("conf")), "hydra.conf", ""}
         places = {element.path.removeprefix("file://") for element in self.config_search_path.get_path()}
         return not places <= own_places or any("searchpath" in word for word in typed)
@@ -123,7 +123,7 @@ def _refusal(key: str) -> ScenarioError:
 
 @cache
 def _trusted(typed: tuple[str, ...]) -> Mapping[str, Any]:
-    """Return the node ``hydra`` as composed from this project's files and the user's words alone."""
+    """Return the node ``hydra`` as composed from this project's files and the words that the user typed."""
     loader = ConfigLoaderImpl(create_config_search_path(str(folder("conf"))))
     words = ["conf=allreduce_local", *typed]
     composed = loader.load_configuration("config", words, RunMode.RUN, validate_sweep_overrides=False)
@@ -155,7 +155,8 @@ def check_launcher(node: Mapping[str, Any]) -> None:
     The node can come from a file or journal that anybody wrote.
 
     Raises:
-        ScenarioError: the node names another class, or holds an interpolation or a key such as ``_target_``.
+        ScenarioError: the node names another class, or contains an interpolation or a key such as
+            ``_target_``.
     """
     names = [m.name for m in iter_modules(import_module(LAUNCHERS).__path__) if not m.name.startswith("_")]
     target = str(node.get("_target_"))
@@ -169,18 +170,18 @@ def check_launcher(node: Mapping[str, Any]) -> None:
 
 
 def check_resolvers(node: object, key_path: str = "") -> None:
-    """Check that a configuration makes no objects, and reads the environment for paths only.
+    """Check that a configuration creates no objects, and reads environment variables only for paths.
 
-    A value from the environment can be a secret, which would appear in the journal and the report. Names of
-    resolvers and variables are parsed by OmegaConf's own grammar; a name that is itself an interpolation is
-    refused, because it could become any name.
+    A value from the environment can be a secret, which would appear in the journal and the report. The names
+    of resolvers and variables are parsed with OmegaConf's own grammar; a name that is itself an interpolation
+    is refused, because it could become any name.
 
     Args:
         node: A configuration whose interpolations are not resolved.
         key_path: The dotted key of the node; empty for the whole configuration.
 
     Raises:
-        ScenarioError: the configuration holds a resolver that is not allowed at its key, or a key such as
+        ScenarioError: the configuration contains a resolver that is not allowed at its key, or a key such as
             ``_target_``.
     """
     if isinstance(node, dict):
@@ -201,12 +202,12 @@ def check_started(document: Mapping[str, Any], typed: Sequence[str], looks: bool
 
     Args:
         document: The composed scenario.
-        typed: The words that the user typed; the keys that they set are allowed.
-        looks: Whether the user only wants to see what the scenario would do.
+        typed: The words that the user typed; every key that these words set is allowed.
+        looks: Whether the user only wants to see what the scenario would do, as in a dry run.
 
     Raises:
-        ScenarioError: a file sets a variable that makes a program load, start or write something, or it names
-            the ``mpirun`` that would be started although the user only looks.
+        ScenarioError: a file sets an environment variable that makes a program load, start or write
+            something; or ``looks`` is true and a file names the ``mpirun`` that would be started.
     """
     keys = [re.split("=", word.lstrip("+~"))[0] for word in typed]
     typed_keys = [key for key in keys if key != "mpi"]  # mpi=NAME chooses a file, and sets no value itself
@@ -231,7 +232,7 @@ def check_started(document: Mapping[str, Any], typed: Sequence[str], looks: bool
 def _check_text(text: str, key: str) -> None:
     try:
         calls = [*_calls(parse(text))]
-    except GrammarParseError:  # OmegaConf reports it when it resolves the value, and resolves no part of it
+    except GrammarParseError:  # OmegaConf raises it again before it resolves any part of the value
         return
     for call in calls:
         name = call.getChild(1).getText()
@@ -255,7 +256,7 @@ def _check_text(text: str, key: str) -> None:
 
 
 def _calls(tree: Any) -> Iterator[Any]:
-    """Yield the resolver calls in a parsed value, nested ones too."""
+    """Yield the resolver calls in a parsed value, including nested ones."""
     if isinstance(tree, Grammar.InterpolationResolverContext):
         yield tree
     for child in getattr(tree, "children", None) or ():
@@ -269,33 +270,34 @@ def _is_computed(tree: Any) -> bool:
 
 
 class Files(FileConfigSource):
-    """Reads files of scenarios, which anybody may have written, within the size limit of search spaces."""
+    """Reads scenario files, which anybody may have written, and refuses a file that is larger than 1 MiB."""
 
     def load_config(self, config_path: str) -> ConfigResult:
         """Return the configuration in a file.
 
         Raises:
-            ScenarioError: the file is longer than ``MOST_YAML`` bytes, its aliases expand to more nodes
-                than that, or its list of defaults holds an interpolation that a scenario may not use.
+            ScenarioError: the file is longer than ``MOST_YAML`` bytes, its aliases expand to more than
+                ``MOST_YAML`` nodes, or its list of defaults contains an interpolation that a scenario may not
+                use.
         """
         path = Path(self.path) / self._normalize_file_name(config_path)
         if folder("conf") not in path.parents:
             text = user_text(path, raised=ScenarioError, max_bytes=MOST_YAML)
-            with suppress(yaml.YAMLError):  # Hydra reports it
+            with suppress(yaml.YAMLError):  # Hydra reports the error when it reads the file
                 if _parts(yaml.compose(text, yaml.SafeLoader), {}) > MOST_YAML:
                     raise ScenarioError(f"{path}: its aliases (*) stand for too much", "write it out")
         loaded = super().load_config(config_path)
         if folder("conf") not in path.parents and isinstance(loaded.config, DictConfig):
-            defaults = loaded.config._get_node("defaults")  # Hydra resolves them as it composes
+            defaults = loaded.config._get_node("defaults")  # Hydra resolves this list while it composes
             if defaults is not None and OmegaConf.is_list(defaults):
                 check_resolvers(OmegaConf.to_container(defaults, resolve=False), f"{path}: defaults")
         return loaded
 
 
 def _parts(node: yaml.Node | None, counts: dict[int, float]) -> float:
-    """Return the number of nodes of a YAML text with its aliases expanded; infinite where one holds itself.
+    """Return the number of nodes of a YAML text with aliases expanded; infinite if a node contains itself.
 
-    ``counts`` keeps the number of each node that was counted, by ``id``.
+    ``counts`` maps the ``id`` of each node that was visited to its number of nodes, and is filled here.
     """
     if id(node) not in counts:
         counts[id(node)] = math.inf

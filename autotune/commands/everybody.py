@@ -1,4 +1,4 @@
-"""Choice of the setting for files that act on everybody's jobs: those of a user, a prefix or a site."""
+"""Choice of the setting for files that apply to all jobs of a user, of an MPI installation, or of a site."""
 
 import sys
 from pathlib import Path
@@ -13,11 +13,11 @@ from autotune.verification.choices import ChoiceKind
 
 
 def recommended(directory: Path, kind: ChoiceKind = ChoiceKind.RECOMMENDED) -> Recommendation:
-    """Read the recommendation of a campaign, or the common one for all jobs of a site.
+    """Return the recommendation of a campaign, or the common recommendation for all jobs of a site.
 
     Raises:
-        AutotuneError: a harmless setting is requested, and every verified one makes other calls slower.
-        UserError: there is no recommendation yet, or a choice is requested that a site does not have.
+        AutotuneError: a setting that slows no other call is requested, and every verified one slows some.
+        UserError: there is no recommendation yet, or the kind of choice does not exist for a site.
     """
     if not is_site(directory):
         return read_campaign(directory).recommended(kind)
@@ -25,13 +25,13 @@ def recommended(directory: Path, kind: ChoiceKind = ChoiceKind.RECOMMENDED) -> R
 
 
 def for_everybody(directory: Path, kind: ChoiceKind) -> Recommendation:
-    """Return the setting of a campaign or site for everybody's jobs.
+    """Return the setting of a campaign or site that is to apply to everybody's jobs.
 
-    Also print the calls that this setting makes slower, or else those that the best setting makes slower.
+    Also print which calls this setting makes slower; if none, which calls the best setting makes slower.
 
     Raises:
-        AutotuneError: a harmless setting is requested, and every verified one makes other calls slower.
-        UserError: as from ``recommended``.
+        AutotuneError: a setting that slows no other call is requested, and every verified one slows some.
+        UserError: for the same reasons as in ``recommended``.
     """
     if is_site(directory):
         return _of_site(directory, kind)

@@ -18,7 +18,7 @@ from autotune.verification.choices import ChoiceKind
 
 
 def list_formats() -> None:
-    """Print every format with its summary."""
+    """Print the name of every file format, with a summary of it."""
     for name, summary in listing():
         sys.stdout.write(f"{name:18} {summary}\n")
 
@@ -36,18 +36,20 @@ def export(
 
     Args:
         directories: Directories of campaigns or sites.
-        format_names: Formats of the files; empty takes those of the stack.
-        out: Folder for the files; None takes ``export`` in the first directory.
-        kind: Which setting is exported, a ``ChoiceKind``; None takes the harmless one with a prefix, else the
-            recommended one.
-        prefix: Prefix of a site, where a tree of files for all users is written in place of single files.
-        module: Name of the site's own module of the MPI, which the tree's module requires; empty for none.
+        format_names: Formats of the files; empty means the usual ones of the MPI implementation.
+        out: Folder for the files; None means ``export`` in the first directory.
+        kind: Which setting is exported, a value of ``ChoiceKind``; None means the harmless one (which slows
+            no other call) if a prefix is given, else the recommended one.
+        prefix: Folder in which a tree of files for all users of a site is written, in place of single files.
+        module: Name of the environment module with which the site loads its MPI; the module file in the tree
+            requires it. Empty if there is none.
         confirmed: Write the tree without the questions that ``install`` asks.
 
     Raises:
-        AutotuneError: a confirmation is needed and was not given, or no verified setting is harmless.
+        AutotuneError: a confirmation is needed and was not given, or every verified setting slows other
+            calls.
         UserError: there is nothing to export, a format cannot express the setting, or files cannot be written
-            there.
+            to that place.
     """
     choice = ChoiceKind(kind or (ChoiceKind.HARMLESS if prefix else ChoiceKind.RECOMMENDED))
     read = for_everybody if prefix else recommended

@@ -15,13 +15,13 @@ def history(directory: Path, table_format: str, out: Path | None, everything: bo
 
     Args:
         directory: The campaign's directory.
-        table_format: ``csv`` or ``parquet``; empty: the format is chosen by the name of ``out``.
-        out: The file; None: standard output.
+        table_format: ``csv`` or ``parquet``; if empty, the name of ``out`` decides.
+        out: The file; None means standard output.
         everything: Whether the table also has the parameters that every launch left at the stack's default.
 
     Raises:
-        TableError: as ``format_of`` raises it.
-        UserError: as ``format_of`` and ``print_or_write`` raise it, or there is no campaign.
+        TableError: for the same reasons as in ``format_of``.
+        UserError: for the same reasons as in ``format_of`` and ``print_or_write``, or there is no campaign.
     """
     resolved_format, campaign = format_of(out, table_format), read_campaign(directory)
     unset = None if everything else campaign.about.whole.unset
@@ -51,8 +51,8 @@ def print_or_write(frame: Frame, out: Path | None, table_format: str = "") -> No
     """Write a table to a file, or to standard output if ``out`` is None.
 
     Raises:
-        TableError: as ``format_of`` raises it.
-        UserError: the file cannot be written, or as ``format_of`` raises it.
+        TableError: for the same reasons as in ``format_of``.
+        UserError: the file cannot be written, or for the same reasons as in ``format_of``.
     """
     resolved_format = format_of(out, table_format)
     table = table_bytes(frame, resolved_format)

@@ -1,10 +1,10 @@
-"""The bridge to Hydra: words of the command line → a composed scenario and a connected bench → a task.
+"""The bridge to Hydra: makes a scenario and its bench out of words of the command line, for a task to use.
 
-``hydra.main`` reads ``sys.argv``, prints errors and exits; ``hydra.compose`` supports neither multiruns nor
-options. This module therefore performs the steps of ``hydra.main`` itself, with the words that it is given,
-and raises errors as exceptions. For this it uses private parts of Hydra, which is why Hydra is pinned to 1.3:
-its parser of options, its search path with that of its plugins, its reader of files, and the object that runs
-and sweeps jobs and shows configurations.
+A bench is the place where a scenario is launched. ``hydra.main`` reads ``sys.argv``, prints errors and exits;
+``hydra.compose`` supports neither multiruns nor options. This module therefore performs the steps of
+``hydra.main`` itself, with the words that its caller gives, and raises errors as exceptions. For this it uses
+private parts of Hydra, which is why Hydra is pinned to 1.3: its parser of options, its search path with that
+of its plugins, its reader of files, and the object that runs and sweeps jobs and shows configurations.
 """
 
 import os
@@ -51,19 +51,20 @@ from autotune.resources import folder
 from autotune.scenario import CHANGEABLE, Scenario, completed, scenario_of
 
 _DEFAULT_LAUNCHER = f"{LAUNCHERS}.mpirun.MpirunLauncher"
-"""The launcher of scenarios that name none: Hydra's own default starts no MPI that could be tuned."""
+"""The launcher of scenarios that name none. Hydra's own default launcher would start no MPI to tune."""
 
 _OPEN_SECTIONS = (
     *("fix.", "responses.", "mpi.mca.", "mpi.env.", "proposer.options.", "probe.options."),
     *("simulate.", "replay."),
 )
-"""Sections whose keys are the user's own: they take new keys without Hydra's ``+``."""
+"""Sections in which users invent the keys: a new key needs no ``+`` here, which Hydra would require."""
 
 Task = Callable[[Scenario, Bench], int]
-"""The work to do with a composed scenario at its bench; it returns the exit code."""
+"""A function that does the work with a composed scenario at its bench, and returns the exit code."""
 SiteTask = Callable[[Mapping[str, Any], Compose], int]
-"""The work of ``conf=site``: it takes the site's configuration and the function that turns the configuration
-of one of its jobs into a scenario and a place to launch it, and returns the exit code."""
+"""A function that does the work of ``conf=site`` (a whole site) and returns the exit code. Its arguments are
+the site's configuration, and a function that turns the configuration of one job into a scenario and its
+bench."""
 _T = TypeVar("_T")
 
 
@@ -74,23 +75,23 @@ def run_task(
     site_task: SiteTask | None = None,
     dry_run: bool = False,
 ) -> int:
-    """Do a task with the scenario that the words compose, or what Hydra's own options among them ask for.
+    """Do a task with the scenario that the words compose, or what options of Hydra's among the words ask for.
 
     Args:
         task: The work to do with the scenario; a multirun does it once for each combination of values.
         words: The words of the command line.
         launches: Whether the task launches anything. If so, the work may be submitted to a batch system, and
             the hosts are checked.
-        site_task: The work to do if the scenario describes a whole site; None: such a scenario is an error.
-        dry_run: Whether the task only shows what would be done. No program is then started that only a
-            scenario's file names.
+        site_task: The work to do if the scenario describes a whole site; None makes such a scenario an error.
+        dry_run: Whether the task only shows what would be done. If so, a program that only a scenario file
+            names is not started.
 
     Returns:
         The exit code; in a multirun the largest one of its tasks.
 
     Raises:
-        AutotuneError: the task failed, or Hydra refused the words, whose error is translated. ``Interrupted``
-            is raised for Ctrl-C, SIGTERM and SIGHUP.
+        AutotuneError: the task failed, or Hydra refused the words (its exception is translated into this
+            one). ``Interrupted`` is raised for Ctrl-C, SIGTERM and SIGHUP.
     """
     job = _Job(task, launches, site_task, dry_run)
     with heeded():
@@ -121,15 +122,15 @@ def _run_words(words: Sequence[str], job: "_Job") -> None:
 
 
 def answer_of(ask: Callable[[Scenario, Bench], _T], words: Sequence[str], launches: bool = False) -> _T:
-    """Return the answer to a question about the scenario that the words compose.
+    """Compose the scenario that the words describe, and return what the function ``ask`` returns for it.
 
     Args:
-        ask: The question: a function of the scenario and its bench.
+        ask: A function of the scenario and of the bench where it is launched.
         words: The words of the command line.
         launches: As in ``run_task``.
 
     Raises:
-        AutotuneError: as ``run_task`` raises it.
+        AutotuneError: for the same reasons as in ``run_task``.
     """
     answers: list[_T] = []
 
@@ -146,21 +147,22 @@ class Composer:
     """Turns a configuration that Hydra has composed into a scenario and the bench where it is launched."""
 
     name: str  # Name of the scenario.
-    launcher: Mapping[str, Any]  # Node ``hydra.launcher`` of the configuration; empty: the default launcher.
+    launcher: Mapping[str, Any]
+    """Node ``hydra.launcher`` of the configuration; if it is empty, the default launcher is used."""
     launches: bool = True  # Whether anything may be launched.
     directories: list[Path] = field(default_factory=list)
-    """Directories of the campaigns so far; each call for launches adds one."""
+    """Directories of the campaigns composed so far; each call with ``launches=True`` adds one."""
 
     def __call__(self, document: dict[str, Any], launches: bool = True) -> tuple[Scenario, Bench]:
         """Return the scenario of a configuration and its bench.
 
         Args:
-            document: The configuration, without references to other values.
-            launches: Whether something will be launched with them.
+            document: The configuration, with all interpolations resolved.
+            launches: Whether something will be launched with the scenario.
 
         Raises:
-            ScenarioError: a key or a value that is not allowed, or an unknown format in ``export``.
-            StackError: nothing can be launched there.
+            ScenarioError: a key or a value is not allowed, or ``export`` names an unknown format.
+            StackError: the bench has no MPI that can be launched.
         """
         scenario = scenario_of(filled(document), self.name)
         for format_name in scenario.export:
@@ -171,7 +173,7 @@ class Composer:
 
     @property
     def origin(self) -> Mapping[str, Any]:
-        """Return the scenario's name and the launcher, from which another process makes an equal composer."""
+        """Return the scenario's name and launcher, from which another process creates the same composer."""
         return {"name": self.name, "launcher": dict(self.launcher)}
 
 
@@ -184,12 +186,13 @@ class _Job:
     site_task: SiteTask | None = None
     dry_run: bool = False  # Whether the task only shows what would be done.
     called: bool = False
-    """Whether Hydra has called it: an exception raised earlier comes from Hydra, not from the task."""
+    """Whether Hydra has called this object; exceptions before that come from Hydra, not from the task."""
     codes: list[int] = field(default_factory=list)  # Exit codes of the tasks that were done.
     directories: list[Path] = field(default_factory=list)  # Directories of the campaigns.
     failure: AutotuneError | None = None
-    """The error of a single run, or the notice that a batch job continues a multirun. It is stored here and
-    raised later, because Hydra writes a line of its own about an exception that passes through it."""
+    """The error of a single run, or the notice that a batch job continues a multirun. This exception is
+    stored here and raised later, because Hydra prints a line of its own for an exception that passes through
+    Hydra."""
 
     def __call__(self, config: DictConfig) -> None:
         self.called = True
@@ -233,7 +236,7 @@ class _Job:
 
 
 def _run_hydra(words: Sequence[str], job: _Job) -> None:
-    """Run Hydra as ``hydra.main`` does: compose and run the job, or do what an option of Hydra's asks for."""
+    """Do what ``hydra.main`` does: compose and run the job, or do what an option of Hydra's asks for."""
     version.setbase("1.3")
     parser = get_args_parser()
     parser.error = _refuse  # type: ignore[method-assign] # argparse would print Hydra's usage and exit
@@ -260,7 +263,7 @@ def _run_hydra(words: Sequence[str], job: _Job) -> None:
             hydra.compose_config(name, overrides, RunMode.RUN)  # show_info would print an error, not raise it
             hydra.show_info(options.info, name, overrides)
         elif options.multirun or hydra.get_mode(name, overrides) is RunMode.MULTIRUN:
-            with TemporaryDirectory(prefix="autotune-multirun-") as folder_name:  # Hydra's own files go there
+            with TemporaryDirectory(prefix="autotune-multirun-") as folder_name:  # for Hydra's own files
                 sweep_dir = f"hydra.sweep.dir={quoted(folder_name)}"
                 hydra.multirun(name, job, [*overrides, sweep_dir, "hydra.mode=MULTIRUN"])
         else:
@@ -271,7 +274,7 @@ def _run_hydra(words: Sequence[str], job: _Job) -> None:
 
 
 def _search_path(options: Namespace) -> Any:
-    """Return where Hydra looks for configurations: ``--config-path`` or ``conf/``, and ``--config-dir``."""
+    """Return where Hydra finds configurations: in ``--config-path`` or ``conf/``, and in ``--config-dir``."""
     main = str(options.config_path or folder("conf"))
     path = create_config_search_path(main if "://" in main else str(Path(main).absolute()))
     if options.config_dir:
@@ -298,14 +301,14 @@ def connected(launcher: Mapping[str, Any], scenario: Scenario, launches: bool = 
     """Return the bench where a scenario is launched.
 
     Args:
-        launcher: Node ``hydra.launcher`` of the configuration; empty: the default launcher.
+        launcher: Node ``hydra.launcher`` of the configuration; if empty, the default launcher is used.
         scenario: The scenario.
-        launches: Whether anything will be launched. If so, the launcher prepares itself.
+        launches: Whether anything will be launched. If so, the launcher's ``prepare`` is called first.
 
     Raises:
-        ScenarioError: a launcher that is not part of this project, or keys that it does not have; or the
-            scenario was stored without a secret that the environment lacks.
-        StackError: nothing can be launched there.
+        ScenarioError: the launcher is not part of this project or does not have one of the keys; or the
+            scenario was stored without a secret value, and the environment does not contain it either.
+        StackError: the bench has no MPI that can be launched.
     """
     node = dict(launcher) or {"_target_": _DEFAULT_LAUNCHER}
     check_launcher(node)
@@ -325,12 +328,12 @@ def connected(launcher: Mapping[str, Any], scenario: Scenario, launches: bool = 
 def campaign_folder(parent: Path, words: Iterable[str]) -> Path:
     """Return the directory of a campaign; in a multirun its name consists of the words that vary.
 
-    Commas separate files in Open MPI's lists, so the name has none. A campaign that an earlier version gave a
-    name with commas is found under that name.
+    The name contains no commas, because Open MPI separates files by commas in its lists. If an earlier
+    version made the campaign under a name with commas, that directory is returned.
 
     Args:
         parent: The directory of the scenario's campaigns.
-        words: The words of the command line, one value each; empty outside of a multirun.
+        words: The words of the command line, with one value each; empty outside of a multirun.
     """
     varied = [word for word in words if re.split(r"[.=]", word.lstrip("+~"))[0] not in ("conf", *CHANGEABLE)]
     name = ",".join(varied).replace("/", "_")
@@ -339,14 +342,14 @@ def campaign_folder(parent: Path, words: Iterable[str]) -> Path:
 
 
 def _as_override(word: str) -> str:
-    """Return a word as Hydra reads it: ``++KEY=VALUE`` in open sections, ``++anyway=true`` for the option."""
+    """Return a word in Hydra's form: ``++KEY=VALUE`` in open sections, ``++anyway=true`` for ``--anyway``."""
     if word == "--anyway":
         return "++anyway=true"
     return f"++{word}" if word.startswith(_OPEN_SECTIONS) and "=" in word else word
 
 
 def _translated(exc: Exception, words: Sequence[str]) -> AutotuneError:
-    """Return Hydra's exception as an error of this project, which says what is wrong and what is allowed."""
+    """Translate an exception of Hydra's into an error that says what is wrong and what is allowed."""
     if not isinstance(exc, HydraException | OmegaConfBaseException | ValueError):
         complaint = f"{type(exc).__name__}: {exc}".rstrip(": ")
         return ScenarioError(

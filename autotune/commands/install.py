@@ -22,9 +22,10 @@ def install(
 
     Args:
         directory: Directory of the campaign.
-        unasked: Whether to install without a question a result that is simulated, replayed or not verified.
-        everybody: Whether to install for all users of the MPI that is found.
-        kind: Kind of choice: ``harmless``, the best one that slows no other call, or ``recommended``.
+        unasked: Whether to install without asking, although the result is simulated, replayed or not
+            verified.
+        everybody: Whether to install for all users of the MPI that is found on this machine.
+        kind: Kind of choice: ``harmless`` (the best setting that slows no other call) or ``recommended``.
 
     Raises:
         AutotuneError: the result is doubtful and the user did not agree, or every verified setting slows
@@ -72,13 +73,13 @@ def _place(everybody: bool) -> user_files.ParameterFiles:
 def confirm(
     recommendation: Recommendation, directories: Sequence[Path], changes: user_files.Changes, unasked: bool
 ) -> None:
-    """Return if nothing about the results is doubtful, or if the user agrees to install them all the same.
+    """Ask the user whether to install doubtful results; return at once if nothing about them is doubtful.
 
     Args:
         recommendation: The settings to be installed.
-        directories: Directories of the campaigns that found them.
+        directories: Directories of the campaigns that found these settings.
         changes: The changes of files.
-        unasked: Whether to print the doubts and go on without a question.
+        unasked: Whether to print the doubts and return without asking.
 
     Raises:
         AutotuneError: the user did not agree, or there is no terminal to ask at.
@@ -94,7 +95,7 @@ def confirm(
 def _doubts(
     recommendation: Recommendation, directories: Sequence[Path], changes: user_files.Changes
 ) -> Iterator[str]:
-    """Yield the reasons why the recommendation should not be installed without a question."""
+    """Yield the reasons to ask the user before the recommendation is installed."""
     source = recommendation.provenance
     if source.stamp:
         yield f"these results are {source.stamp}: no MPI ran"

@@ -1,9 +1,9 @@
 """The ``status`` of a long campaign, stored in a file beside its journal.
 
-It takes seconds to evaluate thousands of launches, so the result is stored. The file is one line with a
-signature of this user: a file that was altered, that an earlier version wrote, or that belongs to somebody
-else is not used. It is valid while the journal is unchanged; if the running campaign has added launches,
-these are counted without evaluating them. This module imports no heavy modules.
+It takes seconds to evaluate thousands of launches, so the result is stored. The file has one line, which this
+user has signed; the file is not used if it was altered, if an earlier version wrote it, or if it belongs to
+somebody else. The stored status is valid while the journal is unchanged; launches that a running campaign has
+added since are counted but not evaluated. This module imports no heavy modules.
 """
 
 import json
@@ -22,12 +22,12 @@ from autotune.history.journal import content, is_locked, opened, sealed
 from autotune.structure import plain
 from autotune.views.text import duration_text
 
-KEPT = ".status.json"  # Name of the file in a campaign's directory.
+KEPT = ".status.json"  # Name of the file in a campaign's directory that stores the status.
 LONG = 200  # Number of launches from which on the status is stored.
 JOBS = "slurm"  # Folder of a campaign's directory with the scripts and the output of its batch jobs.
-SCHEMA = (
-    1  # Version of ``status --json``: a new key leaves it as it is, a key that changes or goes raises it.
-)
+SCHEMA = 1
+"""Version of the document that ``status --json`` prints; it is raised when a key changes or is removed, and
+not when a key is added."""
 _RUNNING = "running"
 
 
@@ -40,13 +40,13 @@ class Progress:
     concluded: int = 0  # Number of launches that the results are based on.
     phases: dict[str, int] = field(default_factory=dict)  # Number of launches by phase.
     under_way: tuple[tuple[int, str], ...] = ()
-    """Number and phase of each trial that was begun and is not observed yet."""
+    """Number and phase of each launch that was begun and has no result yet."""
     lines: int = 0  # Number of lines of the journal that were read.
     since_s: float = 0.0  # Time at which the last of these lines was written, in seconds since 1970.
 
     @property
     def going_on(self) -> bool:
-        """Whether the campaign runs, or waits for a batch job that begins it."""
+        """Whether the campaign runs, or waits for the batch job that will begin it."""
         return self.document["state"] == _RUNNING or bool(self.document.get("queue"))
 
     @property
@@ -66,9 +66,9 @@ class Progress:
 
     @property
     def _phase(self) -> str:
-        """Return the furthest phase that was begun, as ``, phase 2 of 4, search``; empty if complete.
+        """Return the furthest phase that was begun, such as ``, phase 2 of 4, search``; empty if complete.
 
-        It is not the phase of the last launch, because launches of the baseline recur in later phases.
+        The phase of the last launch may be an earlier one, because later phases also launch the baseline.
         """
         document = self.document
         phases, begun_phases = (
@@ -109,15 +109,15 @@ class Progress:
 
 
 def is_site(directory: Path) -> bool:
-    """Return whether a directory is that of a whole site."""
+    """Return whether a directory is that of a whole site (several jobs tuned together)."""
     return (directory / WISHES).is_file()
 
 
 def stored_status(directory: Path) -> Progress | None:
-    """Return the stored status of a campaign, with the launches counted that it has added since.
+    """Return the stored status of a campaign, brought up to date by counting the launches made since.
 
-    None is returned if no status is stored, if it is not valid for this journal, or if it says that the
-    campaign runs although no process writes its journal.
+    None is returned if no status is stored, if the stored one is not valid for this journal, or if it says
+    that the campaign is running although no process writes its journal.
     """
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, AutotuneError):
         line = opened(content(directory, KEPT).removesuffix(b"\n"))
@@ -129,7 +129,7 @@ def stored_status(directory: Path) -> Progress | None:
             return None
         position, stat = document.pop("of"), (directory / FILE).stat()
         progress = Progress(**document)
-        document["document"]["directory"] = str(directory)  # as the caller names it
+        document["document"]["directory"] = str(directory)  # the path as the caller wrote it
         identity = [stat.st_dev, stat.st_ino]
         if (
             position[:2] == identity
@@ -143,12 +143,12 @@ def stored_status(directory: Path) -> Progress | None:
 
 
 def store_status(directory: Path, progress: Progress) -> None:
-    """Store the status of a campaign, if the directory is the user's own and has room for it."""
+    """Store the status of a campaign, if the directory belongs to this user and the disk is not full."""
     with suppress(OSError, AutotuneError):
         from autotune.exporters.writing import write_files
 
         check_ours(directory)
-        if (directory / KEPT).is_symlink():  # the file that it leads to would be overwritten
+        if (directory / KEPT).is_symlink():  # else the file that the link leads to would be overwritten
             (directory / KEPT).unlink()
         text, end = content(directory), 0
         for _ in range(progress.lines):
@@ -161,14 +161,14 @@ def store_status(directory: Path, progress: Progress) -> None:
 
 
 def _grown(progress: Progress, directory: Path, end: int) -> Progress | None:
-    """Return the status with the launches counted that the journal has after its first ``end`` bytes.
+    """Return a stored status to which the launches after the first ``end`` bytes of the journal are added.
 
-    None is returned if the campaign has ended, if its description was changed, or if the lines do not
-    continue those that were read.
+    None is returned if the campaign has ended, if its description was changed, or if the numbers of the new
+    lines do not continue those of the lines that were read before.
 
     Raises:
         OSError: the journal cannot be read.
-        ValueError: a line of it is damaged.
+        ValueError: a line of the journal is damaged.
     """
     document, phases = {**progress.document}, {**progress.phases}
     trials, under_way = {**document["trials"]}, dict(progress.under_way)

@@ -9,13 +9,14 @@ from autotune.resources import conf_text, folder
 from autotune.scenario import defaults
 
 _SECTION = re.compile(r"^(?:  - )?([a-z_]+):.*?(?: # (.*))?$", re.MULTILINE)
-"""A line of ``config.yaml`` that begins a section or names a group, and the comment behind it."""
+"""Matches a line of ``config.yaml`` that begins a section or names an option group, with its comment."""
 
 
 def explained() -> list[tuple[str, str]]:
-    """Return the name and the explanation of every section.
+    """Return the name and the explanation of every section of a scenario.
 
-    The explanation is the section's comment, followed by the options of its group or else by its keys.
+    The explanation is the section's comment in ``config.yaml``, followed by the options of the group of that
+    name, or by the section's keys if there is no such group.
     """
     comments = dict(_SECTION.findall(conf_text("config")))
     options = groups()
@@ -26,10 +27,10 @@ def explained() -> list[tuple[str, str]]:
 
 
 def quoted(value: object) -> str:
-    """Return a path or other text as one quoted value of Hydra's.
+    """Return a path or other text as one quoted value in Hydra's grammar.
 
-    In Hydra's grammar a backslash escapes nothing but a quote, ``${`` or the end of the text, so backslashes
-    are doubled there alone.
+    In this grammar a backslash escapes nothing but a quote, ``${`` or the end of the text, so backslashes are
+    doubled only before one of these.
     """
     text = re.sub(r"(\\*)('|$)", lambda match: 2 * match[1] + ("\\'" if match[2] else ""), str(value))
     text = re.sub(r"(\\*)\$\{", lambda match: 2 * match[1] + r"\${", text)
@@ -37,7 +38,7 @@ def quoted(value: object) -> str:
 
 
 def keys_of(section: str) -> list[str]:
-    """Return the keys of a section such as ``objective.latency``; an empty name stands for the scenario.
+    """Return the keys of a section such as ``objective.latency``; an empty name means the whole scenario.
 
     The list is empty if the section has no keys.
     """

@@ -1,4 +1,4 @@
-"""``doctor --knobs``: the variables that the libraries of an MPI declare, and which of them may be tuned."""
+"""``doctor --knobs``: list the variables that an MPI's libraries declare, and which of them may be tuned."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,18 +18,18 @@ _COLUMNS = ("layer", "version", "name", "class", "default", "levels", "reason", 
 def knobs(
     layers: Sequence[str], as_json: bool, as_csv: bool, everything: bool, mpirun: str | None, sizes: str
 ) -> None:
-    """Print the variables of an MPI and its libraries, with class, default and levels.
+    """Print the variables of an MPI and its libraries, with class, default, and the values to try (levels).
 
     Args:
-        layers: Names of libraries, such as ``ucx``; empty: all.
+        layers: Names of libraries, such as ``ucx``; empty means all.
         as_json: Whether to print JSON.
         as_csv: Whether to print CSV.
-        everything: Whether to print the variables of every class, not those of class performance alone.
-        mpirun: Path of the ``mpirun``; None: the one that is found.
-        sizes: Message sizes between commas, at which thresholds get levels.
+        everything: Whether to print the variables of every class, not only those of class performance.
+        mpirun: Path of the ``mpirun``; None means the one that is found on this machine.
+        sizes: Message sizes separated by commas; a variable that is a size threshold is tried at these sizes.
 
     Raises:
-        UserError: JSON and CSV were both requested, or a size is not a message size.
+        UserError: JSON and CSV were both requested, or ``sizes`` contains a word that is not a message size.
         StackError: no MPI was found.
     """
     if as_json and as_csv:
@@ -82,7 +82,7 @@ def _rows(listing: Listing, everything: bool, sizes: Sequence[int]) -> Iterator[
 
 
 def _levels(classed: Classed, sizes: Sequence[int]) -> list[Any]:
-    """Return the levels that would be tried; empty for a variable of a class that is never changed."""
+    """Return the values that would be tried; empty for a variable of a class that is never changed."""
     if classed.klass in (Class.PROTECTED, Class.DIAGNOSTICS):
         return []
     declared = classed.rule.levels if classed.rule else {}
@@ -98,7 +98,7 @@ def _print(listing: Listing, everything: bool, sizes: Sequence[int]) -> None:
 
     title = f"{listing.layer} {listing.version}"
     table = Table("name", "class", "default", "levels", title=title, box=None, pad_edge=False)
-    for column, width in zip(table.columns, (34, 11, 12, 18), strict=True):  # 80 with the spaces between
+    for column, width in zip(table.columns, (34, 11, 12, 18), strict=True):  # 80 columns with the spaces
         column.no_wrap, column.overflow, column.max_width = True, "ellipsis", width
     for row in map(_flat, _rows(listing, everything, sizes)):
         table.add_row(*(row[column] for column in ("name", "class", "default", "levels")))

@@ -1,4 +1,4 @@
-"""``plan --list``: print the available scenarios and search spaces, with a sentence on each."""
+"""``plan --list``: print the available scenarios and search spaces, with a sentence about each."""
 
 import re
 import sys
@@ -10,7 +10,7 @@ from autotune.resources import folder
 
 _WIDTH, _INDENT = 80, 4
 _SENTENCE = re.compile(r"(.*?[^\d])[.:](?:\s|$)", re.DOTALL)
-"""A text up to a full stop or a colon that ends a word; the one in ``Open MPI 5.0`` does not."""
+"""Matches a text up to a full stop or colon that ends a word, so not up to the one in ``Open MPI 5.0``."""
 
 
 def listing() -> None:

@@ -1,4 +1,4 @@
-"""``measure conf=…``: launch one point once, and print the times like ``history``."""
+"""``measure conf=…``: launch one point (a value for each parameter) once, and print times as ``history``."""
 
 import sys
 import tempfile
@@ -14,22 +14,25 @@ from autotune.space.given import point_of
 
 
 def measure(scenario: Scenario, bench: Bench, points: tuple[str, ...], out: Path | None) -> int:
-    """Launch a point once, and print the times of every cell.
+    """Launch one setting of the parameters once, and print the times that were measured.
+
+    The table has a row for each cell (one collective, communicator size, message size and choice of
+    algorithm).
 
     Args:
         scenario: The scenario.
-        bench: Where it is launched.
-        points: Values of the point as ``NAME=VALUE``; empty: the stack's own defaults are launched.
-        out: The table's file; None: standard output.
+        bench: The place where the scenario is launched.
+        points: Values of parameters as ``NAME=VALUE``; if empty, the MPI's own defaults are launched.
+        out: The table's file; None means standard output.
 
     Raises:
-        ScenarioError, SpaceError: there is no such point.
+        ScenarioError, SpaceError: the search space has no such parameter or value.
         CampaignError: the launch failed.
         UserError: the table cannot be written, or its format's library is not installed.
     """
     from autotune.views.frames import history_frame
 
-    table_format = format_of(out)  # an error is raised before the launch, whose times would be lost
+    table_format = format_of(out)  # before the launch: its times would be lost if this raised an error later
     trial = Trial(
         number=1,
         phase=Phase.SEARCH if points else Phase.BASELINE,

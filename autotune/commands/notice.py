@@ -1,4 +1,4 @@
-"""``campaign.notify``: a command of the user's, which is run when a campaign ends."""
+"""``campaign.notify``: run a command that the user chose when a campaign ends."""
 
 import shutil
 import sys
@@ -13,7 +13,7 @@ from autotune.errors import AutotuneError, ExitCode, HandedOver, ScenarioError
 
 @dataclass
 class CampaignEnding:
-    """The outcome of a campaign, which whoever runs it fills in."""
+    """The outcome of a campaign; the code that runs the campaign fills it in."""
 
     text: str = ""  # The result in one line.
     code: int = ExitCode.WELL  # The exit code.
@@ -23,20 +23,20 @@ class CampaignEnding:
 def notifying(command: Sequence[str], directory: Path) -> Iterator[CampaignEnding]:
     """Run a command when the work inside the context ends.
 
-    The command gets three further words: the directory, the result in one line, and the exit code. It is run
-    without a shell. If it fails, a warning is printed and nothing else changes. It is not run if another job
-    continues the work.
+    Three words are appended to the command: the directory, the result in one line, and the exit code. The
+    command is run without a shell. If it fails, a warning is printed and nothing else changes. If a batch job
+    continues the work, the command is not run.
 
     Args:
-        command: The command's words; empty: nothing is run.
+        command: The command's words; if empty, nothing is run.
         directory: The campaign's directory.
 
     Yields:
-        The outcome, to be filled in by the work. If an ``AutotuneError`` leaves the context, its message and
-        exit code are passed on instead.
+        The outcome, which the work inside the context fills in. If an ``AutotuneError`` leaves the context,
+        the command gets its message and exit code instead.
 
     Raises:
-        ScenarioError: there is no such program. It is raised before the work begins.
+        ScenarioError: there is no such program. The error is raised before the work begins.
     """
     if command and shutil.which(command[0]) is None:
         raise ScenarioError(

@@ -1,4 +1,4 @@
-"""Options and arguments that verbs share, those of the core and those of companions."""
+"""Options and arguments that several verbs share, both verbs of the core and verbs of companions."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +10,7 @@ from autotune.errors import UserError
 
 
 class _Composed(TyperCommand):
-    """A verb that takes a scenario, and whose help therefore lists the scenario's keys."""
+    """A verb that takes a scenario; its help therefore lists the keys of a scenario."""
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write every key with its comment from ``config.yaml``."""
@@ -27,7 +27,7 @@ COMPOSED: dict[str, Any] = {
     "epilog": "Hydra's own options: -m: a campaign for each combination of KEY=A,B; --cfg job: keys and "
     "values; --config-dir DIR: scenarios of your own; --hydra-help: all options.",
 }
-"""Declares a verb that takes a scenario: options that it does not know are passed on to Hydra."""
+"""Declares a verb that takes a scenario; options that the verb does not know are passed to Hydra."""
 
 Words = Annotated[
     list[str] | None,
@@ -48,7 +48,7 @@ def only_one(*options: tuple[str, bool]) -> None:
     """Refuse options that exclude each other.
 
     Raises:
-        UserError: more than one of them is given.
+        UserError: more than one of the options is given.
     """
     given = [name for name, is_given in options if is_given]
     if len(given) > 1:

@@ -1,4 +1,4 @@
-"""``plan conf=…``: what a campaign would do and cost, before anything runs."""
+"""``plan conf=…``: print the launches that a campaign would make and their cost, before anything runs."""
 
 import sys
 from collections.abc import Sequence
@@ -26,8 +26,10 @@ from autotune.views.text import cost_text
 def plan_all(words: Sequence[str]) -> int:
     """Print the plan of the campaign that the words compose, and return the exit code.
 
-    For a multirun the plan of each campaign is printed, followed by the sum of their node-hours. Raises as
-    ``run_task``.
+    For a multirun the plan of each campaign is printed, followed by the sum of their node-hours.
+
+    Raises:
+        AutotuneError: for the same reasons as in ``run_task``.
     """
     planned: list[tuple[float, float]] = []
     code = run_task(
@@ -43,11 +45,12 @@ def plan_all(words: Sequence[str]) -> int:
 
 
 def plan(scenario: Scenario, bench: Bench, planned: list[tuple[float, float]] | None = None) -> int:
-    """Print what can be tuned, the launches of each phase, their node-hours and the screening's design.
+    """Print what can be tuned, the launches and node-hours of each phase, and the design of the screening.
 
-    The lower figure of node-hours counts the measurements alone, whose length the scenario sets; starting
-    ranks, checking results and waiting for a scheduler come on top of it. The upper figure is reached if
-    every launch runs into its time limit. The pair (lower, upper) of all launches is added to ``planned``.
+    The lower figure of node-hours counts only the measurements, whose length the scenario sets; starting
+    ranks, checking results and waiting for a scheduler take additional time. The upper figure is reached if
+    every launch runs into its time limit. The pair (lower, upper) for all launches is appended to
+    ``planned``.
     """
     request = bench.asked(scenario)
     strategy, measurement = strategy_of(request, bench), measurement_of(request, bench.placement.ranks)
@@ -86,16 +89,19 @@ def plan(scenario: Scenario, bench: Bench, planned: list[tuple[float, float]] | 
 
 
 def _resolved(strategy: Strategy) -> str:
-    """Return a line on the difference that the verification can resolve; empty where there is none.
+    """Return a line on the smallest difference that the verification resolves; empty without a verification.
 
-    Nothing has run yet, so the scatter of launches is taken from recorded machines.
+    Nothing has run yet, so the scatter between launches is assumed to be that of earlier recorded machines.
     """
     remark = resolution(strategy.campaign, LAUNCH_SPREAD.usual_sd) if strategy.plan().verifier else None
     return f"as on recorded machines, {remark.text}\n" if remark else ""
 
 
 def _discovering(discovery: Discovery) -> str:
-    """Return the planned discovery in words: its launches, and the knobs and levels of each arm."""
+    """Return the planned discovery in words: its launches, and the numbers of knobs and levels in each arm.
+
+    An arm is a setting that other changes are added to: the default, or one that puts many knobs into effect.
+    """
     design = discovery.design
     knobs = [len({name for name, _ in arm.changes}) for arm in design.arms]
     counts = [

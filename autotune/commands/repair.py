@@ -1,4 +1,4 @@
-"""``status DIR --repair``: rewrite a damaged journal without what cannot be read; the old one is kept."""
+"""``status DIR --repair``: rewrite a damaged journal without its unreadable lines, and keep the old file."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from autotune.history.repair import salvaged
 
 
 def repair(directory: Path) -> None:
-    """Write the journal anew with everything that can be read, and print what was lost.
+    """Write a new journal with every event that can be read from the damaged one, and print what was lost.
 
     Raises:
         UserError: there is no journal.
@@ -49,7 +49,7 @@ def repair(directory: Path) -> None:
 
 
 def _written_aside(directory: Path, damaged: bytes) -> Path:
-    """Write the damaged journal to the first free name beside it, and return its path."""
+    """Write the damaged journal to the first free file name next to it, and return the path of this copy."""
     number = 1
     while (path := directory / f"{FILE}.damaged.{number}").exists():
         number += 1

@@ -1,4 +1,4 @@
-"""``report DIR``: write the page that shows the results of a campaign and the reasons for them."""
+"""``report DIR``: write an HTML page that shows the results of a campaign and the reasons for them."""
 
 import sys
 import time
@@ -37,19 +37,19 @@ from autotune.views.guidelines import guidelines_section
 if TYPE_CHECKING:
     from autotune.views.report import ReportInput
 
-_EVERY_S = 30.0  # Seconds between two versions of a page that follows a campaign; an open page reloads then.
-_LOG_BYTES = 1 << 20  # Bytes that are read of a log of UCX's, whose tables come first.
-_SHARE = 10  # Drawing takes at most one part in so many of the time, because the machine is measuring.
+_EVERY_S = 30.0  # Seconds after which the page of a running campaign is written again; an open page reloads.
+_LOG_BYTES = 1 << 20  # Number of bytes that are read of a log of UCX; its tables are at the beginning.
+_SHARE = 10  # Drawing takes at most 1/_SHARE of the time, because it disturbs the launches being measured.
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedJob:
-    """A job to run with the recommendation; ranks, nodes or sizes left out are those of the campaign."""
+    """A job to run with the recommendation; missing ranks, nodes or sizes are those of the campaign."""
 
     ranks: int | None = None
     nodes: int | None = None
     sizes: str = ""  # Message sizes as in a scenario: ``8..64k`` or ``8,4k``.
-    calls: Path | None = None  # A recording of the job, in place of ranks, nodes and sizes.
+    calls: Path | None = None  # A recording of the job's calls, given instead of ranks, nodes and sizes.
     ran: Path | None = None  # The file ``run.json`` of a job that tuned itself.
 
 
@@ -61,20 +61,21 @@ def report(
     collective: str | None = None,
     job: PlannedJob | None = None,
 ) -> None:
-    """Write the page of a campaign, of a recording, or of a table.
+    """Write the HTML page on a campaign, on a recording of calls, or on a table of measurements.
 
     Args:
         directory: Directory of a campaign, or the file of a recording or of a recorded or imported table.
-        out: The page's file; None: ``report.html`` in the directory, or the file's name with ``.html``.
-        figures: Directory for the figures as PNG and SVG; None: they are not written.
-        follow: Whether to write the page again while the campaign runs, until it ends or Ctrl-C, which does
-            not affect the campaign.
-        collective: The collective to show of a table that holds several.
-        job: A job, for whose calls the page says whether the campaign's measurements cover them.
+        out: The page's file; None means ``report.html`` in the directory, or the file's name with ``.html``.
+        figures: Directory for the figures as PNG and SVG; None writes no figures.
+        follow: Whether to write the page again and again while the campaign runs, until the campaign ends or
+            the user presses Ctrl-C, which does not affect the campaign.
+        collective: The collective to show, if the table contains several.
+        job: A job that the user wants to run; the page says for each of its calls whether the campaign's
+            measurements cover that call.
 
     Raises:
-        UserError: there is no campaign, an option does not apply to what is shown, a file cannot be written,
-            or matplotlib is not installed.
+        UserError: there is no campaign, an option does not apply to this kind of page, a file cannot be
+            written, or matplotlib is not installed.
         TableError: the file cannot be read.
     """
     if job is not None and (directory.is_file() or follow):
@@ -122,9 +123,10 @@ def report(
 
 
 def _coverage_of(campaign: CampaignDirectory, job: PlannedJob) -> tuple[Covered, ...]:
-    """Return for each call of a job whether the campaign's measurements cover it.
+    """Return for each call of a job whether the campaign's measurements cover that call.
 
-    The calls of a recording are ordered by their time without waiting, longest first; else by their slot.
+    The calls of a recording are ordered by their time without waiting, longest first; the calls of a job that
+    was described otherwise are ordered by their slot (collective, communicator size, message size).
     """
     about = campaign.about
     measured = set(campaign.conclude().baseline)
@@ -143,15 +145,16 @@ def _coverage_of(campaign: CampaignDirectory, job: PlannedJob) -> tuple[Covered,
 def _protocols(
     campaign: CampaignDirectory, point: Point, subject: Subject | None = None
 ) -> list[tuple[str, str]]:
-    """Return the protocols that UCX chose in the last successful launch of a setting that left a log.
+    """Return the protocols that UCX chose in the last successful launch of a setting for which a log exists.
 
     Args:
         campaign: The campaign.
         point: The job-wide values of the launch.
-        subject: If not None, any launch of this subject is taken, whatever its point.
+        subject: What a launch is made of: a sweep, the untouched stack, or deployed files. If it is not None,
+            every launch of this kind qualifies, whatever its values.
 
     Returns:
-        A range of message sizes in bytes, as text, and the protocol's name for each of the protocols.
+        A pair for each protocol: a range of message sizes in bytes, as text, and the protocol's name.
     """
     for observation in reversed(campaign.history.observations):
         trial = observation.trial
@@ -177,7 +180,7 @@ def _is_recording(path: Path) -> bool:
 
 
 def write_page(campaign: CampaignDirectory, target: Path) -> None:
-    """Write the page of a campaign.
+    """Write the HTML page on a campaign.
 
     Raises:
         UserError: the page cannot be written.
@@ -192,7 +195,7 @@ def _write_page(inputs: "ReportInput", target: Path, links: bool = True) -> None
 
 
 def _write(target: Path, text: str, links: bool) -> None:
-    """Write a page without the control characters of journals that a terminal or browser would obey."""
+    """Write a page without control characters: a journal may contain some that a browser would obey."""
     write_files({target: printable(text)}, links=links)
 
 
@@ -201,10 +204,10 @@ def table_input(table: Path, collective: str | None = None) -> "ReportInput":
 
     Args:
         table: The table's file.
-        collective: The collective to show of a table that holds several.
+        collective: The collective to show, if the table contains several.
 
     Raises:
-        TableError: the file cannot be read, or is no such table.
+        TableError: the file cannot be read, or is not a recorded or imported table.
     """
     from autotune.views.report import ReportInput
 
@@ -242,14 +245,14 @@ def _write_drawings(inputs: "ReportInput", folder: Path) -> tuple[Path, ...]:
 
 
 def _untried(path: Path) -> bool:
-    """Return whether an exported file says that its format was never run; False if it cannot be read."""
+    """Return whether an exported file says that its format was never tried; False if it is unreadable."""
     with suppress(TableError):
         return untried(user_text(path, lenient=True))
     return False
 
 
 def report_input(campaign: CampaignDirectory) -> "ReportInput":
-    """Return the report's input: everything that the campaign knows so far, and the exported files."""
+    """Return the report's input: all results of the campaign so far, and the paths of the exported files."""
     from autotune.views.report import ReportInput
 
     about, concluded = campaign.about, campaign.conclude()

@@ -1,4 +1,4 @@
-"""``export DIR --space``: print the knobs that a campaign discovered as a search-space file."""
+"""``export DIR --space``: print a search-space file with the knobs (variables) that a campaign discovered."""
 
 import math
 import sys
@@ -14,9 +14,10 @@ from autotune.views.discovery import headline, named, remarks
 
 
 def space(directory: Path) -> None:
-    """Print a search-space file with the knobs that a campaign's discovery found active.
+    """Print a search-space file with the knobs (variables) that proved effective in a campaign's discovery.
 
-    Comments say where and when they were discovered, and how much faster each value is at each slot.
+    Comments in the file say where and when the knobs were discovered, and how much faster than the default
+    each value is at each slot (collective, communicator size, message size).
 
     Raises:
         UserError: there is no campaign, or its discovery is not complete.
@@ -43,7 +44,7 @@ def space(directory: Path) -> None:
 
 
 def _lines(effects: list[ChangeEffect]) -> Iterator[str]:
-    """Yield for each value of a knob its speed-up over the default at each slot, as text."""
+    """Yield a line for each value of a knob, with its speed-up over the default for each kind of call."""
     for effect in effects:
         ratios = " ".join(f"{math.exp(-e):.2f}" for e in effect.log_ratio)
         yield f"{effect.change[1]}: {ratios}"

@@ -1,4 +1,4 @@
-"""``status DIR``: print how far a campaign is."""
+"""``status DIR``: print how far a campaign has come, and its results so far."""
 
 import math
 import sys
@@ -32,26 +32,26 @@ from autotune.views.guidelines import concerning_text
 from autotune.views.text import advice_text, duration_text
 
 _EVERY_S, _SHARE = 10.0, 50
-"""The least time between two updates of a running campaign's stored status, in seconds, and as a multiple of
-the duration of an update."""
+"""The shortest time between two updates of a running campaign's stored status: in seconds, and as a multiple
+of the time that an update takes; the longer of the two applies."""
 
 
 def status(directory: Path, as_json: bool) -> None:
-    """Print how far a campaign is, and which batch jobs it waits for.
+    """Print how far a campaign has come, and which batch jobs it waits for.
 
     Raises:
-        AutotuneError: as ``progress`` raises it.
+        AutotuneError: for the same reasons as in ``progress``.
     """
     current = progress(directory)
     sys.stdout.write(current.json if as_json else current.text)
 
 
 def progress(directory: Path) -> Progress:
-    """Return how far a campaign is, and which batch jobs it waits for; a long campaign's status is stored.
+    """Return how far a campaign has come, and which batch jobs it waits for; store it for a long campaign.
 
     Raises:
-        UserError: there is no campaign, and no batch job that would begin it.
-        JournalError: its journal is damaged, or a newer version wrote it.
+        UserError: the directory contains no campaign, and no batch job is queued that would begin one.
+        JournalError: the campaign's journal is damaged, or a newer version wrote it.
     """
     submitted = (directory / JOBS).is_dir()
     if submitted and not content(directory):
@@ -68,7 +68,7 @@ def progress(directory: Path) -> Progress:
 
 
 def concluded(campaign: CampaignDirectory, conclusion: Conclusion) -> Progress:
-    """Return the status of a campaign, by its whole journal and the conclusion drawn from it."""
+    """Return the status of a campaign, computed from its whole journal and the conclusion drawn from that."""
     about, recommendation = campaign.about, conclusion.recommendation
     provenance = recommendation.provenance if recommendation else Provenance()
     document: dict[str, Any] = {
@@ -117,7 +117,7 @@ def concluded(campaign: CampaignDirectory, conclusion: Conclusion) -> Progress:
 
 
 class Keeper:
-    """Stores the status of a campaign while it runs, seldom enough to take a small share of the time."""
+    """Stores the status of a running campaign, so rarely that storing takes a small share of the time."""
 
     def __init__(self, directory: Path, journal: Journal) -> None:
         self._directory = directory
@@ -129,8 +129,8 @@ class Keeper:
 
         Args:
             about: The campaign's description.
-            history: Its launches so far.
-            state: Its state; any other than running stores the status at once.
+            history: The campaign's launches so far.
+            state: The campaign's state; any state other than running stores the status at once.
         """
         began_s = time.monotonic()
         if len(history) < LONG or (state is State.RUNNING and began_s < self._next_s):
@@ -143,10 +143,10 @@ class Keeper:
 
 
 def _waiting(directory: Path) -> Progress:
-    """Return the status of a campaign whose batch job has not begun it.
+    """Return the status of a campaign whose batch job is in the queue and has not begun the campaign.
 
     Raises:
-        UserError: the job is no longer in the queue.
+        UserError: the batch job is no longer in the queue.
     """
     queue = _queue(directory)
     if not queue:
@@ -179,7 +179,7 @@ def _verdict(conclusion: Conclusion) -> dict[str, Any]:
 
 
 def _choice(choice: Choice) -> dict[str, Any]:
-    """Return a setting to choose from as JSON values, with its cost at each slot."""
+    """Return a setting that the user may choose, as JSON values, with the calls for which it loses time."""
     recommendation = choice.recommendation
     return {
         "kind": choice.kind,

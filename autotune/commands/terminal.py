@@ -1,7 +1,7 @@
-"""Output to a terminal, without control characters that texts of programs, files and journals may contain.
+"""Output to a terminal, without control characters, which texts of programs, files and journals may contain.
 
-Everything that a verb prints goes through this module: plain text by the streams, tables and bars by the
-console.
+Everything that a verb prints goes through this module: plain text through ``Plain`` streams, tables and
+progress bars through ``console``.
 """
 
 import os
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Plain:
-    """A stream of text that writes printable characters alone."""
+    """A text stream that writes only printable characters."""
 
     def __init__(self, bare: TextIO) -> None:
         self.bare = bare
 
     def write(self, text: str) -> int:
-        """Write a text, in which each control character is replaced by its number."""
+        """Write a text in which each control character is replaced by its number."""
         self.bare.write(printable(text))
         return len(text)
 
@@ -37,14 +37,14 @@ class Plain:
 
 
 def bare(stream: TextIO) -> TextIO:
-    """Return the stream below a ``Plain`` one, to which the program may write its own control characters."""
+    """Return the stream that a ``Plain`` one writes to, which also accepts autotune's control characters."""
     return stream.bare if isinstance(stream, Plain) else stream
 
 
 def agreed_to(question: str, out: TextIO) -> bool:
     """Ask a question on a stream, and return whether the user agrees.
 
-    False is returned without a question if standard input is no terminal.
+    If standard input is not a terminal, no question is asked and False is returned.
     """
     if not sys.stdin.isatty():
         return False
@@ -54,9 +54,10 @@ def agreed_to(question: str, out: TextIO) -> bool:
 
 
 def hold_streams() -> None:
-    """Point standard streams that were closed to the null device.
+    """Open the null device as a standard stream if that stream was closed.
 
-    Else the next file that is opened would get the number of such a stream, and its output.
+    Otherwise the next file that is opened would get the file descriptor of the closed stream, and the
+    program's output would be written into that file.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
@@ -76,7 +77,7 @@ def plain_output() -> Iterator[None]:
 
 
 def console(**options: Any) -> "Console":
-    """Return a console that prints plain text, also in tables and bars, and interprets no markup in it."""
+    """Return a console that prints text without control characters or markup, also in tables and bars."""
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
 
@@ -88,7 +89,7 @@ def console(**options: Any) -> "Console":
                 yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
         def on_broken_pipe(self) -> None:
-            """Continue without output: a reader that closes the pipe does not end the work."""
+            """Continue without output: the work goes on although the reader has closed the pipe."""
             self.quiet = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), bare(sys.stdout).fileno())
 

@@ -1,4 +1,4 @@
-"""Programs that a journal names are started only if this user has run the campaign, or agrees."""
+"""Programs that a campaign's journal names are started only if this user has run the campaign, or agrees."""
 
 import sys
 from collections.abc import Mapping
@@ -18,18 +18,18 @@ _MODELS = tuple(f"hydra_plugins.autotune.{name}Launcher" for name in ("simulated
 
 
 def check_trusted(directory: Path, about: CampaignSpec, unasked: bool) -> None:
-    """Print which programs a journal asks to start, and return if this user may be assumed to want it.
+    """Print which programs a journal asks to start, and raise an error unless this user wants that.
 
-    That is so if this user has run the campaign, or agrees when asked.
+    A user who has run the campaign before is assumed to want it; any other user is asked.
 
     Args:
         directory: The campaign's directory.
         about: The campaign's description in its journal.
-        unasked: Whether to start them without a question.
+        unasked: Whether to start the programs without asking.
 
     Raises:
-        JournalError: others could have written the journal, or this user has not run the campaign and did not
-            agree.
+        JournalError: other users could have written the journal, or this user has not run the campaign and
+            did not agree.
     """
     check_ours(directory)
     if about.bench.launcher.get("_target_") in _MODELS and not about.scenario.campaign.notify:
@@ -47,7 +47,7 @@ def check_trusted(directory: Path, about: CampaignSpec, unasked: bool) -> None:
 
 
 def starts_text(scenario: Scenario, node: Mapping[str, Any]) -> str:
-    """Return a line for each value of a scenario and its launcher that names a program, or options of one."""
+    """Return a line for each value of a scenario and its launcher that names a program or its options."""
     launcher = {key: value for key, value in node.items() if key != "_target_" and value}
     values = {
         "launcher": str(node.get("_target_", "mpirun")).rpartition(".")[2],

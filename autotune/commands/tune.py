@@ -1,4 +1,4 @@
-"""One campaign from its composed scenario to its files: the work of ``autotune conf=…``."""
+"""Run one campaign, from its composed scenario to its exported files: the work of ``autotune conf=…``."""
 
 import contextlib
 import math
@@ -66,24 +66,24 @@ def tune(
 
     Args:
         scenario: The scenario.
-        bench: Where it is launched.
-        quiet: Whether to print the result alone.
-        verbose: Whether to print the figures and the interference of each launch too.
+        bench: The place where the scenario is launched.
+        quiet: Whether to print only the result.
+        verbose: Whether to print also the figures and the interference of each launch.
         proving: Whether to check the exported files on fresh launches.
 
     Returns:
-        The exit code: a finding if the exported files do not have the effect that they promise.
+        The exit code: ``FINDING`` if the exported files do not have the effect that they promise.
 
     Raises:
-        ScenarioError: the directory holds a campaign with other settings.
-        CampaignError: the baseline, or any setting, could not be measured.
-        LockedError: another process is writing the campaign.
-        Interrupted: the user ended it.
+        ScenarioError: the directory contains a campaign with other settings.
+        CampaignError: the baseline could not be measured, or no setting could be.
+        LockedError: another process is writing the campaign's journal.
+        Interrupted: the user ended the campaign.
     """
     directory = scenario.directory
     detail = Detail.QUIET if quiet else Detail.VERBOSE if verbose else Detail.NORMAL
-    console = plain_console(soft_wrap=False, force_jupyter=False)  # plain lines in a notebook too
-    line = partial(console.print, highlight=False, soft_wrap=True)  # lines are not broken
+    console = plain_console(soft_wrap=False, force_jupyter=False)  # plain lines also in a notebook
+    line = partial(console.print, highlight=False, soft_wrap=True)  # prints long lines without breaking them
     strategy = strategy_of(scenario, bench)
     measurement = measurement_of(scenario, bench.placement.ranks)
     start_over(scenario)
@@ -97,8 +97,8 @@ def tune(
             CampaignConsole(console, strategy.campaign.objectives).stamped(str(bench.stamp))
             return exit_code
         description, former_history, announced = resumed
-        # Decided stays what the journal has. A campaign that began with heats keeps to them, and one without
-        # heats goes on without them.
+        # The journal's decision is kept: a campaign that began with heats (several launches at once, which
+        # take turns) goes on with heats, and one that began without heats goes on without.
         bench_facts = replace(strategy.campaign.bench, at_once=description.bench.at_once)
         decided = replace(strategy.campaign, bench=bench_facts, narrowing=description.narrowing)
         if decided != strategy.campaign:
@@ -125,7 +125,7 @@ def tune(
             formats, folder = scenario.export or dialect(bench.space.stack).formats, directory / "export"
             recommendation, harmless = _finish(campaign.plan.campaign, history, formats, directory, screen)
             proof = None
-            if proving and bench.stack is not None:  # not a model, on which files have no effect
+            if proving and bench.stack is not None:  # without a stack a model is tuned, which ignores files
                 proof = check_export(
                     formats, recommendation, folder, bench.observer, measurement, bench.whole
                 )
@@ -159,7 +159,7 @@ def tune(
 
 
 def seconds_until(time_of_day: str | None, now: datetime) -> float:
-    """Return the seconds until the clock next shows a time of day such as ``08:00``; infinite for None."""
+    """Return the number of seconds until the next time of day such as ``08:00``; infinite for None."""
     if not time_of_day:
         return math.inf
     hour, minute = map(int, time_of_day.split(":"))
@@ -168,9 +168,10 @@ def seconds_until(time_of_day: str | None, now: datetime) -> float:
 
 
 def _unless_interrupted(observer: Observer) -> Callable[[Trial], Observation]:
-    """Return a function that observes a trial, unless the work is to end.
+    """Return a function that launches a trial, unless the user has ended the work.
 
-    A trial that is in the journal and was not launched by then is launched first when the campaign continues.
+    If the journal already contains a trial that was not launched, it is launched first when the campaign
+    continues.
     """
 
     def observe(trial: Trial) -> Observation:
@@ -180,7 +181,7 @@ def _unless_interrupted(observer: Observer) -> Callable[[Trial], Observation]:
 
 
 def _heats_unless_interrupted(observer: Observer) -> Callable[[Sequence[Trial]], Sequence[Observation]]:
-    """Return a function that observes several trials at once, unless the work is to end."""
+    """Return a function that launches several trials at once, unless the user has ended the work."""
 
     def observe(trials: Sequence[Trial]) -> Sequence[Observation]:
         return launch_block([(observer, trial) for trial in trials], heats=True)
@@ -189,11 +190,11 @@ def _heats_unless_interrupted(observer: Observer) -> Callable[[Sequence[Trial]],
 
 
 def strategy_of(scenario: Scenario, bench: Bench) -> Strategy:
-    """Return the strategy that chooses the trials of a scenario's campaign at a bench.
+    """Return the strategy that chooses the next launches of a scenario's campaign at a bench.
 
     Raises:
-        ScenarioError: the proposer or one of its options is unknown, or no message size counts for any
-            objective.
+        ScenarioError: the proposer or one of its options is unknown, or none of the scenario's message sizes
+            is within the limits of an objective.
         UserError: ``warm_start`` names no campaign.
     """
     options = dict(scenario.proposer.options)
@@ -213,14 +214,15 @@ def strategy_of(scenario: Scenario, bench: Bench) -> Strategy:
 
 
 def objectives_of(scenario: Scenario, bench: Bench) -> tuple[Objective, ...]:
-    """Return the objectives, with the slots weighted by the scenario's profile of calls if it names one.
+    """Return the objectives; if the scenario names a profile of calls, slots are weighted by this profile.
 
-    A call's share of an application's time is its count times its duration. The duration is not known before
-    anything was measured, so a latency of 1 µs and a bandwidth of 10 GB/s are assumed.
+    A slot is a collective, communicator size and message size. A call's share of an application's time is its
+    count times its duration. The duration is not known before anything was measured, so a latency of 1 µs and
+    a bandwidth of 10 GB/s are assumed.
 
     Raises:
-        ScenarioError: no message size counts for an objective.
-        TableError: the profile cannot be read, or has no call that is measured.
+        ScenarioError: none of the scenario's message sizes is within the limits of an objective.
+        TableError: the profile cannot be read, or contains none of the calls that the scenario measures.
     """
     objectives = scenario.judged()
     if not scenario.objective.weights:
@@ -238,19 +240,19 @@ def objectives_of(scenario: Scenario, bench: Bench) -> tuple[Objective, ...]:
 def _begin(
     journal: Journal, campaign: CampaignSpec
 ) -> tuple[CampaignSpec, History, tuple[Trial, ...]] | None:
-    """Describe the campaign in a new journal, or check that the journal's campaign is the same one.
+    """Write the campaign's description into a new journal, or check that an old journal has the same one.
 
     Returns:
-        The campaign as the journal describes it, its history, and the trials that were begun and not
-        observed; None if it is complete.
+        The campaign as the journal describes it, its history, and the trials that were begun and have no
+        result; None if the campaign is complete.
 
     Raises:
-        ScenarioError: the journal holds a campaign with other settings.
+        ScenarioError: the journal contains a campaign with other settings.
     """
     events = journal.read()
     stored = campaign_in(events)
-    # To continue a journal that another user wrote does not seal its contents with this user's signature,
-    # unless they are the same as what this user has composed.
+    # A journal that another user wrote is continued without this user's signature, unless the campaign in the
+    # journal starts the same programs as the campaign that this user has composed.
     may_seal = stored is None or is_sealed(events) or _starts_same_programs(campaign, stored)
     if stored is None:
         journal.append(event := campaign_event(campaign))
@@ -278,20 +280,21 @@ def _starts_same_programs(campaign: CampaignSpec, stored: CampaignSpec) -> bool:
 
 
 def _changes(campaign: CampaignSpec, stored: CampaignSpec) -> dict[str, Any]:
-    """Return the keys of the scenario that differ from the journal's, with their new values.
+    """Return the keys whose values in the composed scenario and in the journal's differ, with the new values.
 
     Args:
         campaign: The campaign as it was composed.
         stored: The campaign as its journal describes it.
 
     Raises:
-        ScenarioError: a key differs that must not be changed, or other parameters can be tuned than before.
+        ScenarioError: a key differs that must not be changed, or the parameters that can be tuned are no
+            longer the same.
     """
     directory = campaign.scenario.directory
-    # Compared are the documents as the journal has them, without keys that do not matter to the campaign.
+    # Both are compared in the form that a journal has, without keys that do not matter to the campaign.
     requested, recorded = map(scenario_document, (campaign, stored))
     same_space = stored.whole.fingerprint == campaign.whole.fingerprint
-    changeable = (*CHANGEABLE, *(("operations",) if same_space else ()))  # it restricts what is tried
+    changeable = (*CHANGEABLE, *(("operations",) if same_space else ()))  # operations restrict the space
     differing = [key for key in {**recorded, **requested} if requested.get(key) != recorded.get(key)]
     if changed := [key for key in differing if key not in changeable]:
         default_values = defaults()
@@ -316,7 +319,7 @@ def _changes(campaign: CampaignSpec, stored: CampaignSpec) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _journalled_ending(journal: Journal, directory: Path) -> Iterator[None]:
-    """Write into the journal how the work inside the context ended, if an exception ended it.
+    """If an exception ends the work inside the context, write into the journal how the work ended.
 
     Raises:
         Interrupted: the user ended the work; the error says how to continue.
@@ -340,7 +343,7 @@ def _journalled_ending(journal: Journal, directory: Path) -> Iterator[None]:
 
 
 def interrupted(directory: Path) -> Interrupted:
-    """Return the error for a campaign that the user ended, which says whether its launches are stored."""
+    """Return the error to raise after the user ended a campaign; it says whether the launches are stored."""
     journal = directory / journal_folder.FILE
     if journal.exists():
         return Interrupted(
@@ -358,10 +361,10 @@ def _finish(
     """Show the result of a campaign and export its files.
 
     Returns:
-        The recommendation, and the best setting that slows no other call; None: there is no such setting.
+        The recommendation, and the best setting that slows no other call (None if there is no such setting).
 
     Raises:
-        CampaignError: no setting could be recommended, because none was measured.
+        CampaignError: no setting can be recommended, because none was measured completely.
     """
     conclusion = conclude(campaign, history, last_written(directory))
     recommendation = conclusion.recommendation
@@ -394,7 +397,7 @@ def _title(scenario: Scenario, bench: Bench) -> str:
         return f"{scenario.title}: {bench.description}"
     collectives = ", ".join(scenario.collective)
     placement = bench.placement
-    # A recorded table may not have the number of ranks.
+    # A recorded table may lack the number of ranks.
     place_text = f" on {placement.ranks} ranks, {placement.nodes} node(s)" if placement.ranks else ""
     return f"{scenario.title}: {collectives}{place_text}"
 

@@ -36,34 +36,38 @@ if TYPE_CHECKING:
 
 RESULT = "verification.json"  # Name of the file with the result, in the directory of a verification.
 
-_PLACES = ("mpirun", "library")  # Findings that are paths: they may differ between equal installations.
+_PLACES = ("mpirun", "library")  # Findings that are paths; these may differ between equal installations.
 
 _SAID = {"still better": "still ", "no longer": "no longer ", "better": "", "not better": "not "}
-"""Decision → the words before "better than" in a sentence."""
+"""Maps each decision to the words that precede "better than" in the sentence about it."""
 
 
 @heeded()
 def verify(
     directory: Path, launches: int | None, against: tuple[Path, ...], as_json: bool, unasked: bool = False
 ) -> int:
-    """Compare a recommendation with the defaults, or with another tuning, and print the result of each slot.
+    """Compare a recommendation with the defaults or with another tuning, and print the result for each slot.
+
+    A slot is a collective, communicator size and message size.
 
     Args:
         directory: Directory of the campaign.
-        launches: Number of fresh launches, both sides together; None: as in the scenario.
-        against: Directory of another campaign, or parameter files; empty: the defaults.
+        launches: Number of fresh launches of both settings together; None means as many as the scenario says.
+        against: Directory of another campaign, or parameter files; empty means the defaults.
         as_json: Whether to print JSON.
-        unasked: Whether to start without a question what the journal of another user names.
+        unasked: Whether to start without asking the programs that the journal of another user names.
 
     Returns:
-        The exit code: a finding if a former gain is lost, if the recommendation loses at any slot, or if its
-        launches fail more often.
+        The exit code: ``FINDING`` if a gain that the campaign found is lost, if the recommendation is slower
+            at
+        any slot, or if its launches fail more often.
 
     Raises:
         UserError: the campaign has no recommendation, or there is nothing to compare it with.
-        JournalError: others could have written the journal, or the user did not agree to start what it names.
-        CampaignError: no launches of both sides could be compared.
-        Interrupted: the user ended it.
+        JournalError: other users could have written the journal, or the user did not agree to start the
+            programs that the journal names.
+        CampaignError: the launches of the two settings could not be compared at any slot.
+        Interrupted: the user ended the verification.
     """
     from autotune.commands.hydra_bridge import connected
 
@@ -97,7 +101,7 @@ def verify(
         raise CampaignError(f"no launches of both sides could be compared: {'; '.join(sorted(reasons)[:3])}")
     total = overall(blocks_of(*sides), frozenset(c.slot for c in comparisons)) if comparisons else None
     by_other_loop = {c.slot: c for c in compare(blocks_of(*sides, other_loop=True), design)}
-    # Rules alone affect no other call.
+    # A setting that consists of decision rules only affects no other call.
     changes_other_calls = not against and about.space.says(recommendation.point)
     other_decisions = other_calls(chain(*sides), design) if changes_other_calls else ()
     gaining_slots = set() if against else {g.slot for g in recommendation.gains if g.interval[0] > 1.0}
@@ -126,16 +130,19 @@ def compare_sides(
     entrants: tuple[Side, Side],
     after_block: Callable[[Sequence[tuple[Turn, Observation]]], None],
 ) -> tuple[tuple[list[Observation], list[Observation]], Failures, tuple[Comparison, ...]]:
-    """Launch reference and setting in turn until every slot is decided.
+    """Launch a reference and a setting in turn until the comparison is decided at every slot.
+
+    A slot is a collective, communicator size and message size.
 
     Args:
         design: Number of launches and error rates.
         entrants: The reference and the setting.
-        after_block: Called with the launches of each block; what it raises ends the comparison.
+        after_block: Function that is called with the launches of each block; an exception that it raises ends
+            the comparison.
 
     Returns:
-        The launches of the reference and those of the setting; how often either failed; and the comparison at
-        each slot, empty if none is possible.
+        The launches of the reference and those of the setting; how often the launches of each failed; and the
+        comparison at each slot (empty if no slot can be compared).
     """
     sides: tuple[list[Observation], list[Observation]] = ([], [])
     failures = NO_FAILURES
@@ -154,8 +161,8 @@ def design_of(about: CampaignSpec, launches: int | None) -> SequentialDesign:
     """Return the design of a verification: its number of launches and its error rates.
 
     Args:
-        about: The campaign's description, whose scenario sets them.
-        launches: Number of launches, both sides together; None: as the scenario says.
+        about: The campaign's description; its scenario sets number and rates.
+        launches: Number of launches of both settings together; None means as many as the scenario says.
     """
     options = about.scenario.verify
     return SequentialDesign.of(
@@ -164,12 +171,12 @@ def design_of(about: CampaignSpec, launches: int | None) -> SequentialDesign:
 
 
 def new_folder(directory: Path, kind: str = "") -> Path:
-    """Return the directory for the result of a verification that begins now; ``kind`` begins its name."""
+    """Return the directory for the result of a verification that begins now; ``kind`` starts its name."""
     return directory / "verifications" / datetime.now(UTC).strftime(f"{kind}%Y-%m-%dT%H-%M-%SZ")
 
 
 def write_result(document: Mapping[str, Any], path: Path, text: str, as_json: bool) -> None:
-    """Write the result into a file, and print it as text or as JSON."""
+    """Write the result of a verification into a file, and print the result as text or as JSON."""
     write_files({path: json_text(document)}, parents=True, below=path.parent)
     sys.stdout.write(json_text(document) if as_json else f"{text}kept in {path.parent}\n")
 
@@ -182,11 +189,11 @@ class _Side:
     observer: Observer
     subject: Subject
     setting: Recommendation
-    notes: tuple[str, ...] = ()  # Differences between the machine now and when the setting was measured.
+    notes: tuple[str, ...] = ()  # Differences of the machine from the time when the setting was measured.
 
     @property
     def side(self) -> Side:
-        """Return the side as it is launched in turn with the other one."""
+        """Return what ``take_turns`` needs to launch this setting in turn with the other one."""
         return Side(self.name, self.observer, self._trial)
 
     def _trial(self, turn: Turn) -> Trial:
@@ -203,12 +210,12 @@ def _reference(
     target: Path,
     unasked: bool,
 ) -> _Side:
-    """Return the other side: the defaults, another campaign's recommendation, or parameter files.
+    """Return the setting to compare with: the defaults, another campaign's recommendation, or files.
 
     Raises:
-        UserError: ``against`` names several campaigns, campaigns and files, one of another kind of machine,
-            or files that set nothing or have no effect.
-        JournalError: as ``verify`` raises it.
+        UserError: ``against`` names several campaigns, both campaigns and files, a campaign that was
+            simulated while this one was not (or vice versa), or files that set nothing or have no effect.
+        JournalError: for the same reasons as in ``verify``.
     """
     from autotune.commands.hydra_bridge import connected
 
@@ -224,7 +231,7 @@ def _reference(
         if other_about.bench.stamp != about.bench.stamp:
             stamps = [str(description.bench.stamp) or "of a real MPI" for description in (other_about, about)]
             raise UserError(f"{name} is {stamps[0]}, what it is compared with {stamps[1]}")
-        # The other campaign's MPI and launcher, on as many ranks as this campaign's.
+        # The other campaign's MPI and launcher are used, on the hosts and ranks of this campaign.
         other_site = connected(
             other_about.bench.launcher, replace(other_about.scenario.alone, cluster=about.scenario.cluster)
         )
@@ -245,7 +252,7 @@ def _reference(
 
 
 def _changed(name: str, campaign: CampaignDirectory, bench: "Bench") -> tuple[str, ...]:
-    """Return a sentence for each respect in which launches now differ from the campaign's own."""
+    """Return a sentence for each fact about the MPI and the machine that has changed since the campaign."""
     about, placement = campaign.about.bench, bench.placement
     former = {"stack": about.description, "size": f"{about.ranks} ranks on {about.nodes} node(s)"}
     current = {"stack": bench.description, "size": f"{placement.ranks} ranks on {placement.nodes} node(s)"}
@@ -272,13 +279,14 @@ def environment_in(path: Path) -> dict[str, str]:
 def _document(
     comparison: Comparison, was_better: bool, by_other_loop: Comparison | None = None
 ) -> dict[str, Any]:
-    """Return the result of a slot as JSON values.
+    """Return the result at a slot (collective, communicator size, message size) as JSON values.
 
     Args:
         comparison: The comparison at the slot.
-        was_better: Whether the campaign had found a gain there. Only then may the decision be *still better*
-            or *no longer*; else it is *better* or *not better*.
-        by_other_loop: The comparison at the slot by the other kind of timing loop; None: there is none.
+        was_better: Whether the campaign had found a gain at this slot. Only then can the decision be *still
+            better* or *no longer*; otherwise it is *better* or *not better*.
+        by_other_loop: The comparison at the slot from the other kind of timing loop; None if that loop was
+            not measured.
     """
     ratios = by_other_loop and {key: ratio_of(getattr(by_other_loop, key)) for key in ("gain", "low", "high")}
     plain = {SlotDecision.STILL_BETTER: "better", SlotDecision.NO_LONGER: "not better"}
@@ -294,7 +302,7 @@ def _document(
 
 
 def _text(document: Mapping[str, Any], names: tuple[str, str]) -> str:
-    """Return the result as text, a line for each slot; each line names both sides."""
+    """Return the result as text; a line for each collective, communicator size and message size."""
     tuned, reference = names
     stamp = f"  {document['stamp']}" if document["stamp"] else ""
     lines = [f"speed of {tuned} over that of {reference}, on {document['launches']} fresh launches:{stamp}"]

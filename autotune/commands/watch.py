@@ -12,14 +12,16 @@ from autotune.commands.status import progress
 from autotune.commands.terminal import console
 
 _EVERY_S = 1.0  # Seconds between two updates, at least.
-_SHARE = 10  # Updating takes at most one part in so many of the time, because the machine is measuring.
+_SHARE = 10  # Updating takes at most 1/_SHARE of the time, because it disturbs the launches being measured.
 
 
 def watch(directory: Path) -> None:
-    """Show how far a campaign or a site is until it ends, or until Ctrl-C, which does not affect it.
+    """Show how far a campaign or a site has come, until it ends or the user presses Ctrl-C.
+
+    Ctrl-C ends the display and does not affect the campaign.
 
     Raises:
-        AutotuneError: as ``status`` raises it.
+        AutotuneError: for the same reasons as in ``status``.
     """
     with Live(console=console(), auto_refresh=False) as live:
         try:

@@ -1,8 +1,9 @@
-"""Recommendations as files that MPI stacks read, one module for each family of formats (step 12 of the flow).
+"""Export recommendations as files that MPIs read; each family of formats has a module (step 12 of the flow).
 
-An exporter turns a recommendation into text and writes nothing; ``merging`` joins several campaigns first.
-Formats of libraries that never ran here, and those of other distributions, are plugins: classes that an
-installed distribution names in the group of entry points ``autotune.exporters``.
+An exporter turns a recommendation into text and writes no file; ``merging`` first joins the recommendations
+of several campaigns. Formats for libraries that were never run here, and formats of other Python
+distributions, are plugins: classes that an installed distribution names in the group of entry points
+``autotune.exporters``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ from autotune.resources.plugins import offers, plugged
 if TYPE_CHECKING:
     from autotune.campaign.ports import Exporter
 
-GROUP = "autotune.exporters"  # Group of entry points: the name of a format, and its class.
+GROUP = "autotune.exporters"  # Group of entry points, each of which names a format and its class.
 
 FORMATS = {
     "openmpi_mca": "openmpi:OpenMpiMca",
@@ -36,7 +37,7 @@ FORMATS = {
     "json": "document:JsonDocument",
     "summary": "document:Summary",
 }
-"""Every format in this package → the module and the class that writes it."""
+"""Maps every format of this package to the module and the class that produce its files."""
 
 
 def exporter(name: str) -> "Exporter":
@@ -59,7 +60,7 @@ def exporter(name: str) -> "Exporter":
 
 
 def listing() -> Iterator[tuple[str, str]]:
-    """Yield the name and summary of every format, then plugins that are left out with the reason."""
+    """Yield the name and summary of every format, then the name of each refused plugin and the reason."""
     plugins = offers(GROUP, FORMATS)
     for name in (*FORMATS, *plugins.found):
         try:
@@ -71,10 +72,10 @@ def listing() -> Iterator[tuple[str, str]]:
 
 
 def _by_plain_name(files: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the files of a plugin, which may only be in the directory of the export.
+    """Return the files of a plugin after a check that they are directly in the directory of the export.
 
     Raises:
-        TypeError: A name has a directory in it, or the content is no text.
+        TypeError: A file's name contains a directory, or its content is not a text.
     """
     for name, text in files.items():
         if PurePath(name).name != name or not isinstance(text, str):

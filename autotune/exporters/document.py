@@ -1,4 +1,4 @@
-"""A recommendation for programs and for people (step 12 of the flow)."""
+"""Export a recommendation as JSON for programs and as a summary for people (step 12 of the flow)."""
 
 import math
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from autotune.structure import Document, parsed
 from autotune.views.documents import json_text
 from autotune.views.text import figure_text, other_calls_rows, other_text, ratio_text, size_text
 
-VERSION = 1  # Version of the JSON document.
+VERSION = 1  # Version of the JSON document's format.
 
 _SOURCE_FIELDS = ("campaign", "date", "stack", "nodes", "ranks", "stamp", "verified")
 _PAIRS = ("env", "placement", "both_sides", "boot")
@@ -30,18 +30,18 @@ _TIMES = ("tuned_s", "tuned_sem_s", "default_s", "default_sem_s")
 
 class _Unread:
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """Return the empty text: no MPI reads these files."""
+        """Return an empty text, because no MPI reads these files."""
         return ""
 
 
 class JsonDocument(_Unread):
-    """Exports the whole recommendation, for other programs and for merging."""
+    """Exports the whole recommendation, for other programs and for merging with others."""
 
     name = "json"
     summary = "recommendation.json: everything, with a versioned schema"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """Return the JSON document by file name."""
+        """Return the JSON document, by its file name."""
         source = recommendation.provenance
         document: dict[str, Any] = {
             "format": "autotune recommendation",
@@ -76,7 +76,7 @@ class Summary(_Unread):
     summary = "summary.md: what was found, for people (Markdown)"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """Return the Markdown text by file name."""
+        """Return the Markdown text, by its file name."""
         lines = [f"# {recommendation.provenance.campaign or 'Recommendation'}", ""]
         lines += [f"- {remark}" for remark in remarks(recommendation)]
         if recommendation.gains:
@@ -92,16 +92,16 @@ class Summary(_Unread):
         lines += ["", "## By message size", ""]
         lines += _size_lines(recommendation) or ["No rule: the stack decides."]
         lines += _other_lines(recommendation)
-        # Markdown would show HTML in the text as HTML.
+        # Without the backslash, viewers of Markdown would interpret ``<`` in the text as HTML.
         text = printable("\n".join(lines)).replace("<", r"\<")
         return {"summary.md": f"{text}\n"}
 
 
 def recommendation_of(text: str, name: str = "recommendation.json") -> Recommendation:
-    """Return the recommendation in a JSON document.
+    """Return the recommendation that a JSON document contains.
 
     Raises:
-        UserError: The text is no such document, or one of a newer version.
+        UserError: The text is not such a document, or a newer version of autotune wrote it.
     """
     try:
         document = parsed(text, name, UserError, _EXPECTED)
@@ -132,10 +132,10 @@ class _Settings:
 
 
 def _gain(read: Document, document: Mapping[str, Any]) -> Gain:
-    """Return the gain in a document; null is infinity there, which JSON lacks.
+    """Return the gain that a document describes; null there means infinity, which JSON cannot express.
 
     Raises:
-        UserError: The document lacks a figure, or has one that no measurement gives.
+        UserError: The document lacks a figure, or contains one that no measurement can give.
     """
     unbounded = {key: math.inf for key in ("tuned_sem_s", "default_sem_s") if document[key] is None}
     slot = [document[key] for key in _SLOT]
@@ -153,7 +153,7 @@ def _gain(read: Document, document: Mapping[str, Any]) -> Gain:
 
 
 def _known(measured: tuple[float, float, float] | None) -> tuple[float, float, float] | None:
-    """Return a ratio and its interval, where null is an infinite end; None where it was not measured."""
+    """Return a ratio and its interval, in which NaN (null in JSON) means an infinite end; None stays None."""
     if measured is None:
         return None
     ratio, low, high = measured
@@ -161,7 +161,7 @@ def _known(measured: tuple[float, float, float] | None) -> tuple[float, float, f
 
 
 def _other_lines(recommendation: Recommendation) -> list[str]:
-    """Return the table of other calls, a line each; empty where none was measured."""
+    """Return the lines of the table of other calls; no lines if none was measured."""
     if not recommendation.others:
         return []
     head = "| call | size | default [µs] | tuned [µs] | speed-up (95 %) | decision |"

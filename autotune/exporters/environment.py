@@ -1,7 +1,7 @@
-"""Scripts and module files that set the environment (step 12 of the flow).
+"""Export scripts and environment modules that set environment variables (step 12 of the flow).
 
-``srun`` reads no parameter file: the settings of a job must be in its environment. Each format is in the same
-directory as the rules file that the variables point to.
+``srun`` reads no parameter file, so the settings of a job must be in its environment. Each exported file is
+in the same directory as the rules file that its variables point to.
 """
 
 import shlex
@@ -25,14 +25,14 @@ _WHATIS = "MPI collectives tuned by autotune: "
 
 
 class Script:
-    """Exports a file with a line for each variable; subclasses override the syntax of their language."""
+    """Exports a file with a line for each variable, in the syntax of sh; subclasses have other syntaxes."""
 
     name = file = ""
     sign = "#"
     companions = (RULES_FILE, HAN_FILE)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """Return the file and, where choices differ by size, the rules file, as texts by file name."""
+        """Return texts by file name: the file and, if choices differ by message size, the rules file."""
         deployed = settings(recommendation, directory.absolute())
         ways = self.usage(recommendation, directory.absolute())
         use = [f"{'or' if i else 'use'}: {text}" for i, text in enumerate(ways)]
@@ -43,16 +43,16 @@ class Script:
         return {self.file: self.complete(text, recommendation), **deployed.files}
 
     def usage(self, recommendation: Recommendation, directory: Path) -> Sequence[str]:
-        """Return the ways to use the file, for its head."""
+        """Return the command lines that use the file, for the comment at its beginning."""
         return [self.use(recommendation, directory)]
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """Return the line that loads the file as a module."""
+        """Return the command line that loads the file as an environment module."""
         folder = shlex.quote(str(directory.absolute()))
         return f"module use {folder}; module load autotune; {forwarding(recommendation, directory)}"
 
     def version_check(self, guard: Guard) -> list[str]:
-        """Return the lines that end a POSIX script under another version than the measured one."""
+        """Return the lines that end a script for sh if the MPI's version is not the measured one."""
         return [
             f"{guard.command} || {{ echo {shlex.quote(guard.wrong)} >&2; return 1 2>/dev/null || exit 1; }}"
         ]
@@ -62,7 +62,7 @@ class Script:
         return f"export {name}={shlex.quote(value)}"
 
     def complete(self, text: str, recommendation: Recommendation) -> str:
-        """Return the text of the file, with lines that its language needs around it."""
+        """Return the text of the file, after adding lines that its language needs at beginning or end."""
         return text
 
 
@@ -73,7 +73,7 @@ class ShellScript(Script):
     summary = f"{SCRIPT}: environment for srun or mpirun, to be sourced (sh, bash)"
 
     def usage(self, recommendation: Recommendation, directory: Path) -> Sequence[str]:
-        """Return the lines that use the file under ``mpirun``, and under ``srun``."""
+        """Return the command lines that use the file, with ``mpirun`` and with ``srun``."""
         srun = sourced(directory / SCRIPT, _srun(recommendation, PROGRAM))
         return [self.use(recommendation, directory), srun]
 
@@ -82,12 +82,12 @@ class ShellScript(Script):
         return sourced(directory / SCRIPT, forwarding(recommendation, directory))
 
     def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe:
-        """Return the check of its variables; rules are made invalid by an id that no collective has."""
+        """Return how variables and rules are checked; an invalid rule has an id that no algorithm has."""
         return recipe(recommendation, directory, invalid, self.export, lambda at: values_in(at / self.file))
 
 
 class CShellScript(Script):
-    """Exports a script for csh and tcsh, inside whose quotes an exclamation mark still recalls history."""
+    """Exports a script for csh and tcsh, which expand an exclamation mark from history even inside quotes."""
 
     name, file = "env_csh", "autotune-env.csh"
     summary = "autotune-env.csh: the same for csh and tcsh"
@@ -98,9 +98,9 @@ class CShellScript(Script):
         return sourced(directory / self.file, command, "source").replace("!", "\\!")
 
     def version_check(self, guard: Guard) -> list[str]:
-        """Return the lines that end the script under another version than the measured one.
+        """Return the lines that end the script if the MPI's version is not the measured one.
 
-        ``exit`` ends the script that is sourced, where a csh reads one, and leaves the shell.
+        In csh, ``exit`` ends only the script that is being sourced, and the shell goes on.
         """
         return [
             guard.command.replace("!", "\\!"),
@@ -116,27 +116,27 @@ class CShellScript(Script):
 
 
 class SlurmSnippet(Script):
-    """Exports a batch script, whose lines can also be copied into another one."""
+    """Exports a batch script for Slurm; its lines can also be copied into another batch script."""
 
     name, file = "slurm", "autotune.slurm"
     summary = "autotune.slurm: a Slurm batch script that starts any program, placement included"
 
     def usage(self, recommendation: Recommendation, directory: Path) -> Sequence[str]:
-        """Return the line that submits the file, and how to copy its lines into another batch script."""
+        """Return the command that submits the file, and how to copy its lines into another batch script."""
         for_own_script = "put these lines into your batch script, the last one in place of its srun"
         return [self.use(recommendation, directory), f'{for_own_script}, with your program for "$@"']
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """Return the line that submits the file, with the program after it."""
+        """Return the command that submits the file, followed by the user's program."""
         return f"sbatch … {shlex.quote(str(directory.absolute() / self.file))} your_program"
 
     def complete(self, text: str, recommendation: Recommendation) -> str:
-        """Return the text with the first line that ``sbatch`` needs, and the line that starts the program."""
+        """Return the text, preceded by the line that ``sbatch`` needs and followed by the program's start."""
         return f"#!/bin/sh\n{text}{_srun(recommendation, _ARGUMENTS)}\n"
 
 
 class LmodModule(Script):
-    """Exports a module file in Lua."""
+    """Exports an environment module in Lua, for Lmod."""
 
     name, file, sign = "lmod", "autotune.lua", "--"
     summary = "autotune.lua: module file for Lmod"
@@ -154,12 +154,12 @@ class LmodModule(Script):
         return f"setenv({lua(name)}, {lua(value)})"
 
     def complete(self, text: str, recommendation: Recommendation) -> str:
-        """Return the text with the line that ``module whatis`` shows."""
+        """Return the text followed by the line that ``module whatis`` shows."""
         return f"{text}whatis({lua(_whatis(recommendation))})\n"
 
 
 class ModuleFile(Script):
-    """Exports a module file in Tcl."""
+    """Exports an environment module in Tcl."""
 
     name, file = "modulefile", "autotune"
     summary = "autotune: module file for Environment Modules (Tcl; Lmod reads it too)"
@@ -178,7 +178,7 @@ class ModuleFile(Script):
         return f"setenv {name} {tcl(value)}"
 
     def complete(self, text: str, recommendation: Recommendation) -> str:
-        """Return the text with the first line that marks a module file, and what ``module whatis`` shows."""
+        """Return the text between the first line of every module file and the text for ``module whatis``."""
         return f"#%Module1.0\n{text}module-whatis {tcl(_whatis(recommendation))}\n"
 
 
@@ -188,7 +188,7 @@ def _whatis(recommendation: Recommendation) -> str:
 
 
 def forwarding(recommendation: Recommendation, directory: Path) -> str:
-    """Return a line of ``mpirun`` with ``-x`` for the variables that it does not forward by itself."""
+    """Return a line of ``mpirun`` with ``-x`` for each variable that it does not forward by itself."""
     return mpirun(recommendation, forwarded=settings(recommendation, directory).other)
 
 
@@ -197,7 +197,7 @@ def _srun(recommendation: Recommendation, program: str) -> str:
 
 
 def _placement(recommendation: Recommendation) -> list[str]:
-    """Return the placement as options of ``srun``; values without such an option are named in the remarks."""
+    """Return the placement of ranks as options of ``srun``; values without an option are in the remarks."""
     options = []
     for name, value in recommendation.provenance.placement:
         if name == "bind_to" and value in CPU_BINDS:
@@ -210,13 +210,13 @@ def _placement(recommendation: Recommendation) -> list[str]:
 
 
 def lua(text: str) -> str:
-    """Return a string literal of Lua."""
+    """Return a text as a string literal of Lua."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
 def tcl(text: str) -> str:
-    """Return a quoted word of Tcl."""
+    """Return a text as a quoted word of Tcl."""
     special = set('\\"$[]{};')
     escaped = "".join("\\" + c if c in special else c for c in text)
     return f'"{escaped}"'.replace("\n", "\\n")

@@ -1,15 +1,17 @@
 """Check on fresh launches that the exported files have the stated effect (the end of step 12).
 
-Two launches apply the exported files with the line that is printed for users, and set nothing else but the
-variables with which both sides were measured. In the first launch each rank compares the values in effect
-(its environment, Open MPI's control variables, UCX's configuration) with the exported ones; all other control
-variables are compared with those of an untouched launch. In the second launch every row of the rules names an
-algorithm that does not exist: MPI then refuses exactly those calls that reach a row, size by size. Every call
-is made once and nothing is timed, so that a busy machine changes nothing.
+Two launches apply the exported files with the command line that is printed for users. They set nothing else
+except the variables with which the defaults and the setting were both measured. In the first launch each rank
+compares the values in effect (its environment, Open MPI's control variables, UCX's configuration) with the
+exported values; all other control variables are compared with those of an untouched launch (with the MPI's
+own defaults). In the second launch every row of the rules names an algorithm that does not exist: MPI then
+refuses exactly those calls that reach a row, size by size. Every call is made once and nothing is timed, so
+the check also works on a busy machine.
 
-A component above the one that reads the rules may set itself up by small calls on the same communicator and
-fail when these are refused, as ``coll_han`` of Open MPI 5.0 does. Where the second launch fails, a third one
-spares small calls; where that one fails too, nothing is known of the rules.
+A component of higher priority than the one that reads the rules may make small calls on the same communicator
+when it starts, and fail if they are refused, as ``coll_han`` of Open MPI 5.0 does. If the second launch
+fails, a third launch therefore leaves the rules for small messages valid; if that fails too, the rules remain
+unchecked.
 """
 
 import json
@@ -32,30 +34,31 @@ from autotune.stacks.knobs.openmpi import NEVER_SET
 from autotune.stacks.ports import Rendering
 from autotune.structure import parsed
 
-Amended = Callable[[Rendering], Rendering]  # Changes a rendering.
-_Launch = Callable[[Trial, Amended], Observation]  # A launch of a trial under a changed rendering.
+Amended = Callable[[Rendering], Rendering]  # Changes how a launch is rendered (its variables and options).
+_Launch = Callable[[Trial, Amended], Observation]  # Launches a trial with a changed rendering.
 
-PROOF_FILE = "proof.json"  # Name of the file with the result, beside the exported files.
+PROOF_FILE = "proof.json"  # Name of the file with the result of the check, next to the exported files.
 
 SPARED_BYTES = 1024
-"""Messages below this size are spared: a library sets itself up with a few numbers of each rank."""
+"""Message size below which rules stay valid in the third launch; a library that starts sends few bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Result of the launches under the exported files."""
+    """The result of the launches with the exported files."""
 
     variables: int  # Number of parameters and variables that each rank must see.
     variables_seen: bool  # Whether each rank saw all of them.
     rows: int  # Number of measured sizes that should reach a row of the rules.
-    rows_reached: int  # Number of these that did.
-    strays: int  # Number of measured sizes that reached a row although the stack should have decided.
+    rows_reached: int  # Number of those sizes that did reach a row.
+    strays: int  # Number of measured sizes that reached a row although the MPI should have decided.
     reason: str = ""
-    """Difference from the export, or why it could not be observed, in words; otherwise empty."""
+    """Text on how the effect differs from the export, or why it could not be observed; otherwise empty."""
     unseen: bool = False
-    """Whether a launch that should have shown it failed: the files are neither proved nor refuted."""
+    """Whether a launch that should have shown the effect failed, so that the files are neither proved nor
+    refuted."""
     as_a_whole: bool = False
-    """Whether the library was seen to read the rules because it refused invalid ones."""
+    """Whether the library is known to read the rules because it refused invalid rules when it started."""
 
     @property
     def holds(self) -> bool:
@@ -64,7 +67,7 @@ class Proof:
 
     @property
     def refutes(self) -> bool:
-        """Return whether the files lack the stated effect."""
+        """Return whether the check showed that the files do not have the stated effect."""
         return not (self.holds or self.unseen)
 
     def __str__(self) -> str:
@@ -77,18 +80,18 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How the files of one format are applied by a fresh launch, and how their rules are made invalid."""
+    """Says how a fresh launch applies the files of one format, and how their rules are made invalid."""
 
     variables: Collection[str]  # Parameters and variables that the files set, by the library's names.
     under: Callable[[Rendering], Rendering]
-    """Changes an untouched launch to one that sees the files and expects the values in them."""
+    """Changes a launch with the MPI's own defaults to one that uses the files and expects their values."""
     invalid: Callable[[int], Mapping[str, str]]
-    """Returns the files with algorithms that do not exist for messages of at least this many bytes; empty
-    where there are no rules."""
+    """Returns the files with algorithms that do not exist for messages of at least this many bytes; empty if
+    there are no rules."""
     under_invalid: Callable[[Rendering], Rendering]
-    """Changes an untouched launch to one that sees the invalid files."""
+    """Changes a launch with the MPI's own defaults to one that uses the invalid files."""
     covers: Callable[[Slot], bool]  # Returns whether a call reaches a row that names an algorithm.
-    as_a_whole: bool = False  # Whether the library refuses invalid files as it starts, not call by call.
+    as_a_whole: bool = False  # Whether the library refuses invalid files when it starts, not call by call.
 
 
 @runtime_checkable
@@ -96,12 +99,12 @@ class Checkable(Protocol):
     """A format whose files can be checked on fresh launches."""
 
     def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe | None:
-        """Return how the files are checked, or None where they cannot be applied.
+        """Return how the files are checked; None if no launch can apply them.
 
         Args:
             recommendation: The exported recommendation.
-            directory: Where the files are.
-            invalid: Directory for the files of the second launch.
+            directory: Directory of the exported files.
+            invalid: Directory for the files of the second launch, which are invalid.
         """
 
 
@@ -114,21 +117,21 @@ def check_export(
     space: Space,
     into: Path | None = None,
 ) -> Proof | None:
-    """Launch under the files in a directory, and write the result beside them.
+    """Check the exported files in a directory on fresh launches, and write the result next to the files.
 
-    The first of the formats that can be checked is checked.
+    Of the exported formats, the first one that can be checked is checked.
 
     Args:
         formats: Names of the exported formats.
         recommendation: The exported recommendation.
-        directory: Where the files are.
-        observers: Makes the observer of a measurement.
+        directory: Directory of the exported files.
+        observers: Makes the observer (which launches and measures) of a measurement.
         measurement: How the recommendation was measured.
-        space: Its search space.
+        space: The search space of the recommendation.
         into: Directory for the result in place of ``directory``.
 
     Returns:
-        The result; None where no format can be checked, or nothing is set.
+        The result; None if no format can be checked, or the files set nothing.
 
     Raises:
         StackError: Nothing can be launched at all.
@@ -145,7 +148,7 @@ def check_export(
     if recipe is None or not recipe.variables:
         return None
     probe = measurement.probe
-    # Patterns obey no rules and are not called; a launch without any call would observe nothing.
+    # Communication patterns obey no rules and are not called; a launch without calls would observe nothing.
     extra = () if recommendation.rules or "barrier" in probe.collectives else ("barrier",)
     probe = replace(probe, reach=True, collectives=(*probe.collectives, *extra))
 
@@ -169,7 +172,7 @@ def check_export(
     by_call = sound and not recipe.as_a_whole
     for number, spared in enumerate((0, SPARED_BYTES) if by_call else (), start=2):
         invalid = recipe.invalid(spared)
-        # Only calls of the first launch count: one that this launch alone makes proves nothing.
+        # Only calls that the first launch made too are compared; any others would prove nothing.
         called = {slot_of(e.cell) for e in plain.estimates}
         expected = {slot for slot in called if slot[2] >= spared and recipe.covers(slot)}
         if not invalid or (spared and not expected):
@@ -196,11 +199,12 @@ def check_export(
 def _check_other_parameters(
     proof: Proof, launch: _Launch, place: Path, files: Trial, recipe: Recipe, provenance: Provenance
 ) -> Proof:
-    """Return the proof after a comparison of all other parameters with those of an untouched launch.
+    """Return the proof, after checking that the files change no other parameters than the setting does.
 
-    Parameters that the setting itself changes, such as one that a component derives from another value,
-    change in a launch of it as it was measured too. Parameters that every launch has of its own, such as the
-    number of the job, differ in all three launches.
+    All other parameters are compared with those of an untouched launch (with the MPI's own defaults). A
+    parameter may differ if it also differs in a launch of the setting as it was measured: either the setting
+        changes it, as
+    a component derives it from another value, or it differs in every launch, such as the job's number.
     """
 
     def as_measured(rendering: Rendering) -> Rendering:
@@ -231,10 +235,10 @@ def _check_other_parameters(
 
 
 def refuted(directory: Path) -> bool:
-    """Return whether files in a directory were checked and lack the stated effect.
+    """Return whether the files in a directory were checked and do not have the stated effect.
 
     Raises:
-        UserError: The file there is no result of a check.
+        UserError: The directory's ``proof.json`` is not the result of a check.
     """
     path = directory / PROOF_FILE
     if not path.exists():
@@ -255,7 +259,7 @@ def _refused(observation: Observation) -> set[Slot]:
 
 
 def _deviations(expected: set[Slot], refused: set[Slot]) -> str:
-    """Return the differences from the exported rules in words; empty where there are none."""
+    """Return in words how the rules in effect differ from the exported ones; empty if they do not differ."""
     if not refused and expected:
         causes = (
             "the file is not read, or a forced algorithm or a component above comes first: lint says which"

@@ -1,4 +1,4 @@
-"""Write the files of exporters, and the line that uses them (step 12 of the flow)."""
+"""Write exported files, and return the command line that uses them (step 12 of the flow)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,13 +13,14 @@ from autotune.resources import user_text
 
 
 def export_files(recommendation: Recommendation, formats: Sequence[str], directory: Path) -> tuple[Path, ...]:
-    """Write the files of all formats into a directory, and return their paths, each once and in order.
+    """Write the files of all formats into a directory, and return their paths without duplicates.
 
-    A link in the directory is not overwritten. Rules files of an earlier export that nothing points to any
-    more are removed.
+    Links in the directory are not followed. Rules files of an earlier export that no file points to any
+    longer are removed.
 
     Raises:
-        UserError: A format is unknown or cannot express the recommendation, or files cannot be written there.
+        UserError: A format is unknown or cannot express the recommendation, or files cannot be written into
+            the directory.
         StorageError: The disk is full or read-only.
     """
     texts: dict[str, str] = {}
@@ -28,7 +29,7 @@ def export_files(recommendation: Recommendation, formats: Sequence[str], directo
         texts.update(format_exporter.export(recommendation, directory.absolute()))
         companions.update(getattr(format_exporter, "companions", ()))
     files = {directory / name: text for name, text in texts.items()}
-    # An earlier export wrote rules files that this one does not need: nothing points to them any more.
+    # No file points any longer to rules files of an earlier export that this export does not write.
     unwritten = (directory / name for name in companions - texts.keys())
     stale = [path for path in unwritten if path.is_file() and not path.is_symlink()]
     removals = {path: None for path in stale if is_ours(user_text(path, lenient=True))}
@@ -37,14 +38,14 @@ def export_files(recommendation: Recommendation, formats: Sequence[str], directo
 
 
 def sets_nothing(recommendation: Recommendation) -> bool:
-    """Return whether the stack's own defaults stay, so that files have no content."""
+    """Return whether the MPI's own defaults stay, so that exported files set nothing."""
     source = recommendation.provenance
     ruled = any(rule.sets for rule in recommendation.rules)
     return source.family in FAMILIES and not (ruled or source.env or source.placement or source.boot)
 
 
 def unused(recommendation: Recommendation, directory: Path) -> str:
-    """Return in words why there is no line that uses the files."""
+    """Return in words why there is no command line that uses the files."""
     if sets_nothing(recommendation):
         return "they set nothing: the stack's own defaults stay"
     unread = f"no MPI reads these files; the setting in them: {recommendation.point or 'the defaults'}"
@@ -52,9 +53,9 @@ def unused(recommendation: Recommendation, directory: Path) -> str:
 
 
 def how_to_use(recommendation: Recommendation, formats: Sequence[str], directory: Path) -> str:
-    """Return the line of the first format that has one.
+    """Return the command line that uses the exported files, from the first format that has such a line.
 
-    It is empty where nothing is set, or no MPI reads the written files.
+    The text is empty if the files set nothing, or if no MPI reads them.
     """
     source = recommendation.provenance
     lines = (exporter(name).use(recommendation, directory.absolute()) for name in formats)

@@ -1,9 +1,10 @@
-"""Install exported parameters into a user's own file, Open MPI's or UCX's, and remove them (after step 12).
+"""Add exported parameters to a parameter file of Open MPI or UCX, and remove them again (after step 12).
 
-The inserted block is between two marker lines; everything else in the file is the user's and stays unchanged,
-whatever bytes it has. A line of the user's that sets the same parameter becomes a comment at its place. The
-markers hold checksums: of the file as it was, so that removing the block either restores it byte by byte or
-reports that it was edited, and of each line between them, so that a line somebody else put there stays.
+The parameters are added as a block between two marker lines. Everything else in the file belongs to the user
+and stays unchanged, byte by byte, except that a line that sets the same parameter becomes a comment. The
+markers contain checksums: one of the file before, so that removing the block either restores this file
+exactly or reports that it was edited; and one of each line of the block, so that a line that somebody else
+added to the block is not removed.
 """
 
 import re
@@ -20,24 +21,24 @@ _NO_FILE = "no file"
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """A file without this program's block."""
+    """The content of a parameter file without this program's block."""
 
-    content: bytes | None  # Remaining content; None where nothing is left and there was no file before.
-    as_before: bool  # Whether it is the original file, byte by byte; otherwise somebody edited it since.
+    content: bytes | None  # Remaining content; None if nothing remains and there was no file before.
+    as_before: bool  # Whether this is the original file, byte by byte; else somebody edited the file since.
 
 
 def merged(content: bytes | None, block: str) -> bytes:
-    """Return a parameter file with a block at its end, in place of an earlier one.
+    """Return the content of a parameter file with a block added at its end; an earlier block is replaced.
 
     Args:
-        content: The file as it is; None where there is none.
+        content: The present content of the file; None if there is no file.
         block: Lines ``key = value``, and comments.
 
     Raises:
-        UserError: The file holds half a block, so somebody edited the markers.
+        UserError: Only one of the two markers is in the file, so somebody edited them.
     """
     without_block = without(content).content
-    text = (without_block or b"").decode("latin-1")  # any bytes, and the same ones when encoded again
+    text = (without_block or b"").decode("latin-1")  # keeps all bytes: latin-1 encodes them back unchanged
     block_lines = block.strip().encode().decode("latin-1").split("\n")
     set_keys = {key for line in block_lines if (key := _key(line))}
     lines = [
@@ -51,10 +52,10 @@ def merged(content: bytes | None, block: str) -> bytes:
 
 
 def without(content: bytes | None) -> Rest:
-    """Return a parameter file without its block, and with the lines back that the block had replaced.
+    """Return a parameter file without its block; lines that the block had turned into comments are restored.
 
     Raises:
-        UserError: The file holds half a block.
+        UserError: The markers of the block are damaged.
     """
     lines = (content or b"").decode("latin-1").split("\n")
     begins = [i for i, line in enumerate(lines) if line.startswith(BEGIN)]
@@ -74,7 +75,7 @@ def without(content: bytes | None) -> Rest:
     sum_before = lines[begin].partition("before: ")[2].rstrip(")\r")
     if not head + tail and sum_before == _NO_FILE:
         return Rest(None, as_before=True)
-    # A blank line separates the block from the text above it, whose last line may have had no line feed.
+    # A blank line is between the text and the block; the text's last line may have had no line feed.
     exact = [head[: len(head) - gap].encode("latin-1") for gap in (1, 2, 0)]
     for candidate in () if tail else exact:
         if checksum(candidate) == sum_before:
@@ -84,14 +85,14 @@ def without(content: bytes | None) -> Rest:
 
 
 def installed(content: bytes | None) -> Mapping[str, str]:
-    """Return the variables that the block in a parameter file sets; empty where there is none."""
+    """Return the variables that the block in a parameter file sets; empty if there is no block."""
     inside = (content or b"").decode("latin-1").partition(BEGIN)[2].partition(END)[0]
     pairs = (line.partition("=") for line in inside.split("\n") if _key(line))
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def checksum(content: bytes) -> str:
-    """Return the checksum of a content, as the markers hold it."""
+    """Return the checksum of a file's content, in the form that the markers contain."""
     return f"{crc32(content):08x}"
 
 

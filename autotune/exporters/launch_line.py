@@ -1,4 +1,4 @@
-"""The line that applies exported files, as a user types it (step 12 of the flow)."""
+"""The command line that a user types to apply exported files (step 12 of the flow)."""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ PROGRAM = "… your_program"  # Placeholder for the user's own program.
 
 
 def placed(recommendation: Recommendation) -> tuple[str, ...]:
-    """Return the options of ``mpirun`` that place the ranks as they were placed when measured."""
+    """Return the options of ``mpirun`` that place the ranks as in the measurements."""
     options = {"map_by": "--map-by", "bind_to": "--bind-to"}
     placement = recommendation.provenance.placement
     return tuple(f"{options[name]} {shlex.quote(value)}" for name, value in placement if value)
@@ -22,13 +22,13 @@ def mpirun(
     variables: Mapping[str, str] | None = None,
     forwarded: Iterable[str] = (),
 ) -> str:
-    """Return a line of ``mpirun`` that places the ranks.
+    """Return a command line of ``mpirun`` that places the ranks as in the measurements.
 
     Args:
-        recommendation: Its placement is used.
+        recommendation: The recommendation that was measured with the placement.
         words: Further options, already quoted.
-        variables: Variables that are set for this one command.
-        forwarded: Names of variables that ranks on other nodes need too: Open MPI forwards only its own.
+        variables: Environment variables that are set for this one command.
+        forwarded: Names of variables that ranks on other nodes need too; Open MPI forwards only its own ones.
     """
     assigned = [f"{name}={shlex.quote(value)}" for name, value in (variables or {}).items()]
     forward = [f"-x {name}" for name in forwarded]
@@ -36,7 +36,7 @@ def mpirun(
 
 
 def stated(mca: Mapping[str, str], variables: Mapping[str, str]) -> list[str]:
-    """Return options of ``mpirun`` that set parameters and variables without any file."""
+    """Return options of ``mpirun`` that set MCA parameters and environment variables without any file."""
     return [
         *(f"--mca {name} {shlex.quote(value)}" for name, value in mca.items()),
         *(f"-x {shlex.quote(f'{name}={value}')}" for name, value in variables.items()),
@@ -49,7 +49,7 @@ def sourced(path: Path, command: str, by: str = ".") -> str:
 
 
 def parted(path: Path) -> str:
-    """Return why lists of files cannot hold a path; empty where they can."""
+    """Return why Open MPI's lists of files cannot contain a path; empty if they can."""
     if "," not in str(path.absolute()):
         return ""
     return f"the comma in {str(path.absolute())!r} would part it: Open MPI's lists of files know no quotes"

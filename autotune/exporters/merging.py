@@ -1,6 +1,7 @@
-"""Join several recommendations: other collectives, other communicator sizes (before step 12).
+"""Join recommendations for different collectives or communicator sizes into one (before step 12 of the flow).
 
-A job has one environment, so recommendations that are merged must have been measured in the same one.
+A job has one environment, so recommendations can be joined only if they were measured in the same
+environment.
 """
 
 import shlex
@@ -15,15 +16,15 @@ Pairs = Sequence[tuple[str, str]]  # Names with their values.
 
 
 def merged(recommendations: Sequence[Recommendation], names: Sequence[object] = ()) -> Recommendation:
-    """Return one recommendation with the rules of all.
+    """Return one recommendation that contains the rules of all given ones.
 
     Args:
         recommendations: The recommendations.
-        names: Names for them in messages; without any, those of their campaigns.
+        names: Names of the recommendations in messages; if empty, the names of their campaigns are used.
 
     Raises:
-        UserError: There is no recommendation, they were measured in different environments or on different
-            stacks, or two have rules for the same collective on the same communicator size.
+        UserError: There is no recommendation; the recommendations were measured in different environments or
+            on different MPIs; or two contain rules for the same collective and communicator size.
     """
     if not recommendations:
         raise UserError("nothing to merge", "name at least one campaign")
@@ -112,7 +113,7 @@ def _differences(first: Pairs, second: Pairs) -> str:
 
 
 def _fixing(recommendation: Recommendation) -> str:
-    """Return the words of a command line that fix a setting; a value with a comma needs its own quotes."""
+    """Return the words of a command line that fix the values of a setting; values with a comma are quoted."""
     words = (
         f"fix.{name}='{value}'" if "," in str(value) else f"fix.{name}={value}"
         for name, value in recommendation.point.items()

@@ -1,4 +1,4 @@
-"""Files and variables for MPICH and Intel MPI (step 12 of the flow)."""
+"""Export files and scripts for MPICH and Intel MPI (step 12 of the flow)."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,9 +15,9 @@ from autotune.stacks.intel_ranges import adjustments
 from autotune.stacks.tables import tables
 
 TREE_FILE = "mpich-selection.json"
-"""Name of the selection tree, which can hold no comments; the script beside it has them."""
+"""Name of the file with the selection tree, which cannot contain comments; the script next to it has them."""
 
-SCRIPT = "mpich-env.sh"  # Name of the script.
+SCRIPT = "mpich-env.sh"  # Name of the script that sets MPICH's variables.
 
 
 class MpichCvars(VariableScript):
@@ -37,12 +37,12 @@ class MpichCvars(VariableScript):
         return {f"MPIR_CVAR_{collective.upper()}_INTRA_ALGORITHM": name}
 
     def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe:
-        """Return the check of the script: each rank must see its variables."""
+        """Return how the script is checked: each rank must have the variables that the script sets."""
         return by_script_recipe(directory / SCRIPT)
 
 
 class MpichSelection:
-    """Exports the whole collective-selection tree of the installed MPICH, with tuned subtrees."""
+    """Exports the collective-selection tree of the installed MPICH, in which tuned subtrees are replaced."""
 
     name = "mpich_json"
     summary = f"{TREE_FILE}: collective-selection tree with tuned subtrees, and {SCRIPT} (MPICH 4, 5)"
@@ -51,7 +51,7 @@ class MpichSelection:
         self._generic = generic
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """Return the tree, and a script that points to it, as texts by file name."""
+        """Return texts by file name: the selection tree, and a script that points to it."""
         check_family(recommendation, "mpich")
         tree = mpich_tree.tuned(self._tree(recommendation), tables(recommendation.rules))
         variables = {mpich_tree.FILE_VARIABLE: str(directory.absolute() / TREE_FILE)}
@@ -63,7 +63,7 @@ class MpichSelection:
         return by_script(directory / SCRIPT)
 
     def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe:
-        """Return the check of the script and of a tree with algorithms that do not exist."""
+        """Return how the script is checked, also with a tree whose algorithms do not exist."""
         return by_script_recipe(directory / SCRIPT, directory / TREE_FILE, invalid)
 
     def _tree(self, recommendation: Recommendation) -> mpich.Tree:
@@ -79,7 +79,7 @@ class MpichSelection:
 
 
 class IntelMpi:
-    """Exports ``I_MPI_ADJUST_*`` with ranges of message sizes, a script for each communicator size."""
+    """Exports for each communicator size a script with ``I_MPI_ADJUST_*`` variables by message size."""
 
     name = "intel"
     summary = (
@@ -87,7 +87,7 @@ class IntelMpi:
     )
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """Return a script for each communicator size with rules; several have that size in their names."""
+        """Return a script for each communicator size with rules; names of several contain the size."""
         check_family(recommendation, "intelmpi")
         by_comm_size = adjustments(recommendation.rules)
         files: dict[str, str] = {}
@@ -98,16 +98,16 @@ class IntelMpi:
         return files or exports(recommendation, directory / "intel-mpi-env.sh", {})
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """Return the line that sources the script, with the number of ranks where there are several scripts.
+        """Return the command line that sources the script for the measured ranks, or else for the most ranks.
 
-        The script is that for the job's ranks, otherwise that for the most ranks.
+        If there are several scripts, the line names the number of ranks.
         """
         path = self._script(recommendation, directory)
         ranks = path.stem.rpartition("-")[2]
         return sourced(path, f"mpiexec -n {ranks} {PROGRAM}") if ranks.isdigit() else by_script(path)
 
     def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe:
-        """Return the check of the script for the job's ranks, otherwise of that for the most ranks."""
+        """Return how the script for the measured ranks, or else for the most ranks, is checked."""
         return by_script_recipe(self._script(recommendation, directory))
 
     def _script(self, recommendation: Recommendation, directory: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Files that Open MPI 4.1 and 5.0 read themselves (step 12 of the flow)."""
+"""Export files that Open MPI 4.1 and 5.0 read themselves (step 12 of the flow)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -24,16 +24,17 @@ CONF_FILE = PARAMETERS  # Name of the parameter file.
 
 
 class _CommandLine:
-    """Files whose settings users may also put on the command line."""
+    """A format whose settings users may also put on the command line."""
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """Return a line of Open MPI's ``mpirun`` that sets everything without any file.
+        """Return a command line of Open MPI's ``mpirun`` that sets everything without any file.
 
-        A file that ``mca_base_param_files`` names would replace the site's own file; named in front of that,
-        it loses to ``~/.openmpi/mca-params.conf`` on 5.0, whose ``mpirun`` makes variables of it. Options
-        take precedence over all of these files and leave their other parameters alone. For ``UCX_CONFIG_DIR``
-        each rank would warn of an unused variable, although it obeys it, and ``UCX_WARN_UNUSED_ENV_VARS=n``
-        would hide misspelt names.
+        Options on the command line take precedence over all parameter files, and do not affect other
+        parameters in these files. Naming the exported file in ``mca_base_param_files`` would replace the
+        site's own file; even if both files are named, on 5.0 ``~/.openmpi/mca-params.conf`` takes precedence,
+        because ``mpirun`` turns that file into variables. Setting ``UCX_CONFIG_DIR`` would work, but each
+        rank would warn of an unused variable, and ``UCX_WARN_UNUSED_ENV_VARS=n`` would also hide warnings of
+        misspelt names.
         """
         deployed = settings(recommendation, directory)
         return mpirun(recommendation, stated(deployed.mca, deployed.other))
@@ -47,9 +48,9 @@ class OpenMpiMca(_CommandLine):
     companions = (RULES_FILE, HAN_FILE, UCX_FILE)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """Return the parameter file, as text by file name.
+        """Return texts by file name: the parameter file, and files that belong to it.
 
-        A rules file is added where choices differ by size, and UCX's file where it is needed.
+        A rules file is added if choices differ by message size, and UCX's own file if UCX variables are set.
         """
         deployed = settings(recommendation, directory)
         notes = []
@@ -66,7 +67,7 @@ class OpenMpiMca(_CommandLine):
         return {CONF_FILE: text, **deployed.files, **ucx}
 
     def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe:
-        """Return the check of the files' contents; rules are made invalid by an id that no collective has."""
+        """Return how parameters and rules are checked; an invalid rule has an id that no algorithm has."""
 
         def variables(place: Path) -> dict[str, str]:
             deployed = settings(recommendation, place)
@@ -77,14 +78,14 @@ class OpenMpiMca(_CommandLine):
 
 
 class OpenMpiMcaList(_CommandLine):
-    """Exports ``openmpi-mca-params.conf`` with everything in it, for users of a single parameter file."""
+    """Exports one ``openmpi-mca-params.conf`` that contains all settings, those of UCX included."""
 
     name = "openmpi_mca_list"
     summary = f"{CONF_FILE} alone, with mca_base_env_list: it overrides what users export (4.1, 5.0)"
     companions = (RULES_FILE, HAN_FILE)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """Return the parameter file and, where choices differ by size, the rules file."""
+        """Return the parameter file and, if choices differ by message size, the rules file."""
         deployed = settings(recommendation, directory)
         mca, notes = dict(deployed.mca), []
         if deployed.other:
@@ -97,13 +98,13 @@ class OpenMpiMcaList(_CommandLine):
 
 
 class CollTuned(_CommandLine):
-    """Exports the classic rules file alone."""
+    """Exports the rules file of ``coll_tuned`` in the classic format, without a parameter file."""
 
     name = "coll_tuned"
     summary = f"{RULES_FILE}: per-size rules of coll_tuned, classic format (Open MPI 4.1, 5.0)"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """Return the rules file; it has no rule where the stack decides everything."""
+        """Return the rules file; it contains no rule if the MPI decides everything."""
         head = [*remarks(recommendation), "", f"use: {self.use(recommendation, directory)}"]
         text = coll_tuned.rules_file(recommendation.rules, head)
         other_files = settings(recommendation, directory).files
@@ -124,7 +125,7 @@ def _conf_file(recommendation: Recommendation, mca: Mapping[str, str], use: str,
 
 
 def env_list(variables: Mapping[str, str]) -> str:
-    """Return environment variables as ``mca_base_env_list`` takes them.
+    """Return environment variables in the form of a value of ``mca_base_env_list``.
 
     Raises:
         UserError: A value contains the separator.
@@ -139,7 +140,7 @@ def env_list(variables: Mapping[str, str]) -> str:
 
 
 def _with_algorithm(rule: Rule) -> Rule:
-    """Return a rule that names an algorithm where it passes calls on by ``coll_han`` and names none."""
+    """Return a rule; if it only names a component for ``coll_han``, it also gets some algorithm."""
     if han.COMPONENT not in rule.choice or "algorithm" in rule.choice:
         return rule
     first = coll_tuned.algorithms(rule.collective)[1]
@@ -153,17 +154,17 @@ def recipe(
     export: Callable[[Recommendation, Path], Mapping[str, str]],
     variables: Callable[[Path], Mapping[str, str]],
 ) -> Recipe:
-    """Return how a format of Open MPI is checked.
+    """Return how the files of a format of Open MPI are checked on fresh launches.
 
     Args:
         recommendation: The exported recommendation.
-        directory: Where its files are.
+        directory: Directory of the exported files.
         invalid: Directory for files with algorithms that do not exist.
-        export: Returns the files of the format for a directory.
-        variables: Returns the variables that the files in a directory set.
+        export: Function that returns the files of the format for a directory.
+        variables: Function that returns the variables that the files in a directory set.
     """
     deployed = settings(recommendation, directory)
-    # Calls that coll_han passes on without an algorithm are refused only if they get one that does not exist.
+    # A call that coll_han passes on is refused only if its rule names an algorithm, an invalid one.
     with_algorithms = replace(recommendation, rules=tuple(map(_with_algorithm, recommendation.rules)))
     tables = coll_tuned.table(with_algorithms.rules)
 

@@ -1,4 +1,4 @@
-"""Further files of Open MPI and UCX (step 12 of the flow)."""
+"""Export further files that Open MPI or UCX reads (step 12 of the flow)."""
 
 import shlex
 from collections.abc import Mapping
@@ -11,21 +11,21 @@ from autotune.exporters.settings import HAN_FILE, RULES_FILE, DeployedSettings, 
 from autotune.recommend.recommendation import Recommendation
 from autotune.stacks import han
 
-TUNE_FILE, UCX_FILE = "autotune.tune", "ucx.conf"  # Names of the files.
+TUNE_FILE, UCX_FILE = "autotune.tune", "ucx.conf"  # Names of the exported files.
 
 
 class Tune:
-    """Exports a file for ``mpirun --tune``, in the subset that 4.1 and 5.0 both read correctly."""
+    """Exports a file for ``mpirun --tune``, in syntax that Open MPI 4.1 and 5.0 both read correctly."""
 
     name = "tune"
     summary = f"{TUNE_FILE}: for mpirun --tune (Open MPI 4.1, 5.0; srun does not read it)"
     companions = (RULES_FILE, HAN_FILE)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """Return the file and, where choices differ by size, the rules file, as texts by file name.
+        """Return texts by file name: the file and, if choices differ by message size, the rules file.
 
         Raises:
-            UserError: A value cannot be written to such a file.
+            UserError: A value cannot be written to a file for ``--tune``.
         """
         deployed = settings(recommendation, directory)
         for name, value in {**deployed.mca, **deployed.other}.items():
@@ -42,7 +42,7 @@ class Tune:
         return {TUNE_FILE: "\n".join(lines) + "\n", **deployed.files}
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """Return the line with ``--tune``.
+        """Return the command line of ``mpirun`` with ``--tune``.
 
         Options on the command line take precedence over the file; on 5.0 a user's own parameter file does
         too.
@@ -52,7 +52,7 @@ class Tune:
 
 
 class HanRules:
-    """Exports dynamic rules of ``coll_han``, which choose the component at each level."""
+    """Exports dynamic rules of ``coll_han``, which choose a component within nodes and between them."""
 
     name = "han_rules"
     summary = f"{HAN_FILE}: per-size rules of coll_han (Open MPI 4.1, 5.0)"
@@ -73,7 +73,7 @@ class HanRules:
         return {HAN_FILE: text}
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """Return the line that uses the rules, with all settings that are not in them."""
+        """Return the command line that uses the rules and contains all settings outside the rules."""
         mca, variables = job_wide(recommendation)
         mca["coll_han_use_dynamic_file_rules"] = "1"
         mca["coll_han_dynamic_rules_filename"] = str(directory.absolute() / HAN_FILE)
@@ -87,12 +87,12 @@ class UcxConf:
     summary = f"{UCX_FILE}: UCX variables, read from $UCX_CONFIG_DIR, $HOME or the working directory"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """Return the file; it has no variable where the recommendation sets none."""
+        """Return the file; it sets no variable if the recommendation sets none of UCX."""
         deployed = settings(recommendation, directory)
         return {UCX_FILE: ucx_text(recommendation, deployed, self.use(recommendation, directory))}
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """Return the line that uses the file, with all job-wide settings that UCX does not read."""
+        """Return the command line that uses the file and contains all settings that UCX does not read."""
         deployed = settings(recommendation, directory)
         folder = {"UCX_CONFIG_DIR": str(directory.absolute())} if deployed.ucx else {}
         mca, _ = job_wide(recommendation)
@@ -100,7 +100,7 @@ class UcxConf:
 
 
 def ucx_text(recommendation: Recommendation, deployed: DeployedSettings, use: str) -> str:
-    """Return the text of UCX's own file; it has no variable where the recommendation sets none."""
+    """Return the text of UCX's own file; it sets no variable if the recommendation sets none of UCX."""
     usage = [f"use: {use}"] if use else []
     head = [
         *remarks(recommendation),

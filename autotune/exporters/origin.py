@@ -1,6 +1,7 @@
-"""The head of every file, with the source of its numbers; it is written and read here alone (step 12).
+"""The comment at the beginning of every exported file, which says where its numbers come from (step 12).
 
-Notation: a *remark* is one line of a comment, without the sign that makes it one.
+Only this module writes and reads that comment. Notation: a *remark* is one line of it, without the comment
+sign.
 """
 
 import re
@@ -13,7 +14,7 @@ from autotune.resources.secret import environment_without_secrets
 from autotune.stacks.cleared import clearance_of
 
 UNTRIED = "FORMAT CHECKED, NEVER RUN HERE: written after the library's sources and documents"
-"""Remark in files of libraries that never ran here."""
+"""Remark in files for libraries that were never run here."""
 
 _SIGNATURE = "autotune: "
 _NODES = re.compile(r"^[^\w\n]*stack: .*; (\d+) nodes?, \d+ ranks\r?$", re.MULTILINE)
@@ -24,7 +25,7 @@ _VERIFIED = re.compile(r"^[^\w\n]*((?:\S+: )*verified: .*?)\r?$", re.MULTILINE)
 
 
 def remarks(recommendation: Recommendation) -> tuple[str, ...]:
-    """Return the source of the numbers, a remark a line."""
+    """Return the lines (remarks) that say how the numbers of a recommendation were measured."""
     source = recommendation.provenance
     stamp = (source.stamp,) if source.stamp else ()
     place = (f"measured with {word}, which belongs on the command line" for word in placed(recommendation))
@@ -51,7 +52,7 @@ def remarks(recommendation: Recommendation) -> tuple[str, ...]:
 
 
 def _commuting(recommendation: Recommendation) -> list[str]:
-    """Return a remark about rules that are wrong for operations that do not commute; empty without any."""
+    """Return a remark on rules that are wrong for operations that do not commute; empty if there are none."""
     clearance = clearance_of(recommendation.provenance.stack)
     pairs = ((rule.collective, str(rule.choice.get("algorithm", ""))) for rule in recommendation.rules)
     wrong = dict.fromkeys(pair for pair in pairs if clearance and clearance.commuting_alone(*pair))
@@ -61,7 +62,7 @@ def _commuting(recommendation: Recommendation) -> list[str]:
 
 
 def _any_nodes(recommendation: Recommendation) -> list[str]:
-    """Return a remark that rules apply by the number of ranks, whatever the number of nodes."""
+    """Return a remark that rules depend on the number of ranks, not on the number of nodes."""
     source = recommendation.provenance
     if not source.ranks or not any(rule.sets for rule in recommendation.rules):
         return []
@@ -76,13 +77,13 @@ def _nodes(number: int) -> str:
 def commented(lines: Sequence[str], sign: str = "#") -> list[str]:
     """Return lines as comments.
 
-    Line breaks within a line stay inside the comment, and control sequences of terminals are escaped.
+    A line that contains line breaks becomes several comments, and control sequences of terminals are escaped.
     """
     return [f"{sign} {printable(part)}".rstrip() for line in lines for part in (line.splitlines() or [""])]
 
 
 def untried(text: str) -> bool:
-    """Return whether a file of this program carries the remark that no library here could read it."""
+    """Return whether an exported file contains the remark that its format was never tried here."""
     return UNTRIED in text
 
 
@@ -92,13 +93,13 @@ def is_ours(text: str) -> bool:
 
 
 def verified_in(text: str) -> str:
-    """Return the verdict in a file of this program; empty where it has none."""
+    """Return the verdict of the verification that an exported file mentions; empty if it mentions none."""
     match = _VERIFIED.search(text)
     return match[1] if match else ""
 
 
 def other_version(text: str, version: str) -> str:
-    """Return a sentence if a file was measured on another Open MPI than this version; otherwise empty."""
+    """Return a sentence if a file's numbers are from another version of Open MPI than this; else empty."""
     match = _STACK.search(text)
     if match is None or match[1] == version:
         return ""
@@ -108,6 +109,6 @@ def other_version(text: str, version: str) -> str:
 
 
 def nodes_of(text: str) -> int | None:
-    """Return the number of nodes that a file was measured on; None where it does not name it."""
+    """Return the number of nodes on which a file's numbers were measured; None if the file does not say."""
     match = _NODES.search(text)
     return int(match[1]) if match else None

@@ -1,7 +1,8 @@
-"""A tree for everybody at a site: files for one version of Open MPI, with a check of it (step 12).
+"""A tree of files for all users of a site, for one version of Open MPI (step 12 of the flow).
 
-Ids and defaults differ between versions, and users load any version: each module and script checks ``mpirun``
-first, and sets nothing under another version.
+Ids of algorithms and defaults differ between versions, and users may load any version. Each module and script
+therefore first checks the version of ``mpirun``, and sets nothing if it is another one than the measured
+version.
 """
 
 import shlex
@@ -20,32 +21,34 @@ from autotune.exporters.user_files import Changes, content
 from autotune.exporters.version_check import guard_of
 from autotune.recommend.recommendation import Recommendation
 
-KEPT = "replaced"  # Directory below a prefix with copies of replaced files, by date.
+KEPT = "replaced"  # Directory below a prefix that contains copies of replaced files, sorted by date.
 
 
 @dataclass(frozen=True, slots=True)
 class SiteTree:
-    """Files to write below a prefix."""
+    """The files to write below a prefix (a directory of the site's), and the command lines that use them."""
 
     prefix: Path  # Directory of the tree.
-    folder: Path  # Directory of all files that are no modules.
-    files: Mapping[Path, str]  # File → text.
-    stale: tuple[Path, ...]  # Files of an earlier tree of this version that this one does not have.
-    uses: tuple[str, ...]  # Lines that use the tree, with a module and with a script.
-    back: str  # Line that removes the tree.
+    folder: Path  # Directory of all files except environment modules.
+    files: Mapping[Path, str]  # Maps each file to its text.
+    stale: tuple[Path, ...]  # Rules files that this tree lacks but an earlier one of this version may have.
+    uses: tuple[str, ...]  # Command lines that use the tree, one with a module and one with a script.
+    back: str  # Command line that removes the tree.
 
 
 def site_tree(recommendation: Recommendation, prefix: Path, module: str) -> SiteTree:
-    """Return the files below a prefix; files of other versions there are left alone.
+    """Return the files to write below a prefix; files for other versions of Open MPI are not affected.
 
     Args:
         recommendation: The recommendation.
         prefix: Directory of the tree.
-        module: The site's own module of this MPI, which must be loaded; empty where it has none.
+        module: Name of the environment module with which the site loads this MPI, which the tree's module
+            requires; empty if there is none.
 
     Raises:
-        UserError: The recommendation was not measured on a real Open MPI, has rules that ``coll_tuned``
-            cannot express, or sets nothing; or modules cannot be found below the prefix.
+        UserError: The recommendation was not measured on a real Open MPI, contains rules that ``coll_tuned``
+            cannot express, or sets nothing; or the prefix contains characters with which modules are not
+            found.
     """
     check_family(recommendation, "openmpi")
     guard = guard_of(recommendation)
@@ -100,10 +103,10 @@ def site_tree(recommendation: Recommendation, prefix: Path, module: str) -> Site
 
 
 def replacing(tree: SiteTree, stamp: str) -> Changes:
-    """Return the files to write for a tree, and copies of those of the same version that they replace.
+    """Return the files to write for a tree, and copies of the files of the same version that are replaced.
 
-    The copies are in a directory of their own: next to the files themselves they would be modules, and loaded
-    as the newest ones.
+    The copies are in a directory of their own. Next to the new files they would be environment modules, and
+    be loaded as the newest ones.
 
     Args:
         tree: The new tree.
@@ -129,7 +132,7 @@ def replacing(tree: SiteTree, stamp: str) -> Changes:
 
 
 def differences(changes: Changes, new: bool = False) -> Iterator[str]:
-    """Yield a line for each changed file, then its lines that set something; ``new`` includes new files."""
+    """Yield a line for each changed file, followed by its changed lines; with ``new`` also for new files."""
     for path, text in changes.contents.items():
         if (old := content(path)) is None and not new:
             continue
@@ -146,7 +149,7 @@ def _setting_lines(content: bytes | str | None) -> list[str]:
 
 
 def bring_back(tree: SiteTree, stamp: str) -> str:
-    """Return the line that restores the files that a tree replaced."""
+    """Return the command line that restores the files that a tree replaced."""
     stored = tree.prefix / KEPT / stamp
     copies = [
         f"cp -p {shlex.quote(str(stored / target.relative_to(tree.prefix)))}/* {shlex.quote(str(target))}"

@@ -1,4 +1,4 @@
-"""How scripts of variables, for MPICH and MPIs derived from it, are checked on fresh launches (step 12)."""
+"""How scripts for MPICH and for MPIs derived from it are checked on fresh launches (step 12 of the flow)."""
 
 import re
 import shlex
@@ -12,7 +12,7 @@ from autotune.stacks.ports import Rendering
 
 
 def values_in(file: Path) -> dict[str, str]:
-    """Return the variables that a shell script or parameter file of this program sets, with their values."""
+    """Return the variables, with values, that an exported shell script or parameter file sets."""
     text = user_text(file)
     if file.suffix == ".sh":
         return {name: shlex.split(value)[0] for name, value in re.findall(r"(?m)^ *export (\w+)=(.+)$", text)}
@@ -20,14 +20,14 @@ def values_in(file: Path) -> dict[str, str]:
 
 
 def by_script_recipe(script: Path, tree: Path | None = None, place: Path | None = None) -> Recipe:
-    """Return the check of a script: ranks must see its variables, and the library read them unchanged.
+    """Return how a script is checked: ranks must have its variables, and the library must read their values.
 
-    No launch of these stacks shows which sizes reach which row. MPICH refuses an invalid tree as a whole, as
-    it starts.
+    No launch of these MPIs shows which message sizes reach which row of the rules, but MPICH refuses to start
+    with an invalid selection tree.
 
     Args:
         script: The script.
-        tree: The selection tree that the script names; None where it names none.
+        tree: The file of the selection tree that the script names; None if it names none.
         place: Directory for the invalid tree.
     """
     variables = values_in(script)

@@ -1,4 +1,4 @@
-"""Shared by all formats: the job-wide values by the program that reads them, and rules by table (step 12)."""
+"""Settings of a recommendation by the library that reads them, for all formats (step 12 of the flow)."""
 
 import re
 import shlex
@@ -17,7 +17,7 @@ from autotune.stacks.cleared import check_rules
 from autotune.stacks.tables import algorithm_of, tables
 
 RULES_FILE = "coll_tuned_rules.conf"
-"""Name of the classic rules file, in the directory of the files that point to it."""
+"""Name of coll_tuned's rules file in the classic format, in the directory of the files that point to it."""
 HAN_FILE = "coll_han_rules.conf"  # Name of the rules file of coll_han.
 
 FAMILIES = {
@@ -26,7 +26,7 @@ FAMILIES = {
     "intelmpi": "Intel MPI",
     "mvapich": "MVAPICH",
 }
-"""``Provenance.family`` → the makers' name for it."""
+"""Maps ``Provenance.family`` to the name of the MPI that its makers use."""
 
 _MCA, _UCX = "OMPI_MCA_", "UCX_"
 _DYNAMIC = ("coll_tuned_use_dynamic_rules", "coll_tuned_dynamic_rules_filename")
@@ -35,22 +35,21 @@ _FORCED = re.compile(r"coll_tuned_(\w+)_algorithm(_\w+)?")
 
 @dataclass(frozen=True, slots=True)
 class DeployedSettings:
-    """The job-wide values of a recommendation, as they are deployed."""
+    """The job-wide values and rules files of a recommendation, as exported files contain them."""
 
-    mca: Mapping[str, str]  # MCA parameter → value, without any prefix.
-    other: Mapping[str, str]  # Every other environment variable → value, as measured.
+    mca: Mapping[str, str]  # Maps each MCA parameter, without the prefix ``OMPI_MCA_``, to its value.
+    other: Mapping[str, str]  # Maps every other environment variable to its value, as measured.
     rules: str
-    """Text of the classic rules file that ``mca`` points to; empty where there is none and the stack decides.
-"""
-    han: str = ""  # Text of the rules file by which coll_han passes calls on; empty where there is none.
+    """Text of the classic rules file that ``mca`` points to; empty if there are no rules."""
+    han: str = ""  # Text of the rules file by which coll_han passes calls on; empty if there is none.
 
     @property
     def environment(self) -> dict[str, str]:
         """Return all settings as environment variables.
 
-        ``mpirun`` forwards ``OMPI_MCA_*`` to other nodes by itself, others only where ``-x`` names them.
-        ``mca_base_env_list`` would forward them too, but overrides users' own values, and on 4.1 aborts with
-        ``-x``.
+        ``mpirun`` forwards ``OMPI_MCA_*`` to other nodes by itself, and other variables only if ``-x`` names
+        them. ``mca_base_env_list`` would forward other variables too, but it overrides users' own values, and
+        on 4.1 it makes an ``mpirun`` with ``-x`` abort.
         """
         return {f"{_MCA}{name}": value for name, value in self.mca.items()} | dict(self.other)
 
@@ -61,21 +60,24 @@ class DeployedSettings:
 
     @property
     def environment_only(self) -> dict[str, str]:
-        """Return the variables that no file of Open MPI or UCX can hold."""
+        """Return the variables that no file of Open MPI or UCX can set."""
         return {name: value for name, value in self.other.items() if not name.startswith(_UCX)}
 
     @property
     def files(self) -> dict[str, str]:
-        """Return the rules files, as texts by file name; empty where there are none."""
+        """Return the rules files, as texts by file name; empty if there are none."""
         return {name: text for name, text in ((RULES_FILE, self.rules), (HAN_FILE, self.han)) if text}
 
 
 EVERYWHERE = "its rules hold for messages of all sizes, also beyond those measured: it has no word for an end"
-"""Remark of a format that cannot leave any size to the library."""
+"""Remark in files of a format that cannot leave any message size to the library."""
 
 
 def everywhere(recommendation: Recommendation) -> list[Rule]:
-    """Return the rules that a measured size reaches, each table from 0 bytes on and without its end."""
+    """Return the rules that some measured size reaches; the first rule of each table then begins at 0 bytes.
+
+    The rules of a collective and communicator size are a table.
+    """
     reached = {rule_at(recommendation.rules, gain.slot) for gain in recommendation.gains}
     kept_tables: dict[tuple[str, int], list[Rule]] = {}
     for rule in sorted(recommendation.rules, key=lambda r: (r.collective, r.comm_size, r.min_bytes)):
@@ -86,10 +88,10 @@ def everywhere(recommendation: Recommendation) -> list[Rule]:
 
 
 def one_algorithm(collective: str, by_size: Mapping[int, list[Rule]]) -> str:
-    """Return the algorithm of all rules of a collective; empty for the stack's own.
+    """Return the algorithm that all rules of a collective name; empty if they leave the choice to the MPI.
 
     Raises:
-        UserError: There are several algorithms.
+        UserError: The rules name several algorithms.
     """
     names = {algorithm_of(rule) for table in by_size.values() for rule in table}
     if len(names) > 1:
@@ -100,10 +102,11 @@ def one_algorithm(collective: str, by_size: Mapping[int, list[Rule]]) -> str:
 
 
 def check_family(recommendation: Recommendation, family: str) -> None:
-    """Refuse a recommendation of another MPI, whose algorithms have other names and other speeds.
+    """Refuse a recommendation that was measured on another MPI, whose algorithms differ in names and speeds.
 
     Raises:
-        UserError: It was measured on another family, or has an algorithm that is not cleared.
+        UserError: The recommendation was measured on another family of MPI, or has an algorithm that the
+            conformance table does not clear (it was never checked, or failed).
     """
     measured = recommendation.provenance.family
     if measured in FAMILIES and measured != family:
@@ -115,10 +118,10 @@ def check_family(recommendation: Recommendation, family: str) -> None:
 
 
 def check_cleared(recommendation: Recommendation, family: str) -> None:
-    """Refuse algorithms that are not cleared for users' programs in the measured version.
+    """Refuse algorithms that the conformance table does not clear: they were never checked, or failed.
 
     Raises:
-        UserError: There is one; the message has the proof.
+        UserError: A rule names such an algorithm; the message says what failed.
     """
     pairs = ((rule.collective, str(rule.choice.get("algorithm", ""))) for rule in recommendation.rules)
     rules = [(collective, name) for collective, name in pairs if not left_to_the_stack(name)]
@@ -129,7 +132,10 @@ def check_cleared(recommendation: Recommendation, family: str) -> None:
 def exports(
     recommendation: Recommendation, path: Path, variables: Mapping[str, str], notes: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Return a shell script for another MPI than Open MPI, with its variables and all other job-wide ones."""
+    """Return a shell script for an MPI other than Open MPI, as text by file name.
+
+    The script sets ``variables`` and the recommendation's job-wide variables.
+    """
     other_variables = {n: v for n, v in recommendation.provenance.env if not n.startswith(_MCA)}
     head = [*remarks(recommendation), *notes, "", f"use: {by_script(path)}"]
     lines = [
@@ -139,13 +145,13 @@ def exports(
 
 
 class VariableScript:
-    """Exports a script with one variable for each collective, as one algorithm for messages of all sizes."""
+    """Exports a script in which a variable for each collective selects one algorithm for all sizes."""
 
     family = file = ""
     notes: tuple[str, ...] = (EVERYWHERE,)
 
     def variables(self, collective: str, algorithm: str) -> dict[str, str]:
-        """Return the variables that set an algorithm of a collective; empty for the library's own.
+        """Return the variables that select an algorithm of a collective; empty if the library is to choose.
 
         Raises:
             UserError: The library has no such algorithm.
@@ -166,30 +172,30 @@ class VariableScript:
 
 
 def by_script(path: Path) -> str:
-    """Return the line that uses such a script."""
+    """Return the command line that sources a script and starts a program with ``mpiexec``."""
     return sourced(path, f"mpiexec {PROGRAM}")
 
 
 def job_wide(recommendation: Recommendation) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the job-wide values as MCA parameters, without their prefix, and as other variables."""
+    """Return the job-wide values in two parts: MCA parameters, without their prefix, and other variables."""
     env = dict(recommendation.provenance.env)
     mca = {name.removeprefix(_MCA): value for name, value in env.items() if name.startswith(_MCA)}
     return mca, {name: value for name, value in env.items() if not name.startswith(_MCA)}
 
 
 def settings(recommendation: Recommendation, directory: Path) -> DeployedSettings:
-    """Return the job-wide values, with rules files in place of forced algorithms.
+    """Return the job-wide values and rules files of a recommendation; rules replace forced algorithms.
 
-    A forced algorithm together with a rules file would decide alone on Open MPI 5.0 and be ignored on 4.1:
-    they are never exported together.
+    If both were exported, Open MPI 5.0 would obey only the forced algorithm, and Open MPI 4.1 only the rules
+    file.
 
     Args:
         recommendation: The recommendation.
         directory: Directory of the rules files.
 
     Raises:
-        UserError: An algorithm is not cleared, or is forced for a collective without rules; or ``coll_tuned``
-            cannot express a rule.
+        UserError: The conformance table does not clear an algorithm (never checked, or failed); an algorithm
+            is forced for a collective without rules; or ``coll_tuned`` cannot express a rule.
     """
     check_cleared(recommendation, "openmpi")
     mca, variables = job_wide(recommendation)

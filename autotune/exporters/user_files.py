@@ -1,6 +1,6 @@
-"""Install a recommendation in the parameter files of a user or a site, and remove it (after step 12).
+"""Install a recommendation in parameter files of a user or a site, and remove it again (after step 12).
 
-The files are those of Open MPI and of UCX.
+The files are the parameter files of Open MPI and of UCX.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,15 +27,15 @@ from autotune.stacks.ucx import detect, site_file
 
 @dataclass(frozen=True)
 class ParameterFiles:
-    """The parameter files of one user, or those for everybody."""
+    """The parameter files of one user, or the parameter files for all users of an MPI (``everybody``)."""
 
     conf: Path  # Open MPI's parameter file.
-    ucx: Path | None  # UCX's file; None where it is not known which one UCX reads.
+    ucx: Path | None  # UCX's parameter file; None if it is not known which file UCX reads.
     everybody: bool = False
 
     @property
     def rules(self) -> Path:
-        """Return the path of the rules of ``coll_tuned``, in a folder where nobody else has files."""
+        """Return the path of the rules file of ``coll_tuned``, in a folder that only autotune uses."""
         return self.conf.parent / "autotune" / RULES_FILE
 
     @property
@@ -45,12 +45,12 @@ class ParameterFiles:
 
     @cached_property
     def targets(self) -> dict[str, Path]:
-        """Return the path of each exported file's counterpart among these files."""
+        """Return the file that gets the settings of each exported parameter file, by that file's name."""
         return {CONF_FILE: self.conf} | ({UCX_FILE: self.ucx} if self.ucx else {})
 
     @property
     def back(self) -> str:
-        """Return the line that removes the recommendation from these files."""
+        """Return the command line that removes the recommendation from these files."""
         return f"autotune install --remove{' --site' if self.everybody else ''}"
 
     def edited_rules(self) -> list[Path]:
@@ -62,10 +62,10 @@ class ParameterFiles:
         ]
 
     def remove_empty_folders(self) -> None:
-        """Remove the folders in which only installed files were."""
+        """Remove the folders that are empty after the installed files were removed."""
         above_ucx = (self.ucx.parent, self.ucx.parent.parent) if self.everybody and self.ucx else ()
         for folder in (self.rules.parent, self.conf.parent, *above_ucx):
-            with suppress(OSError):  # it still has files of somebody else
+            with suppress(OSError):  # the folder still contains other files
                 folder.rmdir()
 
 
@@ -78,10 +78,10 @@ def everybodys(installation: Installation | None = None) -> ParameterFiles:
     """Return the parameter files of an Open MPI for all its users.
 
     Args:
-        installation: The Open MPI; None for the one that is found.
+        installation: The Open MPI; None means the one that is found on this machine.
 
     Raises:
-        StackError: There is none.
+        StackError: No Open MPI was found.
     """
     installation = installation or find(stack="openmpi")
     return ParameterFiles(
@@ -91,20 +91,21 @@ def everybodys(installation: Installation | None = None) -> ParameterFiles:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Files to write."""
+    """Files to write or remove, and what is to be done before."""
 
-    contents: Mapping[Path, bytes | str | None]  # File → new content; None where the file is removed.
-    keep: tuple[Path, ...]  # Files of which a copy is kept if they change.
+    contents: Mapping[Path, bytes | str | None]  # Maps each file to its new content; None removes the file.
+    keep: tuple[Path, ...]  # Files of which a copy is saved before they change.
     cleaned: tuple[Path, ...] = ()  # Parameter files from which the recommendation is removed.
     doubts: tuple[str, ...] = ()
-    """Reasons to ask the user first: what the files replace, and which versions differ."""
+    """Reasons to ask the user first: verified settings that would be replaced, and versions that differ."""
 
 
 def additions(recommendation: Recommendation, place: ParameterFiles) -> Changes | None:
-    """Return the changes that add a recommendation to these files; None where it sets nothing.
+    """Return the changes that add a recommendation to parameter files; None if it sets nothing.
 
     Raises:
-        UserError: The campaign was one of another MPI, a file cannot be read, or UCX's file is not known.
+        UserError: The campaign tuned another MPI, a file cannot be read, or the path of UCX's file is not
+            known.
     """
     check_family(recommendation, "openmpi")
     deployed = settings(recommendation, place.rules.parent)
@@ -137,9 +138,9 @@ def additions(recommendation: Recommendation, place: ParameterFiles) -> Changes 
 
 
 def _other_versions(recommendation: Recommendation) -> Iterator[str]:
-    """Yield a sentence for each version here that differs from the measured one.
+    """Yield a sentence for each library whose version on this machine differs from the measured version.
 
-    Parameter files cannot check versions as scripts do.
+    Parameter files cannot check versions as scripts do, so the user is asked.
     """
     guard = guard_of(recommendation)
     if guard is None:
@@ -154,10 +155,10 @@ def _other_versions(recommendation: Recommendation) -> Iterator[str]:
 
 
 def removals(place: ParameterFiles) -> Changes:
-    """Return the changes that remove a recommendation from these files.
+    """Return the changes that remove a recommendation from parameter files.
 
     Raises:
-        UserError: There is none in them, or a file cannot be read.
+        UserError: The files contain nothing that autotune installed, or a file cannot be read.
     """
     contents = {target: content(target) for target in place.targets.values()}
     remainders = {target: without(content) for target, content in contents.items() if installed(content)}
@@ -172,20 +173,24 @@ def removals(place: ParameterFiles) -> Changes:
 
 
 def in_force(place: ParameterFiles) -> Iterator[tuple[Path, int]]:
-    """Yield the files that hold parameters of this program, with their number."""
+    """Yield each file that contains installed parameters, with the number of these parameters."""
     for target in place.targets.values():
         if number := len(installed(content(target))):
             yield target, number
 
 
 def in_effect(installation: Installation) -> Iterator[Path]:
-    """Yield the files with parameters of this program that affect the user's launches with this MPI."""
+    """Yield the files with installed parameters that affect this user's launches with an MPI."""
     places = (own(), everybodys(installation)) if installation.flavour == "openmpi" else (own(),)
     yield from (path for place in places for path, _ in in_force(place))
 
 
 def elsewhere(recommendation: Recommendation, place: ParameterFiles) -> Iterator[str]:
-    """Yield a line for each setting that no file can hold, the removing line, and the files for everybody."""
+    """Yield lines to print after an installation.
+
+    They name each setting that no file can contain, the command that removes the installed parameters and,
+    after an installation for one user, the files for all users.
+    """
     deployed = settings(recommendation, place.rules.parent)
     for setting in (*placed(recommendation), *deployed.environment_only):
         yield f"not in any file: {setting}, which belongs on the command line or into the environment"
@@ -203,17 +208,17 @@ def elsewhere(recommendation: Recommendation, place: ParameterFiles) -> Iterator
 
 
 def _checksum_line(name: str, rules: bytes) -> str:
-    """Return the comment in the parameter file by which later edits of a rules file are detected."""
+    """Return the comment that a parameter file gets so that later edits of a rules file are detected."""
     return f"# {name}: {checksum(rules)}"
 
 
 def content(path: Path) -> bytes | None:
-    """Return the content of a file; None where there is none.
+    """Return the content of a file; None if there is no file.
 
     Raises:
         UserError: The file cannot be read.
     """
-    with suppress(PermissionError):  # a directory above is not readable: reading the file will report it
+    with suppress(PermissionError):  # if a directory above is not readable, reading the file reports that
         if not path.exists():
             return None
     return user_bytes(path, hint="nothing was changed; expected a file", raised=UserError)

@@ -1,9 +1,9 @@
 """The version check that scripts and module files make before they set anything (step 12).
 
-Ids and defaults differ between versions, and users load any version. One line of ``sh`` makes the check, in
-any language of a file: ``mpirun`` prints its own version; the UCX that it loads is searched for in its own
-directory and among the libraries that its own ones name, and is identified by the version that it contains as
-text. A UCX that is not found is not checked.
+Ids of algorithms and defaults differ between versions, and users may load any version. In files of all
+languages the same line of ``sh`` makes the check. ``mpirun`` prints its own version. The UCX library is
+searched for in the directories of this MPI and among the libraries that the MPI's libraries load, and is
+identified by the version text that it contains. If no UCX is found, its version is not checked.
 """
 
 import re
@@ -24,32 +24,32 @@ _UCX = (
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The measured version, and how a shell detects it."""
+    """The versions that were measured, and how a shell detects them."""
 
     openmpi: str  # Version of Open MPI.
-    ucx: str  # Version of UCX; empty where no setting is one of UCX.
+    ucx: str  # Version of UCX; empty if the recommendation has no setting of UCX.
 
     @property
     def versions(self) -> str:
-        """Return the versions in words."""
+        """Return the measured versions in words."""
         return f"Open MPI {self.openmpi}" + (f" over UCX {self.ucx}" if self.ucx else "")
 
     @property
     def wrong(self) -> str:
-        """Return the message for users of another version."""
+        """Return the message that users of another version get."""
         reason = "the mpirun in PATH is another one or missing"
         return f"autotune: measured on {self.versions}, {reason}: nothing is set"
 
     @property
     def command(self) -> str:
-        """Return a command for any shell that succeeds only under the measured version."""
+        """Return a command for any shell that succeeds only if the measured versions are loaded."""
         mpi = f'case "$(mpirun --version 2>/dev/null) " in *"(Open MPI) {self.openmpi}"[!0-9A-Za-z.]*) ;; '
         ucx = _UCX.replace("{version}", self.ucx.replace(".", "[.]")) if self.ucx else ""
         return f"sh -c {shlex.quote(f'{mpi}*) exit 1 ;; esac; {ucx}exit 0')}"
 
 
 def guard_of(recommendation: Recommendation) -> Guard | None:
-    """Return the guard of a recommendation; None where it was not measured on a real Open MPI."""
+    """Return the version check for a recommendation; None if it was not measured on a real Open MPI."""
     source = recommendation.provenance
     mpi = re.match(r"Open MPI (\d+[\w.]*)", source.stack)
     ucx = re.search(r", UCX (\d+[\w.]*)", source.stack)

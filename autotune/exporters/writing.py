@@ -1,4 +1,4 @@
-"""Write files for users by temporary files that are renamed, all of them or none (step 12 of the flow)."""
+"""Write files, all of them or none, as temporary files that are then renamed (step 12 of the flow)."""
 
 import errno
 import os
@@ -24,28 +24,28 @@ def write_files(
     public: bool = False,
     below: Path | None = None,
 ) -> Mapping[Path, Path]:
-    """Write, replace or remove files: all of them, or none.
+    """Write, replace or remove files: all of them or, if an error occurs, none.
 
-    A link is followed to its file, and a terminal, a pipe or a device is written to as it is; but not inside
-    of a directory of a campaign, to which anybody may have added links. A new file gets mode and owner of the
-    file that it replaces.
+    If a path is a symbolic link, the file that it points to is written; a terminal, a pipe or a device is
+    written to directly. Inside a campaign's directory neither is done, because anybody may have added links
+    there. A file that replaces another one gets its mode and owner.
 
     Args:
-        contents: File → its content, text in UTF-8; None removes the file.
-        keep: Files of which a copy is kept under the time of day, where they exist.
+        contents: Maps each file to its content (a text is written in UTF-8); None removes the file.
+        keep: Files of which a copy is saved before they are replaced; its name contains date and time.
         parents: Whether to make missing directories.
-        mode: Mode of new files, less the process's mask.
-        links: Whether to follow links in place of a file, which the user has named; they are never followed
-            inside of a campaign.
+        mode: Mode of new files, from which the process's mask is removed.
+        links: Whether to follow a path that is a link. Links inside a campaign's directory are never
+            followed.
         public: Whether everybody may read the files, whatever the mask and their earlier mode: 0644 is added
-            to it, and new directories get 0755.
-        below: Directory that is filled: it may be a link of the user's, but none in it is followed.
+            to the mode, and new directories get 0755.
+        below: Directory that contains the files. It may be a link itself, but no link inside it is followed.
 
     Returns:
-        File → the copy that was kept.
+        Maps each file of ``keep`` that existed to the path of its copy.
 
     Raises:
-        UserError: A file cannot, or may not, be written.
+        UserError: A file cannot be written, or must not be.
         StorageError: The disk is full or read-only.
     """
     copies: dict[Path, Path] = {}
@@ -69,7 +69,7 @@ def write_files(
                     target = _pinned(path, folders, top)
                 old_file = new_file = None
                 if target.exists():
-                    os.close(os.open(target, os.O_WRONLY))  # renaming would replace a read-only file too
+                    os.close(os.open(target, os.O_WRONLY))  # fails for a read-only file; renaming would not
                     old_file = _copy_name(target) if path in keep else _temporary_name(target)
                     _create(old_file, target.read_bytes(), undo, target)
                 if data is not None:
@@ -107,7 +107,7 @@ def _followed(path: Path) -> Path:
 
 
 def _pinned(path: Path, folders: ExitStack, top: Path | None) -> Path:
-    """Return the path by its opened directory, so that renaming a directory above has no effect on it."""
+    """Return the path relative to its opened directory, which stays valid if a directory above is renamed."""
     descriptor = opened_folder(path.parent, top)
     folders.callback(os.close, descriptor)
     pinned = Path(f"/proc/self/fd/{descriptor}") / path.name
@@ -119,12 +119,12 @@ def _pinned(path: Path, folders: ExitStack, top: Path | None) -> Path:
 
 
 def _temporary_name(target: Path) -> Path:
-    """Return an unused name in the same directory; it is short, as the file's own may be very long."""
+    """Return an unused path in the same directory, with a short name, as the file's name may be very long."""
     return target.with_name(f".autotune-{token_hex(6)}")
 
 
 def _copy_name(target: Path) -> Path:
-    """Return the first free name for a copy that is kept."""
+    """Return the first free path for a copy of a file, whose name contains date and time."""
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     copy, number = target.with_name(f"{target.name}.{stamp}"), 1
     while copy.exists():
@@ -134,7 +134,7 @@ def _copy_name(target: Path) -> Path:
 
 
 def _make(folder: Path, undo: ExitStack, public: bool) -> None:
-    """Make a directory and those above it."""
+    """Make a directory and all missing directories above it."""
     if not folder.is_dir():
         _make(folder.parent, undo, public)
         folder.mkdir()
@@ -146,14 +146,14 @@ def _make(folder: Path, undo: ExitStack, public: bool) -> None:
 def _create(
     path: Path, data: bytes, undo: ExitStack, like: Path | None, mode: int = 0, public: bool = False
 ) -> None:
-    """Write a new file and sync it, with mode and owner of the file ``like`` where there is one."""
+    """Write a new file to disk; if ``like`` is not None, it gets the mode and owner of that file."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if like else mode)
     undo.callback(_quietly_removed, path)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
         if like:
             status = like.stat()
-            with suppress(PermissionError):  # the file had another owner: its replacement belongs to the user
+            with suppress(PermissionError):  # only root may set another owner; else the user owns the file
                 os.fchown(descriptor, status.st_uid, status.st_gid)
             os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
         if public:

@@ -1,1 +1,1 @@
-"""Output: texts, tables, the console, data frames and the page (step 12)."""
+"""Output of results: texts, tables, the console, data frames and the HTML report (step 12 of the flow)."""

@@ -1,4 +1,4 @@
-"""The console during a campaign: one line for each launch and, in a terminal, a progress bar below."""
+"""Console output during a campaign: one line for each launch and, in a terminal, a progress bar below."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -34,7 +34,7 @@ from autotune.views.tables import (
 )
 from autotune.views.text import clock_text, cost_text, ratio_text, setting_text
 
-_OTHERS = 5  # Number of settings shown besides the recommended one; the page has them all.
+_OTHERS = 5  # Number of settings shown besides the recommended one; the HTML report shows all.
 
 _PHASES = {
     Phase.BASELINE: ("baseline", "the stack's own defaults"),
@@ -44,19 +44,19 @@ _PHASES = {
     Phase.VERIFY: ("verification", "the best settings against the defaults"),
     Phase.STARTS: ("starts", "how often the verified setting fails"),
 }
-"""Phase → its name, as in ``campaign.costs``, and its purpose."""
+"""Maps each phase to its name (the same as in ``campaign.costs``) and its purpose."""
 
 
 class Detail(Enum):
     """Says how much a campaign prints while it runs."""
 
-    QUIET = "quiet"  # The result alone.
+    QUIET = "quiet"  # Only the result.
     NORMAL = "normal"  # The result, and a line for each launch.
     VERBOSE = "verbose"  # The result, and lines with scores and interference for each launch.
 
 
 class CampaignConsole:
-    """A ``Listener`` that shows a campaign; as a context manager it ends the progress bar on exit."""
+    """A ``Listener`` that prints the events of a campaign; leaving its context ends the progress bar."""
 
     def __init__(
         self,
@@ -68,7 +68,8 @@ class CampaignConsole:
     ) -> None:
         """Prepare the output to a console.
 
-        ``unset`` holds the stack's own values: lines show the values of a setting that differ from them.
+        ``unset`` contains the MPI's own values of the parameters; a line about a setting shows only the
+        values that differ from these.
         """
         self._console, self._detail, self._shares = console, detail, phases
         width = console.width if console.is_terminal else WIDTH
@@ -99,18 +100,18 @@ class CampaignConsole:
     def opening(
         self, title: str, stamp: str, findings: Iterable[tuple[str, str]], dropped: Sequence[Dropped]
     ) -> None:
-        """Show the campaign's name, whether it is simulated, and the findings on the machine."""
+        """Show the campaign's name, the mark ``stamp`` if no MPI runs, and the findings on the machine."""
         self._say(Text.assemble((title, "bold"), (f"  {stamp}" if stamp else "", "bold yellow")))
         if self._detail is not Detail.QUIET:
             self._console.print(machine_table(findings, dropped))
 
     def planned(self, limit_s: float | None) -> None:
-        """Show the phases with their costs, and the time limit in seconds on all of them (None: no limit)."""
+        """Show the phases with their costs, and the campaign's time limit in seconds (None: no limit)."""
         if self._detail is not Detail.QUIET:
             self._say(Text(cost_text(self._shares, limit_s)))
 
     def phase(self, phase: Phase, n_trials: int) -> None:
-        """Show that a phase begins; ``n_trials`` is its number of launches (0: the budget decides)."""
+        """Show that a phase begins with ``n_trials`` planned launches (0: the budget decides)."""
         self._phase, purpose = _PHASES[phase]
         if self._detail is Detail.QUIET:
             return
@@ -128,12 +129,12 @@ class CampaignConsole:
             self._console.print()
 
     def discovered(self, campaign: CampaignSpec, history: History) -> None:
-        """Show the discovery's findings before the search goes on with them."""
+        """Show which parameters have an effect by the discovery, before the search continues with these."""
         for part in () if self._detail is Detail.QUIET else discovery_parts(campaign, slots_of(history)):
             self._show(part)
 
     def screened(self, effects: Sequence[Effects], screening: ScreeningResult) -> None:
-        """Show the screening's findings, and which factors do not stay in the search."""
+        """Show the effects found by the screening, and which factors the search will leave out."""
         if self._detail is Detail.QUIET:
             return
         self._show(effects_tables(self._lines.objectives, effects, screening))
@@ -142,7 +143,7 @@ class CampaignConsole:
             self._show(Text("\n".join(f"note: {note}" for note in notes), "dim"))
 
     def launching(self, trial: Trial, elapsed_s: float, left_s: float) -> None:
-        """Show that a launch starts, ``elapsed_s`` after the campaign's start, ``left_s`` before its end."""
+        """Show that a launch starts, ``elapsed_s`` after the campaign began and ``left_s`` before it ends."""
         self._phase = self._phase or _PHASES[trial.phase][0]
         self._elapsed_s, self._left_s = elapsed_s, left_s
         if self._bar is None:
@@ -157,7 +158,7 @@ class CampaignConsole:
         self._bar.update(self._task, completed=elapsed_s, total=total, place=place)
 
     def observed(self, step: Step) -> None:
-        """Show that a launch ended; ``step`` has its result and the state of the campaign."""
+        """Show that a launch ended; ``step`` contains its result and the state of the campaign."""
         if self._bar is not None and self._bar.tasks:
             self._bar.update(self._task, best=self._best(step))
         if self._detail is Detail.QUIET:
@@ -179,9 +180,10 @@ class CampaignConsole:
         baseline: Sequence[Score] | None,
         against: Callable[[Point], str] = lambda point: "",
     ) -> None:
-        """Show the recommended setting, other settings with why they are not recommended, and its table.
+        """Show the recommended setting, why others are not recommended, and its gain at each message size.
 
-        ``against`` gives the reason against a setting by fresh launches; empty: there were none of it.
+        ``against`` returns why a setting is not recommended after its verification on fresh launches; the
+        text is empty if the setting was not verified.
         """
         if self._bar is not None:
             self._bar.stop()
@@ -221,7 +223,7 @@ class CampaignConsole:
                 self._console.print(Text(f"  {choice}"))
 
     def doubted(self, text: str) -> None:
-        """Show performance guidelines that the exported settings violate; empty: none."""
+        """Show which performance guidelines the exported settings violate; nothing if ``text`` is empty."""
         if text:
             self._show(Text(f"Guidelines violated: {text}", "yellow"))
 
@@ -237,11 +239,11 @@ class CampaignConsole:
             self._say(Text(f"  {path}"))
 
     def usable(self, use: str, otherwise: str) -> None:
-        """Show the line that applies the files or, where there is none, the reason ``otherwise``."""
+        """Show the command line that applies the files; if it is empty, show the reason ``otherwise``."""
         self._say(Text.assemble("use them with\n  ", (use, "bold")) if use else Text(otherwise))
 
     def stamped(self, stamp: str) -> None:
-        """Show at the end that no MPI ran, where a stamp says so."""
+        """Show at the end that no MPI ran, if the stamp (such as ``simulated``) is not empty."""
         if stamp:
             self._say(Text(f"\nall of this is {stamp}: no MPI ran", "bold yellow"))
 
@@ -250,16 +252,16 @@ class CampaignConsole:
         self._say(Text(f"\n{text}", "bold"))
 
     def _show(self, part: RenderableType) -> None:
-        """Print a part below an empty line."""
+        """Print an empty line, and then a table or text."""
         self._console.print()
         self._console.print(part)
 
     def _say(self, text: Text) -> None:
-        """Print a line without wrapping it, since users may copy it and programs may read it."""
+        """Print a line without wrapping, because users may copy the line and programs may read it."""
         self._console.print(text, soft_wrap=True)
 
     def _best(self, step: Step) -> str:
-        """Return the best so far against the baseline, in each objective; empty before both are known."""
+        """Return the speed-up of the best launch so far over the baseline; empty before both are known."""
         if step.best is None or step.baseline is None:
             return ""
         return "best " + ", ".join(
@@ -271,7 +273,7 @@ class CampaignConsole:
 
 
 def _why_not(objectives: Sequence[Objective], rival: Candidate, recommended: Candidate) -> str:
-    """Return why a rival of the Pareto front is not recommended, by the launches of the search."""
+    """Return why another setting of the Pareto front is not recommended, by the launches of the search."""
     ratios, errors = [], []
     for objective, score, reference in zip(objectives, rival.scores, recommended.scores, strict=True):
         ratios.append(ratio_to(objective, score, reference))

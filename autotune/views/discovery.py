@@ -1,4 +1,8 @@
-"""The findings of a discovery, in words and in a table (console, page and ``status --json``)."""
+"""The results of a discovery, in words and in a table, for the console, the report and ``status --json``.
+
+A discovery finds out which of many parameters (knobs) have an effect. An arm is a setting to which it adds
+changes: the default, or a setting that puts many parameters into effect.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -17,7 +21,7 @@ _HARMFUL_ROWS = 12  # Largest number of harmful changes that are shown, the wors
 
 
 def discovery_document(campaign: CampaignSpec, slots: Sequence[Slot]) -> dict[str, Any] | None:
-    """Return the discovery as JSON values; None where there was none."""
+    """Return the results of the discovery as JSON values; None if the campaign has no discovery."""
     result = campaign.discovered
     if result is None:
         return None
@@ -46,7 +50,7 @@ def discovery_document(campaign: CampaignSpec, slots: Sequence[Slot]) -> dict[st
 
 
 def headline(result: DiscoveryResult) -> str:
-    """Return a sentence on how many parameters help, of how many, and how many are inconclusive."""
+    """Return a sentence on how many of the parameters help, and for how many the result is inconclusive."""
     active = {effect.change[0] for effect in result.active}
     unconfirmed = {effect.change[0] for effect in result.unconfirmed}
     inconclusive = ({name for _, (name, _) in result.inconclusive} | unconfirmed) - active
@@ -77,9 +81,10 @@ def remarks(result: DiscoveryResult) -> Iterator[str]:
 def rows(
     result: DiscoveryResult, slots: Sequence[Slot]
 ) -> list[tuple[ChangeEffect, str, list[tuple[str, str]]]]:
-    """Return a row for each effect on each measured curve: the effect, its name, and its cells by size.
+    """Return a row for each effect on each curve: the effect, its name, and a table cell for each size.
 
-    A cell is (speed-up, style); it is empty at sizes where the curve was not measured.
+    A curve is a collective with a communicator size. A table cell is (speed-up, style); the speed-up is empty
+    if the curve was not measured at that message size.
     """
     curves = dict.fromkeys(slot[:2] for slot in slots)
     sizes, (calls, ranks) = _sizes(slots), (len({curve[i] for curve in curves}) > 1 for i in (0, 1))
@@ -97,18 +102,21 @@ def rows(
 
 
 def named(slots: Sequence[Slot]) -> list[str]:
-    """Return each slot of a curve in words, such as ``4 KiB``, with the collective if there are several."""
+    """Return the message size of each slot as text; if there are several collectives, also the collective.
+
+    A slot is a collective, communicator size and message size.
+    """
     several = len({name for name, *_ in slots}) > 1
     return [size_text(size) + (f" of {name}" if several else "") for name, _, size in slots]
 
 
 def _sizes(slots: Sequence[Slot]) -> list[int]:
-    """Return the message sizes of slots in bytes, ascending and each once."""
+    """Return the distinct message sizes in bytes, ascending, of slots (collective, ranks, message size)."""
     return sorted({size for *_, size in slots})
 
 
 def discovery_parts(campaign: CampaignSpec, slots: Sequence[Slot]) -> Iterator[RenderableType]:
-    """Yield the parts that are shown on a console; none where there was no discovery."""
+    """Yield the texts and the table that a console shows; nothing if the campaign has no discovery."""
     result = campaign.discovered
     if result is None:
         return
@@ -127,7 +135,7 @@ def discovery_parts(campaign: CampaignSpec, slots: Sequence[Slot]) -> Iterator[R
 
 
 def discovery_section(campaign: CampaignSpec, slots: Sequence[Slot]) -> dict[str, Any] | None:
-    """Return the section of the page; None where there was no discovery."""
+    """Return the values of the report's section on the discovery; None if the campaign has no discovery."""
     result = campaign.discovered
     if result is None:
         return None
@@ -148,7 +156,10 @@ def _cells(effect: ChangeEffect) -> Iterator[tuple[str, str]]:
 
 
 def _each(result: DiscoveryResult, changes: Sequence[tuple[int, tuple[str, Any]]]) -> list[str]:
-    """Return each change once in words, with its arms unless the default arm is among them."""
+    """Return a text for each distinct change of a parameter, with the settings (arms) that it was added to.
+
+    The arms are left out if the change was also made to the default.
+    """
     arms_of: dict[tuple[str, Any], list[int]] = {}
     for arm, change in changes:
         arms_of.setdefault(change, []).append(arm)
@@ -159,12 +170,12 @@ def _each(result: DiscoveryResult, changes: Sequence[tuple[int, tuple[str, Any]]
 
 
 def _arm(result: DiscoveryResult, number: int) -> str:
-    """Return the name of an arm; empty where arms have no names."""
+    """Return the name of an arm (a setting to which changes are added); empty if arms have no names."""
     return result.names[number] if number < len(result.names) else ""
 
 
 def _words(change: tuple[str, Any], arm: str = "") -> str:
-    """Return a change as text of at most 48 characters, followed by the arm if one is given."""
+    """Return a change as text of at most 48 characters, followed by the setting (arm) that it belongs to."""
     text = f"{change[0]} = {change[1]}"
     text = text if len(text) <= 48 else f"{text[:47]}…"
     return f"{text} with {arm}" if arm else text

@@ -1,4 +1,4 @@
-"""JSON documents, where null stands for what cannot be known, and CSV tables without formulas."""
+"""JSON documents, in which null replaces infinite and undefined numbers, and CSV tables without formulas."""
 
 import csv
 import json
@@ -10,7 +10,7 @@ from typing import Any
 from autotune.structure import plain
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""First characters of a formula in spreadsheets (OWASP, "CSV Injection")."""
+"""Characters with which a formula in a spreadsheet can begin (OWASP, "CSV Injection")."""
 
 
 def json_text(document: Any, ascii_only: bool = True) -> str:
@@ -19,9 +19,9 @@ def json_text(document: Any, ascii_only: bool = True) -> str:
 
 
 def cell(value: Any) -> Any:
-    """Return a value as a cell of a table for spreadsheets, quoted where it looks like a formula.
+    """Return a value for a spreadsheet, with a quote before it if a spreadsheet would read it as a formula.
 
-    Numbers stay as they are, also numbers that are written as text.
+    Numbers are returned unchanged, also numbers that are written as text.
     """
     if not isinstance(value, str) or not value.startswith(_FORMULA):
         return value
@@ -32,7 +32,7 @@ def cell(value: Any) -> Any:
 
 
 def csv_text(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """Return rows as CSV with a header, each value by ``cell``; a missing value is an empty field."""
+    """Return rows as CSV with a header; ``cell`` makes values safe, and a missing value is an empty field."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(map(cell, columns))
@@ -41,5 +41,5 @@ def csv_text(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
 
 
 def fields_of(item: object, *names: str) -> dict[str, Any]:
-    """Return some fields of an object by name."""
+    """Return the named fields of an object, as a dictionary."""
     return {name: getattr(item, name) for name in names}

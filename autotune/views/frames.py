@@ -1,8 +1,8 @@
-"""The history as a table, for pandas, spreadsheets and other readers of CSV or Parquet (after step 8).
+"""The measurements as tables, for pandas, spreadsheets and other readers of CSV or Parquet (after step 8).
 
-This module owns pandas. One row of a history is one estimate: trial × collective × communicator size ×
-message size × call-level values. A launch that measured nothing has one row, so that no failure is missing
-from a table.
+Only this module uses pandas. A row of the history is one estimate of a time: for one trial (launch),
+collective, communicator size, message size and choice of the parameters that can vary from call to call. A
+launch that measured nothing has one row, so that tables also show failures.
 """
 
 from __future__ import annotations
@@ -61,24 +61,24 @@ _GAINS = dict.fromkeys(
 )
 _US = 1e6
 _DECIMALS = 6
-"""Decimals of a time in µs: no clock resolves a picosecond, and tables without 2.8000000000000003 are easier
-to read."""
+"""Number of decimals of a time in µs. No clock resolves a picosecond, and rounding avoids figures such as
+2.8000000000000003."""
 
 
 def history_frame(history: History, unset: Point | None = None) -> pd.DataFrame:
-    """Return a row for each estimate of each trial, in the order of the launches.
+    """Return a row for each estimate of each trial (launch), in the order of the launches.
 
     Columns, always in this order: ``trial``, ``phase``, ``subject``, ``status``, ``reason``; the job-wide
     parameters by name; ``collective``, ``comm_size``, ``message_bytes``; the call-level parameters by name;
     ``median_us``, ``sem_us``, ``low_us``, ``high_us``, ``n``, ``outliers``; for tight loops ``ranks_min_us``
-    and ``ranks_avg_us``, for cells that were measured in the other loop too ``other_loop_us``. A parameter
-    with the name of one of these columns is called ``parameter.<name>``.
+    and ``ranks_avg_us``; ``other_loop_us`` if times were also measured in the other kind of timing loop. A
+    parameter that has the name of one of these columns is called ``parameter.<name>``.
 
-    ``status`` and ``reason`` are the launch's, or the cell's own where a cell is not usable. A value is
-    missing where the parameter was not active or was left to the stack. Parameters are ``Int64``,
-    ``boolean`` or ``Float64`` where all their values are of that kind, else ``string``. With the stack's own
-    values as ``unset``, a column ``set`` after ``reason`` lists what a launch changed, and only the job-wide
-    parameters that launches outside of a discovery changed have columns of their own.
+    ``status`` and ``reason`` describe the launch, or the single estimate if that is not usable. A value is
+    missing if the parameter was not active or was left to the MPI. Columns of parameters have the type
+    ``Int64``, ``boolean`` or ``Float64`` if all their values are of this kind, else ``string``. If ``unset``
+    (the MPI's own values) is given, a column ``set`` after ``reason`` lists what a launch changed, and a
+    job-wide parameter has a column only if a launch outside of the discovery changed it.
     """
     import pandas as pd
 
@@ -116,10 +116,11 @@ def history_frame(history: History, unset: Point | None = None) -> pd.DataFrame:
 
 
 def measurement_frame(measurements: Iterable[BenchmarkRow]) -> pd.DataFrame:
-    """Return a row for each imported measurement, in order.
+    """Return a row for each measurement that was imported from the output of a benchmark, in the given order.
 
-    Columns: the fields of ``BenchmarkRow`` up to ``bandwidth_MBps``, then one for each label. A label with
-    the name of a field is called ``label.<name>``. A value that a benchmark did not print is missing.
+    Columns: the fields of ``BenchmarkRow`` up to ``bandwidth_MBps``, then one for each label. A label that
+        has
+    the name of a field is called ``label.<name>``. A value that the benchmark did not print is missing.
     """
     import pandas as pd
 
@@ -135,8 +136,8 @@ def effects_frame(effects: Iterable[Effects]) -> pd.DataFrame:
     """Return a row for each factor and objective of a screening, in the design's order.
 
     Columns: ``objective``, ``factor``, ``low``, ``high``; ``effect`` with ``std_err``, ``effect_low`` and
-    ``effect_high`` (95 %), on ``scale`` (``log``: of logarithms); ``ratio``, value at high over value at low,
-    on log scale alone; ``p_value``, ``contribution`` in per cent, ``active``.
+    ``effect_high`` (95 %), on ``scale`` (``log`` means a difference of logarithms); ``ratio``, the value at
+    high over the value at low, only on log scale; ``p_value``, ``contribution`` in per cent, ``active``.
     """
     import pandas as pd
 
@@ -153,11 +154,12 @@ def effects_frame(effects: Iterable[Effects]) -> pd.DataFrame:
 
 
 def gains_frame(recommendation: Recommendation | None) -> pd.DataFrame:
-    """Return a row for each measured size of a recommendation; none where it is None.
+    """Return a row for each measured message size of a recommendation; no rows if it is None.
 
     Columns: ``collective``, ``comm_size``, ``message_bytes``, the per-size parameters by name, ``tuned_us``,
     ``tuned_sem_us``, ``default_us``, ``default_sem_us``, ``speedup`` with ``speedup_low`` and
-    ``speedup_high`` (95 %), and the same in the probe's other loop, where that was measured.
+    ``speedup_high`` (95 %), and ``other_loop`` with its limits: the speed-up in the other kind of timing
+    loop, missing if that was not measured.
     """
     import pandas as pd
 
@@ -176,10 +178,10 @@ def gains_frame(recommendation: Recommendation | None) -> pd.DataFrame:
 
 
 def plan_frame(phases: Iterable[Share], nodes: int, timeout_s: float) -> pd.DataFrame:
-    """Return a row for each phase: ``launches`` planned, ``most`` that are possible, and node-hours of both.
+    """Return a row for each phase: planned launches, the largest possible number, and node-hours of both.
 
-    ``node_hours`` counts the measuring alone; ``node_hours_most`` is reached if ``most`` launches all last
-    ``timeout_s``.
+    ``node_hours`` counts only the time for measuring; ``node_hours_most`` is reached if ``most`` launches all
+    last ``timeout_s``.
     """
     import pandas as pd
 
@@ -205,7 +207,7 @@ def table_bytes(frame: pd.DataFrame, format: str) -> bytes:  # noqa: A002 - the 
 def _rows(
     observation: Observation, job: Sequence[str], call: Sequence[str], extra: Sequence[str]
 ) -> Iterable[list[object]]:
-    """Yield the rows of a launch; ``job``, ``call`` and ``extra`` are the names of its variable columns."""
+    """Yield the rows of a launch; ``job``, ``call`` and ``extra`` are the names of its optional columns."""
     trial = observation.trial
     values = [trial.point.get(name) for name in job]
     for estimate in observation.estimates or (None,):
@@ -217,7 +219,7 @@ def _rows(
 
 
 def _measured(estimate: Estimate | None, call: Sequence[str], extra: Sequence[str]) -> list[object]:
-    """Return the columns of an estimate; all are None without one."""
+    """Return the values of the columns of an estimate; all values are None if ``estimate`` is None."""
     if estimate is None:
         return [None] * (len(_SLOT) + len(call) + len(_FIGURES) + len(extra))
     cell: Cell = estimate.cell
@@ -232,7 +234,7 @@ def _measured(estimate: Estimate | None, call: Sequence[str], extra: Sequence[st
 
 
 def _column(name: str) -> str:
-    """Return the column of a parameter."""
+    """Return the name of a parameter's column."""
     return f"parameter.{name}" if name in {*_TRIAL, *_SLOT, *_FIGURES} else name
 
 

@@ -1,4 +1,8 @@
-"""Violated performance guidelines, in words and as JSON values (console, page, ``compare --guidelines``)."""
+"""Violated performance guidelines, in words and as JSON values (console, report, ``compare --guidelines``).
+
+A guideline states that one call (the left side) takes no longer than others that could replace it (the right
+side).
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,11 +13,11 @@ from autotune.recommend.recommendation import Recommendation
 from autotune.space import Space
 from autotune.views.text import microseconds_text, size_text
 
-_ROWS = 12  # Number of violations shown other than those of the exported settings, the worst first.
+_ROWS = 12  # Number of violations shown besides those by the exported settings, the worst first.
 
 
 def violation_text(violation: Violation) -> str:
-    """Return a sentence with the slower and the faster side, and the ratio with its lower bound."""
+    """Return a sentence that names the slower and the faster calls, and their ratio with its lower bound."""
     guideline = violation.guideline
     faster = " + ".join(
         (f"{k} × " if k > 1 else "") + _call(timed, guideline.left) for k, timed in guideline.right
@@ -28,7 +32,7 @@ def concerning(
 ) -> tuple[Violation, ...]:
     """Return the violations in which the exported settings are the slower side.
 
-    Violations that the default has to at least the same extent are left out.
+    A violation is left out if the default violates the same guideline by the same ratio or more.
     """
     default = {_calls(v.guideline): v.ratio for v in findings.violations if _is_of(v, DEFAULT)}
     return tuple(
@@ -46,12 +50,12 @@ def _is_of(violation: Violation, setting: str) -> bool:
 
 
 def _calls(guideline: Guideline) -> tuple[object, ...]:
-    """Return the calls that a guideline compares, whatever the setting."""
+    """Return the kind of a guideline and the calls that it compares, without their settings."""
     return guideline.kind, guideline.left.slot, tuple((n, timed.slot) for n, timed in guideline.right)
 
 
 def concerning_text(findings: Findings, space: Space, recommendation: Recommendation | None) -> str:
-    """Return the violations by the exported settings in one line; empty where there are none."""
+    """Return the violations by the exported settings in one line; empty if there are none."""
     exported = concerning(findings, space, recommendation)
     if not exported:
         return ""
@@ -62,7 +66,7 @@ def concerning_text(findings: Findings, space: Space, recommendation: Recommenda
 def guidelines_section(
     findings: Findings, space: Space, recommendation: Recommendation | None
 ) -> dict[str, Any] | None:
-    """Return the page's section of violations, those by the exported settings first; None without any."""
+    """Return the report's section on violations, those by exported settings first; None if there are none."""
     exported = concerning(findings, space, recommendation)
     further = [violation for violation in findings.violations if violation not in exported]
     if not findings.violations:
@@ -75,7 +79,7 @@ def guidelines_section(
 
 
 def findings_lines(findings: Findings) -> tuple[str, ...]:
-    """Return a line for each violation, and one with the number of guidelines tested and the error rate."""
+    """Return a line for each violation, and one with the number of tested guidelines and the error rate."""
     if not findings.tested:
         return ("no guideline can be tested: it takes two sizes, two rank counts or several collectives",)
     lines = [f"{violation_text(v)}  [{v.guideline.kind}]" for v in findings.violations]
@@ -90,7 +94,8 @@ def findings_lines(findings: Findings) -> tuple[str, ...]:
 def findings_document(findings: Findings, concerned: Sequence[Violation] | None = None) -> dict[str, Any]:
     """Return the findings as JSON values.
 
-    ``concerned`` are the violations by a campaign's exported settings; None: the findings are of no campaign.
+    ``concerned`` are the violations by a campaign's exported settings; None if the findings are not from a
+    campaign.
     """
 
     def row(violation: Violation) -> dict[str, Any]:
@@ -117,7 +122,7 @@ def findings_document(findings: Findings, concerned: Sequence[Violation] | None 
 
 
 def _call(timed: Timed, reference: Timed | None = None) -> str:
-    """Return a call in words, without ranks and setting where the reference has the same."""
+    """Return a call in words; ranks and setting are left out where ``reference`` has the same."""
     collective, ranks, size = timed.slot
     words = collective if not size else f"{collective} of {size_text(size)}"
     if ranks and (reference is None or reference.slot[1] != ranks):
@@ -134,4 +139,4 @@ ADVICE = {
     GuidelineKind.RANKS: "a bad choice for this number of ranks",
     GuidelineKind.ALGORITHM: "an algorithm that is missed",
 }
-"""The usual cause of a violation of each kind."""
+"""Maps each kind of guideline to the usual cause of its violation."""

@@ -1,7 +1,7 @@
 """One line for each launch of a campaign: its phase, its setting and its result (step 8 of the flow).
 
-Notation: times are ``m:ss``; ``1.20×`` is a speed-up over the stack's own defaults as measured so far, above
-1 is better; ``*`` marks the best so far in an objective.
+Notation: times are ``m:ss``; ``1.20×`` is a speed-up over the MPI's own defaults as measured so far, where
+more than 1 is better; ``*`` marks the best launch so far in an objective.
 """
 
 import textwrap
@@ -16,17 +16,17 @@ from autotune.recommend.summary import Step, ratio_to
 from autotune.space import Point
 from autotune.views.text import clock_text, figure_text, ratio_text
 
-WIDTH = 80  # Columns of a terminal of default width, and of the lines in a file.
+WIDTH = 80  # Number of columns of a terminal of default width, which lines in a file also have.
 _PLACE, _INDENT = "{:>5}  {:>7}  {:>6}  ", 24
 _LEAST, _MOST = 7, 12
-"""Least and largest width of an objective's column in characters: a figure with its unit needs the former;
-longer names are cut to the latter."""
+"""Smallest and largest width of an objective's column in characters. A figure with its unit needs the
+smallest width; longer names of objectives are cut to the largest one."""
 
 
 def changes_of(trial: Trial, unset: Point) -> list[str]:
-    """Return the values that a launch sets, one item each, such as ``UCX_RNDV_THRESH=64k``.
+    """Return the values that a launch sets, as texts such as ``UCX_RNDV_THRESH=64k``.
 
-    ``unset`` holds the stack's own values; values equal to these are left out.
+    ``unset`` contains the MPI's own values; values equal to these are left out.
     """
     if trial.subject is Subject.UNTOUCHED:
         return ["default"]
@@ -37,10 +37,10 @@ def changes_of(trial: Trial, unset: Point) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class LaunchLines:
-    """The lines of a campaign, which all have the same columns."""
+    """Writes the lines about a campaign's launches, which all have the same columns."""
 
     objectives: tuple[Objective, ...]  # The objectives; each has a column.
-    unset: Point  # The stack's own values.
+    unset: Point  # The MPI's own values of the parameters.
     phases: tuple[str, ...]  # Names of the planned phases, in order.
     width: int = WIDTH  # Width of a line in characters.
     verbose: bool = False
@@ -48,7 +48,7 @@ class LaunchLines:
 
     @property
     def legend(self) -> str:
-        """Return the meaning of the columns, in two lines."""
+        """Return a text of two lines that explains the columns."""
         return (
             "Columns: phase, elapsed and estimated remaining time (m:ss), the setting tried,\n"
             "and its speed-up over the baseline (above 1 is better; * best so far)."
@@ -83,12 +83,12 @@ class LaunchLines:
         return line
 
     def place(self, phase: str) -> str:
-        """Return the number of a phase among all phases, such as ``2/5``; a dash if it is not planned."""
+        """Return the number of a phase among all phases, such as ``2/5``; a dash for an unplanned phase."""
         planned = phase in self.phases
         return f"{self.phases.index(phase) + 1}/{len(self.phases)}" if planned else "—"
 
     def _setting(self, trial: Trial) -> tuple[str, str]:
-        """Return the values that a launch sets: those that fit beside its scores, then lines of the rest."""
+        """Return the values that a launch sets: those that fit on its line, then lines with the others."""
         changes = changes_of(trial, self.unset)
         n = 1
         while n < len(changes) and len(", ".join(changes[: n + 1])) < self._room - 1:
@@ -101,7 +101,8 @@ class LaunchLines:
     def _figures(self, step: Step) -> Text:
         """Return the columns of the objectives: speed-ups over the default, or the scores themselves.
 
-        Scores are shown for the untouched stack, and before it was measured.
+        Scores are shown for launches with the MPI's own defaults, and for all launches before the defaults
+        were measured.
         """
         line, scores = Text(), step.scores or ()
         untouched = step.observation.trial.subject is Subject.UNTOUCHED
@@ -117,7 +118,7 @@ class LaunchLines:
         return line
 
     def _details(self, step: Step) -> Text:
-        """Return the further lines of a launch: number, note, scores and interference."""
+        """Return the lines below that of a launch: its number, note, scores and interference."""
         observation = step.observation
         details = [f"launch {observation.trial.number}", *filter(None, [observation.trial.note])]
         if step.scores is not None:
@@ -131,7 +132,7 @@ class LaunchLines:
         return line
 
     def _below(self, text: str, style: str) -> Text:
-        """Return text on separate lines, wrapped and indented to the column of the setting."""
+        """Return a text wrapped into lines of its own, each indented to the column of the setting."""
         lines = textwrap.wrap(text, max(self.width - _INDENT, 20), break_on_hyphens=False)
         return Text("".join(f"\n{'':{_INDENT}}{line}" for line in lines), style)
 

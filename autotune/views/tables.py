@@ -1,4 +1,4 @@
-"""Tables for the terminal: pure functions from the campaign's data to renderables of rich."""
+"""Tables for the terminal: pure functions that turn a campaign's results into tables of the library rich."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
@@ -32,11 +32,11 @@ from autotune.views.text import (
     verdict,
 )
 
-VERDICT_STYLE = {"faster": "green", "slower": "red", "even": ""}  # Verdict on a speed-up → its style.
+VERDICT_STYLE = {"faster": "green", "slower": "red", "even": ""}  # Style of each verdict on a speed-up.
 
 
 def machine_table(findings: Iterable[tuple[str, str]], dropped: Sequence[Dropped]) -> Table:
-    """Return the findings on the machine, and the parameters of the space that it lacks."""
+    """Return the findings on the machine, and the parameters of the space that do not exist there."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -49,7 +49,7 @@ def machine_table(findings: Iterable[tuple[str, str]], dropped: Sequence[Dropped
 
 
 def design_table(design: ScreeningDesign) -> RenderableType:
-    """Return a screening design: the factor behind each letter, then a row for each run in the run order."""
+    """Return two tables of a screening design: the factor of each letter, and the runs in their order."""
     legend = empty_table("", "factor", "− low", "+ high")
     letters = [_letter(i) for i in range(len(design.factors))]
     for letter, factor in zip(letters, design.factors, strict=True):
@@ -63,7 +63,10 @@ def design_table(design: ScreeningDesign) -> RenderableType:
 def effects_tables(
     objectives: Sequence[Objective], effects: Sequence[Effects], screening: ScreeningResult | None = None
 ) -> RenderableType:
-    """Return the main effects by objective, with an asterisk if significant, and the decisions on factors."""
+    """Return tables of the main effects on each objective, and of the decisions on factors.
+
+    An asterisk marks a significant effect.
+    """
     parts: list[RenderableType] = []
     for objective, analysis in zip(objectives, effects, strict=True):
         table = empty_table("factor", "low → high", "effect of high", "p", right=["effect of high"])
@@ -99,15 +102,15 @@ def result_table(
 ) -> Table:
     """Return a table of the recommended setting, the defaults, and other settings with reasons against them.
 
-    Each objective has a column of speed-ups over the baseline, whose own row has its scores.
+    Each objective has a column of speed-ups over the defaults; the row of the defaults contains their scores.
 
     Args:
         objectives: The objectives.
         settings: Other settings that are better than the recommended one in some objective.
-        recommended: The recommended setting in words, empty for the defaults, and its scores in the search.
-        default: The stack's own values, which are left out of settings.
-        baseline: The scores of the stack's own defaults; None: they are not known, and all rows have scores.
-        why: The reason why a setting is not chosen, in words.
+        recommended: The recommended setting in words (empty for the defaults), and its scores in the search.
+        default: The MPI's own values; a setting is described by the values that differ from these.
+        baseline: The scores of the MPI's own defaults; None if unknown, and then all rows contain scores.
+        why: Function that returns the reason why a setting is not chosen, in words.
     """
     headings = [objective.name for objective in objectives]
     table = empty_table("", "setting", *headings, right=headings)
@@ -136,7 +139,7 @@ def result_table(
 
 
 def other_calls_table(calls: Sequence[OtherCall]) -> Table:
-    """Return the effects of the recommended setting on calls that it was not tuned for."""
+    """Return a table of the recommended setting's effects on calls that it was not tuned for."""
     headings = ("call", "size", "default [µs]", "tuned [µs]", "speed-up (95 %)", "decision")
     table = empty_table(*headings, right=headings[1:4])
     for column in table.columns[4:]:
@@ -148,10 +151,10 @@ def other_calls_table(calls: Sequence[OtherCall]) -> Table:
 
 
 def size_tables(recommendation: Recommendation, other_loop: bool = True) -> RenderableType:
-    """Return default against tuned by size, with a table for each collective and communicator size.
+    """Return default and tuned times by size, with a table for each collective and communicator size.
 
-    ``other_loop`` asks for a column of speed-ups in the probe's other loop; without it that column is there
-    only if the two loops disagree at some size.
+    If ``other_loop`` is true, a column contains the speed-ups in the probe's other kind of timing loop; else
+    there is such a column only if the two loops disagree at some size.
     """
     rows = size_rows(recommendation)
     names = list(dict.fromkeys(name for row in rows for name in row.choice))
@@ -181,7 +184,7 @@ def size_tables(recommendation: Recommendation, other_loop: bool = True) -> Rend
 
 
 def campaigns_table(rows: Sequence[Mapping[str, Any]], unverified: int) -> RenderableType:
-    """Return a table of campaigns with notes below; ``rows`` are those that ``compare --json`` prints."""
+    """Return a table of campaigns with notes below; ``rows`` are the ones that ``compare --json`` prints."""
     table = empty_table(
         *("campaign", "collective", "nodes", "ranks", "state", "launches", "speed-up (95 %)", "recommended"),
         right=["nodes", "ranks", "launches"],
@@ -205,6 +208,6 @@ def empty_table(*headings: str, right: Iterable[str] = ()) -> Table:
 
 
 def _letter(i: int) -> str:
-    """Return the letter of the i-th factor: A … Z, then A2, B2 … without I, which stands for the mean."""
+    """Return the letter of the i-th factor: A … Z, then A2, B2 …, without I, which denotes the mean."""
     alphabet = "ABCDEFGHJKLMNOPQRSTUVWXYZ"
     return alphabet[i % len(alphabet)] + (str(i // len(alphabet) + 1) if i >= len(alphabet) else "")

@@ -1,6 +1,6 @@
-"""Texts of values, the same on the console, in the report and in the exported comments (step 12).
+"""Format values as text, in the same way for the console, the report and exported comments (step 12).
 
-Notation: ``±`` is one standard error; an interval ``(a … b)`` is 95 %.
+Notation: ``±`` precedes one standard error; ``(a … b)`` is a 95 % interval.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # This module is imported early, so it must not import anythi
     from autotune.space import Point, Value
 
 _WILD = 1000
-"""Ratio beyond which ratios count as infinite; an interval that is unbounded on both sides is not shown."""
+"""Ratio above which a ratio counts as infinite; an interval that is infinite on both sides is not shown."""
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -33,14 +33,15 @@ def size_text(n_bytes: int) -> str:
 
 
 def calls_text(collective: str, comm_size: int) -> str:
-    """Return a collective and its communicator size: ``MPI_Allreduce on 16 ranks``; 0 stands for any size."""
+    """Return a collective and its communicator size, such as ``MPI_Allreduce on 16 ranks``; 0 means any."""
     return f"MPI_{collective.capitalize()}" + (f" on {comm_size} ranks" if comm_size else "")
 
 
 def figure_text(value: float, sem: float = math.nan, unit: str = "") -> str:
-    """Return a value with three digits and, where it is finite, its standard error: ``1.350 ± 0.004 µs``.
+    """Return a value with three digits and, if it is finite, its standard error: ``1.350 ± 0.004 µs``.
 
-    More digits are shown where the standard error is smaller than the third digit, so that it never reads 0.
+    If the standard error is smaller than the third digit, more digits are shown, so that it is not rounded to
+    0.
     """
     if not math.isfinite(value):
         return "—"
@@ -58,14 +59,14 @@ def microseconds_text(seconds: float, sem_s: float = math.nan, unit: str = "") -
 
 
 def ratio_text(ratio: float, interval: tuple[float, float] | None = None) -> str:
-    """Return a speed-up, with its interval where one is given: ``1.34× (1.31 … 1.37)``."""
+    """Return a speed-up, followed by its interval if one is given: ``1.34× (1.31 … 1.37)``."""
     if not math.isfinite(ratio):
         return "—"
     return " ".join(filter(None, (f"{_times(ratio)}×", interval and interval_text(interval))))
 
 
 def interval_text(interval: tuple[float, float]) -> str:
-    """Return the interval of a speed-up: ``(1.31 … 1.37)``; empty where launches are too few for a bound."""
+    """Return the interval of a speed-up: ``(1.31 … 1.37)``; empty if there are too few launches for one."""
     low, high = interval
     if not math.isfinite(low) or not math.isfinite(high) or (low < 1 / _WILD and high > _WILD):
         return ""
@@ -73,12 +74,12 @@ def interval_text(interval: tuple[float, float]) -> str:
 
 
 def other_text(gain: Gain) -> str:
-    """Return the speed-up in the probe's other loop with its interval; a dash where it was not measured."""
+    """Return the speed-up in the probe's other kind of timing loop, with its interval; a dash without one."""
     return ratio_text(gain.other_loop[0], gain.other_loop[1:]) if gain.other_loop else "—"
 
 
 def other_calls_rows(calls: Sequence[OtherCall]) -> list[tuple[str, ...]]:
-    """Return rows of other calls, slower calls first: call, size, default, tuned, ratio, decision."""
+    """Return a row (call, size, default, tuned, ratio, decision) for each other call, slower calls first."""
     return [
         (
             f"{call.name}, tight" if call.tight else call.name,
@@ -93,13 +94,13 @@ def other_calls_rows(calls: Sequence[OtherCall]) -> list[tuple[str, ...]]:
 
 
 def loops_disagree(gain: Gain) -> bool:
-    """Return whether the intervals of the two loops are disjoint."""
+    """Return whether the intervals that the two kinds of timing loop give for a speed-up are disjoint."""
     low, high = gain.interval
     return gain.other_loop is not None and (gain.other_loop[1] > high or low > gain.other_loop[2])
 
 
 def verdict(gain: Gain) -> str:
-    """Return ``faster``, ``slower``, or ``even`` where the interval of the speed-up contains 1."""
+    """Return ``faster`` or ``slower``, or ``even`` if the interval of the speed-up contains 1."""
     low, high = gain.interval
     return "faster" if low > 1 else "slower" if high < 1 else "even"
 
@@ -112,14 +113,14 @@ def p_text(p_value: float) -> str:
 
 
 def decision_text(decision: FactorDecision) -> str:
-    """Return the decision on a factor: ``stays``, ``stays (undecided)`` or ``fixed at auto``."""
+    """Return whether a factor stays in the search: ``stays``, ``stays (undecided)`` or ``fixed at auto``."""
     if decision.verdict == "inert":
         return f"fixed at {decision.value}"
     return "stays" if decision.verdict == "active" else "stays (undecided)"
 
 
 def duration_text(seconds: float) -> str:
-    """Return a time span in its two largest units: ``48 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    """Return a duration in its two largest units: ``48 s``, ``3 min 20 s``, ``2 h 5 min``."""
     if not math.isfinite(seconds):
         return "—"
     total_s = max(0, round(seconds))
@@ -133,7 +134,7 @@ def duration_text(seconds: float) -> str:
 
 
 def clock_text(seconds: float) -> str:
-    """Return a time span as a clock shows it, for columns: ``0:48``, ``12:05``, ``2:05:10``."""
+    """Return a duration in the form of a clock, for columns: ``0:48``, ``12:05``, ``2:05:10``."""
     if not math.isfinite(seconds):
         return "—"
     minutes, remaining_s = divmod(max(0, round(seconds)), 60)
@@ -142,7 +143,7 @@ def clock_text(seconds: float) -> str:
 
 
 def cost_text(phases: Sequence[Share], limit_s: float | None = None) -> str:
-    """Return the number of launches of a campaign by phase, how long they measure, and the time limit."""
+    """Return a text on the number of a campaign's launches by phase, their duration, and the time limit."""
     planned, maximum = sum(p.launches for p in phases), sum(p.most for p in phases)
     limited = any(math.isfinite(p.limit_s) for p in phases)
     span = str(maximum) if planned == maximum else f"{planned} to {maximum}"
@@ -160,7 +161,7 @@ def cost_text(phases: Sequence[Share], limit_s: float | None = None) -> str:
 
 
 def value_text(value: Value | None) -> str:
-    """Return a value for display by itself; None means that its parameter is not active."""
+    """Return a parameter's value as text; None means that the parameter is not active."""
     return "not active" if value is None else str(value) or "(empty)"
 
 
@@ -170,7 +171,7 @@ def changed_text(point: Point, default: Point) -> str:
 
 
 def setting_text(recommendation: Recommendation, default: Point) -> str:
-    """Return what a recommendation sets: ``coll_han=off, 5 rules by message size``; empty for nothing."""
+    """Return what a recommendation sets: ``coll_han=off, 5 rules by message size``; empty if nothing."""
     changed, n_rules = changed_text(recommendation.point, default), sum(r.sets for r in recommendation.rules)
     rules = [f"{n_rules} rule{'s' if n_rules > 1 else ''} by message size"] if n_rules else []
     return ", ".join(rules if changed == "nothing" else [changed, *rules])
@@ -187,12 +188,12 @@ def advice_text(recommendation: Recommendation, default: Point) -> str:
 
 
 def _times(ratio: float) -> str:
-    """Return a ratio with two decimals, none from 10 on, or ``>1000`` where its value means nothing."""
+    """Return a ratio with two decimals (none from 10 on), or ``>1000`` if it counts as infinite."""
     return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}" if ratio < _WILD else f">{_WILD}"
 
 
 def _decimals(value: float, digits: int) -> int:
-    """Return the number of decimals, at least 0, that shows so many significant digits."""
+    """Return the number of decimals, at least 0, with which a value has ``digits`` significant digits."""
     return max(0, digits - 1 - math.floor(math.log10(abs(value)))) if value else digits - 1
 
 

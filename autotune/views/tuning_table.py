@@ -1,4 +1,4 @@
-"""The tuning table of a system: as text, as rows of a file, and drawn (step 12)."""
+"""The tuning table of a system, the fastest choice for each call, as text, as rows, and drawn (step 12)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _COLOURS = (BLUE, AMBER, TEAL, RED, "#8f6fc9", "#6aa84f", "#c27ba0", GREY, "#a0743c", "#3fa7c4")
 _FAINTEST = 0.3
-_STRONGEST = 2.0  # Gain (default / tuned) that is drawn in full colour.
+_STRONGEST = 2.0  # Gain (default / tuned) from which on the colour has full opacity.
 _US = 1e6
 _LEGEND = """1.25×: 1.25 times as fast as the stack's own defaults, in the search.
 ≈2: two other choices are not significantly slower (--json names them).
@@ -29,10 +29,10 @@ the stack's choice: no rule is better there."""
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Says which choice wins in a slot on a number of nodes."""
+    """Says which choice is fastest in a slot (collective, communicator size, message size) on some nodes."""
 
     nodes: int  # Number of nodes of the campaign.
-    place: SlotWinner  # The slot and the choice that wins in it.
+    place: SlotWinner  # The slot, and the fastest choice in this slot.
 
     @property
     def slot(self) -> Slot:
@@ -43,7 +43,8 @@ class Entry:
 def tuning_text(table: Sequence[Entry]) -> str:
     """Return the table as text, with a block for each collective.
 
-    A block has sizes down and nodes with communicators across; where these exceed 80 columns, it is split.
+    A block has a row for each message size and a column for each number of nodes and ranks; a block that is
+    wider than 80 characters is split.
     """
     blocks = []
     for collective, entries in groupby(table, key=lambda w: w.slot[0]):
@@ -64,14 +65,17 @@ def tuning_text(table: Sequence[Entry]) -> str:
 def _lines(
     winners: Mapping[tuple[int, int, int], Entry], sizes: Sequence[int], systems: Sequence[tuple[int, int]]
 ) -> list[str]:
-    """Return the lines of a block; winners are by (size, nodes, ranks), systems are (nodes, ranks)."""
+    """Return the lines of a block, given winners by (size, nodes, ranks) and systems as (nodes, ranks)."""
     head = ("size", *(_system(*system) for system in systems))
     rows = [(size_text(size), *(_cell(winners.get((size, *system))) for system in systems)) for size in sizes]
     return aligned([head, *rows])
 
 
 def tuning_rows(table: Iterable[Entry]) -> list[dict[str, Any]]:
-    """Return a row for each slot, with a column for each parameter that is chosen per size."""
+    """Return a row for each collective, communicator size and message size, with the fastest choice.
+
+    Each parameter that is chosen by message size has a column.
+    """
     winners = list(table)
     names = list(dict.fromkeys(name for w in winners for name in w.place.choice))
     return [
@@ -87,9 +91,9 @@ def tuning_rows(table: Iterable[Entry]) -> list[dict[str, Any]]:
 
 
 def tuning_page(table: Sequence[Entry], title: str) -> str:
-    """Return the map of winners as a self-contained page.
+    """Return a self-contained HTML page with a map of the fastest choice by message size and ranks.
 
-    The colour shows the choice, its strength the gain, and hatching a tie.
+    The colour shows the choice and its opacity the gain; a field is hatched if other choices may be as fast.
     """
     from plotly.subplots import make_subplots
 
@@ -146,7 +150,7 @@ def name_of(choice: Point) -> str:
 
 
 def _figures(place: SlotWinner) -> dict[str, float | str]:
-    """Return the columns of the gain over the defaults; empty where these were not measured."""
+    """Return the columns on the gain over the defaults; they are empty if the defaults were not measured."""
     if (gain := place.gain) is None:
         return dict.fromkeys(("latency_us", "default_us", "gain", "gain_low", "gain_high"), "")
     low, high = gain.interval
@@ -165,7 +169,7 @@ def _system(nodes: int, ranks: int) -> str:
 
 
 def _cell(winner: Entry | None) -> str:
-    """Return a cell of the text: the choice, its gain, and the number of ties."""
+    """Return a field of the text table: the choice, its gain, and how many others may be as fast."""
     if winner is None:
         return ""
     ties = f" ≈{len(winner.place.rivals)}" if winner.place.rivals else ""
@@ -174,7 +178,7 @@ def _cell(winner: Entry | None) -> str:
 
 
 def _hover(winner: Entry) -> str:
-    """Return the text of a slot under the pointer: the winner, its gain and its ties."""
+    """Return the text for the mouse over a field of the map: the fastest choice, its gain, and its ties."""
     collective, ranks, size = winner.slot
     ties = f"; ties with {', '.join(map(name_of, winner.place.rivals))}" if winner.place.rivals else ""
     gain = winner.place.gain
@@ -184,6 +188,6 @@ def _hover(winner: Entry) -> str:
 
 
 def _strength(winner: Entry) -> float:
-    """Return the opacity of a slot, which grows with the gain."""
+    """Return the opacity of a field of the map, which grows with the gain over the default."""
     share = (winner.place.gain.ratio - 1) / (_STRONGEST - 1) if winner.place.gain else 0.0
     return _FAINTEST + (1 - _FAINTEST) * min(max(share, 0.0), 1.0)

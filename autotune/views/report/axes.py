@@ -21,15 +21,16 @@ GREY, TEAL, RED, BLUE, AMBER = "#8792a0", "#159a86", "#d9534f", "#4a8fe0", "#d39
 VIOLET, PINK, GREEN, BROWN, CYAN = "#9b72cf", "#cf6fa6", "#6fa63a", "#a5795a", "#2f9fb8"
 
 _LONG = re.compile(r"(?<=[\[,:])-?\d+\.\d{7,}(?:e[+-]?\d+)?(?=[\],}])")
-"""Numbers in JSON with more digits than a figure can show; plotly writes no space around numbers."""
+"""Matches numbers in JSON with more digits than a figure can show; plotly writes no spaces around numbers."""
 
 _LOG_FROM = 5.0  # Ratio of the largest to the smallest value beyond which an axis is logarithmic.
 
 
 def empty(height: int, rows: int = 1, columns: int = 1, **layout: Any) -> Figure:
-    """Return a figure without traces, in the page's style.
+    """Return a figure in the page's style that contains no data yet.
 
-    ``height`` is in pixels, ``rows`` and ``columns`` are the numbers of panels, ``layout`` goes to plotly.
+    ``height`` is in pixels, ``rows`` and ``columns`` are the numbers of panels, and ``layout`` is passed to
+    plotly.
     """
     from plotly.subplots import make_subplots
 
@@ -52,49 +53,49 @@ def empty(height: int, rows: int = 1, columns: int = 1, **layout: Any) -> Figure
 
 
 def at(row: int) -> dict[str, int]:
-    """Return the arguments that put a trace into a row of panels."""
+    """Return the arguments that put a trace (a series of data) into the panel of a row."""
     return {"row": row, "col": 1}
 
 
 def dots(**marker: Any) -> dict[str, Any]:
-    """Return the arguments of a trace of points."""
+    """Return the arguments that draw a trace as points."""
     return {"mode": "markers", "marker": marker}
 
 
 def line(**style: Any) -> dict[str, Any]:
-    """Return the arguments of a trace of lines without a text under the pointer."""
+    """Return the arguments that draw a trace as lines, without a text when the mouse is over a line."""
     return {"mode": "lines", "line": style, "hoverinfo": "skip"}
 
 
 def hover(texts: Iterable[str]) -> dict[str, Any]:
-    """Return the arguments by which a trace shows these texts, and nothing else, under the pointer."""
+    """Return the arguments with which a trace shows one of these texts when the mouse is over a point."""
     return {"text": list(texts), "hovertemplate": "%{text}<extra></extra>"}
 
 
 def legend(name: str, visible: bool, group: str = "") -> dict[str, Any]:
-    """Return the arguments of a trace's entry in the legend, which all traces of a group share."""
+    """Return the arguments of a trace's entry in the legend; all traces of a group share one entry."""
     return {"name": name, "legendgroup": group or name, "showlegend": visible}
 
 
 def as_json(figure: Figure, name: str) -> str:
-    """Return plotly's JSON with a name for files; it has no ``<``, so that a script element can hold it."""
+    """Return a figure as JSON with a name for files; without ``<``, so that it can be in a script element."""
     figure.update_layout(meta={"name": name})
     return _LONG.sub(lambda digits: f"{float(digits[0]):.7g}", str(figure.to_json()))
 
 
 def rounded(value: float) -> float:
-    """Round to five digits, since no figure shows more: numbers make up half of a page's size."""
+    """Round to five digits: no figure shows more, and numbers make up half of a page's size."""
     return float(f"{value:.5g}")
 
 
 def bars(up: Iterable[float], colour: str, down: Iterable[float] | None = None) -> dict[str, Any]:
-    """Return error bars of these lengths above and below; None: they are as long below as above."""
+    """Return error bars of length ``up`` above the points and ``down`` below; None means ``up`` for both."""
     symmetric = {"array": list(up), "color": colour, "thickness": 1.2, "width": 3}
     return symmetric if down is None else {**symmetric, "symmetric": False, "arrayminus": list(down)}
 
 
 def axis(objective: Objective, values: Sequence[float]) -> dict[str, Any]:
-    """Return an axis for an objective that shows every value; intervals far beyond them are cut off."""
+    """Return an axis for an objective on which every value is visible; long error bars may be cut off."""
     arrow = "↑" if objective.maximise else "↓"
     title = {"title_text": f"{objective.name} [{objective.unit}] {arrow}"}
     low, high = min(values, default=1.0), max(values, default=1.0)
@@ -105,7 +106,7 @@ def axis(objective: Objective, values: Sequence[float]) -> dict[str, Any]:
 
 
 def log_axis(values: Sequence[float]) -> dict[str, Any]:
-    """Return a log axis that shows all positive values, with ticks at 1, 2, 5 or, over many decades, at 1."""
+    """Return a log axis that shows all positive values, with ticks at 1, 2, 5 (over many decades only 1)."""
     positive = [v for v in values if v > 0] or [1.0]
     decades = range(math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive))) + 1)
     digits = (1, 2, 5) if len(decades) <= 4 else (1,)
@@ -121,19 +122,19 @@ def log_axis(values: Sequence[float]) -> dict[str, Any]:
 
 
 def scaled(effect: float, ratios: bool) -> float:
-    """Return an effect as it is drawn: as a ratio where it is a difference of logarithms."""
+    """Return the value to draw for an effect: the ratio, if the effect is a difference of logarithms."""
     if not math.isfinite(effect):
         return effect if effect > 0 or not ratios else 0.0
     return math.exp(min(effect, 50.0)) if ratios else effect
 
 
 def bar(length: float) -> float:
-    """Return the length of an error bar, which is 0 where the interval is infinite."""
+    """Return the length of an error bar, or 0 if the length is infinite."""
     return length if math.isfinite(length) else 0.0
 
 
 def ratio_range(gains: Sequence[Gain]) -> dict[str, Any]:
-    """Return an axis that shows every speed-up; intervals far beyond them are cut off."""
+    """Return an axis on which every speed-up is visible; long error bars may be cut off."""
     ratios = [1.0, *(gain.ratio for gain in gains)]
     low = max(min(gain.interval[0] for gain in gains), 0.8 * min(ratios))
     high = min(max(gain.interval[1] for gain in gains), 1.2 * max(ratios))

@@ -1,4 +1,4 @@
-"""The input of a report (step 12 of the flow)."""
+"""The results and facts that a report is made of (step 12 of the flow)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,32 +16,32 @@ from autotune.verification.one_round import VerificationRound
 
 @dataclass(frozen=True, slots=True)
 class ReportInput:
-    """The input of a report; parts that a campaign does not have yet are left out of its page."""
+    """The results and facts that a report shows; parts that a campaign does not have yet are left out."""
 
     title: str  # Name of the campaign.
-    space: Space  # The searched parameters, and those that the machine lacks.
+    space: Space  # The parameters that are searched, and those that the machine does not have.
     objectives: Sequence[Objective]  # The objectives.
     history: History  # Every launch.
     recommendation: Recommendation | None = None  # The recommendation; None before there is one.
-    baseline: Envelope = field(default_factory=dict)  # The times of the stack's own defaults.
+    baseline: Envelope = field(default_factory=dict)  # The times with the MPI's own defaults.
     effects: Sequence[Effects] = ()  # The screening's analyses, one for each objective.
     screening: ScreeningResult | None = None  # The screening's decisions on its factors.
     rounds: Sequence[VerificationRound] = ()
-    """The verification's rounds, the last one being that of the recommendation."""
+    """The rounds of the verification; the last one verified the recommendation."""
     findings: Sequence[tuple[str, str]] = ()  # Findings on the machine, as (name, value).
-    exports: Sequence[str] = ()  # Paths of the files that were written.
-    untried: Sequence[str] = ()  # Files for libraries that were not available to check them.
-    use: str = ""  # The line that applies the exported files; empty: there are none to apply.
+    exports: Sequence[str] = ()  # Paths of the exported files.
+    untried: Sequence[str] = ()  # Paths of exported files for libraries with which no file could be tried.
+    use: str = ""  # The command line that applies the exported files; empty if there is no file to apply.
     harmless: str = ""
-    """The best setting that slows down no other call, where it differs from the recommendation; empty: none
-    was verified."""
+    """A text on the best setting that slows down no other call, if that is not the recommendation; empty if
+    no such setting was verified."""
     idle: bool = False  # Whether the exported files set nothing.
-    stamp: str = ""  # ``SIMULATED (…)`` where no real MPI ran, else empty.
-    state: str = "complete"  # State of the campaign; one other than ``complete`` stands on top of the page.
-    discovery: Mapping[str, Any] | None = None  # Findings of a discovery, see ``views.discovery``.
+    stamp: str = ""  # ``SIMULATED (…)`` or the like if no real MPI ran, else empty.
+    state: str = "complete"  # State of the campaign; unless it is ``complete``, the page begins with it.
+    discovery: Mapping[str, Any] | None = None  # Results of a discovery, see ``views.discovery``.
     remarks: Sequence[Remark] = ()  # Remarks on the noise of the measurements.
     worth: str = ""
-    """A sentence on the saving for the application that the campaign was made for; empty: for none."""
+    """A sentence on the time saved in the application that the campaign was made for; empty without one."""
     guidelines: Mapping[str, Any] | None = None
     """Performance guidelines that are violated, see ``views.guidelines``."""
     asked: Sequence[Covered] = ()  # Calls of a job, with whether the measurements cover them.
@@ -49,12 +49,12 @@ class ReportInput:
     protocols: Sequence[tuple[str, str]] = ()
     """(message sizes, protocol) that UCX reports for the recommended setting."""
     before: Sequence[tuple[str, str]] = ()
-    """(message sizes, protocol) that UCX reports by default; empty: no UCX was in use."""
+    """(message sizes, protocol) that UCX reports for the defaults; empty if UCX was not used."""
     running: bool = False  # Whether the page reloads itself every half a minute.
     whole: Space | None = None
-    """All parameters that a launch may have set, those of a discovery included; None: those of ``space``."""
+    """All parameters that a launch may have set, including those of a discovery; None means ``space``."""
 
     @property
     def unset(self) -> Point:
-        """Return the stack's own values of all parameters that a launch may have set."""
+        """Return the MPI's own values of all parameters that a launch may have set."""
         return (self.whole or self.space).unset

@@ -1,7 +1,7 @@
-"""The report of a campaign: from its data to one self-contained HTML page (step 12 of the flow).
+"""Make the report on a campaign, one self-contained HTML page, from its results (step 12 of the flow).
 
-Plotly's script is packed into the page once, compressed; the browser unpacks it. Without scripts the page
-still has every number: figures come in addition to tables, never in their place.
+The page contains plotly's script once, compressed; the browser decompresses it. A browser without scripts
+still shows every number, because each figure is accompanied by a table.
 """
 
 import base64
@@ -32,12 +32,12 @@ from autotune.views.report.setting_plots import choice_text
 
 
 def page(inputs: ReportInput) -> str:
-    """Return the whole report as HTML that works offline, in a light or a dark window and on paper."""
+    """Return the whole report as HTML that needs no network and is legible on screens and on paper."""
     return rendered("page.html.j2", _view(inputs))
 
 
 def rendered(template: str, view: Mapping[str, Any]) -> str:
-    """Render a template with a view, the functions that put values into words, and plotly's script."""
+    """Return the HTML of a template, given the variables ``view``; functions that format values are added."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -52,14 +52,14 @@ def rendered(template: str, view: Mapping[str, Any]) -> str:
 
 
 def figures(inputs: ReportInput) -> list[str]:
-    """Return every figure of the page as plotly's JSON, each with its name in ``layout.meta``."""
+    """Return every figure of the page as plotly's JSON, with the figure's name in ``layout.meta``."""
     html = page(inputs)
     return re.findall(r'<script type="application/json">(.*?)</script>', html, re.DOTALL)
 
 
 @cache
 def _plotly() -> str:
-    """Return plotly's script, gzipped and in base64: 4.8 MB become 1.9 MB."""
+    """Return plotly's script, compressed with gzip and encoded in base64, which reduces 4.8 MB to 1.9 MB."""
     from plotly.offline import get_plotlyjs
 
     return base64.b64encode(gzip.compress(get_plotlyjs().encode(), mtime=0)).decode()
@@ -102,14 +102,14 @@ def _view(inputs: ReportInput) -> dict[str, Any]:
 
 
 def _scores(inputs: ReportInput) -> tuple[Score, ...] | None:
-    """Return the scores of the stack's own defaults; None where they were not measured completely."""
+    """Return the scores of the MPI's own defaults; None if the defaults were not measured completely."""
     scores = [score(objective, inputs.baseline) for objective in inputs.objectives]
     complete = tuple(s for s in scores if s is not None)
     return complete if complete and len(complete) == len(scores) else None
 
 
 def _speedup_tiles(inputs: ReportInput) -> Iterable[dict[str, str]]:
-    """Yield the tiles of the speed-up and of the number of faster sizes; none without gains."""
+    """Yield the page's tiles with the speed-up and with the number of faster sizes, if gains are known."""
     recommendation = inputs.recommendation
     if recommendation is None or not recommendation.gains:
         return
@@ -133,8 +133,8 @@ def _speedup_tiles(inputs: ReportInput) -> Iterable[dict[str, str]]:
 def _objective_tiles(
     inputs: ReportInput, measured: Sequence[Candidate], baseline: tuple[Score, ...] | None
 ) -> Iterable[dict[str, str]]:
-    """Yield a tile for each objective: the score of the recommended setting or, if idle, of the defaults."""
-    if inputs.idle and baseline is not None:  # The search launched the defaults once, the baseline often.
+    """Yield a tile for each objective: the score of the recommendation, or of the defaults if they stay."""
+    if inputs.idle and baseline is not None:  # The baseline has more launches of the defaults.
         for objective, default in zip(inputs.objectives, baseline, strict=True):
             value = words.figure_text(default.value, unit=objective.unit)
             yield {"name": f"{objective.name}, the stack's own", "value": value, "note": "left as it is"}
@@ -155,7 +155,7 @@ def _objective_tiles(
 
 
 def _effort_tile(inputs: ReportInput) -> dict[str, str]:
-    """Return the tile of the number of launches and their time."""
+    """Return the tile with the number of launches and the time that they took."""
     failed, spent_s = sum(not o.ok for o in inputs.history), sum(o.duration_s for o in inputs.history)
     note = f"{failed} failed, {words.duration_text(spent_s)} in launches"
     return {"name": "launches", "value": str(len(inputs.history)), "note": note}
@@ -176,7 +176,7 @@ def _changes(inputs: ReportInput) -> list[tuple[Any, ...]]:
 def _meaning(parameter: Parameter | None) -> tuple[str, str]:
     """Return the unit and the description of a parameter.
 
-    The unit is bytes where values are written as ``64k``, else the one that the description names, else
+    The unit is bytes if values are written like ``64k``, else the unit that the description names, else
     empty.
     """
     if parameter is None:
@@ -190,7 +190,7 @@ def _meaning(parameter: Parameter | None) -> tuple[str, str]:
 
 
 def _install(inputs: ReportInput) -> str:
-    """Return the command that installs the exported files; empty where there are none or they set nothing."""
+    """Return the command that installs the exported files; empty if there are none or they set nothing."""
     if not inputs.exports or not inputs.use:
         return ""
     recommendation = inputs.recommendation
@@ -200,7 +200,7 @@ def _install(inputs: ReportInput) -> str:
 
 
 def _discovered_effect(inputs: ReportInput, name: str, value: object) -> str:
-    """Return the largest significant effect of one value in the discovery, as text; empty without any."""
+    """Return the largest significant effect of one value in the discovery as text; empty if there is none."""
     section = inputs.discovery or {"rows": (), "sizes": ()}
     for label, _, cells in section["rows"]:
         if f"{label} ".startswith(f"{name} = {value} "):
@@ -213,7 +213,7 @@ def _discovered_effect(inputs: ReportInput, name: str, value: object) -> str:
 
 
 def _tables(recommendation: Recommendation | None) -> list[dict[str, Any]]:
-    """Return for each collective and communicator size a figure and the rows at the measured sizes."""
+    """Return for each collective and communicator size a figure, and a table row for each measured size."""
     if recommendation is None:
         return []
     tables = []
@@ -226,7 +226,7 @@ def _tables(recommendation: Recommendation | None) -> list[dict[str, Any]]:
             "names": list(dict.fromkeys(name for row in rows for name in row.choice)),
             "other_loop": any(row.gain.other_loop for row in rows),
             "rows": rows,
-            # The bars' scale is limited, so that one extreme ratio does not hide the others.
+            # The longest bar is limited, so that one extreme ratio does not make all others look short.
             "longest": max(min(max(ratios), 3 * median(ratios)), 1.0),
         })  # fmt: skip
     return tables
@@ -247,7 +247,7 @@ def _round(fresh_round: VerificationRound) -> dict[str, Any]:
 def _front(
     inputs: ReportInput, measured: Sequence[Candidate], baseline: tuple[Score, ...] | None
 ) -> dict[str, Any] | None:
-    """Return the Pareto front with its figure; None where nothing was measured."""
+    """Return the Pareto front with its figure; None if nothing was measured."""
     if not measured:
         return None
     best, recommended = pareto_front(inputs.objectives, measured), _recommended(inputs, measured)
@@ -257,7 +257,7 @@ def _front(
 
 
 def _recommended(inputs: ReportInput, measured: Sequence[Candidate]) -> Candidate | None:
-    """Return the recommended setting among the measured ones; None where it is not among them."""
+    """Return the recommended setting with its measured scores; None if it was not measured."""
     if inputs.recommendation is None:
         return None
     shared = {p.name for p in inputs.space.job if not p.per_size}
@@ -266,7 +266,7 @@ def _recommended(inputs: ReportInput, measured: Sequence[Candidate]) -> Candidat
 
 
 def _screening(inputs: ReportInput) -> dict[str, Any] | None:
-    """Return the section of the screening; None where there was none."""
+    """Return the section on the screening; None if there was no screening."""
     if not inputs.effects:
         return None
     pairs = list(zip(inputs.objectives, inputs.effects, strict=True))
@@ -285,7 +285,7 @@ def _screening(inputs: ReportInput) -> dict[str, Any] | None:
 
 
 def _provenance(inputs: ReportInput) -> list[tuple[str, str]]:
-    """Return the rows on the origin of the report, each with its heading; empty ones are left out."""
+    """Return (heading, text) of each row on the origin of the report's results, without empty rows."""
     recommendation = inputs.recommendation
     hosts = dict.fromkeys(host for o in inputs.history for host in o.hosts)
     origin: Mapping[str, str] = {} if recommendation is None else {

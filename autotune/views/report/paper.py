@@ -1,8 +1,9 @@
-"""The page's figures as PNG and SVG for papers: plotly's JSON drawn once more, by matplotlib.
+"""The report's figures as PNG and SVG for papers: matplotlib draws the figures that plotly's JSON describes.
 
 Plotly itself can only write files by starting a browser (Kaleido), which login nodes do not have. The figures
 of this package use a small part of plotly: lines, points and bars on linear, log and category axes,
-in panels one above the other. This module translates that part, so that each figure is defined only once.
+in panels one above the other. This module draws that part with matplotlib, so that each figure is defined
+only once.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _FORMATS = ("png", "svg")
 
 
 def drawings(figures: Iterable[str]) -> dict[str, bytes]:
-    """Draw figures, given as plotly's JSON, as PNG of 200 dots per inch and as SVG; return name → content.
+    """Draw figures, given as plotly's JSON, as PNG (200 dots per inch) and SVG; return contents by file name.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -42,7 +43,7 @@ def drawings(figures: Iterable[str]) -> dict[str, bytes]:
     from matplotlib.figure import Figure
 
     written: dict[str, bytes] = {}
-    # Every run writes the same bytes: without a date, and with names that depend on the content alone.
+    # Every run writes the same bytes: files contain no date, and names in an SVG depend only on its content.
     style: Any = {"svg.hashsalt": "autotune", "font.size": 9, "font.family": "DejaVu Sans"}
     style["text.parse_math"] = False
     for text in figures:
@@ -62,18 +63,18 @@ def drawings(figures: Iterable[str]) -> dict[str, bytes]:
 
 
 def _file_name(name: str) -> str:
-    """Return a name without characters that are special in a path or a shell."""
+    """Return a name in which characters that are special in a path or a shell are replaced."""
     return re.sub(r"[^\w.=-]+", "_", name).strip("._") or "figure"
 
 
 def _free(name: str, written: Mapping[str, bytes]) -> str:
-    """Return the name, with a number behind it where a file of that name was written already."""
+    """Return the name, followed by a number if a file of that name was already written."""
     used = {file.rpartition(".")[0] for file in written}
     return next(n for n in (name, *(f"{name}-{k}" for k in range(2, 10_000))) if n not in used)
 
 
 def _draw(figure: Figure, document: Mapping[str, Any]) -> None:
-    """Draw a document of plotly into a figure of matplotlib."""
+    """Draw a figure that plotly's JSON describes into a figure of matplotlib."""
     layout, traces = document["layout"], document["data"]
     suffixes = sorted({str(trace.get("yaxis", "y"))[1:] for trace in traces} | {""})
     panels: dict[str, Axes] = {}
@@ -119,7 +120,7 @@ def _categories(axis: Mapping[str, Any], traces: Sequence[Any], which: str, suff
 
 
 def _numbers(values: Sequence[Any] | None, places: Mapping[str, int]) -> list[float]:
-    """Return values as numbers: a category by its position, null as NaN."""
+    """Return values as numbers: for a category its position, for null NaN."""
     return [math.nan if v is None else float(places.get(v, v)) for v in values or ()]
 
 
@@ -195,7 +196,7 @@ def _points(
 def _markers(
     panel: Axes, x: list[float], y: list[float], marker: Mapping[str, Any], label: str | None, style: Any
 ) -> None:
-    """Draw points of one or several symbols, in one or several colours."""
+    """Draw points; symbol and colour may be common to all points or differ from point to point."""
     symbols = marker.get("symbol", "circle")
     each = symbols if isinstance(symbols, list) else [symbols] * len(x)
     colours, scale = marker.get("color", GREY), marker.get("colorscale")
@@ -250,7 +251,7 @@ def _map(scale: Sequence[Sequence[Any]]) -> Any:
 
 
 def _colour(colour: str) -> Any:
-    """Return a colour as matplotlib reads it."""
+    """Return a colour of plotly's in the form that matplotlib reads."""
     match = _RGBA.fullmatch(colour)
     return (*(int(v) / 255 for v in match.groups()[:3]), float(match[4])) if match else colour
 

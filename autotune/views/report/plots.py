@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 _VERDICTS = {"faster": TEAL, "even": GREY, "slower": RED}
 _US = 1e6
-_MOST = 500  # Number of settings off the front that are drawn; of more, about every n-th one is drawn.
+_MOST = 500  # Largest number of settings off the Pareto front that are drawn; of more, every n-th is drawn.
 
 
 def curves(gains: Sequence[Gain]) -> str:
-    """Return default against tuned for one collective and communicator size: times above, speed-up below."""
+    """Return a figure for one collective and communicator size: default and tuned times, and the speed-up."""
     figure = axes.empty(520, 2, row_heights=[0.62, 0.38], vertical_spacing=0.07)
     sizes = [size_text(gain.slot[2]) for gain in gains]
     for name, colour, symbol, times, sems in (
@@ -73,9 +73,9 @@ def front(
     default: Point,
     baseline: Sequence[Score] | None,
 ) -> str:
-    """Return all measured settings in the plane of the first two objectives, with the front.
+    """Return a figure of all measured settings, by their first two objectives, with the Pareto front.
 
-    ``best`` is the front; ``baseline`` are the scores of the stack's own defaults, None without them.
+    ``best`` is the front; ``baseline`` are the scores of the MPI's own defaults, None if they are not known.
     """
     figure = axes.empty(430)
     first, second = objectives[:2]
@@ -108,10 +108,10 @@ def front(
 
 
 def verification(compared: Sequence[Comparison], blocks: Sequence[Block], searched: Sequence[Gain]) -> str:
-    """Return the speed-ups of the verification by size.
+    """Return a figure of the verification's speed-ups by message size.
 
-    The figure shows those of single fresh launches within their blocks, of all fresh launches together, and
-    of the search.
+    The figure shows the speed-ups of single fresh launches within their blocks, of all fresh launches
+    together, and of the search.
     """
     figure = axes.empty(360)
     labels = {c.slot: size_text(c.slot[2]) for c in compared}
@@ -156,7 +156,7 @@ def verification(compared: Sequence[Comparison], blocks: Sequence[Block], search
 def _plane(
     figure: Figure, name: str, scores: Sequence[Sequence[Score]], words: Sequence[str], **style: Any
 ) -> None:
-    """Add points with their error bars to the plane of two objectives."""
+    """Add points with error bars to a figure whose axes are two objectives."""
     colour = style.get("line", style["marker"]).get("color", GREY)
     errors = ([Z95 * s[i].sem for s in scores] for i in (0, 1))
     bars = {f"error_{axis}": axes.bars(lengths, colour) for axis, lengths in zip("xy", errors, strict=True)}

@@ -23,24 +23,26 @@ _PHASES = {Phase.SCREENING: AMBER, Phase.SEARCH: BLUE, Phase.VERIFY: TEAL}
 _SYMBOLS = {Subject.SWEEP: "circle", Subject.UNTOUCHED: "diamond", Subject.DEPLOYED: "square"}
 _MINUTE_S = 60.0
 _WORDS = 600
-"""Number of launches up to which each is labelled with its score and error; with more launches labels have
-the score alone, so that pages stay small."""
+"""Number of launches up to which each point is labelled with its score and error; if there are more launches,
+labels contain only the score, so that pages stay small."""
 
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """Holds the best so far of one objective: by leaders, by later launches and in random order."""
+    """Two ways to judge the best setting so far in one objective: by later launches, and by random order."""
 
-    leads: Sequence[Lead] = ()  # The leading settings, with their scores by later launches.
+    leads: Sequence[Lead] = ()  # Settings that led one after the other, with their scores by later launches.
     blind: Sequence[float] = ()
-    """The expected best of 1, 2, … of the measured settings in random order."""
-    drawn_at: Sequence[int] = ()  # Numbers of the trials at which ``blind`` is drawn.
+    """The best score to be expected after 1, 2, … settings, if the measured settings came in random order."""
+    drawn_at: Sequence[int] = ()  # Numbers of the trials (launches) at which ``blind`` is drawn.
 
 
 def progress(objectives: Sequence[Objective], steps: Sequence[Step], best: Sequence[Best]) -> str:
-    """Return the scores of all launches, the failed launches, and the best so far in three forms.
+    """Return a figure of the scores of all launches, the failed launches, and the best score so far.
 
-    The forms are: as measured, by later launches, and expected in random order.
+    The best so far is drawn in three forms: as measured, as measured again by later launches, and as expected
+        if
+    settings came in random order.
     """
     figure = axes.empty(90 + 230 * len(objectives), len(objectives), shared_xaxes=True, vertical_spacing=0.06)
     failed = [s.observation for s in steps if not s.observation.ok]
@@ -77,7 +79,7 @@ def progress(objectives: Sequence[Objective], steps: Sequence[Step], best: Seque
             style = {"color": GREY, "width": 1, "dash": "dash"}
             figure.add_hline(y=baseline[i].value, line=style, row=row, col=1)
             values.append(baseline[i].value)
-        floor = min(values, default=1.0) * 0.93  # Failed launches have no score: they stand below all others.
+        floor = min(values, default=1.0) * 0.93  # Failed launches have no score; they are drawn lowest.
         values += [floor] if failed else []
         figure.add_scatter(
             x=[o.trial.number for o in failed],
@@ -94,13 +96,13 @@ def progress(objectives: Sequence[Objective], steps: Sequence[Step], best: Seque
 
 
 def _coloured(step: Step) -> Phase | None:
-    """Return the phase whose colour a launch has; None for the stack's own defaults, whenever they ran."""
+    """Return the phase whose colour a launch has; None for the MPI's own defaults, in whichever phase."""
     trial = step.observation.trial
     return None if trial.subject is Subject.UNTOUCHED or trial.phase not in _PHASES else trial.phase
 
 
 def _unbiased(figure: Figure, row: int, best: Best, objective: Objective) -> list[float]:
-    """Add the leaders' scores by later launches and the expectation in random order; return all values."""
+    """Draw the leaders' scores by later launches and the best expected in random order; return all values."""
     rescored = [(lead, lead.later_score) for lead in best.leads if lead.later_score is not None]
     x: list[int | None] = []
     y: list[float | None] = []
@@ -134,9 +136,10 @@ def _unbiased(figure: Figure, row: int, best: Best, objective: Objective) -> lis
 
 
 def timeline(objectives: Sequence[Objective], times: Sequence[Moment], steps: Sequence[Step]) -> str:
-    """Return the drift of the stack's own defaults, and the waiting and duration of each launch.
+    """Return a figure of the drift of the MPI's own defaults, and of each launch's waiting time and duration.
 
-    The drift is that against the median of the defaults; ``times`` are the moments of the steps.
+    The drift is the ratio of each launch of the defaults to their median; ``times`` says when each launch of
+    ``steps`` was requested.
     """
     default = [
         (moment.from_s / _MINUTE_S, step.scores)

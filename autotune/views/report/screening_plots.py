@@ -1,4 +1,4 @@
-"""The report's figures of the screening, as plotly's JSON."""
+"""The report's figures on the screening (which parameters have an effect), as plotly's JSON."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from autotune.views.text import p_text
 
 
 def effects(objective: Objective, analysis: Effects) -> str:
-    """Return the main effects on one objective with 95 % intervals, the largest on top."""
+    """Return a figure of the main effects on one objective with 95 % intervals, the largest effect on top."""
     ratios = analysis.scale == "log"
     ordered = sorted(analysis.effects, key=lambda e: abs(e.effect) if math.isfinite(e.effect) else -1.0)
     ends = [effect.interval() for effect in ordered]
@@ -35,9 +35,9 @@ def effects(objective: Objective, analysis: Effects) -> str:
 
 
 def half_normal(objective: Objective, analysis: Effects) -> str:
-    """Return the half-normal plot with Lenth's margin of error.
+    """Return the half-normal plot of the effects, with Lenth's margin of error.
 
-    Factors whose points lie above the line through the others are active.
+    A factor is active if its point lies above the line through the other points.
     """
     finite = [e for e in analysis.effects if math.isfinite(e.half_normal) and math.isfinite(e.effect)]
     figure = axes.empty(320)
@@ -62,7 +62,7 @@ def half_normal(objective: Objective, analysis: Effects) -> str:
 
 
 def pareto(objective: Objective, analysis: Effects) -> str:
-    """Return the effects in standard errors, the largest on top, with the limits of significance."""
+    """Return a figure of the effects in units of their standard errors, with the limits of significance."""
     finite = [e for e in analysis.effects if math.isfinite(e.effect) and e.std_err > 0]
     ordered = sorted((e for e in finite if math.isfinite(e.std_err)), key=lambda e: abs(e.effect) / e.std_err)
     lines = {(e.interval()[1] - e.effect) / e.std_err for e in ordered}
@@ -77,7 +77,7 @@ def pareto(objective: Objective, analysis: Effects) -> str:
         textposition="none",
         hovertemplate="%{y}<br>%{text}<extra></extra>",
     )
-    for line in {round(line, 6) for line in lines}:  # Whole-plot factors have another limit.
+    for line in {round(line, 6) for line in lines}:  # Whole-plot factors have a limit of their own.
         figure.add_vline(x=line, line={"color": AMBER, "width": 1.5, "dash": "dot"})
     figure.update_xaxes(title_text=f"{objective.name}: |effect| / standard error", rangemode="tozero")
     figure.update_yaxes(type="category")

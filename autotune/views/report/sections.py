@@ -1,4 +1,4 @@
-"""Sections of the page other than the recommendation: settings, progress (step 12 of the flow)."""
+"""Sections of the report other than the recommendation: settings and progress (step 12 of the flow)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,13 +18,14 @@ from autotune.views.report.inputs import ReportInput
 from autotune.views.report.setting_plots import PlottedSetting
 from autotune.views.text import calls_text, figure_text, interval_text, ratio_text, size_text
 
-_DRAWN = 12  # Number of kinds of calls that are drawn; those with most of the time come first in the file.
+_DRAWN = 12  # Number of kinds of calls that are drawn; the file lists those with most time first.
 
 
 def run_section(ran: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the section of a run that tuned itself, from its ``run.json``.
+    """Return the section on a run that tuned itself, given its ``run.json``.
 
-    It has the ratios default / decided algorithm with 95 % intervals, and the time that was saved and spent.
+    The section shows the ratios of the times of default and decided algorithm with 95 % intervals, and the
+    time that was saved and spent.
     """
     settled = [cell for cell in ran["cells"] if cell["settled_at"] is not None][:_DRAWN]
     names = [
@@ -55,19 +56,19 @@ def run_section(ran: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ends(cell: Mapping[str, Any]) -> tuple[float, float]:
-    """Return the interval of a cell's speed-up; (1, 1) for a cell that stays with the default."""
+    """Return the interval of the speed-up of one kind of call; (1, 1) if the default algorithm stays."""
     low, high = cell["speedup_95"]
     if low is None and high is None:
         return 1.0, 1.0
     return low or 0.0, math.inf if high is None else high
 
 
-_SETTINGS = 150  # Number of settings that are drawn: so many of the best, and so many that failed.
-_ROWS, _SLICES = 12, 6  # Number of parameters in the figure of lines, and of slices for each objective.
+_SETTINGS = 150  # Largest number of settings drawn, both of the best ones and of those that failed.
+_ROWS, _SLICES = 12, 6  # Largest number of parameters in the figure of lines, and of slices per objective.
 
 
 def winner_maps(inputs: ReportInput, measured: Sequence[Candidate]) -> list[dict[str, Any]]:
-    """Return a map of winners and its slots for each collective."""
+    """Return for each collective a map of the fastest choice by ranks and message size, with its entries."""
     places = winners(inputs.objectives, inputs.space, inputs.history, measured, inputs.recommendation)
     groups = [list(group) for _, group in groupby(places, key=lambda place: place.slot[0])]
     return [
@@ -77,9 +78,9 @@ def winner_maps(inputs: ReportInput, measured: Sequence[Candidate]) -> list[dict
 
 
 def settings(inputs: ReportInput, measured: Sequence[Candidate]) -> dict[str, Any] | None:
-    """Return lines through all settings, and slices over the first parameters that vary.
+    """Return figures with a line through each setting, and figures of the scores over single parameters.
 
-    The result is None where nothing was measured or no parameter varies.
+    The result is None if nothing was measured or no parameter varies.
     """
     failures = _failures(inputs, measured)
     varied = _varied(inputs.space, [*(c.point for c in measured), *(s.point for s in failures)])
@@ -104,7 +105,7 @@ def settings(inputs: ReportInput, measured: Sequence[Candidate]) -> dict[str, An
 def progress(
     inputs: ReportInput, launch_steps: Sequence[Step], measured: Sequence[Candidate]
 ) -> dict[str, Any] | None:
-    """Return how the campaign went: every launch, three forms of the best so far, drift and waiting.
+    """Return the section on the campaign's progress: all launches, the best so far, drift, and waiting times.
 
     The result is None before the first launch.
     """
@@ -132,7 +133,7 @@ def progress(
 
 
 def covered(inputs: ReportInput) -> list[tuple[str, int, str]]:
-    """Return (collective, ranks, message sizes) of the slots in which the stack's defaults were measured."""
+    """Return (collective, ranks, message sizes) of the calls for which the MPI's defaults were measured."""
     sizes: dict[tuple[str, int], list[int]] = {}
     for collective, ranks, size in sorted(inputs.baseline):
         sizes.setdefault((collective, ranks), []).append(size)
@@ -143,7 +144,7 @@ def covered(inputs: ReportInput) -> list[tuple[str, int, str]]:
 
 
 def launches(inputs: ReportInput, launch_steps: Sequence[Step]) -> dict[str, Any] | None:
-    """Return every launch as a row: time, phase, setting, and its speed-ups or how it failed.
+    """Return a table row for every launch: time, phase, setting, and its speed-ups or how it failed.
 
     The result is None before the first launch.
     """
@@ -165,7 +166,7 @@ def launches(inputs: ReportInput, launch_steps: Sequence[Step]) -> dict[str, Any
 
 
 def failed_launches(launch_steps: Sequence[Step], unset: Point) -> list[tuple[int, str, str, str]]:
-    """Return (trial, status, reason, changes) of every failed launch; ``unset`` are the stack's values."""
+    """Return (trial, status, reason, changes) of every failed launch; ``unset`` are the MPI's own values."""
     return [
         (o.trial.number, str(o.status).replace("_", " "), o.reason, ", ".join(changes_of(o.trial, unset)))
         for o in (step.observation for step in launch_steps)
@@ -191,14 +192,14 @@ def _varied(space: Space, points: Sequence[Point]) -> list[str]:
 
 
 def _score_text(objective: Objective, candidate: Candidate, index: int) -> str:
-    """Return the score of a setting in an objective in words, with its launches if there are several."""
+    """Return the score of a setting in an objective as text, with its number of launches if above one."""
     score = candidate.scores[index]
     launches = f" in {candidate.launches} launches" if candidate.launches > 1 else ""
     return f"{figure_text(score.value, score.sem, objective.unit)}{launches}"
 
 
 def _first_launches(inputs: ReportInput, measured: Sequence[Candidate]) -> list[int]:
-    """Return the numbers of the trials that launched a setting for the first time, ascending."""
+    """Return in ascending order the numbers of the trials that launched a setting for the first time."""
     settings = {job_setting(inputs.space, c.point) for c in measured}
     first: dict[Point, int] = {}
     for o in inputs.history.sweeps:

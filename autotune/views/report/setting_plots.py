@@ -1,4 +1,4 @@
-"""The report's figures of all launched settings, as plotly's JSON: a line through each, and slices."""
+"""The report's figures of all launched settings, as plotly's JSON: by lines, by parameter, and by winner."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from autotune.views.report.axes import AMBER, BLUE, BROWN, CYAN, GREEN, GREY, PI
 from autotune.views.text import changed_text, figure_text, ratio_text, size_text, value_text, verdict
 
 _ALGORITHMS = (BLUE, TEAL, AMBER, VIOLET, PINK, GREEN, BROWN, CYAN, RED)
-_UNDECIDED = ("", "default")  # Names of choices that leave the decision to the stack.
+_UNDECIDED = ("", "default")  # Names of choices that leave the decision to the MPI.
 _FAINTEST, _FULL_GAIN = 0.22, 2.0
-"""Opacity of a slot without gain, and the gain (default / tuned) that is drawn in full strength."""
-_SHARE_OF_BEST = 0.1  # Share of the settings that are drawn as the best.
+"""Opacity of a field in the map of winners without gain, and the gain (default / tuned) with full opacity."""
+_SHARE_OF_BEST = 0.1  # Share of all settings that are drawn in the colour of the best.
 
 
 @dataclass(frozen=True, slots=True)
 class PlottedSetting:
-    """One setting as it is drawn in the figures of an objective."""
+    """One setting as the figures of an objective draw it."""
 
-    point: Point  # Its job-wide values.
-    value: float  # Its score in the objective; NaN where its launches failed.
-    text: str  # Its result in words, or the reason of its failure.
+    point: Point  # The job-wide values of the setting.
+    value: float  # Score of the setting in the objective; NaN if its launches failed.
+    text: str  # The result in words, or the reason why the launches failed.
 
 
 def winners(places: Sequence[SlotWinner]) -> str:
-    """Return a map of message sizes by communicator sizes in the winners' colours.
+    """Return a map of message sizes and communicator sizes, coloured by the choice that is fastest in each.
 
-    The strength of a colour shows the gain; ties are hatched.
+    The opacity of a colour shows the gain; a field is hatched if other choices may be as fast.
     """
     sizes = sorted({place.slot[2] for place in places})
     ranks = sorted({place.slot[1] for place in places})
@@ -72,7 +72,7 @@ def winners(places: Sequence[SlotWinner]) -> str:
 
 
 def choice_text(choice: Point) -> str:
-    """Return a per-size choice in a few words; ``default`` where the stack decides."""
+    """Return the choice made for a message size, in a few words; ``default`` if the MPI decides."""
     return _name(choice) or "default"
 
 
@@ -83,9 +83,9 @@ def parallel(
     settings: Sequence[PlottedSetting],
     default: Point,
 ) -> str:
-    """Return a line through the values of each setting, with a row for each parameter.
+    """Return a figure with a row for each parameter, and for each setting a line through its values.
 
-    The last row is the score in the objective; ``names`` are the parameters, in the order of the rows.
+    The last row shows the score in the objective; ``names`` are the parameters in the order of the rows.
     """
     finite = [setting for setting in settings if math.isfinite(setting.value)]
     scored = sorted(finite, key=lambda setting: setting.value, reverse=objective.maximise)
@@ -113,7 +113,7 @@ def parallel(
         y: list[float | None] = []
         text: list[str] = []
         for k, setting in enumerate(group):
-            shift = 0.018 * (2 * (k % 7) / 6 - 1)  # So that lines through the same values do not overlap.
+            shift = 0.018 * (2 * (k % 7) / 6 - 1)  # Keeps lines with the same values from overlapping.
             line = [scales[n].get(setting.point.get(n), -0.06) + shift for n in names] + [score_at(setting)]
             x += [*(axes.rounded(place) for place in line), None]
             y += [*range(rows, -1, -1), None]
@@ -162,7 +162,7 @@ def parallel(
 def one_slice(
     objective: Objective, space: Space, name: str, settings: Sequence[PlottedSetting], default: Value | None
 ) -> str:
-    """Return every setting's score over the values of one parameter.
+    """Return a figure of the scores of all settings against the values of one parameter.
 
     Settings that failed are drawn at a level that is worse than all scores.
     """
@@ -211,7 +211,7 @@ def _places(space: Space, name: str, settings: Sequence[PlottedSetting]) -> Mapp
     """Return the position, from 0 to 1, of each launched value of a parameter, in the order of the space."""
     launched = {setting.point.get(name) for setting in settings}
     values: list[Value | None] = [value for value in space[name].values if value in launched]
-    # A space that was narrowed lacks values that earlier launches had.
+    # A discovery may have removed values from the space that earlier launches had.
     values += sorted(launched - set(values), key=str)
     return {value: i / max(1, len(values) - 1) for i, value in enumerate(values)}
 
@@ -222,7 +222,7 @@ def _name(choice: Point) -> str:
 
 
 def _faded(colour: str, place: SlotWinner) -> str:
-    """Return a colour with an opacity that grows with the gain in a slot."""
+    """Return a colour whose opacity grows with the gain of the fastest choice over the default."""
     gain = place.gain.ratio if place.gain else 1.0
     share = min(max(math.log(gain), 0.0) / math.log(_FULL_GAIN), 1.0) if gain > 0 else 0.0
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
@@ -230,7 +230,7 @@ def _faded(colour: str, place: SlotWinner) -> str:
 
 
 def _place_text(place: SlotWinner) -> str:
-    """Return the winner of a slot in words, with its gain and its rivals."""
+    """Return a text on the fastest choice for a call, its gain, and other choices that may be as fast."""
     _, ranks, size = place.slot
     lines = [f"{size_text(size)} on {ranks} ranks: {choice_text(place.choice)}"]
     if place.gain:
