@@ -76,8 +76,7 @@ class Rank:
         return repack_fields(self.head[_SUMMARY_FIELDS])
 
     def seconds(self) -> list[tuple[Any, Any]]:
-        """Return ``samples`` as arrays of the type ``SAMPLE``, with times in seconds on the clock of rank
-        0."""
+        """Return ``samples`` as arrays of type ``SAMPLE``, with times in seconds on the clock of rank 0."""
         samples = np.concatenate([np.zeros(0, _TICKS), *(part for pair in self.samples for part in pair)])
         converted = samples.astype(SAMPLE)
         for column, ticks in (("begin_s", "begin"), ("end_s", "end")):

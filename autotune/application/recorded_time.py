@@ -15,8 +15,9 @@ FAMILIES = ("collectives", "point-to-point", "one-sided", "files", "completion",
 ``completion`` has MPI_Wait, MPI_Test and the like, as far as they did not complete requests of other
 families."""
 DISTANCES = ("", "self", "socket", "node", "network")
-"""Nearest place that a rank shares with its peer, in the order of ``enum distance`` in
-``probe/recorder/file.h``; empty where there is no peer, or its place is not known."""
+"""Distances to the peer: the rank itself, a rank on the same socket, on the same node, or across the network.
+They are in the order of ``enum distance`` in ``probe/recorder/file.h``; empty where there is no peer, or the
+distance is not known."""
 PATTERNS = ("none", "same", "wandering", "periodic")
 """Which ranks come late: none; always the same rank (imbalance); changing ranks (noise); some rank at a
 regular interval."""
@@ -134,7 +135,7 @@ class OtherCalls:
     def pattern(self) -> str:
         """Return the communication pattern of the benchmark probe that has such calls; empty where none has.
 
-        Non-blocking and persistent messages belong to a halo exchange, others to a ping-pong.
+        Non-blocking and persistent messages belong to a halo exchange, blocking ones to a ping-pong.
         """
         name = PROBED.get(self.operation, "")
         if name == "pingpong" and self.operation.endswith("_init"):

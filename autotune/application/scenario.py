@@ -115,7 +115,6 @@ def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def baseline(recorded: Recording) -> dict[str, str]:
     """Return the MPI settings of the recorded run, mapping options included, as environment variables.
-    options.
 
     A campaign launches its default with these variables, so that its default is the setting of the recorded
     run. Variables that make a library start or load something are left out, because anybody may have written
