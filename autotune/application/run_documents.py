@@ -20,8 +20,7 @@ _MOST_BITS = 64
 
 @dataclass(frozen=True, slots=True)
 class RunCell:
-    """The calls of one collective, communicator size and bin of message sizes, as the page of a run shows
-    them.
+    """The calls of one collective, communicator size and bin of message sizes, for the page of a run.
 
     A bin contains the message sizes from a power of two up to the next one.
     """
