@@ -1,4 +1,4 @@
-"""Losses of a run in MPI, their causes, and the gain possible by tuning (outside the flow, after step 12).
+"""Diagnosis: where an application's run spends time in MPI, why, and how much of it tuning can save.
 
 A diagnosis is computed from a recording and from the *floor*: the best times of this machine for the recorded
 calls, by default and with a few settings, which are measured in minutes in place of a campaign.
@@ -181,7 +181,7 @@ def _in_mpi(recorded: Recording) -> Ends:
     rows: Iterable[RecordedCalls | OtherCalls] = (*recorded.calls, *recorded.other)
     for row in rows:
         if row.seconds_low is not None and row.seconds_high is not None:
-            # Waiting for requests counts with the calls that began these, so its part of the ends does, too.
+            # Waiting for requests counts in the calls that began them; so does its part of the intervals.
             part = row.own_s / (row.seconds or 1.0) if isinstance(row, OtherCalls) else 1.0
             low -= part * max(row.seconds - row.seconds_low, 0.0)
             high += part * max(row.seconds_high - row.seconds, 0.0)
@@ -281,7 +281,7 @@ def _late(rows: Sequence[RecordedCalls]) -> Late | None:
 
 
 def _in_others(recorded: Recording, gains: Sequence[Gain]) -> Iterable[Loss]:
-    """Yield the loss of each family of calls that are no collectives."""
+    """Yield the time in each family of calls that are no collectives, as a loss."""
     families: dict[str, list[OtherCalls]] = defaultdict(list)
     for row in recorded.other:
         families[row.family].append(row)

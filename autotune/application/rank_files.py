@@ -164,7 +164,9 @@ _CALLS, _BYTES, _PER_RANK, _SECONDS, _WAIT, _SE, _TIMED, _LOW, _HIGH, _ADDED, _D
 
 
 def _sums(cells: Any, tick_s: float, clock_s: float, wtime_s: float = 0.0, wtick_s: float = 0.0) -> Any:
-    """Return the sums of each cell, ``(n_cells, 11)``, in the columns from ``_CALLS`` to ``_DERIVED``.
+    """Return sums over the calls of each cell (calls of one kind) that a rank recorded, ``(n_cells, 11)``.
+
+    The columns are those from ``_CALLS`` to ``_DERIVED``.
 
     Seconds are those within the MPI library's own function. A program that takes the time around the call
     measures more: the time of the recorder's wrapper, which was measured from its first to its last
@@ -248,7 +250,7 @@ def joined(
     groups: list[list[_RecordedJob]] = []
     spawned = [job for job in jobs.values() if job.heads[0]["spawned"]]
     started_alone = [job for job in jobs.values() if not job.heads[0]["spawned"]]
-    if not started_alone:  # the jobs that spawned them were not recorded
+    if not started_alone:  # jobs that were not recorded spawned all others
         started_alone, spawned = spawned[:1], spawned[1:]
     for job in sorted(started_alone, key=lambda job: -len(job.heads)):
         group = next((g for g in groups if not any(_overlap(job, member) for member in g)), None)
@@ -287,7 +289,7 @@ def _recording(
         for slot, streams in job.waits.items():
             waits[slot] += streams
     _widen(totals, jobs)
-    seconds: dict[Any, list[float]] = defaultdict(list)  # by power of two, and for all of them (-1)
+    seconds: dict[Any, list[float]] = defaultdict(list)  # key's last part: power of two, -1: all sizes
     for (name, kind, comm_size, power, *_), row in totals.items():
         for power_key in {power, -1}:
             seconds[name, kind, comm_size, power_key].append(row[_SECONDS])

@@ -26,11 +26,11 @@ BOTHER = 0.01
 """Share of a run's time below which a saving is not worth a campaign: runs of an application differ by about
 as much, so that nobody would notice it, and a verification in a few dozen runs would be inconclusive."""
 UNLIKE = 10.0
-"""Ratio of the recorded time of calls to the measured time of the same calls by default, beyond which the
-recording contains something else. Among 37 kinds of calls of Quantum ESPRESSO and HPC Challenge 34 took 0.3
-to 6.6 times the measured time; the other three, in which ranks waited without a record of it, took 12 to 160
-times. With any threshold from 3 to 50 the possible saving in these applications differs by less than 0.03 %
-of the run, and no verdict differs."""
+"""Ratio of the recorded time of calls to the measured time of the same calls by default, beyond which most of
+the recorded time must have another cause. Among 37 kinds of calls of Quantum ESPRESSO and HPC Challenge 34
+took 0.3 to 6.6 times the measured time; the other three, in which ranks waited but the waiting was not
+recorded, took 12 to 160 times. With any threshold from 3 to 50 the possible saving in these applications
+differs by less than 0.03 % of the run, and the advice stays the same."""
 
 
 def reachable_s(recorded: Recording, gains: Sequence[Gain]) -> tuple[float, float]:
@@ -68,7 +68,7 @@ class Savings:
 
     @property
     def unlike_s(self) -> float:
-        """Return the seconds of the calls in ``unlike`` beyond their measured time; none of them is saved."""
+        """Return the seconds of the calls in ``unlike`` beyond their measured time, which are not saved."""
         return math.fsum(calls.busy_s * (1.0 - 1.0 / times) for calls, times in self.unlike)
 
 

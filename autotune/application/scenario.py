@@ -1,4 +1,4 @@
-"""``conf=application``: a scenario made from the recorded calls of an application (step 1 of the flow).
+"""``conf=application``: a scenario (which calls a campaign tunes) made from an application's recorded calls.
 
 The scenario covers the calls whose time tuning could reduce. For collectives between several ranks this time
 excludes the waiting for late ranks; for point-to-point messages and one-sided operations it includes waiting,

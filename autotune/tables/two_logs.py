@@ -107,7 +107,7 @@ def compared(first: Iterable[BenchmarkRow], second: Iterable[BenchmarkRow]) -> T
 
 
 def _direction(pair: LogPair) -> LogVerdict:
-    """Return the verdict on a call that differs significantly."""
+    """Return whether a call whose difference is significant is faster or slower in the second log."""
     return LogVerdict.FASTER if pair.speedup > 1 else LogVerdict.SLOWER
 
 

@@ -229,8 +229,8 @@ def _variables(
 @dataclass(frozen=True)
 class _Setting:
     words: str
-    """The setting in words; empty for the default, also where each choice by message size is tried with
-    it."""
+    """The setting in words; empty for the default, launched alone or with each choice by message size
+    tried."""
     subject: Subject
     point: Point
     env: Mapping[str, str]  # Environment variables that a file of the user sets.

@@ -1,6 +1,7 @@
-"""``record``: record an application's collective calls, their time, and the share of it spent waiting.
+"""``record``: record an application's MPI calls, their time, and how long ranks waited for late ranks.
 
-The recording is the file that ``verify``, ``report --worth``, ``diagnose`` and ``conf=application`` read.
+The result is a file, the recording, that ``verify``, ``report --worth``, ``diagnose`` and
+``conf=application`` read.
 """
 
 import signal

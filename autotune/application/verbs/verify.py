@@ -1,4 +1,4 @@
-"""``verify DIR --app -- COMMAND``: compare runs of an application with the exported files and without."""
+"""``verify DIR --app -- COMMAND``: compare runs of an application with exported files and without them."""
 
 import math
 import mmap
@@ -77,7 +77,9 @@ def verify_application(
 def compared_on(
     directory: Path, command: Sequence[str], launches: int | None, figure: str | None, more_is_better: bool
 ) -> tuple[ApplicationVerdict, dict[str, Any], Path]:
-    """Return the verdict on an application, its document as JSON values, and the directory of its runs.
+    """Return whether an application runs better with exported files, as a verdict and as JSON values.
+
+    The third result is the directory with the output of the application's runs.
 
     The arguments are those of ``verify_application``.
 
@@ -260,7 +262,10 @@ def in_force(recommendation: Recommendation, stack: str, folder: Path, name: str
 
 
 def _placed(campaign: CampaignDirectory, installation: Installation, command: Sequence[str]) -> list[str]:
-    """Return the command with the recommended placement of ranks, if it begins with Open MPI's launcher."""
+    """Return the command, with options for the recommended placement of ranks after Open MPI's launcher.
+
+    A command that begins with another word is returned unchanged.
+    """
     words = list(command)
     if installation.flavour == "openmpi" and is_launcher(words[0]):
         words[1:1] = [w for option in placed(campaign.recommended()) for w in option.split(" ", 1)]

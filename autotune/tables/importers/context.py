@@ -98,7 +98,7 @@ class _State:
         text = line.strip()
         if heading := _heading(text):
             self.begin(*heading)
-            return plainly(heading[1]) != ""  # a file name may hold a setting
+            return plainly(heading[1]) != ""  # a file name in a heading may contain a setting
         if self._command(text):
             return True
         if (keyed := _KEYED.fullmatch(text)) and not text.startswith(("#", "-")):

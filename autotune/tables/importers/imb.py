@@ -168,7 +168,7 @@ def _title(run: _Suite) -> str:
 
 
 def _check(run: _Suite, table: LogTable) -> None:
-    """Raise an error if rows of a table are missing; with several groups, those of each are checked."""
+    """Raise an error if rows of a table are missing; the rows of each group are checked separately."""
     if "Group" not in table.columns or not table.rows:
         table.check_sizes("#bytes", doubling=run.doubling)
         return

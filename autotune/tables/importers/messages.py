@@ -38,7 +38,7 @@ def ranks(collective: str, pairs: int | None) -> int | None:
 
 
 def message_us(row: BenchmarkRow, rate: float | None) -> float | None:
-    """Return the time in µs of one message of a pair in each direction, or None if it does not follow.
+    """Return the time in µs of one message of a pair in each direction, or None without rate and bandwidth.
 
     Args:
         row: A row with a bandwidth in 10⁶ B/s.

@@ -167,4 +167,4 @@ def _variant(title: str) -> dict[str, str]:
         "library": re.search(r"\b(\w*CCL)\b", title, re.IGNORECASE),
     }
     labels = {name: match[1].lower() for name, match in matches.items() if match}
-    return labels | ({"mode": "aggregate"} if "mode" in labels else {})  # as Intel's benchmarks call it
+    return labels | ({"mode": "aggregate"} if "mode" in labels else {})  # Intel's benchmarks print this name
