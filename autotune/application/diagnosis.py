@@ -99,16 +99,16 @@ class Diagnosis:
     most: float  # Upper bound of the share of the run's time that tuning can save.
     unexplained: float  # Part of ``most`` whose cause is not known; see the module's description.
     threads: int  # Largest number of threads of a rank that called MPI.
-    unseen: tuple[str, ...]  # Ways of communication of the application that were not recorded.
-    all_of_mpi: bool  # Whether more than collectives was recorded.
+    unseen: tuple[str, ...]  # Other ways, such as NCCL, by which the run communicated; not recorded.
+    all_of_mpi: bool  # Whether all of MPI was recorded; otherwise only collectives were.
 
     def share(self, loss: Loss) -> float:
-        """Return the share of the run's wall time that a loss takes."""
+        """Return the time of a loss as a share of the run's wall time."""
         return loss.seconds / self.run_s
 
     @property
     def waiting_s(self) -> float:
-        """Return the seconds of a mean rank that are waiting for late ranks."""
+        """Return the seconds that a mean rank waits for late ranks."""
         return math.fsum(loss.seconds for loss in self.losses if loss.waiting)
 
 

@@ -10,7 +10,7 @@ from autotune.application.floor import Floor
 from autotune.application.reach import BOTHER
 from autotune.views.text import duration_text, size_text
 
-_NAMED = 5  # Largest number of losses that the sentence names.
+_NAMED = 5  # Largest number of losses (kinds of calls), or of fastest settings, that a text names.
 _FAMILIES = {
     "point-to-point": "point-to-point",
     "one-sided": "one-sided",

@@ -3,12 +3,12 @@
 The MPI stack is launched with its own defaults, then with every per-call choice tried in turn, then with one
 setting after another, each once, and at the end again with its defaults and with the best settings. A setting
 that was selected as the fastest among many was also lucky, so only these last, fresh launches give its time.
-If no fresh launch was made, its standard error is increased to that of the most extreme of as many normal
-deviates (Bonferroni).
+If no fresh launch was made, the standard error of its time is increased to that of the most extreme of as
+many normal deviates as settings were launched (Bonferroni).
 
 The launches of a *heat* run at the same time and take turns on the same cores, so that they meet the same
 conditions. A time in a heat counts as its ratio to the time of the default in the same heat, multiplied by
-the mean time of the default over all heats.
+the geometric mean of the default's times over all heats.
 """
 
 import math
@@ -74,7 +74,7 @@ def gains_of(launches: Sequence[FloorLaunch]) -> tuple[tuple[Gain, ...], tuple[s
             slot, choice = slot_of(estimate.cell), estimate.cell.choice
             if launch.heat:
                 if (factor := levels.get((slot, launch.heat))) is None:
-                    continue  # The default failed in this heat.
+                    continue  # The default failed in this heat, so there is no factor.
                 estimate = _scaled(estimate, factor)
             if launch.default:
                 defaults[slot].append(estimate)
@@ -92,7 +92,7 @@ def gains_of(launches: Sequence[FloorLaunch]) -> tuple[tuple[Gain, ...], tuple[s
 def _levels(launches: Sequence[FloorLaunch]) -> dict[tuple[Slot, int], float]:
     """Return factors that correct times for the conditions of each heat, by slot and heat.
 
-    A factor is the mean time of the default over all heats, divided by its time in this heat.
+    A factor is the geometric mean of the default's times over all heats, divided by its time in this heat.
     """
     logs: dict[Slot, dict[int, float]] = defaultdict(dict)
     for launch in launches:

@@ -217,7 +217,7 @@ def _mpip(log: Log) -> CallProfile:
     """
     section, sections = "", set()
     total_s, n_tasks = 0.0, 0
-    sites: list[tuple[int, str, float, float]] = []  # line, operation, mean size, calls of all ranks
+    sites: list[tuple[int, str, float, float]] = []  # Line, operation, mean size, calls of all ranks.
     for number, line in enumerate(log.lines, 1):
         words = line.split()
         if line.startswith("@--- "):

@@ -50,7 +50,7 @@ _Z95 = 1.959963984540054  # Quantile of the normal distribution for intervals of
 
 @dataclass(slots=True)
 class _RecordedJob:
-    """Sums over the ranks of one MPI_COMM_WORLD, updated as their files are read."""
+    """Sums over the ranks of one MPI job (one MPI_COMM_WORLD), updated as the ranks' files are read."""
 
     totals: dict[bytes, Any] = field(default_factory=dict)
     """Maps each cell (calls of one kind; see ``rank_file.keys``) to its row of ``_sums``, followed by its
@@ -63,8 +63,8 @@ class _RecordedJob:
     the files of all ranks are read."""
     limits: dict[bytes, int] = field(default_factory=dict)
     """Maps each stream to the largest hash of a call's number with which the call is still in ``kept``."""
-    n_kept: int = 0  # Number of samples in ``kept``.
-    heads: list[Any] = field(default_factory=list)  # ``Rank.about`` of each rank.
+    n_kept: int = 0  # Number of recorded calls in ``kept``.
+    heads: list[Any] = field(default_factory=list)  # Facts about each rank, from ``Rank.about``.
     added_s: float = 0.0  # Seconds that the recorder's wrappers of timed calls took.
     squares: float = 0.0  # Sum of the squared times of single wrappers, in s².
     timeline: Any = None

@@ -23,8 +23,9 @@ from autotune.recommend.recommendation import Gain
 
 Ends = tuple[float, float, float]  # A value, and the lower and the upper end of its interval.
 BOTHER = 0.01
-"""Share of a run's time below which a saving is not worth a campaign: runs of an application differ by about
-as much, so that nobody would notice it, and a verification in a few dozen runs would be inconclusive."""
+"""Share of a run's time below which a saving is not worth a campaign. Runs of an application differ by about
+as much, so that nobody would notice the saving, and a verification in a few dozen runs would be
+inconclusive."""
 UNLIKE = 10.0
 """Ratio of the recorded time of calls to the measured time of the same calls by default, beyond which most of
 the recorded time must have another cause. Among 37 kinds of calls of Quantum ESPRESSO and HPC Challenge 34

@@ -90,7 +90,7 @@ class RecordedCalls:
     histogram: Histogram | None = None
     """Durations of the calls, without MPI_Wait and the like; None where they are not known."""
     lateness: Lateness | None = None  # Which ranks the others waited for; None where it is not known.
-    derived: int = 0  # Number of calls among ``calls`` whose datatype is not one of MPI's own.
+    derived: int = 0  # Number of calls among ``calls`` whose datatype the program has defined.
 
     @property
     def tunable(self) -> bool:
@@ -126,7 +126,7 @@ class Recording:
     """One run of an application, or the mean over several runs."""
 
     command: tuple[str, ...]
-    """Command as it was started."""
+    """Command line of the run, without secrets."""
     run_s: float
     """Wall time of the command in seconds."""
     mpi_s: float
@@ -138,7 +138,7 @@ class Recording:
     ended: str
     """How the run ended, one of ``ENDS``; for several runs the worst end."""
     library: str
-    """The MPI library's name for itself."""
+    """Name and version of the MPI library as it prints them, or the kind of file of another tool."""
     date: str
     """ISO date of the run; for several runs that of the first."""
     clock_error_s: float
@@ -161,7 +161,8 @@ class Recording:
     """Largest number of threads of one rank that called MPI; a rank's seconds are the sum over its
     threads."""
     unseen: tuple[str, ...] = ()
-    """Communication outside of MPI, which is not recorded: ``NCCL``, ``gloo``, ``MPI sessions``."""
+    """Ways by which the run also communicated, and which are not recorded: ``NCCL``, ``gloo``, ``MPI
+    sessions``."""
 
     @property
     def timed_all_of_mpi(self) -> bool:
@@ -284,7 +285,7 @@ def read_recording(text: str, name: str) -> Recording:
 
 
 def mean_of(recordings: Sequence[Recording]) -> Recording:
-    """Return the mean over runs of one application, or the recording itself where there is a single run.
+    """Return the mean over several runs of one application; a single recording is returned unchanged.
 
     Args:
         recordings: ``(n_runs,)`` recordings of one run each. Calls that a run did not make count as zero

@@ -69,7 +69,7 @@ class LearnedCell:
     """The algorithm that an earlier run selected for calls of one kind."""
 
     stack: str
-    """Implementation and version of the MPI."""
+    """Implementation and version of the MPI library."""
     collective: str
     bin: int
     """Binary logarithm of the message size in bytes, rounded down."""

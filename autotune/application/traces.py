@@ -77,7 +77,7 @@ class _Trace:
         if run_s <= 0:
             raise TableError(f"{path}: a trace of no length")
         stamp: int = getattr(clock, "realtime_timestamp", None) or 2**64
-        has_date = stamp < 2**63  # without a date, all bits are set
+        has_date = stamp < 2**63  # if the trace has no date, all bits are set
         date = datetime.fromtimestamp(stamp / 1e9, UTC).isoformat(timespec="seconds") if has_date else ""
         nodes = len({group.system_tree_parent for group in callers})
         calls = self._calls(len(callers))

@@ -71,8 +71,8 @@ class ApplicationVerdict:
     far."""
     high: float  # Upper end of the speed-up's interval.
     default: float
-    """Median of the runs without files, in seconds or as the figure."""
-    tuned: float  # Median of the runs with files, in the same unit.
+    """Median over the runs without the files, of the time in seconds or of the figure."""
+    tuned: float  # Median over the runs with the files, in the same unit.
 
     @property
     def saved(self) -> tuple[float, float, float]:

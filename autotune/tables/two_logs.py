@@ -42,7 +42,7 @@ that distinguish calls."""
 
 
 class LogVerdict(StrEnum):
-    """Says whether one call is faster or slower in the second log."""
+    """Says whether one call is significantly faster or slower in the second log."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -61,7 +61,7 @@ class LogPair:
     second_us: float  # Geometric mean of the call's time in the second log in µs.
     repeats: tuple[int, int]  # Number of rows with this call in each log.
     speedup: float  # Time in the first log divided by time in the second log.
-    interval: tuple[float, float]  # Interval of the speed-up; NaN without repeats.
+    interval: tuple[float, float]  # Confidence interval of the speed-up; NaN without repeats.
     p_value: float  # p-value of the hypothesis of no difference; NaN without repeats.
     verdict: LogVerdict = LogVerdict.NO_REPEATS
 
@@ -83,7 +83,7 @@ class TwoLogs:
     pairs: tuple[LogPair, ...]  # Calls that both logs contain, sorted.
     only_first: tuple[Call, ...]  # Calls that only the first log has.
     only_second: tuple[Call, ...]  # Calls that only the second log has.
-    differences: tuple[LabelDifference, ...] = ()  # Labels in which the logs differ throughout.
+    differences: tuple[LabelDifference, ...] = ()  # Labels in which all rows of the logs differ.
 
 
 def compared(first: Iterable[BenchmarkRow], second: Iterable[BenchmarkRow]) -> TwoLogs:

@@ -1,4 +1,4 @@
-"""``diagnose``: the time that one run of a job loses in MPI, its causes, and whether tuning can help."""
+"""``diagnose``: print where one run of a job spends time in MPI, why, and whether tuning can help."""
 
 import contextlib
 import io

@@ -58,7 +58,7 @@ class Cell:
     ranks: int
     one_node: bool  # Whether all ranks of the communicator are on one node.
     calls: int = 0  # Number of calls so far.
-    default_s: float = 0.0  # Seconds of a call by the default, without waiting; 0: not measured.
+    default_s: float = 0.0  # Seconds of a call by default, without waiting for other ranks; 0: not measured.
     wait_s: float = 0.0  # Seconds of a call in which rank 0 of the communicator waits for other ranks.
     best: int = 0  # Number of the selected setting; 0: the default.
     settled_at: int | None = None  # Number of calls before the selection; None: not selected yet.
@@ -148,7 +148,7 @@ def events(texts: Iterable[str]) -> Switching:
         spent_s, end = 0.0, "killed"
         for line in text[: text.rfind("\n") + 1].splitlines():
             kind, *words = line.split()
-            with contextlib.suppress(ValueError, IndexError):  # a full disk cuts lines anywhere
+            with contextlib.suppress(ValueError, IndexError):  # a full disk can cut lines off anywhere
                 if kind == "job":
                     switching.ranks, switching.state = switching.ranks + int(words[0]), words[2]
                 elif kind == "end":
@@ -170,7 +170,7 @@ def budget_of(text: str) -> float:
     """Return the share of the elapsed time that trying algorithms may cost, from a text such as ``0.5%``.
 
     Raises:
-        UserError: the text is no share above 0 and up to a half.
+        UserError: the text is no share above 0 and at most one half.
     """
     match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)", text.strip())
     share = float(match[1]) / (100 if match[2] else 1) if match else math.nan

@@ -119,7 +119,7 @@ class _State:
 
         Headings of the same and of deeper levels, and the settings in ``titles``, are removed.
         """
-        if not plainly(heading) or heading.strip("# ").isdecimal():  # the number of a run
+        if not plainly(heading) or heading.strip("# ").isdecimal():  # the heading is only the number of a run
             return
         self.headings = {depth: title for depth, title in self.headings.items() if depth < level} | {
             level: heading
@@ -139,7 +139,7 @@ class _State:
         if position is not None:
             return self._launch(words, position)
         if quoted := next((word for word in words if " " in word and is_command(word)), ""):
-            return self._command(quoted)  # `sh -c "mpirun …"`
+            return self._command(quoted)  # for example `sh -c "mpirun …"`
         if not words:
             return False
         if words[0] in ("export", "declare", "setenv", "unset", "unsetenv"):
@@ -262,7 +262,7 @@ def _option(words: LauncherWords, name: str, values: Sequence[str]) -> dict[str,
 
 
 class _TableContext(NamedTuple):
-    """The settings of a table, and the lines before it that no reader understands."""
+    """The settings that apply to a table, and the lines before the table that no reader understands."""
 
     context: tuple[tuple[str, str], ...]
     unread: str

@@ -18,7 +18,7 @@ from autotune.tables.importers.runlog import Log, LogTable, first, measurement
 
 _SUITE = re.compile(r"Intel\s*\(R\) MPI Benchmark(?:s| Suite) V?(.+?), (?:MPI-|IMB-)?(\S+) part")
 _PARTS = {"1": "MPI1", "2": "EXT", "4": "MPI4"}
-_BENCHMARK = re.compile(r"^# Benchmarking(:?) (\S+)")  # oneCCL has the colon.
+_BENCHMARK = re.compile(r"^# Benchmarking(:?) (\S+)")  # oneCCL's benchmark prints the colon.
 _PROCESSES = re.compile(r"^# (?:#processes(?: =|:) (\d+)|\( (\d+) groups of (\d+) processes each)")
 _MODE = re.compile(r"^#\s+MODE: (\S+)")
 _TIMES = tuple(f"t{which}[usec]" for which in ("", "_min", "_max", "_avg", "_ovrl", "_pure", "_CPU"))
@@ -64,8 +64,9 @@ def read(log: Log) -> list[BenchmarkRow]:
     """Return all rows of all tables of all suites.
 
     Raises:
-        TableError: The log has a run without its last line, a benchmark without a table, a sample that was
-            not measured, defects, or a table with an incomplete or missing row or an unknown column.
+        TableError: The log has a run without its last line, a benchmark without a table, a message size that
+            was not measured, wrong results, or a table with an incomplete or missing row or an unknown
+            column.
     """
     measurements: list[BenchmarkRow] = []
     run, table, running = _Suite(), None, False

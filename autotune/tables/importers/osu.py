@@ -17,7 +17,7 @@ from autotune.tables.importers.messages import message_us, one_sided, ranks, wit
 from autotune.tables.importers.runlog import Log, LogTable, first, measurement
 
 TITLE = re.compile(r"^# ((?:OSU|OMB[- ]Py(?:thon)?) .*\btest)(?: v(\S+))?\s*$", re.IGNORECASE)
-"""First line of a table."""
+"""Title of a benchmark, which is printed above its table."""
 COMMENTS = re.compile(
     r"# ?(?:OSU|OMB|Size|Datatype|Window|Synchron|\[|Send Buffer|Overall|(?:Avg )?Latency|Bandwidth|MB/s"
     r"|Using )"
@@ -69,8 +69,8 @@ def read(log: Log) -> list[BenchmarkRow]:
     """Return all rows of all tables.
 
     Raises:
-        TableError: The log has a title without a table, a table without rows, with an incomplete or missing
-            row or an unknown column, or a failed validation.
+        TableError: The log has a title without a table, a table without rows or with an incomplete row, a
+            missing row or an unknown column, or a failed validation.
     """
     measurements: list[BenchmarkRow] = []
     section, table = _Section(), None

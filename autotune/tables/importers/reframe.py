@@ -96,7 +96,7 @@ def _row(records: RowsFound, titles: list[str], cells: list[str]) -> None:
 
 
 def report(document: Any, records: RowsFound) -> None:
-    """Add the records in a run report to ``records``."""
+    """Add the measurements in a run report (a JSON document) to ``records``."""
     version = str(document["session_info"].get("version", ""))
     for run in document["runs"]:
         for case in run["testcases"]:

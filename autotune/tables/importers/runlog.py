@@ -23,7 +23,7 @@ _MARK = re.compile(
     rf"^(?:(?:(?:{_STAMP})?(?:{_WHO}){{0,2}}<std\w+>: ?)+|\[\d+\] |\s*\d+: |\s*> ?)?(?:\s+(?=#))?"
 )
 _COLOURS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
-"""Control sequences of a terminal, as `script` and coloured output contain them."""
+"""Control sequences of a terminal, such as colours, which the command `script` writes into a log."""
 _ESCAPED = re.compile(r"^\\#")  # Markdown's escape of a number sign, which would begin a heading.
 _COMMA = re.compile(r"(?<=\d),(?=\d\d(?:\s|$))")  # A decimal comma: benchmarks print two decimals.
 
@@ -89,7 +89,7 @@ class Log:
 
 @dataclass(slots=True)
 class LogTable:
-    """A table while its rows are read."""
+    """A table in a log, whose rows are added one by one as its lines are read."""
 
     log: Log  # The log that contains the table.
     line: int  # Number of the line with the table's header.
@@ -242,8 +242,8 @@ def measurement(log: Log, number: int, **fields: object) -> BenchmarkRow:
 # A row consists of such words; a line with any other word is output of another program.
 _ROW = re.compile(r"\s*(?:(?:[-+]?(?:\d[\d.,]*|nan|inf)|Pass|Fail|N/A|-)(?:\s+|$))+", re.IGNORECASE)
 _HEADING = re.compile(r".*:$|#.*\b(?:tests?|benchmarks?|bandwidth|latency|sizes?|times?)\b", re.IGNORECASE)
-"""Headings above a table. A warning hardly ever looks like one, but comments of libraries, which may be
-printed within a table, can."""
+"""Headings above a table. Warnings hardly ever look like them. Other comments are no headings, because
+libraries may print comments within a table."""
 _SPOILT = re.compile(r"\s*(\d+)\s\s+\S")
 """A line that begins like a row: a size, and the blanks that align the next word."""
 _TITLES = re.compile(r"[^\s|,;]+(?: [(\[][^\s)\]]+[)\]])?")

@@ -1,4 +1,4 @@
-"""``compare --winners``: print the best algorithm by message size, communicator size and nodes as a table."""
+"""``compare --winners``: print a table with the best algorithm for each message size, ranks and nodes."""
 
 import sys
 from collections.abc import Sequence
