@@ -1,5 +1,5 @@
-"""Calls of an application, and the time that tuning can win for it.
+"""The MPI calls of an application, and the time that tuning can save in its runs.
 
-The companion of ``record``, ``diagnose``, ``run``, ``report --worth``, ``verify --app`` and
+This package implements ``record``, ``diagnose``, ``run``, ``report --worth``, ``verify --app`` and
 ``conf=application``.
 """

@@ -1,9 +1,9 @@
 """Read an application's calls from its CubeX profile (Score-P), as the document that ``record`` writes.
 
-Apart from the flow of a campaign. A profile has sums for each call path and rank: visits, time, and the bytes
-that were sent and received, which Score-P counts as in its traces (see `traces`). So the calls of one path
-get their mean size, and the ranks that visited the path are taken for their communicator. Waiting is not
-separated, nor is the time of the waits for non-blocking calls.
+A profile has sums for each call path (chain of functions) and rank: number of visits, time, and the bytes
+that were sent and received, which Score-P counts as in its traces (see `traces`). So all calls of one path
+have their mean size, and their communicator is assumed to consist of the ranks that visited the path. Waiting
+for late ranks is not known, nor is the time of MPI_Wait for non-blocking calls.
 
 References:
     P. Saviankou et al., "Cube v4: From Performance Report Explorer to Performance Analysis Tool", Procedia
@@ -50,7 +50,7 @@ def read_cubex(path: Path) -> Recording:
     parser = pycubexr.CubexParser(str(path))
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it warns of checksums, which CubeW 4.8 got wrong
+            warnings.simplefilter("ignore")  # the parser warns of checksums, which CubeW 4.8 wrote wrongly
             with parser as cube:
                 return _read(cube, path)
     except (*_DAMAGED, CorruptIndexError, MissingMetricError, UnsupportedMetricFormatError) as exc:
@@ -64,7 +64,7 @@ def read_cubex(path: Path) -> Recording:
 
 
 def _read(cube: Any, path: Path) -> Recording:
-    """Return the sums over all call paths that end in a collective."""
+    """Return a recording of the collectives, from the sums over all call paths that end in one."""
     metrics = {metric.name: metric for metric in cube.all_metrics()}
     if lacking := sorted({"visits", "time", "bytes_sent", "bytes_received"} - set(metrics)):
         raise TableError(f"{path}: a profile without {', '.join(lacking)}", "is it of Score-P, with MPI?")
@@ -113,9 +113,9 @@ def _read(cube: Any, path: Path) -> Recording:
 
 
 def _collective(region: str) -> tuple[str, str]:
-    """Return the name of a collective in lower case, and the kind of call.
+    """Return the name of the collective in lower case that a function calls, and the kind of call.
 
-    The name of any other function is returned too, but is no name of a collective.
+    For a function that is no collective, a name is returned that no collective has.
     """
     name = region.removeprefix("MPI_").removesuffix("_c").lower() if region.startswith("MPI_") else ""
     if name.endswith("_init"):
@@ -126,9 +126,9 @@ def _collective(region: str) -> tuple[str, str]:
 
 
 def _size(name: str, ranks: int, sent: NDArray[np.float64], received: NDArray[np.float64]) -> float:
-    """Return the message size in bytes, as in ``collectives``, from the bytes of each rank in one call.
+    """Return the message size in bytes, counted as in ``collectives``, from the bytes of each rank in a call.
 
-    In calls with a root, one block is what every rank gives or gets, the root's own included.
+    In calls with a root it is the block that every rank, including the root, sends or receives.
 
     Args:
         name: The collective.
@@ -144,5 +144,5 @@ def _size(name: str, ranks: int, sent: NDArray[np.float64], received: NDArray[np
 
 
 def _nodes(machine: Any) -> int:
-    """Return the number of nodes in a tree of the machine that have processes."""
+    """Return the number of nodes with processes in the profile's tree of the machine."""
     return int(bool(machine._location_group_children)) + sum(map(_nodes, machine._system_tree_node_children))

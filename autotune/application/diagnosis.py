@@ -1,20 +1,20 @@
-"""Losses of a run in MPI, their causes, and the gain possible by tuning (outside the flow, after step 12).
+"""Diagnosis: where an application's run spends time in MPI, why, and how much of it tuning can save.
 
-A diagnosis is a function of a recording and of the *floor*: the best times of this machine for the recorded
-calls, by default and with a few settings, measured in minutes in place of a campaign.
+A diagnosis is computed from a recording and from the *floor*: the best times of this machine for the recorded
+calls, by default and with a few settings, which are measured in minutes in place of a campaign.
 
-Waiting for late ranks cannot be won by tuning. Where collectives take T seconds without waiting, and a call
-takes t_d by default and t_b at best, T (1 − t_b / t_d) can be won (see `reach`). In transfers between two
-ranks waiting is not separable from transfer, and the same share is won only of the probe's own time for them:
-the interval begins at zero, the case that all time is waiting or overlapped, and ends at the case that all
-time is transfer.
+Tuning does not remove the waiting for late ranks. Where collectives take T seconds without waiting, and a
+call takes t_d by default and t_b at best, tuning saves T (1 − t_b / t_d) (see `reach`). In transfers between
+two ranks waiting cannot be separated from transfer, and the same share is saved only of the time that the
+benchmark probe measures for such transfers: the interval begins at zero, the case that all time is waiting or
+overlapped, and ends at the case that all time is transfer.
 
-The upper bound must hold whatever made the calls slow. If the cause was a setting that was not in effect when
-the floor was measured, tuning would win T − n t_b of n calls. The part of this beyond the end of the interval
-is *unexplained*: it belongs to the bound but is not part of the expected gain. Waiting belongs to the bound
-as well, unless the late rank is known to have been late outside of MPI, because MPI's own calls make ranks
-late, too (after a slow reduction its root is late for the next broadcast). A second that a rank spends in MPI
-delays each of the p - 1 other ranks by a second at most.
+The upper bound of the saving must be valid whatever made the calls slow. If the cause was a setting that was
+not in effect when the floor was measured, tuning would save T − n t_b in n calls. The part of this beyond the
+end of the interval is *unexplained*: it is included in the bound but not in the expected saving. The bound
+includes waiting as well, unless the late rank is known to have been late outside of MPI, because MPI's own
+calls make ranks late, too (after a slow reduction its root is late for the next broadcast). A second that a
+rank spends in MPI delays each of the p - 1 other ranks by a second at most.
 """
 
 import math
@@ -32,84 +32,96 @@ from autotune.application.recording import RecordedCalls, Recording
 from autotune.recommend.recommendation import Gain
 
 COLLECTIVE, PAIRS, ONE_SIDED = "collectives", "point-to-point", "one-sided"
-"""Families of calls that settings of the transport change."""
+"""Families of calls whose time settings of MPI can change."""
 _MOST_LATE = 3
-"""Largest number of late ranks that are named."""
+"""Largest number of late ranks that a diagnosis names."""
 _MOSTLY = 0.8
-"""Share of the waiting that the named ranks have to cause; once it is reached, no further rank is named."""
+"""Share of the waiting: late ranks are named until those named have caused so much of it."""
 
 
 class Advice(StrEnum):
     """Says whether a campaign is worthwhile."""
 
-    TUNE = "tune"  # Tuning wins a share that matters, with 95 % confidence.
-    INCONCLUSIVE = "inconclusive"  # Tuning may win a share that matters.
-    UNMEASURED = "not measured"  # Tuning may win it, but the best times of this machine were not measured.
-    LEAVE = "do not bother"  # Tuning cannot win a share that matters.
+    TUNE = "tune"  # Tuning saves a share of the run that matters (``BOTHER``), with 95 % confidence.
+    INCONCLUSIVE = "inconclusive"  # Tuning may save a share that matters.
+    UNMEASURED = "not measured"  # Tuning may save such a share; the best times here were not measured.
+    LEAVE = "do not bother"  # Tuning cannot save a share that matters.
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
     """Says which ranks other ranks waited for in one collective."""
 
-    pattern: str  # Pattern of the waiting; see ``recorded_time.PATTERNS``.
+    pattern: str  # Which ranks come late, one of ``recorded_time.PATTERNS``.
     period_s: float | None  # Period of the late arrivals in seconds; None where they are not periodic.
-    outside: float | None  # Share of the waiting that comes from outside of MPI; see ``Lateness``.
-    ranks: tuple[LateRank, ...]  # The ranks that caused most of it, at most ``_MOST_LATE``.
+    outside: float | None
+    """Share of the waiting that is known to have its cause outside of MPI; None where it is not known."""
+    ranks: tuple[LateRank, ...]  # The ranks that caused most of the waiting, at most ``_MOST_LATE``.
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """The time of a mean rank in calls of one kind, or its waiting for late ranks in them."""
+    """The time that a mean rank spends in calls of one kind, or waits for late ranks in such calls."""
 
     family: str  # Family of the calls, as in the recording.
-    name: str  # The collective; in other families the operation with most of the time.
+    name: str  # The collective; in other families of calls the operation with most of the time.
     waiting: bool  # Whether the time is waiting for late ranks.
-    seconds: float  # Time of a mean rank in a run.
-    message_bytes: float | None  # Mean size of the calls with most of the time; None: they carry nothing.
-    within: str = ""  # The completion in which most of the time passes; empty: in the calls themselves.
-    times: float | None = None  # Time of the calls over the best measured time; None: not measured.
+    seconds: float  # Seconds that a mean rank spends in a run.
+    message_bytes: float | None
+    """Mean message size in bytes of those calls that take most of the time; None: they carry no data."""
+    within: str = ""
+    """The operation that completes these calls, such as ``waitall``, if most of their time passes in it;
+    empty if the time passes in the calls themselves."""
+    times: float | None = None  # Time of the calls divided by the best measured time; None: not measured.
     unlike: bool = False
-    """Whether the calls take so much longer than in the measurement of the defaults that most of the time is
-    not that of the calls themselves."""
-    win_s: Ends | None = None  # Seconds that tuning can win; None: not known, or no setting applies.
+    """Whether the calls take so much longer in the run than the same calls in the measurement of the defaults
+    that most of their time must have another cause."""
+    win_s: Ends | None = None
+    """Seconds that tuning can save; None: the saving is not known, or no setting changes such calls."""
     unexplained_s: float = 0.0
-    """Seconds beyond ``win_s`` by which the calls take longer than measured, for no known reason."""
-    derived: float = 0.0  # Share of the calls whose datatype is not one of MPI's own.
-    touched: bool = True  # Whether settings could change the time.
-    late: Late | None = None  # The ranks that are waited for; None: not waiting, or not known.
+    """Seconds by which the calls take longer than the best measured time, beyond the interval of ``win_s``;
+    their cause is not known. For waiting, the seconds that MPI itself may have caused."""
+    derived: float = 0.0  # Share of the calls whose datatype the program has defined.
+    touched: bool = True  # Whether settings of MPI could change the time.
+    late: Late | None = None
+    """The ranks that others waited for; None: the time is no waiting, or these ranks are not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Says what one run loses in MPI, and what tuning can win of it."""
+    """Says how much time one run spends in MPI, and how much of it tuning can save."""
 
     run_s: float  # Wall time of the run in seconds.
-    mpi_s: Ends  # Seconds of a mean rank in MPI, over all of its threads, with their interval.
-    losses: tuple[Loss, ...]  # The losses, the one with most time first.
-    verdict: Advice  # The advice that follows.
-    win: Ends | None  # Share of the run that tuning can win; None: not measured.
-    most: float  # Upper bound of the share of the run that tuning can win.
-    unexplained: float  # Part of ``most`` that is unexplained; see the module.
+    mpi_s: Ends  # Seconds of a mean rank in MPI, summed over its threads, with their interval.
+    losses: tuple[Loss, ...]  # The time in MPI by kind of call; the kind with most time comes first.
+    verdict: Advice  # Whether a campaign is worthwhile.
+    win: Ends | None  # Share of the run's time that tuning can save; None: not measured.
+    most: float  # Upper bound of the share of the run's time that tuning can save.
+    unexplained: float  # Part of ``most`` whose cause is not known; see the module's description.
     threads: int  # Largest number of threads of a rank that called MPI.
-    unseen: tuple[str, ...]  # Ways of communication of the application that were not recorded.
-    all_of_mpi: bool  # Whether more than collectives was recorded.
+    unseen: tuple[str, ...]  # Other ways, such as NCCL, by which the run communicated; not recorded.
+    all_of_mpi: bool  # Whether all of MPI was recorded; otherwise only collectives were.
 
     def share(self, loss: Loss) -> float:
-        """Return the share of the run's wall time that a loss takes."""
+        """Return the time of a loss as a share of the run's wall time."""
         return loss.seconds / self.run_s
 
     @property
     def waiting_s(self) -> float:
-        """Return the seconds of a mean rank that are waiting for late ranks."""
+        """Return the seconds that a mean rank waits for late ranks."""
         return math.fsum(loss.seconds for loss in self.losses if loss.waiting)
 
 
 def diagnose(recorded: Recording, floor: Floor | None = None) -> Diagnosis:
-    """Return the losses of a recorded run and, given a floor, the gain possible by tuning."""
+    """Return where a recorded run spends time in MPI and, given a floor, how much of it tuning can save.
+
+    Args:
+        recorded: The recording of the run.
+        floor: The best times of this machine for the recorded calls; None: they were not measured.
+    """
     gains = floor.gains if floor else ()
     losses = _passed_on([*_in_collectives(recorded, gains), *_in_others(recorded, gains)], recorded.ranks)
-    # The ends of the intervals add up, as if all errors had one sign.
+    # The ends of the intervals are summed, as if all errors had one sign.
     wins = [loss.win_s for loss in losses if loss.win_s is not None]
     win = tuple(math.fsum(win_s[k] for win_s in wins) / recorded.run_s for k in range(3))
     open_s = math.fsum(loss.seconds for loss in losses if loss.touched and loss.win_s is None)
@@ -136,7 +148,12 @@ def diagnose(recorded: Recording, floor: Floor | None = None) -> Diagnosis:
 
 
 def _passed_on(losses: Sequence[Loss], ranks: int) -> list[Loss]:
-    """Return the losses, in which waiting that MPI may have caused counts as unexplained."""
+    """Return the losses with the waiting that MPI itself may have caused entered as unexplained.
+
+    Args:
+        losses: All losses of a run.
+        ranks: Number of ranks of the run.
+    """
     inside_s = math.fsum(
         loss.unexplained_s + (loss.win_s[2] if loss.win_s else loss.seconds)
         for loss in losses
@@ -151,20 +168,20 @@ def _passed_on(losses: Sequence[Loss], ranks: int) -> list[Loss]:
 
 
 def _outside(loss: Loss) -> float:
-    """Return the share of the waiting in a loss that is known to come from outside of MPI."""
+    """Return the share of the waiting in a loss that is known to have its cause outside of MPI."""
     return (loss.late.outside or 0.0) if loss.late else 0.0
 
 
 def _in_mpi(recorded: Recording) -> Ends:
-    """Return the seconds of a mean rank in MPI, with an interval for the resolution of the clock.
+    """Return the seconds of a mean rank in MPI, with the interval by the resolution of the clock.
 
-    The errors of all calls by the clock's resolution have one sign, so that the ends of the intervals add up.
+    The clock's resolution causes errors of one sign in all calls, so the ends of their intervals are summed.
     """
     total = low = high = math.fsum(recorded.families_s.values())
     rows: Iterable[RecordedCalls | OtherCalls] = (*recorded.calls, *recorded.other)
     for row in rows:
         if row.seconds_low is not None and row.seconds_high is not None:
-            # Waits for requests are counted with the calls that began these, and so is that part of the ends.
+            # Waiting for requests counts in the calls that began them; so does its part of the intervals.
             part = row.own_s / (row.seconds or 1.0) if isinstance(row, OtherCalls) else 1.0
             low -= part * max(row.seconds - row.seconds_low, 0.0)
             high += part * max(row.seconds_high - row.seconds, 0.0)
@@ -172,7 +189,7 @@ def _in_mpi(recorded: Recording) -> Ends:
 
 
 def _in_collectives(recorded: Recording, gains: Sequence[Gain]) -> Iterable[Loss]:
-    """Yield the losses of each collective: its waiting, and its time without waiting."""
+    """Yield the losses of each collective: its waiting for late ranks, and its remaining time."""
     groups: dict[str, list[RecordedCalls]] = defaultdict(list)
     for row in recorded.calls:
         groups[row.collective].append(row)
@@ -190,7 +207,7 @@ def _in_collectives(recorded: Recording, gains: Sequence[Gain]) -> Iterable[Loss
 
 
 def _derived(rows: Sequence[RecordedCalls | OtherCalls]) -> float:
-    """Return the share of calls whose datatype is not one of MPI's own."""
+    """Return the share of calls whose datatype the program has defined."""
     return sum(row.derived for row in rows) / max(sum(row.calls for row in rows), 1)
 
 
@@ -200,7 +217,14 @@ def _size(row: RecordedCalls) -> float | None:
 
 
 def _with_win(loss: Loss, recorded: Recording, rows: Sequence[RecordedCalls], gains: Sequence[Gain]) -> Loss:
-    """Return the loss with what tuning can win of it; unchanged where none of its calls was measured."""
+    """Return the loss with the seconds that tuning can save; unchanged where none of its calls was measured.
+
+    Args:
+        loss: The time without waiting in one collective.
+        recorded: The recording of the run.
+        rows: The recorded calls of the collective.
+        gains: Measured times by default and at best.
+    """
     measured = list(met(rows, gains))
     covered_s = math.fsum(row.busy_s for row, _ in measured)
     if covered_s <= 0:
@@ -212,7 +236,7 @@ def _with_win(loss: Loss, recorded: Recording, rows: Sequence[RecordedCalls], ga
         best_s += row.calls_per_rank * math.fsum(share * gain.tuned_s for gain, share in near_gains)
         part = math.fsum(share * max(gain.saved[0], 0.0) for gain, share in near_gains)
         hidden_s += part * max((row.seconds_high or row.seconds) - row.seconds, 0.0)
-    # Calls that were not measured are taken to be like the other calls of their collective.
+    # Calls that were not measured are assumed to save the same share as the others of their collective.
     scale = loss.seconds / covered_s
     value, low, high = (max(end, 0.0) * scale for end in ends)
     high = value + math.hypot(high - value, hidden_s)
@@ -226,9 +250,9 @@ def _with_win(loss: Loss, recorded: Recording, rows: Sequence[RecordedCalls], ga
 
 
 def _late(rows: Sequence[RecordedCalls]) -> Late | None:
-    """Return the ranks that other ranks waited for in a collective; None where that is not known.
+    """Return the ranks that other ranks waited for in a collective; None where they are not known.
 
-    The pattern is that of the calls with most of the waiting.
+    The pattern of lateness is that of the calls with most of the waiting.
     """
     late = [row.lateness for row in rows if row.lateness is not None and row.lateness.ranks]
     if not late:
@@ -257,7 +281,7 @@ def _late(rows: Sequence[RecordedCalls]) -> Late | None:
 
 
 def _in_others(recorded: Recording, gains: Sequence[Gain]) -> Iterable[Loss]:
-    """Yield the loss of each family of calls that are no collectives."""
+    """Yield the time in each family of calls that are no collectives, as a loss."""
     families: dict[str, list[OtherCalls]] = defaultdict(list)
     for row in recorded.other:
         families[row.family].append(row)
@@ -279,9 +303,10 @@ def _in_others(recorded: Recording, gains: Sequence[Gain]) -> Iterable[Loss]:
 
 
 def _transfers(loss: Loss, rows: Sequence[OtherCalls], gains: Sequence[Gain]) -> Loss:
-    """Return a loss in transfers between two ranks with what tuning can win, by the probe's transfers.
+    """Return a loss in transfers between two ranks with the seconds that tuning can save.
 
-    The loss is returned unchanged where none of its calls was measured.
+    They are computed from transfers that the benchmark probe measured. The loss is returned unchanged where
+    none of its calls was measured.
     """
     default_s = best_s = 0.0
     ends = [0.0, 0.0, 0.0]

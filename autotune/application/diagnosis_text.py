@@ -1,4 +1,4 @@
-"""A diagnosis in words: a sentence for the owner of a program, and its evidence (step 12)."""
+"""A diagnosis of a run's time in MPI as text: a sentence for the program's user, and the evidence for it."""
 
 import math
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from autotune.application.floor import Floor
 from autotune.application.reach import BOTHER
 from autotune.views.text import duration_text, size_text
 
-_NAMED = 5  # Largest number of losses that the sentence names.
+_NAMED = 5  # Largest number of losses (kinds of calls), or of fastest settings, that a text names.
 _FAMILIES = {
     "point-to-point": "point-to-point",
     "one-sided": "one-sided",
@@ -23,17 +23,17 @@ _WHY = {
     "wandering": "imbalance that moves, or noise",
     "periodic": "a disturbance at a period",
 }
-"""Pattern of late ranks → its usual cause outside of MPI."""
+"""Maps each pattern of late ranks to its usual cause outside of MPI."""
 _MAINLY = 0.6
-"""Share of the waiting that has to come from outside of MPI for MPI not to be the cause; the same as that by
-which ``importers.lateness`` calls a rank late."""
+"""If more than this share of the waiting has its cause outside of MPI, the text says that MPI is not the
+cause. The share is the same as that of the waiting above which ``lateness`` calls one rank late."""
 _OR_SETTINGS = "settings that were not in effect when this was measured"
 
 
 def sentence(diagnosis: Diagnosis, calls: str = "calls.json") -> str:
-    """Return the losses of the job in MPI, their causes, and whether tuning can help.
+    """Return in words where the job spends time in MPI, the causes, and whether tuning can help.
 
-    ``calls`` is the file of the recording, for the commands that the text names.
+    ``calls`` is the name of the recording's file, for the commands in the text.
     """
     total = diagnosis.mpi_s[0] / diagnosis.run_s
     over = f", over {diagnosis.threads} threads" if diagnosis.threads > 1 else ""
@@ -55,7 +55,7 @@ def sentence(diagnosis: Diagnosis, calls: str = "calls.json") -> str:
 
 
 def verdict_text(diagnosis: Diagnosis, calls: str = "calls.json") -> str:
-    """Return what tuning can win, and the command that follows."""
+    """Return in words how much of the run tuning can save, and the next command to run."""
     bound = f"Tuning can win at most {share_text(diagnosis.most)} of the run"
     if diagnosis.verdict is Advice.LEAVE:
         return f"{bound}: do not bother."
@@ -72,7 +72,10 @@ def verdict_text(diagnosis: Diagnosis, calls: str = "calls.json") -> str:
 
 
 def details(diagnosis: Diagnosis, floor: Floor | None) -> str:
-    """Return a line for each loss, notes, and a line on how the floor was measured."""
+    """Return a table with a line for each loss (time in calls of one kind), notes, and a line on the floor.
+
+    The last line says how the floor, the best times of this machine, was measured.
+    """
     rows, notes = loss_rows(diagnosis)
     lines = [f"{'':4}{'of the run':>10}  {'s':>8}  {'× best':>7}  {'to win':>22}"]
     lines += [
@@ -86,9 +89,10 @@ def details(diagnosis: Diagnosis, floor: Floor | None) -> str:
 
 
 def loss_rows(diagnosis: Diagnosis) -> tuple[list[dict[str, str]], list[str]]:
-    """Return the losses in words, and notes on losses that are unexplained.
+    """Return rows in words with the time in calls of each kind, and notes on time without a known cause.
 
-    A row has the keys ``what``, ``share``, ``seconds``, ``times`` and ``win``.
+    A row has the keys ``what`` (the calls), ``share`` (of the run), ``seconds``, ``times`` (the best measured
+    time), and ``win`` (the share that tuning can save).
     """
     rows = []
     for loss in diagnosis.losses:
@@ -114,7 +118,7 @@ def loss_rows(diagnosis: Diagnosis) -> tuple[list[dict[str, str]], list[str]]:
 
 
 def floor_text(floor: Floor) -> str:
-    """Return how many settings a floor was measured with, and the fastest ones."""
+    """Return in words how many settings were tried for a floor (best times), and the fastest of them."""
     best = sorted({words for words in floor.best if words})
     left_out = f", for {floor.left_out} more no time was left" if floor.left_out else ""
     fastest = "; ".join(best[:_NAMED]) or "the default"
@@ -125,7 +129,7 @@ def floor_text(floor: Floor) -> str:
 
 
 def document(diagnosis: Diagnosis, floor: Floor | None, calls: str) -> dict[str, Any]:
-    """Return the diagnosis as JSON values for other programs."""
+    """Return the diagnosis as JSON values for other programs; ``calls`` names the recording's file."""
     return {
         "format": "autotune diagnosis 1",
         "sentence": sentence(diagnosis, calls),
@@ -135,9 +139,13 @@ def document(diagnosis: Diagnosis, floor: Floor | None, calls: str) -> dict[str,
 
 
 def unlike_text(name: str, times: float, family: str = COLLECTIVE, derived: float = 0.0) -> str:
-    """Return why no gain is promised for calls that take longer than measured by themselves.
+    """Return in words why the saving is unknown for calls that take much longer in a run than measured alone.
 
-    ``times`` is how many times the measured time they take; ``derived``: see ``Loss``.
+    Args:
+        name: The collective or operation.
+        times: Time of the calls in the run divided by the measured time.
+        family: Family of the calls, one of ``recorded_time.FAMILIES``.
+        derived: Share of the calls whose datatype the program has defined.
     """
     why = "ranks that lose their cores, other load, waiting that was not seen"
     if family != COLLECTIVE:
@@ -162,13 +170,13 @@ def share_text(share: float) -> str:
 
 
 def _ends_text(ends: Iterable[float]) -> str:
-    """Return a share of a run with its interval."""
+    """Return a share of a run with its interval in per cent."""
     value, low, high = ends
     return f"{share_text(value)} ({100 * low:.1f} … {100 * high:.1f})"
 
 
 def _unsure(diagnosis: Diagnosis) -> str:
-    """Return the interval of the time in MPI as text; empty where it is narrow."""
+    """Return the interval of the share of time in MPI as text; empty where the interval is narrow."""
     value, low, high = (end / diagnosis.run_s for end in diagnosis.mpi_s)
     if max(high - value, value - low) < BOTHER:
         return ""
@@ -176,7 +184,10 @@ def _unsure(diagnosis: Diagnosis) -> str:
 
 
 def _loss_text(loss: Loss, with_times: bool = True) -> str:
-    """Return a loss in words, with how many times the best time collectives take if ``with_times``."""
+    """Return a loss (time in calls of one kind) in words.
+
+    If ``with_times``, the text says for a collective how many times the best measured time it takes.
+    """
     name = loss.name.capitalize() if loss.family != COLLECTIVE else loss.name
     calls = f"{name} of {size_text(round(loss.message_bytes))}" if loss.message_bytes is not None else name
     if loss.waiting:
@@ -191,7 +202,7 @@ def _loss_text(loss: Loss, with_times: bool = True) -> str:
 
 
 def _late_text(late: Late | None) -> str:
-    """Return the ranks that are waited for, and the cause as far as it is known, in words."""
+    """Return in words which ranks the others wait for, and the cause as far as it is known."""
     if late is None or late.outside is None:
         source = "whether the program or MPI makes them so is not known"
     elif late.outside < _MAINLY:

@@ -1,13 +1,14 @@
-"""A machine's best times for an application's calls, from a few launches (outside the flow, after step 12).
+"""The floor: a machine's best times for an application's calls, from a few launches in place of a campaign.
 
-This takes the place of a campaign: the untouched stack is launched, with every call-level choice swept, then
-one setting after another, each once, and at the end again the untouched stack and the best settings. A
-setting that was selected as the fastest among many was also lucky, so these fresh launches alone give its
-time. Where there are none, its standard error is widened to that of the most extreme of as many normal
-deviates (Bonferroni).
+The MPI stack is launched with its own defaults, then with every per-call choice tried in turn, then with one
+setting after another, each once, and at the end again with its defaults and with the best settings. A setting
+that was selected as the fastest among many was also lucky, so only these last, fresh launches give its time.
+If no fresh launch was made, the standard error of its time is increased to that of the most extreme of as
+many normal deviates as settings were launched (Bonferroni).
 
-Launches of one heat take turns on the same cores, so they meet the same conditions: a time in a heat counts
-as its ratio to the default of the same heat, times the default's level over all heats.
+The launches of a *heat* run at the same time and take turns on the same cores, so that they meet the same
+conditions. A time in a heat counts as its ratio to the time of the default in the same heat, multiplied by
+the geometric mean of the default's times over all heats.
 """
 
 import math
@@ -28,15 +29,17 @@ from autotune.recommend.recommendation import Gain
 class Floor:
     """Says how fast a machine can make the calls of a recording, and how that was measured."""
 
-    gains: tuple[Gain, ...]  # The default against the best setting in each slot.
-    best: tuple[str, ...]  # The best setting in each slot, in words; empty: the default.
+    gains: tuple[Gain, ...]
+    """Times by default and with the best setting, for each slot (collective, communicator size, message
+    size)."""
+    best: tuple[str, ...]  # The best setting for each slot, in words; empty: the default.
     settings: tuple[str, ...]  # The settings that were launched, in words, without the default.
     launches: int  # Number of launches.
-    seconds: float  # Wall time of all launches.
-    stack: str = ""  # The MPI implementation, in a line.
+    seconds: float  # Wall time of all launches in seconds.
+    stack: str = ""  # The MPI implementation, described in one line.
     date: str = ""  # ISO date of the measurement.
-    left_out: int = 0  # Number of settings for which no time remained.
-    calls: str = ""  # Fingerprint of the recording whose calls were measured.
+    left_out: int = 0  # Number of settings that were not launched because the time was used up.
+    calls: str = ""  # Hash of the recording whose calls were measured.
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +48,23 @@ class FloorLaunch:
 
     setting: str  # The setting in words; empty: the default.
     seen: Observation  # The result of the launch.
-    fresh: bool = False  # Whether earlier launches selected the setting, so that this launch is unbiased.
-    heat: int = 0  # Number of the heat that the launch was part of; 0: it was part of none.
+    fresh: bool = False
+    """Whether the setting had been selected by earlier launches, so that this launch gives its time without
+    bias."""
+    heat: int = 0
+    """Number of the heat (launches that run at the same time) that the launch was part of; 0: of none."""
 
     @property
     def default(self) -> bool:
-        """Return whether the launch is of the untouched stack."""
+        """Return whether the launch was made with the MPI stack's own defaults."""
         return self.seen.trial.subject is Subject.UNTOUCHED and not self.setting
 
 
 def gains_of(launches: Sequence[FloorLaunch]) -> tuple[tuple[Gain, ...], tuple[str, ...]]:
-    """Return the default against the best setting, and the best setting in words, for each slot.
+    """Return the times by default and with the best setting, and the best setting in words, for each slot.
 
-    The slots are those in which the default was measured.
+    A slot is (collective, communicator size, message size); those in which the default was measured are
+    returned.
     """
     defaults: dict[Slot, list[Estimate]] = defaultdict(list)
     rivals: dict[Slot, dict[str, list[tuple[Estimate, bool]]]] = defaultdict(lambda: defaultdict(list))
@@ -67,7 +74,7 @@ def gains_of(launches: Sequence[FloorLaunch]) -> tuple[tuple[Gain, ...], tuple[s
             slot, choice = slot_of(estimate.cell), estimate.cell.choice
             if launch.heat:
                 if (factor := levels.get((slot, launch.heat))) is None:
-                    continue  # The default failed in this heat.
+                    continue  # The default failed in this heat, so there is no factor.
                 estimate = _scaled(estimate, factor)
             if launch.default:
                 defaults[slot].append(estimate)
@@ -83,7 +90,10 @@ def gains_of(launches: Sequence[FloorLaunch]) -> tuple[tuple[Gain, ...], tuple[s
 
 
 def _levels(launches: Sequence[FloorLaunch]) -> dict[tuple[Slot, int], float]:
-    """Return for each slot and heat the default's level over all heats divided by its level in this heat."""
+    """Return factors that correct times for the conditions of each heat, by slot and heat.
+
+    A factor is the geometric mean of the default's times over all heats, divided by its time in this heat.
+    """
     logs: dict[Slot, dict[int, float]] = defaultdict(dict)
     for launch in launches:
         for estimate in launch.seen.usable if launch.heat and launch.default else ():
@@ -94,7 +104,7 @@ def _levels(launches: Sequence[FloorLaunch]) -> dict[tuple[Slot, int], float]:
 
 
 def _scaled(estimate: Estimate, factor: float) -> Estimate:
-    """Return an estimate with its time and error multiplied by a factor."""
+    """Return an estimate with its time and its standard error multiplied by a factor."""
     return replace(estimate, median_s=estimate.median_s * factor, sem_s=estimate.sem_s * factor)
 
 
@@ -103,8 +113,14 @@ def _best(
 ) -> tuple[str, tuple[float, float]]:
     """Return the fastest setting in a slot, with its time and standard error.
 
-    The setting is given in words; they are empty, and the time is the default's, where no setting is faster.
-    ``rivals`` holds for each setting its estimates, each with whether its launch was a fresh one.
+    Args:
+        defaults: The measurements of the default.
+        rivals: The measurements of each other setting, each with whether its launch was a fresh one.
+        spread: Standard deviation of ln t between launches of one setting.
+
+    Returns:
+        The setting in words, and (time, standard error). The words are empty, and the time is the default's,
+        if no setting is faster.
     """
     default = _pooled(defaults, spread)
     by_words = {words: [e for e, is_fresh in times if is_fresh] for words, times in rivals.items()}
@@ -124,13 +140,19 @@ def _best(
 
 
 def _pooled(estimates: Sequence[Estimate], spread: float) -> tuple[float, float]:
-    """Return one location and its standard error, which is at least that by the spread between launches."""
+    """Return the time and standard error of several measurements of one setting.
+
+    The standard error is at least that which follows from the spread between launches.
+    """
     median, sem, _ = pooled(estimates)
     return median, max(sem, median * spread / math.sqrt(len(estimates)))
 
 
 def _spread(launches: Sequence[Sequence[Estimate]]) -> float:
-    """Return the standard deviation of ln t between launches of a setting in a slot; 0 without repeats."""
+    """Return the standard deviation of ln t between launches of one setting in one slot.
+
+    ``launches`` has the measurements of each setting and slot; the result is 0 if none was repeated.
+    """
     logs = [np.log([e.median_s for e in repeats]) for repeats in launches if len(repeats) > 1]
     squares = math.fsum(float(np.sum((row - row.mean()) ** 2)) for row in logs)
     freedom = sum(len(row) - 1 for row in logs)

@@ -1,4 +1,4 @@
-"""Files with a machine's best times for the calls of a recording, written beside it; see ``diagnose``."""
+"""Write and read floors: files, next to a recording, with a machine's best times for the recorded calls."""
 
 import hashlib
 import math
@@ -12,28 +12,28 @@ from autotune.resources import user_bytes, user_text
 from autotune.structure import Document, document_in
 from autotune.views.documents import json_text
 
-FORMAT = "autotune floor 1"  # Value of the key ``format`` of such a document.
+FORMAT = "autotune floor 1"  # Value of the key ``format`` in the document of a floor.
 _DOCUMENT = Document("the floor", TableError, own=True)
 
 
 def keep_floor(floor: Floor, calls: Path) -> None:
-    """Write a floor beside its recording, with the recording's fingerprint."""
+    """Write a floor to a file next to its recording, together with a hash of the recording's content."""
     identified = replace(floor, calls=_fingerprint(calls))
     write_files({floor_path(calls): json_text({"format": FORMAT, **asdict(identified)})}, links=False)
 
 
 def floor_path(calls: Path) -> Path:
-    """Return the path of the file with the floor of a recording."""
+    """Return the path of the file with the floor (best times) of a recording."""
     return calls.with_name(f"{calls.stem}.floor.json")
 
 
 def kept_floor(calls: Path) -> Floor | None:
-    """Return the floor that was measured for a recording.
+    """Return the floor (best times) that was measured for a recording.
 
-    None means that there is none, or that it was measured for other content of the recording.
+    None means that no floor was measured, or that the recording's file has other content since.
 
     Raises:
-        TableError: the file holds no floor, or is damaged.
+        TableError: the file contains no floor, or is damaged.
     """
     path = floor_path(calls)
     if not path.is_file():
@@ -43,15 +43,15 @@ def kept_floor(calls: Path) -> Floor | None:
 
 
 def _fingerprint(calls: Path) -> str:
-    """Return a hash of the recording's content, by which a floor is matched with its recording."""
+    """Return a hash of a recording's content, which shows whether a floor belongs to the recording."""
     return hashlib.sha256(user_bytes(calls)).hexdigest()[:16]
 
 
 def read_floor(text: str, name: str) -> Floor:
-    """Return the floor in the text of a document.
+    """Return the floor (best times) in the text of a document; ``name`` names the document in messages.
 
     Raises:
-        TableError: the text holds no floor, or is damaged; ``name`` is its name in the message.
+        TableError: the text contains no floor, or is damaged.
     """
     document = document_in(text, name, (FORMAT,), "floor", "autotune diagnose calls.json")
     del document["format"]

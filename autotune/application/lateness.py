@@ -1,19 +1,20 @@
-"""For whom ranks waited in a collective, from the times at which some of its calls were entered and left.
+"""Which ranks the others waited for in a collective, from the times at which its calls were entered and left.
 
-Apart from the flow of a campaign. With b and e these two times of a rank, on the clock of rank 0, and a the
-time at which the ranks that it needs had arrived, it waited min(max(a − b, 0), e − b). It needs all ranks; in
-a call with a root, the root needs all and the others the root, and the root of a broadcast or scatter needs
-nobody. In a call with a root this is an approximation: inner ranks of a tree wait for some others too.
+This is no part of a campaign. A rank enters a call at time b and leaves it at time e, both on the clock of
+rank 0. If the ranks that it needs have arrived at time a, it waited min(max(a − b, 0), e − b). A rank needs
+all others; in a call with a root, the root needs all others, these need the root, and the root of a broadcast
+or scatter needs nobody. For a call with a root this is an approximation: inner ranks of a tree wait for some
+others too.
 
-A rank comes late because of what it did outside of MPI since its last collective, or because of MPI: that
-collective released it later, or calls in between took it longer. Where the late rank was outside for o
-seconds, and one that waited w seconds for it for o', min(w, max(o - o', 0)) of w are of the first kind. No
-tuning removes these.
+A rank comes late because of the program, which kept it outside of MPI since its last collective, or because
+of MPI: that collective released it later than others, or calls in between took it longer. If the late rank
+was outside of MPI for o seconds, and a rank that waited w seconds for it was outside for o' seconds, then
+min(w, max(o - o', 0)) of the w seconds were caused outside of MPI. No tuning removes these.
 
-Calls are of two strata. The longest calls of each rank are all known, so that a rare long wait is neither
-missed nor multiplied; a rank that others waited for has such a call among its short ones, which identifies
-it. A sample of all other calls was drawn, the same on all ranks, and its share of waiting is taken as that of
-all of them.
+The recorder stores two kinds of calls. Of the longest calls of each rank it stores all, so that a rare long
+wait is neither missed nor multiplied. A call that is among the longest on the waiting ranks is short on the
+rank that they waited for, which identifies that rank. Of all other calls the recorder stores a random sample,
+the same on all ranks, and the share of waiting in the sample is assumed for all of them.
 """
 
 import math
@@ -33,51 +34,59 @@ SAMPLE = np.dtype(
         *(("root", "<i4"), ("weight", "<i4"), ("outside_s", "<f8")),
     ]
 )
-"""One call that a rank recorded: number, entry, exit, world rank of its root, how many calls it was drawn
-from, and the seconds outside of MPI since the rank's last collective ended, NaN where they are not known."""
-_MOST_RANKS = 16  # Late ranks that a result names at most.
-_LITTLE = 0.1  # Share of the time in calls: with less waiting than this nobody counts as late.
+"""Type of one call that a rank recorded: its number, its entry and exit in seconds, the rank of its root in
+MPI_COMM_WORLD, the number of calls among which it was drawn, and the seconds that the rank spent outside of
+MPI since its last collective ended; NaN where these seconds are not known."""
+_MOST_RANKS = 16  # Largest number of late ranks that a result names.
+_LITTLE = 0.1  # If waiting is a smaller share than this of the time in calls, no rank counts as late.
 _MAINLY = 0.6
-"""Share of the waiting: a rank that causes as much is late, and a period must contain as much of it."""
+"""Share of all waiting above which one rank counts as the late one. Late calls count as periodic only if they
+contain more than this share, too."""
 _REGULAR = 0.25
-"""Share of a period by which late calls may deviate from it; a sixth of calls at random is as close to the
-median."""
+"""Largest deviation of the time between two late calls from the median, as a share of the median, with which
+late calls count as periodic. Of calls at random times a sixth are so close to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptCalls:
-    """Calls of a stream that one rank recorded; the arrays have the type ``SAMPLE``."""
+    """Calls of a stream that one rank recorded.
 
-    rank: int
-    calls: float  # Calls of the stream, recorded or not.
-    thinned: float  # One in this many drawn calls is still kept.
-    cut_s: float  # Calls that took at least this many seconds are among the longest.
-    drawn: Any  # Calls that were drawn, as ``SAMPLE``.
-    longest: Any  # The longest calls, as ``SAMPLE``.
+    A stream is the calls of one collective and power of two of the message size on one communicator.
+    """
+
+    rank: int  # Rank in MPI_COMM_WORLD.
+    calls: float  # Number of calls of the stream, recorded or not.
+    thinned: float  # One in this many of the drawn calls is still in ``drawn``.
+    cut_s: float  # Calls that took at least this many seconds are in ``longest``.
+    drawn: Any  # Calls that were drawn at random, an array of the type ``SAMPLE``.
+    longest: Any  # The longest calls, an array of the type ``SAMPLE``.
 
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """Waiting in one stream of calls; seconds are means over the ranks of the run."""
+    """Says who waited for whom in one stream of calls; seconds are means over the ranks of the run."""
 
     long_s: float  # Seconds in the longest calls.
-    of_long_s: float  # Seconds of waiting in the longest calls.
-    share: float  # Share of waiting in all other calls.
+    of_long_s: float  # Part of ``long_s`` that was waiting for late ranks.
+    share: float  # Share of the time in all other calls that was waiting for late ranks.
     share_se: float  # Standard error of ``share``.
     caused: Mapping[int, tuple[float, float]]
-    """Rank → seconds of waiting that it caused in the longest calls, and its share of all waiting in the
-    drawn calls."""
-    waited: Mapping[int, tuple[float, float]]  # Rank → its own waiting, in the same two figures.
+    """Maps each rank to the waiting of others that it caused: the seconds in the longest calls, and its share
+    of all waiting in the drawn calls."""
+    waited: Mapping[int, tuple[float, float]]
+    """Maps each rank to its own waiting: the seconds in the longest calls, and the waiting in the drawn calls
+    as a multiple of a mean rank's."""
     last: Mapping[int, float]
-    """Rank → number of late calls to which it came last; late calls have more waiting than the mean."""
-    late: int  # Number of late calls.
-    examined: int  # Number of calls of which the times of all ranks are known.
+    """Maps each rank to the number of late calls that it entered last."""
+    late: int  # Number of late calls: those with more waiting than the mean, and the longest calls.
+    examined: int  # Number of calls that were examined: the longest ones, and drawn ones of all ranks.
     at_s: tuple[tuple[float, float], ...]
-    """When each of the longest calls was entered, and the waiting in it, in seconds."""
+    """Time at which each of the longest calls was entered, and the waiting of all ranks in it, in seconds."""
     n_calls: float  # Number of calls of the stream.
-    outside_long_s: float = 0.0  # Part of ``of_long_s`` that is known to come from outside of MPI.
-    outside: float = 0.0  # Share of the waiting in all other calls that is known to come from outside of MPI.
-    outside_known: bool = False  # Whether either of the two is known.
+    outside_long_s: float = 0.0  # Part of ``of_long_s`` that is known to have its cause outside of MPI.
+    outside: float = 0.0
+    """Share of the waiting in all other calls that is known to have its cause outside of MPI."""
+    outside_known: bool = False  # Whether ``outside_long_s`` or ``outside`` was measured.
 
 
 def waited(name: str, comm_size: int, per_rank: Sequence[KeptCalls], size: int) -> Waited | None:
@@ -86,8 +95,8 @@ def waited(name: str, comm_size: int, per_rank: Sequence[KeptCalls], size: int) 
     Args:
         name: The collective.
         comm_size: Ranks of the communicator.
-        per_rank: The calls that each of its ranks recorded.
-        size: Ranks of the run.
+        per_rank: The calls that each rank of the communicator recorded.
+        size: Number of ranks of the run.
     """
     if len(per_rank) < comm_size or comm_size < 2:
         return None
@@ -115,7 +124,7 @@ def waited(name: str, comm_size: int, per_rank: Sequence[KeptCalls], size: int) 
         if total > 0:
             share = all_waits / total
             drawn_of = weight * max(rank_calls.thinned for rank_calls in per_rank)
-            # A call that represents itself alone has no sampling error: there is none if all were kept.
+            # A call that represents itself alone has no sampling error; if all calls are stored, none has.
             errors = (weight * (per_call - share * took.sum(axis=0))) ** 2
             share_se = math.sqrt(float(errors @ (1.0 - 1.0 / np.maximum(drawn_of, 1.0)))) / total
             usual_s = max(total - all_waits, 0.0) / float(weight.sum()) / n
@@ -123,7 +132,7 @@ def waited(name: str, comm_size: int, per_rank: Sequence[KeptCalls], size: int) 
         caused = np.bincount(late, weight * per_call, n) / max(all_waits, 1e-300)
         waiting = waits @ weight / max(all_waits, 1e-300)
     blamed, own_s, last, at_s, long_s, explained_s = _longest(per_rank, long_calls, usual_s)
-    if drawn_waits is not None:  # short calls are late with more waiting than the mean over all calls
+    if drawn_waits is not None:  # a short call counts as late if it has more waiting than the mean call
         n_calls = max(rank_calls.calls for rank_calls in per_rank)
         mean_s = (float(own_s.sum()) + all_waits * n_calls / float(weight.sum())) / max(n_calls, 1.0)
         is_late = per_call >= max(mean_s, 1e-12)
@@ -148,11 +157,11 @@ def waited(name: str, comm_size: int, per_rank: Sequence[KeptCalls], size: int) 
 
 
 def _from_outside(waits: Any, outside_s: Any, late: Any) -> Any:
-    """Return the seconds of waiting that come from outside of MPI, ``(n_ranks, n_calls)``; NaN: not known.
+    """Return the seconds of waiting with a cause outside of MPI, ``(n_ranks, n_calls)``; NaN: not known.
 
-    ``late`` marks the ranks that came last, which the others are compared with.
+    ``late`` marks the ranks that came last; the time outside of MPI of the others is compared with theirs.
     """
-    # The maximum is NaN where the time is not known for a late rank.
+    # The maximum is NaN where the time outside of MPI is not known for a late rank.
     late_outside_s = np.where(late, outside_s, -np.inf).max(axis=0)
     late_outside_s[~late.any(axis=0)] = np.nan
     return np.where(late, np.nan, np.minimum(waits, np.maximum(late_outside_s - outside_s, 0.0)))
@@ -163,13 +172,14 @@ def _longest(
 ) -> tuple[Any, Any, Any, tuple[tuple[float, float], ...], float, Any]:
     """Return who waited for whom in the longest calls.
 
-    Ranks for which a long call was a short one came late: they are to blame. Where the times of all ranks are
-    known, the one that came last is.
+    A rank on which a call was short, while it was long on others, came late and caused their waiting. Where
+    the times of all ranks are known, the rank that entered the call last caused it.
 
     Returns:
-        For each rank, ``(n_ranks,)`` each: the seconds of waiting that it caused, its own waiting in seconds,
-        and the number of calls to which it came last. Then the time of each call with the waiting in it, the
-        seconds of all these calls together, and the result of ``_from_outside``.
+        Three arrays with a number for each rank, ``(n_ranks,)`` each: the seconds of waiting that it caused,
+        its own waiting in seconds, and the number of calls that it entered last. Then the time at which each
+        call was entered with the waiting in it, the seconds of all these calls together, and the result of
+        ``_from_outside``.
     """
     samples, place = _concatenated(
         [
@@ -187,7 +197,7 @@ def _longest(
     took = end - begin
     is_kept = ~np.isnan(took)
     complete = is_kept.all(axis=0)
-    # A call was short on a rank whose longest calls include much shorter ones.
+    # A call that a rank did not record was short on it, if its longest calls include much shorter ones.
     cut_s = np.array([rank_calls.cut_s for rank_calls in per_rank])[:, None]
     late = ~is_kept & (cut_s < np.nanmedian(took, axis=0) / 2 if long_calls.size else False)
     late[np.nan_to_num(begin, nan=-np.inf).argmax(axis=0)[complete], complete] = True
@@ -205,15 +215,16 @@ def _longest(
 def lateness(
     streams: Sequence[Waited], in_all_s: float, in_calls_s: float
 ) -> tuple[float, float, Lateness | None]:
-    """Return the share of waiting in similar calls, its standard error, and who was late.
+    """Return the share of waiting in calls of one kind, its standard error, and which ranks were late.
 
     Args:
-        streams: Waiting in each stream of these calls.
+        streams: Waiting in each stream of such calls, that is, on each communicator.
         in_all_s: Seconds in all calls of these streams, mean over the ranks of the run.
-        in_calls_s: Part of ``in_all_s`` in the calls in question.
+        in_calls_s: Part of ``in_all_s`` in those calls whose waiting is returned.
 
     Returns:
-        The share, its standard error, and the late ranks; None in their place where no call was examined.
+        The share of the time that is waiting, its standard error, and the late ranks; None in place of the
+        late ranks where no call was examined.
     """
     if not streams or in_all_s <= 0:
         return 0.0, 0.0, None
@@ -256,11 +267,12 @@ def lateness(
 def _pattern(
     streams: Sequence[Waited], late_ranks: Sequence[LateRank], waiting_s: float, in_all_s: float, n_late: int
 ) -> tuple[str, float | None]:
-    """Return how ranks come late, one of ``PATTERNS``, and the period in seconds where there is one."""
+    """Return how ranks come late, one of ``PATTERNS``, and the period in seconds; None without a period."""
     if waiting_s < _LITTLE * in_all_s or not late_ranks:
         return PATTERNS[0], None
     main = max(streams, key=lambda stream: stream.of_long_s)
-    # Half of the waiting was in calls with this much or more: one wild call raises their maximum, not this.
+    # Half of the waiting was in calls with ``usual_s`` or more of it. One extreme call raises the maximum of
+    # all calls, but not ``usual_s``.
     at_s, total_s = np.array(main.at_s).reshape(-1, 2).T
     falling = np.sort(total_s)[::-1]
     usual_s = falling[np.searchsorted(np.cumsum(falling), falling.sum() / 2)] if falling.size else 0.0
@@ -271,7 +283,7 @@ def _pattern(
         period_s = float(np.median(gaps))
         if np.mean(np.abs(gaps - period_s) < _REGULAR * period_s) > 0.75:
             return PATTERNS[3], period_s
-    # One rank is late where it comes last more often than by chance, and causes most of the waiting.
+    # One rank counts as the late one if it comes last more often than by chance and causes most waiting.
     ranks, first = max(2, len({r for stream in streams for r in stream.waited})), late_ranks[0]
     chance = 1 / ranks + 3 * math.sqrt((1 - 1 / ranks) / ranks / n_late)
     caused_s = math.fsum(r.caused_s for r in late_ranks)
@@ -283,8 +295,8 @@ def waits(name: str, comm_size: int, per_rank: Sequence[tuple[int, Any]]) -> tup
     """Return the waiting in the calls that all ranks recorded, summed over ranks.
 
     Returns:
-        Seconds waited, seconds taken and weight of each call, ``(n_calls,)`` each; empty where there are
-        none.
+        For each call the seconds waited, the seconds in the call, and the number of calls that it represents,
+        ``(n_calls,)`` each; empty arrays where no call was recorded by all ranks.
     """
     joint = _waits(name, comm_size, per_rank)
     if joint is None:
@@ -293,7 +305,7 @@ def waits(name: str, comm_size: int, per_rank: Sequence[tuple[int, Any]]) -> tup
 
 
 def _concatenated(per_rank: Sequence[tuple[int, Any]]) -> tuple[Any, Any]:
-    """Return all samples one after the other, and the rank of each."""
+    """Return the recorded calls of all ranks in one array, and an array with the rank of each."""
     ranks = np.repeat([rank for rank, _ in per_rank], [len(samples) for _, samples in per_rank])
     return np.concatenate([samples for _, samples in per_rank]), ranks
 
@@ -301,17 +313,18 @@ def _concatenated(per_rank: Sequence[tuple[int, Any]]) -> tuple[Any, Any]:
 def _waits(
     name: str, comm_size: int, per_rank: Sequence[tuple[int, Any]], excluded: Any = ()
 ) -> tuple[Any, Any, Any, Any, Any] | None:
-    """Return the waiting in the calls that all ranks recorded; None where there are none.
+    """Return the waiting in the calls that all ranks recorded; None where there are no such calls.
 
     Args:
         name: The collective.
         comm_size: Ranks of the communicator.
-        per_rank: (rank, samples) of each rank.
+        per_rank: For each rank its number and its recorded calls, an array of the type ``SAMPLE``.
         excluded: Numbers of calls that are left out.
 
     Returns:
-        Seconds waited and seconds taken, ``(n_ranks, n_calls)`` each; weight of each call and the index of
-        the rank that came last, ``(n_calls,)`` each; seconds outside of MPI, ``(n_ranks, n_calls)``.
+        Seconds waited and seconds in the call, ``(n_ranks, n_calls)`` each; the number of calls that each
+        call represents and the index of the rank that others waited for, ``(n_calls,)`` each; seconds outside
+        of MPI before the call, ``(n_ranks, n_calls)``.
     """
     if len(per_rank) < comm_size:
         return None

@@ -1,9 +1,10 @@
-"""The predicted saving of a run, from recorded runs (outside the flow, after step 12).
+"""The predicted saving of time in a run of an application, from recorded runs.
 
-Runs differ, some by much where other jobs use the machine. Therefore the 20 % trimmed mean of N recorded runs
-stands for the saving of one run, with Student's t [2]. The error of this mean and the error of the campaign's
-measurements are independent of each other: the distances from the estimate to the ends of the two intervals
-are added as squares [1]. For a single run only the error by the sampling of timed calls is known.
+Runs differ, some by much where other jobs use the machine. Therefore the saving of one run is estimated by
+the 20 % trimmed mean over N recorded runs, with an interval by Student's t [2]. The error of this mean and
+the error of the campaign's measurements are independent of each other: the squares of the distances from the
+estimate to the ends of the two intervals are added [1]. If a single run was recorded, only the error because
+not all calls were timed is known.
 
 References:
     1. G. Y. Zou, A. Donner: "Construction of confidence limits about effect measures: a general approach",
@@ -22,15 +23,18 @@ from scipy.special import ndtri, stdtrit
 from autotune.application.reach import Ends
 
 _LEVEL = 0.975
-"""One-sided confidence level of either end of a prediction."""
+"""One-sided confidence level of each end of a prediction's interval."""
 _TRIM = 0.2
-"""Share of the runs that is cut off at each end; no run is cut off where there are fewer than five."""
+"""Share of the runs that the trimmed mean leaves out at each end; of fewer than five runs none is left
+out."""
 
 
 def predicted(runs: Sequence[Ends], draw_se: float) -> Ends:
-    """Return the saving of a run with about 95 %, from what each recorded run would have saved.
+    """Return the predicted saving of a run with its interval of about 95 %.
 
-    ``draw_se`` is the standard error of a single run by the sampling of timed calls, in the unit of ``runs``.
+    Args:
+        runs: Saving that each recorded run would have had, with the ends of its interval.
+        draw_se: Standard error of a single run because not all calls were timed, in the unit of ``runs``.
     """
     sides = map(np.asarray, zip(*runs, strict=True))
     (mean, variance, n), (low, *_), (high, *_) = map(trimmed, sides)
@@ -42,12 +46,12 @@ def predicted(runs: Sequence[Ends], draw_se: float) -> Ends:
 
 
 def trimmed(values: NDArray[np.float64], share: float = _TRIM) -> tuple[float, float, int]:
-    """Return the trimmed mean, the variance of one value, and the number of values that were not cut off.
+    """Return the trimmed mean, the variance of one value, and the number of values that were not left out.
 
-    With g = ⌊share · n⌋ values cut off at each end and h = n − 2g remaining values, the variance of one value
-    is SS_w / (h − 1), where SS_w is the sum of squared deviations of the winsorised values. The variance of
-    the trimmed mean is 1/h of it, with h − 1 degrees of freedom. For g = 0 these are the ordinary mean and
-    variance. The variance is NaN for one value.
+    With g = ⌊share · n⌋ values left out at each end and h = n − 2g remaining values, the variance of one
+    value is SS_w / (h − 1), where SS_w is the sum of squared deviations of the winsorised values. The
+    variance of the trimmed mean is 1/h of the variance of one value, with h − 1 degrees of freedom. For g = 0
+    these are the ordinary mean and variance. If a single value remains, the variance is NaN.
     """
     ordered, n = np.sort(values), len(values)
     cut = math.floor(share * n)

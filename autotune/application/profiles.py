@@ -1,16 +1,17 @@
-"""An application's calls: message sizes × counts, from a table by hand or from a profiler.
+"""Call profiles: how often an application calls which collective with which size, by a table or a profiler.
 
-Apart from the flow of a campaign: a profile weights the objectives, so that the search tunes for one
-application, and shows the time that a recommendation saves. Counts are those of one rank, because ranks call
-at the same time.
+A profile weights the objectives of a campaign, so that the search tunes for one application, and shows the
+time that a recommendation saves. Counts are those of one rank, because all ranks make their calls at the same
+time.
 
-The following are read:
+The following files are read:
 
 - tables with a size and a count, optionally collective and communicator size (see `delimited`);
 - text reports of mpiP with its statistics by callsite and rank;
 - documents of ``record`` (see `recording`), with the time of the calls;
-- files of Open MPI's monitoring components (`pml_monitoring_filename`), those of all ranks joined. They have
-  classes of collectives only, and mean sizes.
+- files of Open MPI's monitoring components (`pml_monitoring_filename`), those of all ranks joined to one.
+They
+  distinguish only classes of collectives, and have mean sizes.
 
 References:
     J. S. Vetter, C. Chambreau, *mpiP: Lightweight, Scalable MPI Profiling*, User Guide 3.5. G. Bosilca et
@@ -33,37 +34,39 @@ from autotune.tables.importers.delimited import ColumnKind
 from autotune.tables.importers.runlog import Log
 
 Slot: TypeAlias = tuple[str, int, int]
-"""(collective, communicator size, message size in bytes), as in `objectives`."""
+"""A slot: (collective, communicator size, message size in bytes), as in `objectives`."""
 
 CLASSES: Mapping[str, tuple[str, ...]] = {
     pattern.value: tuple(name for name in MEASURED if COLLECTIVES[name].pattern is pattern)
     for pattern in (Pattern.ONE_TO_ALL, Pattern.ALL_TO_ONE, Pattern.ALL_TO_ALL)
 }
-"""Classes of collectives → their members, for profilers that do not separate these."""
+"""Maps each class of collectives to its members, for profilers that do not separate the members."""
 
 _MONITORED = {"O2A": "one_to_all", "A2O": "all_to_one", "A2A": "all_to_all"}
 
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Calls of the same size."""
+    """One entry of a profile: the calls of one collective with the same size."""
 
     message_bytes: float
-    """Size of one call in bytes as in `trial.Cell`; the mean where the profiler kept no more."""
+    """Message size in bytes, counted as in `trial.Cell`; the mean where the profiler wrote no single
+    sizes."""
     count: float  # Number of calls of one rank, mean over ranks.
     collective: str = ""
-    """Name of the collective, or one of `CLASSES`; empty where the profile does not name it: it may be any.
-"""
+    """Name of the collective, or a class of `CLASSES`; empty where the profile does not name it, so that it
+    may be any collective."""
     comm_size: int | None = None  # Ranks of the communicator; None where they are not known.
-    line: int = 0  # Line number in the file.
+    line: int = 0  # Number of the entry's line in the file.
     seconds: float | None = None
-    """Seconds of one rank in these calls, without waiting; None where they are not known."""
+    """Seconds of one rank in these calls, without waiting for late ranks; None where they are not known."""
 
     def __post_init__(self) -> None:
-        """Check the collective and the numbers.
+        """Raise an error unless the collective is known and the numbers are finite and in range.
 
         Raises:
-            ValueError: The collective is unknown, or a number is below 0 or not finite.
+            ValueError: The collective is unknown, a size or count is below 0 or not finite, or a communicator
+                has no rank.
         """
         if self.collective and self.collective not in MEASURED and self.collective not in CLASSES:
             raise ValueError(f"unknown collective {self.collective!r}")
@@ -73,33 +76,35 @@ class Calls:
             raise ValueError(f"a communicator of {self.comm_size} ranks")
 
     def means(self, collective: str) -> bool:
-        """Return whether these may be calls of a collective."""
+        """Return whether this entry may be calls of the given collective."""
         return self.collective in ("", collective) or collective in CLASSES.get(self.collective, ())
 
 
 @dataclass(frozen=True, slots=True)
 class CallProfile:
-    """Calls of one rank of an application in one run."""
+    """The calls that one rank of an application makes in one run."""
 
-    source: str  # Name of the file.
-    calls: tuple[Calls, ...]  # The calls, in the order of the file.
+    source: str  # Name of the profile's file.
+    calls: tuple[Calls, ...]  # The entries, in the order of the file.
     application_s: float | None = None
-    """Wall time of the run in seconds; None where the profile does not give it."""
+    """Wall time of the run in seconds; None where the file does not contain it."""
 
     def weights(self, slots: Iterable[Slot], time_s: Mapping[Slot, float] | None = None) -> dict[Slot, float]:
-        """Return the share of the profile that falls on each measured slot; the shares sum to one.
+        """Return the share of the profile that belongs to each measured slot; the shares sum to one.
 
-        Calls are divided between the two measured sizes next to theirs, in proportion to the nearness of the
-        logarithms; beyond the ends they count for the smallest or the largest size. The nearest communicator
-        size counts. Calls of an unknown collective are spread evenly over the collectives that they may be.
+        A slot is (collective, communicator size, message size). Calls are divided between the next smaller
+        and the next larger measured size, in proportion to the nearness of the logarithms; calls beyond all
+        measured sizes count for the smallest or the largest of these. They count for the measured
+        communicator size that is nearest to theirs. Calls of an unknown collective are divided evenly among
+        the collectives that it may be.
 
         Args:
             slots: The measured slots.
-            time_s: Seconds of one call in each slot. With them weights are shares of time, otherwise of
-                calls; calls whose own time is in the profile have that.
+            time_s: Seconds of one call in each slot. If given, the shares are those of time, with the
+                profile's own time of the calls where it has one. None: the shares are those of calls.
 
         Raises:
-            TableError: The profile has no call of a measured collective, or only calls that take no time.
+            TableError: The profile has no call of a measured collective, or its calls take no time.
         """
         measured = sorted(set(slots))
         shares = dict.fromkeys(measured, 0.0)
@@ -124,7 +129,7 @@ class CallProfile:
 
 
 def read_profile(text: str, name: str) -> CallProfile:
-    """Return the profile in a text.
+    """Return the call profile in the text of a file, whose format is detected.
 
     Raises:
         TableError: The text is no profile, an incomplete report, or has an invalid value; the message names
@@ -141,14 +146,14 @@ def read_profile(text: str, name: str) -> CallProfile:
 
 
 def _recorded(recording: Recording, name: str) -> CallProfile:
-    """Return the calls of a recording that the probe can measure."""
+    """Return a profile of those calls of a recording that the benchmark probe can measure."""
     calls = (
         Calls(c.message_bytes, c.count, c.name, c.comm_size, seconds=c.busy_s) for c in tunable(recording)
     )
     return CallProfile(name, tuple(calls), recording.run_s)
 
 
-# Tables by hand.
+# Tables that a person wrote.
 
 _COLUMNS: Mapping[str, ColumnKind] = {
     **delimited.SHARED,
@@ -158,7 +163,7 @@ _SECONDS = re.compile(r"^#\s*application_s\s*[:=]\s*(\S+)")
 
 
 def _table(log: Log) -> CallProfile:
-    """Read a table by hand; a comment `# application_s = 3600` may give the run's wall time."""
+    """Read a table that a person wrote; a comment `# application_s = 3600` may give the run's wall time."""
     application_s = None
     for number, line in enumerate(log.lines, 1):
         if stated := _SECONDS.match(line):
@@ -197,7 +202,7 @@ def _table(log: Log) -> CallProfile:
     return CallProfile(log.name, tuple(calls), application_s)
 
 
-# mpiP.
+# Reports of mpiP.
 
 _SENT = "Callsite Message Sent statistics (all, sent bytes"
 _TIMES = "Callsite Time statistics (all, milliseconds"
@@ -206,13 +211,13 @@ _END = "End of Report"
 
 
 def _mpip(log: Log) -> CallProfile:
-    """Read sizes by callsite: for each callsite the mean size of its calls, and the calls of a mean rank.
+    """Read an mpiP report: for each callsite the mean size of its calls, and the calls of a mean rank.
 
-    Barriers send nothing; their calls are in the section of times.
+    Barriers send nothing, so their calls are read from the section of times.
     """
     section, sections = "", set()
     total_s, n_tasks = 0.0, 0
-    sites: list[tuple[int, str, float, float]] = []  # line, operation, mean size, calls of all ranks
+    sites: list[tuple[int, str, float, float]] = []  # Line, operation, mean size, calls of all ranks.
     for number, line in enumerate(log.lines, 1):
         words = line.split()
         if line.startswith("@--- "):
@@ -251,17 +256,18 @@ def _number(log: Log, number: int, text: str) -> float:
     return value
 
 
-# Open MPI's monitoring.
+# Files of Open MPI's monitoring components.
 
 _COMMUNICATOR = re.compile(r"^D\t(.*)\tprocs: (\d+(?:,\d+)*)$")
 _TRAFFIC = re.compile(r"^(O2A|A2O|A2A)\t(\d+)\t(\d+) bytes\t(\d+) msgs sent$")
 
 
 def _monitored(log: Log) -> CallProfile:
-    """Read classes of collectives by communicator, in which a call counts its size once for each other rank.
+    """Read files of Open MPI's monitoring: for each communicator the traffic by class of collectives.
 
-    Calls with a root are counted at the root alone, so all ranks are summed; all other calls are counted by
-    each rank, so the largest count is taken. Communicators of one rank have no traffic.
+    In this traffic a call counts its size once for each other rank of the communicator. Calls with a root are
+    counted at the root alone, so the counts of all ranks are summed; all other calls are counted by each
+    rank, so the largest count is used. Communicators of one rank have no traffic.
     """
     ranks: tuple[int, ...] = ()
     communicator = ""
@@ -297,7 +303,7 @@ def _monitored(log: Log) -> CallProfile:
     return CallProfile(log.name, tuple(calls))
 
 
-# Measured slots around a call.
+# The measured slots (collective, communicator size, message size) next to a call.
 
 
 def _curves(measured: Iterable[Slot], calls: Calls) -> dict[tuple[str, int], list[int]]:
@@ -316,9 +322,13 @@ def _curves(measured: Iterable[Slot], calls: Calls) -> dict[tuple[str, int], lis
 
 
 def _between(sizes: list[int], size: float) -> list[tuple[int, float]]:
-    """Return the shares of the measured sizes, in ascending order, next to a size, by logarithm.
+    """Return the measured sizes next to a size, each with its share of a call of that size.
 
-    A size of 0 bytes counts as 1.
+    The shares depend on the nearness of the logarithms, where a size of 0 bytes counts as 1.
+
+    Args:
+        sizes: Measured sizes in bytes, in ascending order.
+        size: Size of the call in bytes.
     """
     next_size = next((i for i, s in enumerate(sizes) if s >= size), len(sizes))
     if next_size in (0, len(sizes)):

@@ -1,4 +1,4 @@
-"""Read the file of one rank, as ``probe/recorder/file.h`` defines it (see `rank_files`)."""
+"""Read the file that the recorder wrote for one rank, in the format of ``probe/recorder/file.h``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,7 +39,8 @@ _STREAM = np.dtype(
     + [("calls", "<i8"), ("cut", "<i8"), ("limit", "<u8")]
 )
 CELL_KEY, STREAM_KEY = 44, 40
-"""Number of bytes at the beginning of a cell, and of a stream, that identify it."""
+"""Number of bytes at the beginning of a cell (the sums over calls of one kind), and of a stream (calls on one
+communicator), that identify it."""
 _SUMMARY_FIELDS = ["rank", "size", "ended", "kept_out", "nodes", "callers", "spawned"]
 _SUMMARY_FIELDS += ["begin_s", "end_s", "ahead_s", "ahead_end_s", "unsure_s", "host", "library"]
 _RUNS, _CELLS, _STREAMS, _KEPT, _LONGEST = 32, 1024, 256, 512, 128
@@ -48,17 +49,18 @@ LOWER_S = 2.0 ** (np.arange(8, 8 + _CLASSES) / 2) * 1e-9  # Seconds at which the
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """The contents of one rank's file."""
+    """The contents of one rank's file; ``probe/recorder/file.h`` describes the records."""
 
-    head: Any
-    environment: str
-    cells: Any
-    streams: Any
-    samples: Sequence[tuple[Any, Any]]  # For each stream the calls that were drawn, and its longest calls.
+    head: Any  # Facts about the rank, a record of the type ``HEAD``.
+    environment: str  # Environment variables, as NAME=VALUE with null characters between.
+    cells: Any  # Sums over the calls of each kind, an array of the type ``CELL``.
+    streams: Any  # Facts about the calls on each communicator, an array of the type ``_STREAM``.
+    samples: Sequence[tuple[Any, Any]]
+    """Recorded calls of each stream: those that were drawn at random, and the longest."""
 
     @property
     def tick_s(self) -> float:
-        """Return the seconds of a clock tick: measured over the run where that lasted long enough."""
+        """Return the length of a clock tick in seconds, measured over the run if it lasted long enough."""
         lasted_s, ticks = (
             float(self.head["end_s"] - self.head["begin_s"]),
             self.head["end"] - self.head["begin"],
@@ -67,11 +69,14 @@ class Rank:
 
     @property
     def about(self) -> Any:
-        """Return the facts of the rank that are needed once all files are read, in memory of its own."""
+        """Return those fields of ``head`` that are needed after all files are read.
+
+        The record is a copy, so that the memory of the file can be freed.
+        """
         return repack_fields(self.head[_SUMMARY_FIELDS])
 
     def seconds(self) -> list[tuple[Any, Any]]:
-        """Return ``samples`` as ``SAMPLE``, with times in seconds by the clock of rank 0."""
+        """Return ``samples`` as arrays of type ``SAMPLE``, with times in seconds on the clock of rank 0."""
         samples = np.concatenate([np.zeros(0, _TICKS), *(part for pair in self.samples for part in pair)])
         converted = samples.astype(SAMPLE)
         for column, ticks in (("begin_s", "begin"), ("end_s", "end")):
@@ -95,7 +100,7 @@ _TICKS = np.dtype(
 def _ahead(head: Any, times_s: Any) -> Any:
     """Return the seconds by which a rank's clock was ahead of rank 0's at given times.
 
-    They are interpolated between the begin and the end of the run.
+    The offset was measured at the begin and the end of the run, and is interpolated in between.
     """
     span = max(float(head["end_s"] - head["begin_s"]), 1e-9)
     share = np.clip((times_s - head["begin_s"]) / span, 0.0, 1.0) if head["ended"] == 1 else 0.0
@@ -103,7 +108,7 @@ def _ahead(head: Any, times_s: Any) -> Any:
 
 
 def read_rank(file: IO[bytes]) -> Rank:
-    """Read one rank's file, no further than it was used.
+    """Read one rank's file, leaving out the parts that the recorder did not use.
 
     Raises:
         TableError: The file was not written by this version of the recorder.
@@ -111,7 +116,7 @@ def read_rank(file: IO[bytes]) -> Rank:
     wrong = TableError("a file of another version of the recorder", "is another one preloaded as well?")
 
     def records(kind: np.dtype[Any], n: int, room: int) -> Any:
-        """Read ``n`` records of a type; a file with holes has space for ``room`` of them."""
+        """Read ``n`` records of a type; a file that is not compact has space for ``room`` such records."""
         data = file.read(kind.itemsize * n)
         if not 0 <= n <= room or len(data) != kind.itemsize * n:
             raise wrong
@@ -134,7 +139,7 @@ def read_rank(file: IO[bytes]) -> Rank:
         (records(_TICKS, int(stream["n"]), _KEPT), records(_TICKS, int(stream["longest"]), _LONGEST))
         for stream in streams
     ]
-    for run in runs[runs["calls"] > 0]:  # the rank ended within it
+    for run in runs[runs["calls"] > 0]:  # the rank ended before it added these repeated calls to their cell
         cells["calls"][run["cell"]] += run["calls"]
         cells["bytes"][run["cell"]] += run["calls"] * run["bytes"]
         if run["stream"] >= 0:
@@ -149,21 +154,24 @@ def keys(rows: Any, length: int) -> list[bytes]:
 
 
 def cell_of(key: bytes) -> tuple[str, int, int, int, int, int]:
-    """Return name, kind, communicator size, bin, family and distance of a cell."""
+    """Return name, kind, communicator size, bin, family and distance of the cell that a key identifies.
+
+    The bin is the power of two of the message size.
+    """
     cell = np.frombuffer(key.ljust(CELL.itemsize, b"\0"), CELL)[0]
     return cell["name"].decode(), *(int(cell[k]) for k in ("kind", "ranks", "bin", "family", "distance"))
 
 
 def stream_of(key: bytes) -> tuple[str, int, int]:
-    """Return name, bin and communicator size of a stream."""
+    """Return collective, power of two of the message size, and communicator size of a stream by its key."""
     stream = np.frombuffer(key.ljust(_STREAM.itemsize, b"\0"), _STREAM)[0]
     return stream["name"].decode(), int(stream["bin"]), int(stream["ranks"])
 
 
 def hashed(calls: Any) -> Any:
-    """Return the hash of call numbers that the recorder's ``hashed`` computes.
+    """Return the hash of each call number, as the recorder's function ``hashed`` computes it.
 
-    Calls are drawn in the order of their hashes, the same on all ranks.
+    Calls are drawn in the order of their hashes, so that all ranks draw the same calls.
     """
     x = calls.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

@@ -1,13 +1,14 @@
 """Join the files of an application's ranks to one recording: counts, times, and how long ranks waited.
 
-``probe/recorder/`` writes a file for each rank (see `rank_file`). Here they become one recording, rank by
-rank, so that only sums and entry times are held: for each collective, kind of call, communicator size and
-power of two of the message size, and for each other operation, distance and size, the calls (exact), bytes
-and time.
+``probe/recorder/`` writes a file for each rank (see `rank_file`). This module joins the files rank by rank,
+so that memory contains only sums and entry times: the number of calls (exact), their bytes and their time,
+for each collective, kind of call, communicator size and power of two of the message size, and for each other
+operation, distance to the peer and size.
 
-Where all calls of a block were timed, their seconds are a sum. From other blocks one call was drawn: their
-mean is that of Hájek (1971), its variance that of independent draws. ``excess`` is the time by which blocks
-lasted longer than drawn calls explain, in their calls or between them; it widens the interval.
+The recorder divides successive calls into blocks. It times either all calls of a block, whose seconds are
+then a sum, or one call that it draws at random. The mean over drawn calls is Hájek's estimator (1971), with
+the variance of independent draws. ``excess`` is the time by which blocks lasted longer than their drawn calls
+explain, within calls or between them; it widens the interval of the seconds.
 """
 
 import math
@@ -42,32 +43,38 @@ _LAUNCHER_VARIABLES = (
     "OMPI_MCA_PREFIXES",
 )
 _DAEMON_PREFIXES = ("OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_shmem_RUNTIME_QUERY_hint")
-"""Names and prefixes of variables that Open MPI's launchers set for each rank, whatever the user set."""
+"""Prefixes of environment variables that Open MPI's launchers set for each rank, whatever the user set.
+``_LAUNCHER_VARIABLES`` contains the names of further ones."""
 _Z95 = 1.959963984540054  # Quantile of the normal distribution for intervals of 95 %.
 
 
 @dataclass(slots=True)
 class _RecordedJob:
-    """Sums over the ranks of one MPI_COMM_WORLD, updated as their files are read."""
+    """Sums over the ranks of one MPI job (one MPI_COMM_WORLD), updated as the ranks' files are read."""
 
     totals: dict[bytes, Any] = field(default_factory=dict)
-    """Cell (see ``keys``) → a row of ``_sums``, then the classes of durations, summed over the ranks."""
+    """Maps each cell (calls of one kind; see ``rank_file.keys``) to its row of ``_sums``, followed by its
+    histogram of durations, both summed over the ranks."""
     kept: dict[bytes, list[KeptCalls]] = field(default_factory=lambda: defaultdict(list))
-    """Stream → the recorded calls of each of its ranks, until all ranks are read."""
+    """Maps each stream (calls of one collective and size on one communicator) to the recorded calls of each
+    rank of the communicator. A stream is removed once the files of all its ranks are read."""
     waits: dict[tuple[str, int, int], list[Waited]] = field(default_factory=lambda: defaultdict(list))
-    """(name, bin, communicator size) → waiting in the streams of which all ranks are read."""
+    """Maps (collective, power of two of the size, communicator size) to the waiting in those streams of which
+    the files of all ranks are read."""
     limits: dict[bytes, int] = field(default_factory=dict)
-    """Stream → largest hash of the calls that are still kept."""
-    n_kept: int = 0  # Number of samples in ``kept``.
-    heads: list[Any] = field(default_factory=list)  # ``Rank.about`` of each rank.
-    added_s: float = 0.0  # Seconds in the wrappers of timed calls.
-    squares: float = 0.0  # Sum of the squares of these seconds, in s².
-    timeline: Any = None  # Length of the longest slices in seconds, and seconds by family and slice.
+    """Maps each stream to the largest hash of a call's number with which the call is still in ``kept``."""
+    n_kept: int = 0  # Number of recorded calls in ``kept``.
+    heads: list[Any] = field(default_factory=list)  # Facts about each rank, from ``Rank.about``.
+    added_s: float = 0.0  # Seconds that the recorder's wrappers of timed calls took.
+    squares: float = 0.0  # Sum of the squared times of single wrappers, in s².
+    timeline: Any = None
+    """Length in seconds of a slice of the run (of the longest, where ranks differ), and the seconds in MPI by
+    family of calls and slice."""
     environment: str = ""
-    """Environment of the first rank that has one, as NAME=VALUE with null characters between."""
+    """Environment of the first rank that recorded one, as NAME=VALUE with null characters between."""
 
     def add(self, rank: Rank) -> None:
-        """Add the file of a rank."""
+        """Add the contents of one rank's file to the sums."""
         head, tick_s = rank.head, rank.tick_s
         self.heads.append(rank.about)
         self.environment = self.environment or rank.environment
@@ -91,10 +98,10 @@ class _RecordedJob:
             self._keep(key, rank, stream, *parts)
 
     def _keep(self, key: bytes, rank: Rank, stream: Any, drawn: Any, longest: Any) -> None:
-        """Keep a rank's calls of a stream.
+        """Store one rank's recorded calls of a stream.
 
-        The stream is reduced where the rank is its last, and streams are thinned where there are too many
-        samples.
+        Once all ranks of the stream are read, its calls are replaced by their waiting. If too many samples
+        are stored, some are dropped.
         """
         rank_limit = int(stream["limit"])
         limit = self.limits[key] = min(rank_limit, self.limits.get(key, rank_limit))
@@ -112,7 +119,7 @@ class _RecordedJob:
             self._thin()
 
     def reduce(self, key: bytes) -> None:
-        """Replace the samples of a stream by the waiting in it."""
+        """Replace the recorded calls of a stream by the time that ranks waited in them."""
         name, power, comm_size = stream_of(key)
         per_rank = self.kept.pop(key)
         self.n_kept -= sum(len(rank_calls.drawn) + len(rank_calls.longest) for rank_calls in per_rank)
@@ -120,7 +127,10 @@ class _RecordedJob:
             self.waits[name, power, comm_size].append(waiting)
 
     def _thin(self) -> None:
-        """Drop half of the largest stream's drawn calls, the same on all ranks, and half of its longest."""
+        """Drop half of the drawn and half of the longest calls of the stream with the most samples.
+
+        The dropped drawn calls are the same on all ranks.
+        """
         key = max(
             self.kept,
             key=lambda key: sum(
@@ -140,7 +150,8 @@ class _RecordedJob:
 
 
 _MOST_SAMPLES = 1 << 22
-"""Samples held at once: 128 MiB, a quarter of the samples that 10,000 ranks may record."""
+"""Largest number of recorded calls in memory at once: 128 MiB, a quarter of those that 10,000 ranks may
+record."""
 
 
 def _thinned(limit: int) -> float:
@@ -153,13 +164,16 @@ _CALLS, _BYTES, _PER_RANK, _SECONDS, _WAIT, _SE, _TIMED, _LOW, _HIGH, _ADDED, _D
 
 
 def _sums(cells: Any, tick_s: float, clock_s: float, wtime_s: float = 0.0, wtick_s: float = 0.0) -> Any:
-    """Return the sums of each cell, ``(n_cells, 11)``, in the columns from ``_CALLS`` to ``_DERIVED``.
+    """Return sums over the calls of each cell (calls of one kind) that a rank recorded, ``(n_cells, 11)``.
 
-    Seconds are those of the MPI's own function. A program's clock around the call reads more: the recorder's
-    wrapper, which was measured from its first to its last instruction; the time between that and the
-    program's stamps, which is similar, on the same caches, and shorter, hence the wrapper counts twice; and
-    one reading of that clock. Both clocks may be off by a reading of the counter and a tick of MPI_Wtime. The
-    share of a completion's seconds for requests is that of the timed completions.
+    The columns are those from ``_CALLS`` to ``_DERIVED``.
+
+    Seconds are those within the MPI library's own function. A program that takes the time around the call
+    measures more: the time of the recorder's wrapper, which was measured from its first to its last
+    instruction; the time between the wrapper and the program's readings of its clock, which is similar, on
+    the same caches, and shorter, hence the wrapper counts twice; and one reading of the program's clock. Both
+    clocks may be off by a reading of the counter and a tick of MPI_Wtime. The share of the seconds of a
+    completion (MPI_Wait and similar calls) that belongs to requests is that of the timed completions.
     """
     weight = np.maximum(cells["weight"], 1e-9)
     untimed = np.maximum(cells["calls"] - cells["all"], 0)
@@ -198,7 +212,10 @@ def _sums(cells: Any, tick_s: float, clock_s: float, wtime_s: float = 0.0, wtick
 
 
 def _sum_of_timelines(timeline: Any, other_timeline: Any) -> Any:
-    """Return the sum of two timelines, with the slices of the longer; slices differ by powers of two."""
+    """Return the sum of two timelines, in slices as long as those of the timeline with the longer slices.
+
+    The lengths of their slices differ by a power of two.
+    """
     (slice_s, sums), (other_s, other_sums) = (
         (timeline, other_timeline) if timeline[0] >= other_timeline[0] else (other_timeline, timeline)
     )
@@ -213,11 +230,11 @@ def joined(
 ) -> list[Recording]:
     """Return the recordings in the files of all ranks, the one with the most ranks first.
 
-    Jobs that follow each other, and those that a job has spawned, are one recording; jobs at the same time
-    are separate recordings.
+    MPI jobs that follow each other, and jobs that another job has spawned, are joined to one recording; jobs
+    that run at the same time become separate recordings.
 
     Args:
-        files: The file of each rank; without any there are no recordings.
+        files: The file of each rank; without files no recordings are returned.
         command: The command that was started.
         run_s: Wall time of the command in seconds.
         date: ISO date of the run.
@@ -233,7 +250,7 @@ def joined(
     groups: list[list[_RecordedJob]] = []
     spawned = [job for job in jobs.values() if job.heads[0]["spawned"]]
     started_alone = [job for job in jobs.values() if not job.heads[0]["spawned"]]
-    if not started_alone:  # the jobs that spawned them were not recorded
+    if not started_alone:  # jobs that were not recorded spawned all others
         started_alone, spawned = spawned[:1], spawned[1:]
     for job in sorted(started_alone, key=lambda job: -len(job.heads)):
         group = next((g for g in groups if not any(_overlap(job, member) for member in g)), None)
@@ -272,7 +289,7 @@ def _recording(
         for slot, streams in job.waits.items():
             waits[slot] += streams
     _widen(totals, jobs)
-    seconds: dict[Any, list[float]] = defaultdict(list)  # by power of two, and for all of them (-1)
+    seconds: dict[Any, list[float]] = defaultdict(list)  # key's last part: power of two, -1: all sizes
     for (name, kind, comm_size, power, *_), row in totals.items():
         for power_key in {power, -1}:
             seconds[name, kind, comm_size, power_key].append(row[_SECONDS])
@@ -313,7 +330,10 @@ def _recording(
 
 
 def _balance(totals: Mapping[bytes, Any]) -> None:
-    """Scale the waits of requests to sum to those of the calls that completed them (see ``_sums``)."""
+    """Scale the waiting times of requests so that they add up to those of the calls that completed them.
+
+    Both are in the column ``_WAIT`` of ``_sums``.
+    """
     waits_s = {True: 0.0, False: 0.0}
     rows = [(cell_of(key)[4] == _COMPLETION, row) for key, row in totals.items()]
     for is_completion, row in rows:
@@ -324,11 +344,12 @@ def _balance(totals: Mapping[bytes, Any]) -> None:
 
 
 def _widen(totals: Mapping[Any, Any], jobs: Sequence[_RecordedJob]) -> None:
-    """Widen intervals by errors that are known only for all ranks together.
+    """Widen the intervals of seconds by errors that are known only for all ranks together.
 
-    Between its stamps and the recorder's a program may lose its core at random, as within the wrappers: for a
-    compound Poisson process the variance in W seconds is W Σ a² / Σ a, where a is the time of each wrapper.
-    Ranks are added as if all had the same error. Waits have the ends of the calls that completed them.
+    A program may lose its core at random between its own reading of the clock and the recorder's, as it may
+    within the wrappers: for a compound Poisson process the variance in W seconds is W Σ a² / Σ a, where a is
+    the time of each wrapper. The errors of all ranks are added as if they were equal. Waiting for requests
+    has the interval of the calls that completed these.
     """
     added_s, squares = (math.fsum(getattr(job, name) for job in jobs) for name in ("added_s", "squares"))
     completions = [row for (_, _, _, _, family, _), row in totals.items() if family == _COMPLETION]
@@ -398,7 +419,7 @@ def _histogram(row: Any) -> Histogram:
 
 
 def _timeline(job: _RecordedJob) -> Timeline:
-    """Return the slices of a job, scaled so that those of a family sum to its seconds."""
+    """Return the timeline of a job, scaled so that the slices of each family of calls sum to its seconds."""
     slice_s, sums = job.timeline
     seconds = np.zeros(len(FAMILIES))
     for key, row in job.totals.items():
@@ -411,7 +432,11 @@ def _timeline(job: _RecordedJob) -> Timeline:
 
 
 def _started(command: Sequence[str], environment: str) -> Started:
-    """Return launcher and options where the command begins with a launcher, and the variables of rank 0."""
+    """Return how a run was started: launcher, its options, and MPI's environment variables.
+
+    The launcher and its options are empty if the command does not begin with a known launcher. The variables
+    are those of the first rank that recorded them.
+    """
     name = command[0].rpartition("/")[2] if command else ""
     launcher = LAUNCHERS.get(name)
     options = (

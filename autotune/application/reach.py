@@ -1,12 +1,13 @@
-"""Savings by tuning in an application's recorded time, and their upper bound (after step 12 of the flow).
+"""The time of an application's recorded run that tuning saves, and its upper bound.
 
-Notation: a rank makes ``n`` calls of one kind, which take ``T`` seconds without waiting; the best measured
-time of one such call on this machine is ``t``. Tuning saves at most max(T − n t, 0). Files that bring the
-time of a call from t_d to t_t save T (1 − t_t / t_d): T is the time in the run itself, and the campaign's
-measurements give the share of it that is saved. Where T is far more than n t_d, most of it is not what the
-campaign measured (ranks that were preempted, other load, waiting that was not recorded): then only n t_d
-counts. In point-to-point messages waiting is not separable from transfer: the saving is the same share of
-n t_d, or of T where T is less, and its interval begins at 0 and ends at the share of T.
+A rank makes ``n`` calls of one kind, which take ``T`` seconds without the waiting for late ranks; the best
+measured time of one such call on this machine is ``t``. Tuning saves at most max(T − n t, 0). Exported files
+that reduce the time of a call from t_d to t_t save T (1 − t_t / t_d): T is the time in the run itself, and
+the campaign's measurements give the share of T that is saved. If T is far more than n t_d, most of it has
+another cause than the campaign measured (ranks that were preempted, other load, waiting that was not
+recorded): then the share is that of n t_d. In point-to-point messages waiting cannot be separated from
+transfer: the saving is the same share of n t_d, or of T if T is less, and its interval begins at 0 and ends
+at the share of T.
 """
 
 import math
@@ -20,23 +21,25 @@ from autotune.collectives import PATTERNS
 from autotune.history.lookup import reached
 from autotune.recommend.recommendation import Gain
 
-Ends = tuple[float, float, float]  # A value, and the ends of its interval.
+Ends = tuple[float, float, float]  # A value, and the lower and the upper end of its interval.
 BOTHER = 0.01
-"""Share of a run's time below which a saving is not worth a campaign: runs of an application differ by about
-as much, so that nobody would notice it, and a verification in a few dozen runs would be inconclusive."""
+"""Share of a run's time below which a saving is not worth a campaign. Runs of an application differ by about
+as much, so that nobody would notice the saving, and a verification in a few dozen runs would be
+inconclusive."""
 UNLIKE = 10.0
-"""Ratio of the recorded time of calls to the measured time of the same calls by default, beyond which the
-recording contains something else. Among 37 kinds of calls of Quantum ESPRESSO and HPC Challenge 34 took 0.3
-to 6.6 times the measured time; the other three, in which ranks waited without a record of it, took 12 to 160
-times. With any threshold from 3 to 50 the possible saving in these applications differs by less than 0.03 %
-of the run, and no verdict differs."""
+"""Ratio of the recorded time of calls to the measured time of the same calls by default, beyond which most of
+the recorded time must have another cause. Among 37 kinds of calls of Quantum ESPRESSO and HPC Challenge 34
+took 0.3 to 6.6 times the measured time; the other three, in which ranks waited but the waiting was not
+recorded, took 12 to 160 times. With any threshold from 3 to 50 the possible saving in these applications
+differs by less than 0.03 % of the run, and the advice stays the same."""
 
 
 def reachable_s(recorded: Recording, gains: Sequence[Gain]) -> tuple[float, float]:
-    """Return the seconds of a mean rank that tuning can save at best, and the share of its time measured.
+    """Return the seconds of a mean rank that tuning can save at best, and a share of its time in collectives.
 
-    Only calls in the slots of the gains, which a campaign measured, count. Calls of other communicator sizes,
-    other collectives, or sizes beyond those measured (see ``history.lookup``) are out of reach.
+    The share is that of the calls that the campaign measured, by the slots (collective, communicator size,
+    message size) of the gains. All other calls are assumed to save nothing: calls of other collectives, and
+    calls with sizes for which the measurements are no evidence (see ``history.lookup``).
     """
     reach = covered = 0.0
     for calls, near_gains in met(recorded.calls, gains):
@@ -48,23 +51,35 @@ def reachable_s(recorded: Recording, gains: Sequence[Gain]) -> tuple[float, floa
 
 @dataclass(frozen=True, slots=True)
 class Savings:
-    """The savings of files in each recorded run, as if the errors of all sizes had one sign."""
+    """Says how much time exported files save in each recorded run.
 
-    seconds: tuple[Ends, ...]  # Seconds saved in each run, with about 95 % by the campaign's errors.
-    shares: tuple[Ends, ...]  # Share of the wall time saved in each run, with about 95 %.
+    The intervals are computed as if the errors at all sizes had one sign.
+    """
+
+    seconds: tuple[Ends, ...]
+    """Seconds saved in each run, with an interval of about 95 % by the errors of the campaign's
+    measurements."""
+    shares: tuple[Ends, ...]  # Share of the wall time saved in each run, with its interval of about 95 %.
     draw_s: float
-    """Standard error of a single run in seconds by the sampling of timed calls; 0 where there are several."""
+    """Standard error in seconds because not all calls of a single run were timed; 0 if several runs were
+    recorded."""
     unlike: tuple[tuple[RecordedCalls, float], ...] = ()
-    """Calls that take more than ``UNLIKE`` times the measured time of the same calls, with that ratio."""
+    """Calls that take more than ``UNLIKE`` times the measured time of the same calls, each with this
+    ratio."""
 
     @property
     def unlike_s(self) -> float:
-        """Return the seconds of these calls beyond their measured time, which do not count as savings."""
+        """Return the seconds of the calls in ``unlike`` beyond their measured time, which are not saved."""
         return math.fsum(calls.busy_s * (1.0 - 1.0 / times) for calls, times in self.unlike)
 
 
 def savings(recorded: Recording, gains: Sequence[Gain]) -> Savings:
-    """Return the savings of files with these gains in each of the recorded runs."""
+    """Return the time that exported files save in each of the recorded runs.
+
+    Args:
+        recorded: The recording of one run or several.
+        gains: The measured times with the files and by default.
+    """
     measured = list(met(recorded.calls, gains))
     unlike = tuple((c, times) for c, near_gains in measured if (times := _times(c, near_gains)) > UNLIKE)
     fractions = {id(calls): 1.0 / times for calls, times in unlike}
@@ -84,7 +99,7 @@ def savings(recorded: Recording, gains: Sequence[Gain]) -> Savings:
 
 
 def _in_messages(calls: TunableCalls, gains: Sequence[Gain]) -> Ends:
-    """Return the seconds saved of calls in which waiting is not separable from transfer."""
+    """Return the seconds saved in calls in which waiting cannot be separated from transfer."""
     near_gains = near(gains, calls.name, calls.comm_size, calls.message_bytes)
     value, _, high = _share_saved(near_gains, 1.0)
     default_s = calls.count * math.fsum(share * gain.default_s for gain, share in near_gains)
@@ -93,18 +108,21 @@ def _in_messages(calls: TunableCalls, gains: Sequence[Gain]) -> Ends:
 
 
 def _times(calls: RecordedCalls, near_gains: Sequence[tuple[Gain, float]]) -> float:
-    """Return the ratio of the recorded time of calls to their measured time by default."""
+    """Return the ratio of the recorded time of calls to the time by default that was measured for them."""
     default_s = calls.calls_per_rank * math.fsum(share * gain.default_s for gain, share in near_gains)
     return calls.busy_s / default_s if default_s > 0 else 1.0
 
 
 def _share_saved(near_gains: Sequence[tuple[Gain, float]], fraction: float) -> Ends:
-    """Return the share of the time of calls that is saved, where a ``fraction`` of the time counts."""
+    """Return the share of the time of calls that is saved, if only a ``fraction`` of this time can be saved.
+
+    ``near_gains`` are the gains at the nearest measured sizes, each with its share of the calls.
+    """
     return _total([(fraction * share, gain.saved) for gain, share in near_gains])
 
 
 def _total(parts: Sequence[tuple[float, Ends]]) -> Ends:
-    """Return the weighted sum of values with their ends; parts are (weight, value with ends)."""
+    """Return the weighted sum of values and of their intervals' ends; a part is (weight, value with ends)."""
     value, low, high = (math.fsum(weight * ends[k] for weight, ends in parts) for k in range(3))
     return value, low, high
 
@@ -112,7 +130,10 @@ def _total(parts: Sequence[tuple[float, Ends]]) -> Ends:
 def met(
     calls: Iterable[RecordedCalls], gains: Sequence[Gain]
 ) -> Iterator[tuple[RecordedCalls, list[tuple[Gain, float]]]]:
-    """Yield the calls that were measured, each with the gains at the nearest sizes and their shares."""
+    """Yield those calls for which there are measurements, each with the gains at the nearest measured sizes.
+
+    Each gain comes with its share of the calls.
+    """
     for call in calls:
         if call.tunable and (matches := near(gains, call.collective, call.comm_size, call.message_bytes)):
             yield call, matches
@@ -121,10 +142,10 @@ def met(
 def near(
     gains: Sequence[Gain], collective: str, comm_size: int | None, message_bytes: float
 ) -> list[tuple[Gain, float]]:
-    """Return the gains that apply to calls of a size, with their shares.
+    """Return the gains that were measured nearest to calls of a size, each with its share of the calls.
 
-    The list is empty where no size near enough was measured. A communicator size of None stands for every
-    size.
+    The list is empty where no size near enough was measured. If ``comm_size`` is None, gains at all
+    communicator sizes are used.
     """
     slots = [g.slot for g in gains if g.slot[0] == collective and comm_size in (None, g.slot[1])]
     if not reached(slots, collective, comm_size, message_bytes):

@@ -1,8 +1,9 @@
-"""Time in a recording outside of the collectives themselves: parts of a `Recording`.
+"""Parts of a `Recording`: late ranks, durations, timeline, start of the run, calls that are no collectives.
 
-Apart from the flow of a campaign. Seconds are means over the ranks of the run, as everywhere in a recording.
-They have an interval that contains the program's own seconds: all calls of a microsecond or more are timed, a
-sample of shorter ones is, and the time between two stamps of the clock bounds the calls in between.
+Seconds are means over the ranks of the run, as everywhere in a recording. They have an interval that contains
+the time that the program itself would measure: all calls of a microsecond or more are timed, a random sample
+of shorter calls is timed, and the time between two readings of the clock is an upper bound for the calls in
+between.
 """
 
 import math
@@ -10,13 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 FAMILIES = ("collectives", "point-to-point", "one-sided", "files", "completion", "setup")
-"""Families of operations, in the order of ``enum family`` of the recorder. Completion has waits and tests, as
-far as they did not complete requests of the other families."""
+"""Families of MPI operations, in the order of ``enum family`` in ``probe/recorder/file.h``. The family
+``completion`` has MPI_Wait, MPI_Test and the like, as far as they did not complete requests of other
+families."""
 DISTANCES = ("", "self", "socket", "node", "network")
-"""Distances to the peer, in the order of ``enum distance`` of the recorder; empty where there is no peer, or
-the distance is not known."""
+"""Distances to the peer: the rank itself, a rank on the same socket, on the same node, or across the network.
+They are in the order of ``enum distance`` in ``probe/recorder/file.h``; empty where there is no peer, or the
+distance is not known."""
 PATTERNS = ("none", "same", "wandering", "periodic")
-"""How ranks come late: nobody does; always the same rank (imbalance); changing ranks (noise); at a period."""
+"""Which ranks come late: none; always the same rank (imbalance); changing ranks (noise); some rank at a
+regular interval."""
 _TWO_SIDED = ("send", "bsend", "ssend", "rsend", "recv")
 PROBED: Mapping[str, str] = {
     **dict.fromkeys((*_TWO_SIDED, "sendrecv", "sendrecv_replace"), "pingpong"),
@@ -25,20 +29,21 @@ PROBED: Mapping[str, str] = {
     **{f"{r}{name}": name for name in ("put", "get", "accumulate") for r in ("", "r")},
     **{f"{r}get_accumulate": "accumulate" for r in ("", "r")},
 }
-"""Operation → the probe's pattern for it: half of a round trip, or the transfer with its flush."""
+"""Maps each operation to the transfer by which the benchmark probe measures it: half of a round trip for
+messages, the transfer with its flush for one-sided operations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Durations of calls of all ranks together, in logarithmic classes."""
+    """Histogram of the durations of calls on all ranks, in logarithmic classes."""
 
     lower_s: tuple[float, ...] = ()
-    """Seconds at which each class that is not empty begins; it ends at √2 times that."""
+    """Lower limit in seconds of each class that is not empty; the upper limit is √2 times as large."""
     calls: tuple[float, ...] = ()
-    """Calls in each class; where not all were timed, those that were represent the others."""
+    """Number of calls in each class; where not all calls were timed, it is estimated from those that were."""
 
     def __post_init__(self) -> None:
-        """Check the numbers.
+        """Raise an error unless each class has a finite number of calls that is at least 0.
 
         Raises:
             ValueError: There are not as many numbers as classes, or one is not finite or below 0.
@@ -54,26 +59,26 @@ class LateRank:
     """A rank that others waited for."""
 
     rank: int  # Rank in MPI_COMM_WORLD.
-    last: float  # Share of the calls to which it came last.
+    last: float  # Share of the calls that this rank entered last.
     caused_s: float
-    """Seconds of the others' waiting which it caused by coming last, mean over the ranks of the run."""
-    waited_s: float  # Seconds that it waited itself in these calls.
+    """Seconds that the others waited because this rank came last, mean over the ranks of the run."""
+    waited_s: float  # Seconds that this rank itself waited in these calls.
 
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """For whom ranks waited in calls of the same kind."""
+    """Says which ranks the others waited for in calls of the same kind."""
 
-    examined: int  # Number of calls of which the times of all ranks are known.
-    pattern: str  # One of ``PATTERNS``.
-    period_s: float | None  # Seconds between late calls where they come at a period; None where they do not.
-    ranks: tuple[LateRank, ...]  # Late ranks, at most 16, those that caused most waiting first.
+    examined: int  # Number of calls that were examined.
+    pattern: str  # Which ranks come late, one of ``PATTERNS``.
+    period_s: float | None  # Seconds between late calls if these are periodic; None if they are not.
+    ranks: tuple[LateRank, ...]  # At most 16 late ranks; those that caused most waiting come first.
     outside: float | None = None
-    """Share of the waiting that late ranks are known to have caused outside of MPI, by the program itself or
-    by losing their cores; None where it is not known."""
+    """Share of the waiting that is known to have its cause outside of MPI, in the program itself or because
+    ranks lost their cores; None where it is not known."""
 
     def __post_init__(self) -> None:
-        """Check the pattern and the share.
+        """Raise an error unless ``pattern`` is known and ``outside`` is a share between 0 and 1.
 
         Raises:
             ValueError: The pattern is unknown, or the share is not between 0 and 1.
@@ -86,32 +91,37 @@ class Lateness:
 
 @dataclass(frozen=True, slots=True)
 class OtherCalls:
-    """Calls that are no collectives, of one operation, distance and power of two of the message size."""
+    """Counts and times of calls that are no collectives.
 
-    family: str  # One of ``FAMILIES``, without the first.
+    The calls have the same operation, distance to the peer and power of two of the message size.
+    """
+
+    family: str  # One of ``FAMILIES``, except the first.
     operation: str
-    """MPI's name, lower case without ``mpi_``: ``waitall``, ``win_fence``, ``file_write_at_all``."""
+    """MPI's name in lower case without ``mpi_``: ``waitall``, ``win_fence``, ``file_write_at_all``."""
     distance: str  # One of ``DISTANCES``.
-    message_bytes: float  # Mean size in bytes, for waits that of the largest message; 0 where there is none.
-    calls: int  # Exact number over all ranks; for several runs the mean, rounded.
-    calls_per_rank: float  # Number, mean over all ranks of the run.
+    message_bytes: float
+    """Mean message size in bytes, for MPI_Wait and the like that of the largest message; 0 without
+    messages."""
+    calls: int  # Exact number of calls over all ranks; for several runs the mean, rounded.
+    calls_per_rank: float  # Number of calls of a rank, mean over all ranks of the run.
     seconds: float
-    """Seconds in these calls and in the waits for what they began, mean over all ranks; for a completion all
-    of its time."""
-    seconds_low: float  # With ``seconds_high`` the interval (95 %) that contains ``seconds``.
-    seconds_high: float  # Upper end of that interval.
+    """Seconds in these calls and in MPI_Wait and the like for the requests that they began, mean over all
+    ranks. For the family ``completion`` all seconds in its calls."""
+    seconds_low: float  # Lower end of the 95 % interval that contains ``seconds``.
+    seconds_high: float  # Upper end of the 95 % interval.
     completing_s: float = 0.0
-    """Part of ``seconds`` in MPI_Wait and similar calls; for a completion, seconds that other entries contain
-    already."""
-    timed: int = 0  # Number of timed calls among ``calls``.
-    histogram: Histogram | None = None  # Durations of the calls themselves.
-    derived: int = 0  # Number of calls among ``calls`` whose datatype is not one of MPI's own.
+    """Part of ``seconds`` in MPI_Wait and the like. For the family ``completion``, the part of its seconds
+    that is included in the calls that began the requests."""
+    timed: int = 0  # Number of calls among ``calls`` whose time was taken.
+    histogram: Histogram | None = None  # Durations of the calls, without MPI_Wait and the like.
+    derived: int = 0  # Number of calls among ``calls`` whose datatype the program has defined.
 
     def __post_init__(self) -> None:
-        """Check names and numbers.
+        """Raise an error unless the names are known, and the numbers are finite and at least 0.
 
         Raises:
-            ValueError: A name is unknown, or a number is not finite or below 0.
+            ValueError: A family or distance is unknown, or a number is not finite or below 0.
         """
         if self.family not in FAMILIES[1:] or self.distance not in DISTANCES:
             raise ValueError(f"unknown family {self.family!r} or distance {self.distance!r}")
@@ -123,9 +133,9 @@ class OtherCalls:
 
     @property
     def pattern(self) -> str:
-        """Return the probe's pattern that has such calls; empty where none has.
+        """Return the communication pattern of the benchmark probe that has such calls; empty where none has.
 
-        Calls that are waited for later make a halo.
+        Non-blocking and persistent messages belong to a halo exchange, blocking ones to a ping-pong.
         """
         name = PROBED.get(self.operation, "")
         if name == "pingpong" and self.operation.endswith("_init"):
@@ -134,20 +144,24 @@ class OtherCalls:
 
     @property
     def own_s(self) -> float:
-        """Return their seconds in MPI, without those that other entries contain already."""
+        """Return the seconds of these calls in MPI, without those that other entries already include."""
         return max(self.seconds - self.completing_s, 0.0) if self.family == "completion" else self.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Time of a mean rank in MPI in each slice of the run; with several jobs, of the largest."""
+    """Time that a mean rank spends in MPI in each slice of the run.
 
-    slice_s: float  # Length of a slice in seconds; the first begins at the end of MPI_Init.
+    If the run had several MPI jobs, it is that of the largest.
+    """
+
+    slice_s: float  # Length of a slice in seconds; the first slice begins at the end of MPI_Init.
     seconds: Mapping[str, tuple[float, ...]]
-    """Family → ``(n_slices,)`` seconds. Time in completions counts for the requests' own families."""
+    """Maps each family of calls to its seconds in each slice, ``(n_slices,)``. Time in MPI_Wait and the like
+    counts in the families of the calls that began the requests."""
 
     def __post_init__(self) -> None:
-        """Check the lengths.
+        """Raise an error unless all families have equally many slices of a length above 0.
 
         Raises:
             ValueError: Families differ in their number of slices, or a slice has no length.
@@ -158,21 +172,22 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """How a run was started, as far as it affects MPI."""
+    """Says how a run was started, as far as it affects MPI."""
 
-    launcher: str = ""  # Name of the launcher; empty where it is not a known one.
+    launcher: str = ""  # Name of the launcher; empty if it is not a known one.
     options: tuple[tuple[str, ...], ...] = ()
-    """Its options with their values, without dashes: ``("mca", "btl", "self,tcp")``; options for the number
-    of ranks and the place of its files are included."""
+    """The launcher's options with their values, without dashes: ``("mca", "btl", "self,tcp")``; options for
+    the number of ranks and the place of files are included."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables of rank 0 that MPI libraries read (``OMPI_MCA_*``, ``UCX_*``, ``I_MPI_*``, …), including
-    those that ``--mca`` and ``-x`` set."""
+    """Environment variables of rank 0 that MPI libraries read (``OMPI_MCA_*``, ``UCX_*``, ``I_MPI_*``, …),
+    including those that the options ``--mca`` and ``-x`` set."""
 
 
 def means_of(runs: Sequence[tuple[OtherCalls, ...]]) -> tuple[OtherCalls, ...]:
-    """Return the mean calls of several runs, ``(n_runs,)``.
+    """Return the means over several runs of their calls that are no collectives.
 
-    Calls that a run did not make count as zero calls in it.
+    Args:
+        runs: The calls of each run, ``(n_runs,)``. Calls that a run did not make count as zero calls in it.
     """
     groups: dict[tuple[str, str, int], list[OtherCalls]] = {}
     for run in runs:
@@ -203,7 +218,10 @@ def _mean(group: Sequence[OtherCalls], n: int) -> OtherCalls:
 
 
 def mean_histogram(histograms: Sequence[Histogram | None], n: int) -> Histogram | None:
-    """Return the mean over ``n`` runs; a missing histogram counts as empty. None where all are missing."""
+    """Return the mean of the histograms of ``n`` runs, or None if no run has one.
+
+    A missing histogram counts as one without calls.
+    """
     sums: dict[float, float] = {}
     for histogram in histograms:
         for lower_s, calls in zip(histogram.lower_s, histogram.calls, strict=True) if histogram else ():

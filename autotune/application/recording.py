@@ -1,10 +1,10 @@
-"""An application's calls as ``record`` recorded them, in one run or several: a document, and back.
+"""Recordings: the MPI calls of an application in one run or several, written to and read from a document.
 
-Apart from the flow of a campaign. `rank_files` makes the recording of a run from the files of its ranks,
-`traces` from a trace.
+``record`` writes such a document; it is not part of a campaign. `rank_files` makes the recording of a run
+from the files of its ranks, `traces` and `cubex` make it from another tool's trace or profile.
 
-Several runs become one recording, whose numbers are means over them. The numbers of each run are kept too,
-because runs differ by more than the sampling error of one run.
+Several runs become one recording, whose numbers are means over the runs. It also contains the numbers of each
+run, because runs differ by more than the sampling error of one run.
 """
 
 import math
@@ -28,27 +28,30 @@ from autotune.structure import Document, document_in, plain
 
 FORMAT = "autotune calls 4"  # Name and version of the format, the first key of a document.
 _EARLIER_FORMATS = ("autotune calls 1", "autotune calls 2", "autotune calls 3")
-"""Version 1 lacks the number of timed calls and the error of times, both for one run; none of these has calls
-that are no collectives."""
+"""Older formats that are still read. All of them lack calls that are no collectives; version 1 also lacks the
+number of timed calls and the standard errors of times within one run."""
 _DOCUMENT = Document("the recording", TableError, own=True, newer=True)
 
 _LARGEST = 1e100
-"""Above any number of a recording, and small enough that sums and ratios of such are finite."""
+"""Largest number that a recording may contain: above any real one, and small enough that sums and ratios of
+such numbers are finite."""
 KINDS = ("blocking", "non-blocking", "persistent")
-"""Kinds of calls, in the order of ``enum kind`` of the recorder."""
+"""Kinds of calls of a collective, in the order of ``enum kind`` in ``probe/recorder/file.h``."""
 ENDS = ("killed", "finalized", "aborted", "exited")
-"""How a run ended, in the order of ``head.ended`` of the recorder; exited means without MPI_Finalize."""
+"""How a rank ended, in the order of ``ended`` in ``probe/recorder/file.h``; ``exited`` means that the program
+ended without MPI_Finalize."""
 WORST = ("aborted", "exited", "killed", "finalized")
-"""The first of these that any rank has is the end of the run: a launcher kills the other ranks."""
+"""The ends of ``ENDS``, worst first. A run ended like the first of these that any rank has: when one rank
+aborts, the launcher kills the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallsOfRun:
-    """Counts and times of one of several runs for one entry of ``RecordedCalls``; ``calls`` is exact."""
+    """Count and times of the calls of one ``RecordedCalls`` in one of several runs."""
 
-    calls: int
-    seconds: float
-    waiting_s: float
+    calls: int  # Exact number of calls over all ranks.
+    seconds: float  # Seconds in these calls, mean over all ranks.
+    waiting_s: float  # Part of ``seconds`` that was spent waiting for late ranks.
 
     @property
     def busy_s(self) -> float:
@@ -58,38 +61,42 @@ class CallsOfRun:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCalls:
-    """Calls of one collective, kind, communicator size and power of two of the message size."""
+    """Counts and times of calls of one collective, kind, communicator size and power of two of the size."""
 
-    collective: str  # MPI's name, in lower case.
+    collective: str  # MPI's name of the collective, in lower case without ``mpi_``.
     kind: str  # One of ``KINDS``.
     comm_size: int  # Ranks of the communicator.
-    message_bytes: float  # Mean message size in bytes, as in ``collectives``.
-    calls: int  # Number over all ranks; for several runs the mean, rounded.
-    calls_per_rank: float  # Number, mean over all ranks of the run.
-    seconds: float  # Seconds in these calls and in the waits for them, mean over all ranks.
-    waiting_s: float  # Part of ``seconds`` until the needed ranks had arrived; 0 where it is not known.
+    message_bytes: float  # Mean message size in bytes, counted as in the module ``collectives``.
+    calls: int  # Number of calls over all ranks; for several runs the mean, rounded.
+    calls_per_rank: float  # Number of calls of a rank, mean over all ranks of the run.
+    seconds: float  # Seconds in these calls and in MPI_Wait and the like for them, mean over all ranks.
+    waiting_s: float
+    """Part of ``seconds`` in which a rank waited until the ranks that it needs had entered the call; 0 where
+    it is not known."""
     timed: int | None = None
-    """Number of timed calls among ``calls``; the others were drawn not to be timed. None where it is not
-    known."""
+    """Number of calls among ``calls`` whose time was taken; of short calls only a random sample is timed.
+    None where the number is not known."""
     seconds_se: float | None = None
-    """Standard error of ``seconds`` by that sampling; None where it is not known."""
+    """Standard error of ``seconds`` because only a sample of the calls was timed; None where it is not
+    known."""
     waiting_se: float | None = None  # Standard error of ``waiting_s``; None where it is not known.
     runs: tuple[CallsOfRun, ...] = ()
-    """The numbers of each run where there were several, in the order of ``Recording.runs``."""
+    """The numbers of each run, in the order of ``Recording.runs``; empty where there was one run."""
     seconds_low: float | None = None
-    """With ``seconds_high`` the interval (95 %) that contains ``seconds``; None where it is not known."""
+    """Lower end of the 95 % interval that contains ``seconds``; None where it is not known."""
     seconds_high: float | None = None
-    """Upper end of that interval: well above ``seconds`` where a long call may hide between those that were
-    timed."""
-    histogram: Histogram | None = None  # Durations of the calls themselves; None where they are not known.
-    lateness: Lateness | None = None  # For whom ranks waited; None where it is not known.
-    derived: int = 0  # Number of calls among ``calls`` whose datatype is not one of MPI's own.
+    """Upper end of the 95 % interval: well above ``seconds`` where a long call may have occurred among the
+    calls that were not timed."""
+    histogram: Histogram | None = None
+    """Durations of the calls, without MPI_Wait and the like; None where they are not known."""
+    lateness: Lateness | None = None  # Which ranks the others waited for; None where it is not known.
+    derived: int = 0  # Number of calls among ``calls`` whose datatype the program has defined.
 
     @property
     def tunable(self) -> bool:
-        """Return whether rules files can choose the algorithm.
+        """Return whether rules files can choose the algorithm of these calls.
 
-        Rules hold for blocking calls between several ranks.
+        Rules apply to blocking calls between several ranks.
         """
         return self.kind == KINDS[0] and self.comm_size > 1 and self.collective in MEASURED
 
@@ -106,7 +113,7 @@ class RecordedCalls:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """One of several runs; the fields are those of ``Recording``."""
+    """The times and the end of one of several runs; ``Recording`` describes the fields."""
 
     run_s: float
     mpi_s: float
@@ -119,7 +126,7 @@ class Recording:
     """One run of an application, or the mean over several runs."""
 
     command: tuple[str, ...]
-    """Command as it was started."""
+    """Command line of the run, without secrets."""
     run_s: float
     """Wall time of the command in seconds."""
     mpi_s: float
@@ -127,32 +134,35 @@ class Recording:
     ranks: int
     """Number of ranks of the largest job."""
     nodes: int
-    """Number of nodes that they ran on."""
+    """Number of nodes that these ranks ran on."""
     ended: str
-    """How it ended, one of ``ENDS``; for several runs the worst end."""
+    """How the run ended, one of ``ENDS``; for several runs the worst end."""
     library: str
-    """The MPI library's name for itself."""
+    """Name and version of the MPI library as it prints them, or the kind of file of another tool."""
     date: str
     """ISO date of the run; for several runs that of the first."""
     clock_error_s: float
-    """Seconds by which the clocks of its nodes may differ at most."""
+    """Largest difference between the clocks of the nodes, in seconds, that cannot be excluded."""
     not_kept: int
-    """Number of kinds of calls for which the recorder had no room."""
+    """Number of kinds of calls that were not recorded because the recorder's tables were full."""
     calls: tuple[RecordedCalls, ...]
-    """Calls of collectives, the most time first."""
+    """Calls of collectives; those with the most time come first."""
     runs: tuple[RecordedRun, ...] = ()
-    """Each run, where there were several."""
+    """Each run, where there were several; empty where there was one."""
     other: tuple[OtherCalls, ...] = ()
-    """Calls that are no collectives, the most time first; empty in older recordings and in those of other
-    tools."""
+    """Calls that are no collectives; those with the most time come first. Empty in recordings of older
+    formats and of other tools."""
     started: Started | None = None
-    """How it was started; None where it is not known."""
+    """How the run was started; None where it is not known."""
     timeline: Timeline | None = None
-    """Time in slices of the run; for several runs that of the first. None where it is not known."""
+    """Time in MPI in each slice of the run; for several runs that of the first. None where it is not
+    known."""
     threads: int = 1
-    """Largest number of threads of one rank that called MPI; seconds are the sum over them."""
+    """Largest number of threads of one rank that called MPI; a rank's seconds are the sum over its
+    threads."""
     unseen: tuple[str, ...] = ()
-    """Communication outside of MPI, which is not recorded: ``NCCL``, ``gloo``, ``MPI sessions``."""
+    """Ways by which the run also communicated, and which are not recorded: ``NCCL``, ``gloo``, ``MPI
+    sessions``."""
 
     @property
     def timed_all_of_mpi(self) -> bool:
@@ -161,9 +171,9 @@ class Recording:
 
     @property
     def families_s(self) -> dict[str, float]:
-        """Return the seconds of a mean rank by family, each second in one of them.
+        """Return the seconds of a mean rank in each family of calls (see ``FAMILIES``).
 
-        The waits for collectives count as collectives.
+        Each second counts in one family. MPI_Wait for a non-blocking collective counts as a collective.
         """
         sums = {FAMILIES[0]: self.collectives_s}
         for entry in self.other:
@@ -182,12 +192,15 @@ class Recording:
 
     @property
     def waiting_known(self) -> bool:
-        """Return whether waiting was measured, which profiles do not."""
+        """Return whether waiting for late ranks was measured; profiles of other tools lack it."""
         return not self.calls or any(c.waiting_s > 0 or c.waiting_se is not None for c in self.calls)
 
     @property
     def collectives_se(self) -> float:
-        """Return the standard error of ``collectives_s`` by the sampling of timed calls, or 0."""
+        """Return the standard error of ``collectives_s`` because only a sample of the calls was timed.
+
+        It is 0 where it is not known.
+        """
         return math.hypot(*(c.seconds_se or 0.0 for c in self.calls))
 
     @property
@@ -197,7 +210,7 @@ class Recording:
 
     @property
     def differing(self) -> tuple[RecordedCalls, ...]:
-        """Return the calls whose number differs between runs."""
+        """Return the entries of ``calls`` whose number of calls differs between runs."""
         return tuple(c for c in self.calls if len({of_run.calls for of_run in c.runs}) > 1)
 
     def document(self) -> dict[str, Any]:
@@ -208,7 +221,10 @@ class Recording:
 def of_tool(
     library: str, run_s: float, ranks: int, nodes: int, calls: Iterable[RecordedCalls], date: str = ""
 ) -> Recording:
-    """Return the recording of a run that another tool recorded; it ended well, and every call was timed."""
+    """Return the recording of a run that another tool recorded.
+
+    It says that the run reached MPI_Finalize and that every call was timed.
+    """
     return Recording(
         command=(),
         run_s=run_s,
@@ -225,19 +241,20 @@ def of_tool(
 
 
 def even_block(name: str, ranks: int, moved: Any) -> Any:
-    """Return the message size in bytes, as in ``collectives``, of a call in which all ranks move the same.
+    """Return the message size of a call in which all ranks move equally many bytes.
 
-    None where one rank gives or gets more than the others.
+    The size is in bytes, counted as in the module ``collectives``; it is None for a collective in which one
+    rank sends or receives more than the others.
 
     Args:
         name: The collective.
         ranks: Ranks of the communicator.
-        moved: Bytes that a rank sent and received together in one call.
+        moved: Sum of the bytes that a rank sent and that it received in one call.
     """
     if name in ("scan", "exscan"):
         return moved / max(ranks + (1 if name == "scan" else -1), 1)
     pattern = COLLECTIVES[name].pattern if name in COLLECTIVES else Pattern.ALL_TO_ALL
-    # A rank sends one block to each rank and gets one from each.
+    # A rank sends one block to each rank and receives one block from each.
     return moved / (2 * ranks) if pattern is Pattern.ALL_TO_ALL else None
 
 
@@ -268,7 +285,7 @@ def read_recording(text: str, name: str) -> Recording:
 
 
 def mean_of(recordings: Sequence[Recording]) -> Recording:
-    """Return the mean over runs of one application, or the recording itself where there is a single run.
+    """Return the mean over several runs of one application; a single recording is returned unchanged.
 
     Args:
         recordings: ``(n_runs,)`` recordings of one run each. Calls that a run did not make count as zero
@@ -287,7 +304,7 @@ def mean_of(recordings: Sequence[Recording]) -> Recording:
     groups: dict[tuple[str, str, int, int], list[RecordedCalls | None]] = {}
     for i, recording in enumerate(recordings):
         for entry in recording.calls:
-            # Calls of a group have one power of two, and so has the mean of their sizes.
+            # The sizes of a group's calls have the same power of two, and so has their mean.
             key = entry.collective, entry.kind, entry.comm_size, int(entry.message_bytes).bit_length()
             groups.setdefault(key, [None] * n)[i] = entry
     calls = [_mean_calls(group) for group in groups.values()]
@@ -308,7 +325,7 @@ def mean_of(recordings: Sequence[Recording]) -> Recording:
 
 
 def order(calls: RecordedCalls) -> tuple[float, str, int, float]:
-    """Return the key that sorts calls with the most time first."""
+    """Return a key by which calls with the most time are sorted first."""
     return -calls.seconds, calls.collective, calls.comm_size, calls.message_bytes
 
 
@@ -334,7 +351,7 @@ def _mean_calls(per_run: Sequence[RecordedCalls | None]) -> RecordedCalls:
         seconds=math.fsum(entry.seconds for entry in present) / n,
         waiting_s=math.fsum(entry.waiting_s for entry in present) / n,
         timed=None if timed is None else round(sum(timed) / n),
-        # Standard errors of a mean over runs whose draws are independent of each other.
+        # These are standard errors of a mean over runs, each of which drew its timed calls independently.
         seconds_se=None if seconds_errors is None else math.hypot(*seconds_errors) / n,
         waiting_se=None if waiting_errors is None else math.hypot(*waiting_errors) / n,
         runs=tuple(
@@ -349,10 +366,12 @@ def _mean_calls(per_run: Sequence[RecordedCalls | None]) -> RecordedCalls:
 
 
 def _check_numbers(part: Any, prefix: str) -> None:
-    """Refuse numbers that are not finite, below 0, or below 1 where at least one must exist.
+    """Raise an error unless all numbers in a dataclass are finite and at least 0.
+
+    Numbers of ranks and of nodes have to be at least 1. ``prefix`` precedes the keys in the message.
 
     Raises:
-        TableError: A number is refused; the message has its key.
+        TableError: A number is out of range; the message contains its key.
     """
     for entry in fields(part):
         value, key = getattr(part, entry.name), f"{prefix}{entry.name}"

@@ -1,4 +1,4 @@
-"""The page of a recorded run: its losses in MPI over time, by kind of call and by late rank (step 12)."""
+"""HTML page of a recorded run: its time in MPI over the run, by kind of call and by late rank."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,16 +12,18 @@ from autotune.views.report.axes import AMBER, BLUE, BROWN, GREEN, GREY, TEAL, VI
 from autotune.views.report.page import rendered
 from autotune.views.text import size_text
 
-_DRAWN = 6  # Number of kinds of calls whose durations are drawn: those with most of the time.
-_LISTED = 25  # Number of kinds of calls that a table lists: those with most of the time.
+_DRAWN = 6  # Largest number of kinds of calls whose durations are drawn; those with most time are drawn.
+_LISTED = 25  # Largest number of kinds of calls that a table lists; those with most time are listed.
 _COLOURS = (TEAL, BLUE, AMBER, VIOLET, GREEN, BROWN, GREY)
 
 
 def recording_page(recorded: Recording, floor: Floor | None, name: str) -> str:
-    """Return the page as HTML that works offline.
+    """Return the page of a recording as HTML that works offline.
 
-    ``floor`` holds the best times of this machine, None where they were not measured; ``name`` is the file of
-    the recording.
+    Args:
+        recorded: The recording.
+        floor: The best times of this machine for the recorded calls; None: they were not measured.
+        name: Name of the recording's file.
     """
     diagnosis = diagnose(recorded, floor)
     losses, notes = loss_rows(diagnosis)
@@ -48,7 +50,10 @@ def recording_page(recorded: Recording, floor: Floor | None, name: str) -> str:
 
 
 def _timeline(recorded: Recording) -> str:
-    """Return the share of time in each family of calls over the run; empty where it was not recorded."""
+    """Return a figure of the share of time in each family of calls over the run, as JSON.
+
+    The text is empty where the recording has no timeline.
+    """
     line = recorded.timeline
     if line is None or not line.seconds:
         return ""
@@ -69,13 +74,13 @@ def _timeline(recorded: Recording) -> str:
 
 
 def _label(calls: RecordedCalls) -> str:
-    """Return a kind of collective calls in words: collective, ranks and, if not blocking, its kind."""
+    """Return in words which calls these are: collective, number of ranks and, if not blocking, the kind."""
     kind = "" if calls.kind == "blocking" else f", {calls.kind}"
     return f"{calls.collective} on {calls.comm_size} ranks{kind}"
 
 
 def _durations(recorded: Recording) -> Iterable[tuple[str, float, Histogram]]:
-    """Return name, message size and histogram of the kinds of calls with most of the time."""
+    """Return name, mean message size in bytes and histogram of those kinds of calls that take most time."""
     rows = [(c.seconds, _label(c), c.message_bytes, c.histogram) for c in recorded.calls]
     rows += [
         (o.own_s, " ".join(filter(None, (o.operation, o.distance))), o.message_bytes, o.histogram)
@@ -87,7 +92,7 @@ def _durations(recorded: Recording) -> Iterable[tuple[str, float, Histogram]]:
 
 
 def _histogram(name: str, message_bytes: float, histogram: Histogram) -> str:
-    """Return the distribution of the durations of one kind of calls."""
+    """Return a figure of the distribution of the durations of one kind of calls, as JSON."""
     figure = axes.empty(240)
     label = f"{name}, {size_text(round(message_bytes))}"
     # Each bar is drawn at the middle of its bin, whose ends differ by a factor of √2.
@@ -99,7 +104,7 @@ def _histogram(name: str, message_bytes: float, histogram: Histogram) -> str:
 
 
 def _calls(recorded: Recording) -> list[Sequence[str]]:
-    """Return the rows (name, size, calls per rank, seconds, waiting) of the kinds with most of the time."""
+    """Return a row (name, size, calls per rank, seconds, waiting) for each kind of calls with most time."""
     rows = [
         (c.seconds, _label(c), c.message_bytes, c.calls_per_rank, f"{c.waiting_s:.3g}")
         for c in recorded.calls

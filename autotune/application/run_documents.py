@@ -1,6 +1,6 @@
-"""The documents of ``run`` as types: ``run.json`` and the file of ``--learn``.
+"""Types and readers of the documents that ``run`` writes: ``run.json`` and the file of ``--learn``.
 
-Both are checked when they are read, because anybody may have written them.
+Both documents are checked when they are read, because anybody may have written them.
 """
 
 from collections.abc import Mapping
@@ -13,38 +13,38 @@ from autotune.resources import user_text
 from autotune.structure import Document, document_in
 
 RUN, LEARNED = "autotune-run-1", "autotune-learned-1"
-"""The names of the formats, as the documents have them."""
+"""Values of the key ``format`` in the two documents."""
 _MOST_BITS = 64
-"""Bits of the largest message size; bins are smaller than this number."""
+"""Number of bits of a message size; its binary logarithm is less than this number."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunCell:
-    """The calls of one collective, communicator size and bin of message sizes, as the page shows them.
+    """The calls of one collective, communicator size and bin of message sizes, for the page of a run.
 
-    A bin is a power of two up to the next one.
+    A bin contains the message sizes from a power of two up to the next one.
     """
 
     collective: str
     algorithm: str
-    """The algorithm that was decided on, or ``default``."""
+    """The algorithm that was selected for these calls, or ``default``."""
     speedup: float
-    """Time of a call by the default, divided by that by the decided algorithm."""
+    """Time of a call by default, divided by the time of a call with the selected algorithm."""
     saved_s: float
-    """Seconds that the decision saved."""
+    """Seconds that the run saved by this selection."""
     lowest_bytes: int
     """Smallest message size in bytes."""
     ranks: int
     settled_at: int | None
-    """Number of calls before the decision; None: it is not decided."""
+    """Number of calls before the algorithm was selected; None: none was selected yet."""
     speedup_95: tuple[float | None, float | None]
-    """The 95 % interval of ``speedup``; None: the interval has no such end."""
+    """The 95 % interval of ``speedup``; an end is None if the speed-up is not bounded on that side."""
 
     def __post_init__(self) -> None:
-        """Check the numbers.
+        """Raise an error unless the speed-up, its interval, the message size and the ranks are in range.
 
         Raises:
-            ValueError: a speed-up, a message size or a number of ranks that no run can have.
+            ValueError: a speed-up, a message size or a number of ranks is one that no run can have.
         """
         ends = (end for end in self.speedup_95 if end is not None)
         if not (self.speedup > 0 and all(end >= 0 for end in ends)):
@@ -55,21 +55,21 @@ class RunCell:
 
 @dataclass(frozen=True, slots=True)
 class RunDocument:
-    """The result of a run, as its page shows it."""
+    """The result of a job that tuned itself, as its page shows it."""
 
     command: tuple[str, ...]
-    run_s: float  # Duration of the run.
+    run_s: float  # Duration of the run in seconds.
     spent_s: float  # Seconds that trying algorithms cost.
-    saved_s: float  # Seconds that the decisions saved.
+    saved_s: float  # Seconds that the selected algorithms saved.
     cells: tuple[RunCell, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LearnedCell:
-    """A decision of a former run."""
+    """The algorithm that an earlier run selected for calls of one kind."""
 
     stack: str
-    """Implementation and version of the MPI."""
+    """Implementation and version of the MPI library."""
     collective: str
     bin: int
     """Binary logarithm of the message size in bytes, rounded down."""
@@ -77,10 +77,10 @@ class LearnedCell:
     algorithm: str
 
     def __post_init__(self) -> None:
-        """Check the numbers.
+        """Raise an error unless a message size can have this bin and a communicator this number of ranks.
 
         Raises:
-            ValueError: a bin that no message size has, or a number of ranks that no communicator has.
+            ValueError: the bin or the number of ranks is out of range.
         """
         if not (0 <= self.bin < _MOST_BITS and 0 < self.ranks < 1 << 31):
             raise ValueError(f"bin={self.bin}, ranks={self.ranks}")
@@ -88,13 +88,13 @@ class LearnedCell:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """The decisions in a file of ``--learn``."""
+    """The contents of a file of ``--learn``: the algorithms that earlier runs selected."""
 
     cells: tuple[LearnedCell, ...]
 
 
 def run_in(path: Path) -> Mapping[str, Any]:
-    """Return the part of a ``run.json`` that the page of a run shows, as JSON values.
+    """Return those parts of a file ``run.json`` that the page of a run shows, as JSON values.
 
     Raises:
         TableError: the file is of another kind, or damaged.
@@ -105,9 +105,11 @@ def run_in(path: Path) -> Mapping[str, Any]:
 
 
 def learned_cells(path: Path | None) -> dict[tuple[str, str, int, int], str]:
-    """Return the decisions in a file of ``--learn``: (stack, collective, bin, ranks) → algorithm.
+    """Return the algorithms that earlier runs selected, from a file of ``--learn``.
 
-    The mapping is empty if ``path`` is None or the file does not exist.
+    Returns:
+        A mapping from (stack, collective, bin, ranks) to the algorithm, where the bin is the binary logarithm
+        of the message size in bytes, rounded down. It is empty if ``path`` is None or no such file exists.
 
     Raises:
         TableError: the file is of another kind, or damaged.

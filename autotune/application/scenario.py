@@ -1,9 +1,10 @@
-"""``conf=application``: a scenario made from the recorded calls of an application (step 1 of the flow).
+"""``conf=application``: a scenario (which calls a campaign tunes) made from an application's recorded calls.
 
-The scenario covers the time that tuning could reduce. For collectives between several ranks this is their
-time without waiting; for messages and one-sided operations it includes waiting, which is not separable. The
-collectives and patterns, the communicator sizes and the message sizes with the most time are taken until
-they hold most of it; neighbouring message sizes are merged into one.
+The scenario covers the calls whose time tuning could reduce. For collectives between several ranks this time
+excludes the waiting for late ranks; for point-to-point messages and one-sided operations it includes waiting,
+which cannot be separated. Collectives (and patterns of messages), communicator sizes and message sizes are
+added in descending order of their time, until they contain most of it; neighbouring message sizes are merged
+into one.
 """
 
 import math
@@ -32,26 +33,33 @@ from autotune.stacks.application import is_launcher
 
 K = TypeVar("K", bound=Hashable)
 
-_ENOUGH = 0.97  # Share of the recorded time that the collectives, or sizes, taken into the scenario hold.
-_MOST = {"collectives": 6, "communicators": 3, "sizes": 8}  # How many of each a scenario has at most.
-_ALIKE = 1.5  # Message sizes within this factor of each other are merged.
+_ENOUGH = 0.97
+"""Share of the recorded time; collectives, or sizes, are added to the scenario until they contain so much."""
+_MOST = {"collectives": 6, "communicators": 3, "sizes": 8}
+"""Largest number of collectives, communicator sizes and message sizes in a scenario."""
+_ALIKE = 1.5  # Message sizes up to this factor above the smallest of a group are merged into one.
 _PLACED = {
     ("bind-to", False): "OMPI_MCA_hwloc_base_binding_policy",
     ("map-by", False): "OMPI_MCA_rmaps_base_mapping_policy",
     ("bind-to", True): "PRTE_MCA_hwloc_default_binding_policy",
     ("map-by", True): "PRTE_MCA_rmaps_default_mapping_policy",
 }
-"""(option of Open MPI's launcher, whether its version is 5 or later) → equivalent variable (prterun(1))."""
+"""Maps (option of Open MPI's launcher, whether Open MPI's version is 5 or later) to the environment variable
+with the same effect (prterun(1))."""
 _RULES = ("OMPI_MCA_coll_tuned_use_dynamic_rules", "OMPI_MCA_coll_tuned_dynamic_rules_filename")
-"""Variables by which Open MPI reads a file of rules."""
+"""Environment variables that make Open MPI read a file of rules, which choose algorithms for calls."""
 _ELEMENT = 4  # Bytes of one element of a reduction: message sizes are rounded to multiples of it.
 
 
 def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a composed configuration whose open keys are filled from the recording that ``calls`` names.
+    """Return the scenario's configuration, with keys that the user left open filled in from a recording.
+
+    Args:
+        document: The configuration as the user composed it; its key ``calls`` names the recording.
 
     Raises:
-        ScenarioError: ``calls`` names no recording, or nothing in the recording could be tuned.
+        ScenarioError: ``calls`` names no recording, tuning cannot help the recorded run, nothing in it could
+            be tuned, or it was made with another launcher than the user's.
         TableError: the recording cannot be read.
     """
     filled = {key: value for key, value in document.items() if key != "calls"}
@@ -106,10 +114,11 @@ def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def baseline(recorded: Recording) -> dict[str, str]:
-    """Return the environment variables and mapping options of the recorded run, as variables.
+    """Return the MPI settings of the recorded run, mapping options included, as environment variables.
 
-    The campaign's default is launched under them, so that it is the setting of the recorded run. Variables
-    that make a library start or load something are left out, because a recording may be written by anybody.
+    A campaign launches its default with these variables, so that its default is the setting of the recorded
+    run. Variables that make a library start or load something are left out, because anybody may have written
+    the recording.
     """
     started = recorded.started
     if started is None:
@@ -130,9 +139,9 @@ def _version(recorded: Recording) -> int:
 
 
 def overriding(recorded: Recording, recommendation: Recommendation) -> dict[str, str]:
-    """Return the run's variables that exported files would set to another value.
+    """Return the environment variables of a run to which a recommendation's files give another value.
 
-    Variables of the environment override parameter files, so the files would have no effect on these.
+    Environment variables take precedence over parameter files, so the files would have no effect on these.
     """
     run_env = recorded.started.environment if recorded.started else {}
     file_env: dict[str, str | None] = dict(recommendation.provenance.env)
@@ -145,17 +154,17 @@ def overriding(recorded: Recording, recommendation: Recommendation) -> dict[str,
 
 
 def _fill(section: dict[str, Any], **values: Any) -> None:
-    """Set those values of a section that it leaves open."""
+    """Set those values of a configuration's section that are missing or None in it."""
     section |= {key: value for key, value in values.items() if section.get(key) is None}
 
 
 def _own_launcher(recording: Path, word: str) -> str:
-    """Return the launcher that a recording names, if the search path of this user leads to the same file.
+    """Return the launcher that a recording names, if the user's PATH leads to the same file.
 
-    The launcher will be run, and a recording may be written by anybody.
+    The launcher will be run, and anybody may have written the recording.
 
     Raises:
-        ScenarioError: the search path leads to another launcher of that name, or to none.
+        ScenarioError: the PATH leads to another launcher of that name, or to none.
     """
     path_of_shell = shutil.which(Path(word).name)
     if "/" not in word or (path_of_shell and Path(path_of_shell).resolve() == Path(word).resolve()):
@@ -178,10 +187,10 @@ def read_calls(path: Path) -> Recording:
 def worth_text(
     about: CampaignSpec, recommendation: Recommendation | None, harmless: Recommendation | None = None
 ) -> str:
-    """Return a sentence on the time that a recommendation saves the recorded run that it was tuned for.
+    """Return a sentence on the time that a recommendation saves in the recorded run that it was tuned for.
 
-    The text is empty where the campaign was not made for a recorded run. Other calls of the run, which the
-    setting may make slower, count by their recorded time.
+    The text is empty where the campaign was not made for a recorded run. Calls of the run that were not
+    tuned, and that the setting may make slower, are included with their recorded time.
 
     Args:
         about: Description of the campaign, whose scenario names the recording.
@@ -204,7 +213,7 @@ def worth_text(
 
 
 def predicted_s(recorded: Recording, recommendation: Recommendation) -> float:
-    """Return the seconds that a setting saves in the recorded run, less what it makes slower."""
+    """Return the seconds that a setting saves in the recorded run, minus those that it costs there."""
     saved = savings(recorded, recommendation.effects)
     return predicted(saved.seconds, saved.draw_s)[0]
 
@@ -213,8 +222,9 @@ def predicted_share(about: CampaignSpec, recommendation: Recommendation) -> tupl
     """Return the predicted saving of the exported files in the recorded runs.
 
     Returns:
-        The saved share of a run's time with the ends of its interval, the number of recorded runs, and their
-        number of ranks; None where the campaign was not made for a recording that is still there.
+        The saved share of a run's time with the ends of its interval, the number of recorded runs, and the
+        number of ranks of a run; None where the campaign was not made for a recording, or its file is
+        missing.
     """
     path = Path(about.scenario.objective.weights or "")
     if path.suffix != ".json" or not path.is_file():
@@ -225,7 +235,7 @@ def predicted_share(about: CampaignSpec, recommendation: Recommendation) -> tupl
 
 
 def sentence(recorded: Recording, recommendation: Recommendation) -> str:
-    """Return a summary of a run: its time in collectives, the waiting, and the saving by the files."""
+    """Return a summary of a recorded run: time in collectives, waiting, and what exported files save."""
     possible = savings(recorded, recommendation.effects)
     saved, low, high = predicted(possible.seconds, possible.draw_s)
     verified = recommendation.provenance.checked is Checked.HOLDS
@@ -258,7 +268,10 @@ def sentence(recorded: Recording, recommendation: Recommendation) -> str:
 
 
 def _beside_collectives(recorded: Recording, recommendation: Recommendation) -> str:
-    """Return the time in messages, and that in calls that were not measured; empty if none was recorded."""
+    """Return a text on the time in calls that are no collectives; empty if no such calls were recorded.
+
+    It gives the time in messages that a campaign measured, and the time in calls that it did not measure.
+    """
     if not recorded.other:
         return ""
     names = {gain.slot[0] for gain in recommendation.effects}
@@ -275,7 +288,7 @@ def _beside_collectives(recorded: Recording, recommendation: Recommendation) -> 
 
 
 def _largest(sums: Mapping[K, float], limit: int) -> list[K]:
-    """Return the keys with the most time until they hold enough of the sum, at most ``limit`` keys."""
+    """Return the keys with the most time: as many as contain ``_ENOUGH`` of the sum, at most ``limit``."""
     keys: list[K] = []
     covered, total = 0.0, math.fsum(sums.values())
     for key in sorted(sums, key=lambda k: -sums[k])[:limit]:
@@ -293,7 +306,7 @@ def _sums(calls: Iterable[TunableCalls], key_of: Callable[[TunableCalls], K]) ->
 
 
 def sizes_of_calls(calls: Iterable[tuple[float, float]]) -> list[int]:
-    """Return the message sizes in bytes that hold most of the time, in ascending order.
+    """Return the message sizes in bytes that contain most of the time, in ascending order.
 
     Neighbouring sizes are merged into their geometric mean, weighted by time.
 

@@ -1,12 +1,13 @@
 """Read an application's calls from its OTF2 trace (Score-P, Extrae), as the document that ``record`` writes.
 
-Apart from the flow of a campaign. Each collective of a trace has its begin, end, communicator, root, and the
-bytes that a rank sent and received. Score-P counts the bytes that a flat algorithm would move, including a
-rank's own block, which gives the message size. An in-place call counts one block less; where every rank sends
-and receives, this cannot be detected, and its size is taken (n − 1) / n as large, with n ranks.
+A trace contains for each call of a collective its begin, end, communicator and root, and the bytes that a
+rank sent and received. Score-P counts the bytes that a flat algorithm would move, including a rank's own
+block, from which the message size follows. In an in-place call it counts one block less; in collectives in
+which every rank sends and receives, this cannot be detected, and the size comes out (n − 1) / n as large,
+with n ranks.
 
-All calls are timed; clocks are those of the trace, which OTF2 corrects. For non-blocking calls the trace has
-counts and bytes alone.
+All calls are timed, by the clocks of the trace, whose differences OTF2 corrects. For non-blocking calls a
+trace has only counts and bytes.
 
 References:
     D. Eschweiler et al., "Open Trace Format 2: The Next Generation of Scalable Trace Formats and Support
@@ -29,7 +30,7 @@ from autotune.errors import TableError, needing
 
 
 def read_trace(path: Path) -> Recording:
-    """Return the recording in a trace, by its anchor file (``traces.otf2``).
+    """Return the recording in the trace with an anchor file (``traces.otf2``).
 
     Raises:
         UserError: The library that reads traces is not installed.
@@ -57,7 +58,7 @@ class _Trace:
         )
 
     def read(self, trace: Any, events: Any, path: Path) -> Recording:
-        """Read all events of all ranks, in the order of time."""
+        """Return the recording from all events of all ranks, which are read in the order of time."""
         clock = trace.definitions.clock_properties
         begin_times: dict[Any, float] = {}
         processes = {place.group for place in trace.definitions.locations if place.group is not None}
@@ -76,7 +77,7 @@ class _Trace:
         if run_s <= 0:
             raise TableError(f"{path}: a trace of no length")
         stamp: int = getattr(clock, "realtime_timestamp", None) or 2**64
-        has_date = stamp < 2**63  # without a date, all bits are set
+        has_date = stamp < 2**63  # if the trace has no date, all bits are set
         date = datetime.fromtimestamp(stamp / 1e9, UTC).isoformat(timespec="seconds") if has_date else ""
         nodes = len({group.system_tree_parent for group in callers})
         calls = self._calls(len(callers))
@@ -85,10 +86,11 @@ class _Trace:
     def _add(self, place: Any, event: Any, begin_s: float, end_s: float, kind: int) -> None:
         name = _word(event.collective_op)
         if name not in COLLECTIVES:
-            return  # all ranks together also make windows and files, which are no collectives
+            return  # creating windows and files is a collective event, too, but no collective operation
         places = self.places.get(event.communicator)
         if places is None:
-            # Between two groups of ranks no rules can choose an algorithm, so there are no members.
+            # A communicator between two groups of ranks has no list of members here, and its calls are left
+            # out: no rules can choose their algorithm.
             members = getattr(getattr(event.communicator, "group", None), "members", ())
             places = {member: rank for rank, member in enumerate(members)}
             self.places[event.communicator] = places
@@ -132,12 +134,12 @@ class _Trace:
 
 
 def _word(value: Any) -> str:
-    """Return the name of an OTF2 enumerated value in lower case; it prints as CollectiveOp.BCAST."""
+    """Return the name of an OTF2 enumerated value in lower case: ``bcast`` of ``CollectiveOp.BCAST``."""
     return str(value).rpartition(".")[2].lower()
 
 
 def _block(name: str, ranks: int, is_root: bool, sent: int, received: int) -> float:
-    """Return the message size in bytes, as in ``collectives``, of a call from the bytes that a rank moved.
+    """Return the message size of a call in bytes, counted as in ``collectives``, from a rank's bytes.
 
     Args:
         name: The collective.

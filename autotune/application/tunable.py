@@ -1,4 +1,4 @@
-"""Calls of a recording that settings can make faster, as the probe measures them (apart from the flow)."""
+"""Which calls of a recording MPI settings can make faster, by the names that the benchmark probe uses."""
 
 import math
 from dataclasses import dataclass
@@ -9,21 +9,24 @@ from autotune.collectives import PATTERNS, later
 
 @dataclass(frozen=True, slots=True)
 class TunableCalls:
-    """Calls that settings can make faster, as the probe measures them."""
+    """Calls of one kind that MPI settings can make faster."""
 
-    name: str  # One of ``collectives.MEASURED``.
-    comm_size: int | None  # Ranks of the communicator; None for messages, where it does not matter.
+    name: str  # The collective or pattern of messages, one of ``collectives.MEASURED``.
+    comm_size: int | None
+    """Ranks of the communicator; None for messages, where their number does not matter."""
     message_bytes: float  # Mean message size in bytes.
-    count: float  # Calls of one rank; for a halo, the number of halos that its messages make.
+    count: float
+    """Number of calls of one rank; for a halo, the number of halo exchanges that consist of its messages."""
     busy_s: float
-    """Seconds of a mean rank, without waiting; for messages with waiting, which is not separable."""
+    """Seconds of a mean rank in these calls. For collectives they exclude the waiting for late ranks; for
+    messages they include waiting, which cannot be separated."""
 
 
 def tunable(recorded: Recording) -> tuple[TunableCalls, ...]:
-    """Return the calls of a recording that settings can make faster.
+    """Return the calls of a recording that MPI settings can make faster.
 
-    They are blocking collectives, collectives of other kinds that are patterns of the probe, messages and
-    one-sided operations.
+    They are blocking collectives, non-blocking and persistent collectives that the benchmark probe can
+    measure, messages between two ranks, and one-sided operations.
     """
     tunable_calls = []
     for collective in recorded.calls:
@@ -43,9 +46,10 @@ def tunable(recorded: Recording) -> tuple[TunableCalls, ...]:
 
 
 def requests(pattern: str, ranks: int) -> int:
-    """Return the number of messages, sent and received, that a rank begins in one call of a probe's pattern.
+    """Return the number of messages, sent and received, that a rank begins in one call of a pattern.
 
-    A halo has two neighbours in each of two dimensions, or in one where the number of ranks is prime.
+    In a halo exchange a rank has two neighbours in each of two dimensions, or two neighbours in one dimension
+    if the number of ranks is prime.
     """
     if not pattern.startswith("halo"):
         return 1

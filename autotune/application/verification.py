@@ -1,11 +1,11 @@
-"""Test whether an application runs faster with files than without them (beside step 11).
+"""Test whether an application runs faster with exported files than without them.
 
-Runs of both sides are made in blocks in random order, like launches of a verification, and the drawn order is
-the evidence (see ``planned``). They are compared by their times, or by the inverse of a figure of which more
-is better.
+Runs with the files and without are made in blocks in random order, like launches of a verification, and the
+test depends on this order alone (see ``verification.planned``). Runs are compared by their times or by a
+figure in their output; a figure of which more is better counts by its inverse.
 
-The saving that was predicted is compared with the measured one; in the interval of a difference, the
-distances of the two intervals' ends are added as squares [1].
+The predicted saving is compared with the measured one. In the interval of their difference, the squares of
+the distances to the ends of the two intervals are added [1].
 
 References:
     1. G. Y. Zou, A. Donner: "Construction of confidence limits about effect measures: a general approach",
@@ -28,18 +28,18 @@ from autotune.verification.comparison import overall
 from autotune.verification.sequential import SequentialDesign
 
 _ALIKE = 0.2
-"""Share of the larger of two savings by which they may differ and still agree, a ratio of 0.80 to 1.25: so
-two means are held to be equivalent in medicine (FDA: "Statistical Approaches to Establishing
-Bioequivalence", 2001)."""
+"""Share of the larger of two savings by which they may differ and still agree, that is a ratio of 0.80 to
+1.25. Within these limits medicine considers two means equivalent (FDA: "Statistical Approaches to
+Establishing Bioequivalence", 2001)."""
 _OPEN = 1e-3
-"""Least speed-up that counts as an end of an interval: nobody would wait for runs a thousand times as long,
-so an end below it was not found."""
+"""Smallest speed-up that an interval may end at: nobody would wait for runs that take a thousand times as
+long, so a smaller value means that there is no such end."""
 _SLOT = ("application", 1, 0)
-"""The only slot of a comparison of whole runs."""
+"""Placeholder slot (collective, communicator size, message size) in a comparison of whole runs."""
 
 
 class ApplicationDecision(StrEnum):
-    """State the decision on an application with files against one without."""
+    """Says whether an application runs better with exported files than without them."""
 
     BETTER = "better"  # Faster, significant at the error rate.
     SAME = "no different"  # The difference is smaller than what matters, significant at the error rate.
@@ -48,38 +48,43 @@ class ApplicationDecision(StrEnum):
 
 
 class Agreement(StrEnum):
-    """State how the predicted saving compares with the measured one."""
+    """Says whether the predicted and the measured saving agree."""
 
     AGREE = "agree"
-    """They differ by less than a fifth of the larger, or by less than matters in a run, with 95 %."""
-    DISAGREE = "do not agree"  # They differ, with 95 %.
-    INCONCLUSIVE = "inconclusive"  # Their intervals are too wide; more runs would narrow them.
+    """The savings differ by less than a fifth of the larger one, or by less than matters in a run, with 95 %
+    confidence."""
+    DISAGREE = "do not agree"  # The savings differ, with 95 % confidence.
+    INCONCLUSIVE = "inconclusive"  # The intervals are too wide; more runs would make them narrower.
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationVerdict:
-    """Hold the comparison after a look at the runs so far."""
+    """The result of comparing the runs so far, with and without exported files."""
 
     said: ApplicationDecision  # The decision.
-    runs: int  # Number of runs of the tuned side.
-    speedup: float  # Time without over time with the files, or figure with over without; above one is better.
-    low: float  # Lower end of the speed-up's interval, which holds for all looks together.
+    runs: int  # Number of runs with the files.
+    speedup: float
+    """Time without the files divided by the time with them, or for a figure of which more is better the
+    figure with the files divided by that without them; above one is better with the files."""
+    low: float
+    """Lower end of the speed-up's interval, which remains valid however often one looks at the runs so
+    far."""
     high: float  # Upper end of the speed-up's interval.
     default: float
-    """Median of the runs without files, in seconds or as the figure."""
-    tuned: float  # Median of the runs with files, in the same unit.
+    """Median over the runs without the files, of the time in seconds or of the figure."""
+    tuned: float  # Median over the runs with the files, in the same unit.
 
     @property
     def saved(self) -> tuple[float, float, float]:
-        """Return the saving in a run's time, and the ends of its interval, in the unit of ``default``."""
+        """Return the time that a run saves, with the ends of its interval, in the unit of ``default``."""
         saving, low, high = (self.default * share for share in self.saved_share)
         return saving, low, high
 
     @property
     def saved_share(self) -> tuple[float, float, float]:
-        """Return the saving and its ends as shares of a run's time.
+        """Return the share of a run's time that is saved, with the ends of its interval.
 
-        An end is minus infinity where there are too few runs to bound it.
+        An end is minus infinity where there are too few runs to bound the saving.
         """
         ratios = (self.speedup, self.low, self.high)
         saving, low, high = (1.0 - 1.0 / r if r > _OPEN else -math.inf for r in ratios)
@@ -89,12 +94,12 @@ class ApplicationVerdict:
 def judged(
     runs: Sequence[tuple[int, bool, float]], more_is_better: bool, design: SequentialDesign
 ) -> ApplicationVerdict:
-    """Return the verdict on these runs.
+    """Return whether runs with exported files are better than runs without them.
 
     Args:
         runs: For each run its block, whether it had the files, and its time in seconds or its figure.
         more_is_better: Whether the values are figures of which more is better.
-        design: The design of the test.
+        design: Error rate of the test, and the largest difference that does not matter.
     """
     sign = -1.0 if more_is_better else 1.0
     blocks = tuple(
@@ -121,16 +126,16 @@ def judged(
 
 
 def difference(minuend: Ends, subtrahend: Ends) -> Ends:
-    """Return the first value minus the second, with the interval that follows from those of both."""
+    """Return the first value minus the second, with its interval, from two values with their intervals."""
     (a, a_low, a_high), (b, b_low, b_high) = minuend, subtrahend
     return a - b, a - b - math.hypot(a - a_low, b_high - b), a - b + math.hypot(a_high - a, b - b_low)
 
 
 def agreement(predicted: Ends, measured: Ends) -> Agreement:
-    """Return whether two shares of a run's time are equivalent.
+    """Return whether a predicted and a measured share of a run's time are equivalent.
 
-    Equivalence is shown by an interval of the difference that is within a margin [2]; an interval that
-    contains 0 shows nothing, since the widest always does.
+    They are equivalent if the interval of their difference is within a margin [2]. That the interval contains
+    0 is no evidence of it, since a very wide interval always does.
     """
     _, low, high = difference(predicted, measured)
     margin = max(_ALIKE * max(abs(predicted[0]), abs(measured[0])), BOTHER)

@@ -1,7 +1,8 @@
-"""The saving by a recommendation for one application (outside the flow, after step 12).
+"""The time that a recommendation saves one application, and when that exceeds the cost of the campaign.
 
-Notation: ``n`` is how often one rank calls a slot in a run, ``t_d`` and ``t_t`` the times of one call by
-default and tuned. A run saves Σ n (t_d − t_t), since ranks call side by side.
+In a slot (collective, communicator size, message size) one rank makes ``n`` calls in a run; ``t_d`` and
+``t_t`` are the times of one call by default and tuned. A run saves Σ n (t_d − t_t), since all ranks make
+their calls at the same time.
 """
 
 import math
@@ -16,21 +17,22 @@ from autotune.recommend.recommendation import Gain
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """Says what a recommendation saves one application, and after how long it has paid back its campaign."""
+    """Says how much time a recommendation saves an application, and when that exceeds the campaign's time."""
 
-    calls: float  # Calls of one rank in a run that are covered by measured sizes.
+    calls: float  # Number of calls of one rank in a run for which measured sizes are evidence.
     other_calls: float
-    """Calls of one rank that are not covered: of other collectives, or more than a factor of two beyond the
-    message and communicator sizes that were measured. They are taken to save nothing."""
+    """Number of calls of one rank for which they are not: calls of other collectives, or more than a factor
+    of two beyond the message and communicator sizes that were measured. These are assumed to save nothing."""
     saved_s: float  # Seconds saved in one run.
-    low_s: float  # Lower end of the interval of about 95 %, as if the errors of all sizes had one sign.
-    high_s: float  # Upper end of the interval of about 95 %.
+    low_s: float
+    """Lower end of the 95 % interval of ``saved_s``, as if the errors at all sizes had one sign."""
+    high_s: float  # Upper end of the 95 % interval of ``saved_s``.
     application_s: float  # Wall time of one run in seconds.
     campaign_s: float
-    """Wall time of the campaign's launches; the application is taken to run on as many nodes."""
+    """Wall time of the campaign's launches in seconds; the application is assumed to run on as many nodes."""
     other_sizes: tuple[int, ...] = ()
-    """Communicator sizes of calls that were not measured themselves; a size within a factor of two stands for
-    each."""
+    """Communicator sizes of the profile's calls at which nothing was measured. Where a measured size is
+    within a factor of two, its times are used."""
 
     @property
     def saved_per_hour_s(self) -> float:
@@ -44,12 +46,18 @@ class Worth:
 
     @property
     def paid_back_after_s(self) -> float:
-        """Return the application time that saves what the campaign cost; infinite where nothing is saved."""
+        """Return the seconds of application time that save as much time as the campaign took.
+
+        They are infinite where nothing is saved.
+        """
         return self._paid_back_s(self.saved_s)
 
     @property
     def paid_back_interval_s(self) -> tuple[float, float]:
-        """Return the interval of about 95 % for that time; infinite where a saving is not certain."""
+        """Return the interval of about 95 % for ``paid_back_after_s``.
+
+        Its upper end is infinite where a saving is not certain.
+        """
         return self._paid_back_s(self.high_s), self._paid_back_s(self.low_s)
 
     def _paid_back_s(self, saved_s: float) -> float:
@@ -59,13 +67,16 @@ class Worth:
 def worth(
     profile: CallProfile, gains: Sequence[Gain], campaign_s: float, application_s: float | None = None
 ) -> Worth:
-    """Return the savings of the application with a profile.
+    """Return the time that a recommendation saves the application with a call profile.
 
-    ``campaign_s`` is the wall time of the campaign's launches, ``application_s`` that of one run; None takes
-    it from the profile.
+    Args:
+        profile: The application's calls.
+        gains: The recommendation's measured times, tuned and by default.
+        campaign_s: Wall time of the campaign's launches in seconds.
+        application_s: Wall time of one run in seconds; None: the profile contains it.
 
     Raises:
-        UserError: there are no gains on the default, or the run's time is not known or not above 0.
+        UserError: there are no gains over the default, or the run's time is not known or not above 0.
         TableError: the profile has no calls that were measured, or its calls take longer than a run.
     """
     run_s = profile.application_s if application_s is None else application_s

@@ -1,1 +1,1 @@
-"""Measurements of others: benchmark logs, recorded landscapes, and tables beside each other."""
+"""Other people's measurements: read benchmark logs and tables, and compare them with each other."""

@@ -1,11 +1,12 @@
-"""Two logs of benchmarks against each other, call by call (outside the flow, after step 10).
+"""Compare two benchmark logs, call by call: which calls are faster or slower in the second log.
 
-Rows with the same operation, ranks, size and labels belong to the same call; several such rows of one log are
-its repeats. A label with one value throughout each log describes what is compared and does not distinguish
-calls. Of a label that one log lacks, each value in the other log is a separate call.
+A call is an operation with a number of ranks, a message size and labels (such as a datatype). Rows of one log
+with the same call are repeats of it. If a label has one value in all rows of the first log and another in all
+rows of the second, it says what is compared, and does not distinguish calls. If only one log has a label,
+each value of the label is a separate call.
 
-With two repeats or more on both sides the difference of the means of ln t has Welch's interval; with fewer
-nothing is known of the noise. A call is reported as faster or slower where its difference is significant
+If both logs have two or more repeats of a call, the difference of the means of ln t has Welch's interval;
+otherwise its error is not known. A call is reported as faster or slower if its difference is significant
 after Holm's correction: the probability of any false verdict on two logs is at most ``RATE``.
 
 References:
@@ -27,19 +28,21 @@ from autotune.recommend.guidelines import is_figure
 from autotune.tables.importers import BenchmarkRow
 
 RATE = 0.05
-"""Probability of any false verdict; the interval of one call holds with probability 1 − RATE."""
+"""Probability of any false verdict on two logs; the interval of one call is right with probability 1 −
+RATE."""
 _STEP_US = 0.01
-"""Resolution of times in µs. Benchmarks print two decimals, so repeats can be equal; their variance is taken
-to be at least that of rounding."""
+"""Resolution of times in µs. Benchmarks print two decimals, so that repeats can be equal; their variance is
+assumed to be at least that of rounding."""
 
 _DATATYPE = "MPI_CHAR"  # Default datatype of OSU's benchmarks.
 
 Call = tuple[Slot, tuple[tuple[str, str], ...]]
-"""Operation, ranks (0: not known) and size, and the labels (name, value) in which rows differ."""
+"""A call: (operation, number of ranks or 0 if it is not known, message size), and the labels (name, value)
+that distinguish calls."""
 
 
 class LogVerdict(StrEnum):
-    """Says whether one call is faster or slower in the second log."""
+    """Says whether one call is significantly faster or slower in the second log."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -51,35 +54,36 @@ class LogVerdict(StrEnum):
 class LogPair:
     """Compares the times of one call in both logs."""
 
-    call: Call  # The call.
+    call: Call  # The call that is compared.
     first_us: float
-    """Geometric mean of its time in the first log in µs; for rows with a bandwidth alone, the time of a
-    message."""
-    second_us: float  # Geometric mean of its time in the second log in µs.
-    repeats: tuple[int, int]  # Number of rows in each log.
-    speedup: float  # Speed-up of the second log over the first.
-    interval: tuple[float, float]  # Interval of the speed-up; NaN without repeats.
+    """Geometric mean of the call's time in the first log in µs; for rows that have only a bandwidth, the time
+    of one message."""
+    second_us: float  # Geometric mean of the call's time in the second log in µs.
+    repeats: tuple[int, int]  # Number of rows with this call in each log.
+    speedup: float  # Time in the first log divided by time in the second log.
+    interval: tuple[float, float]  # Confidence interval of the speed-up; NaN without repeats.
     p_value: float  # p-value of the hypothesis of no difference; NaN without repeats.
     verdict: LogVerdict = LogVerdict.NO_REPEATS
 
 
 @dataclass(frozen=True, slots=True)
 class LabelDifference:
-    """A label that has one value in all rows of a log for an operation, and another one in the second log."""
+    """A label that has one value in all rows of the first log for an operation, and another in the second."""
 
     collective: str  # The operation.
     name: str  # Name of the label.
-    values: tuple[str, str]  # Its value in the first and in the second log; empty where a log has none.
+    values: tuple[str, str]
+    """The label's value in the first and in the second log; empty where a log lacks the label."""
 
 
 @dataclass(frozen=True, slots=True)
 class TwoLogs:
     """Compares two logs, call by call."""
 
-    pairs: tuple[LogPair, ...]  # Calls that both logs have, ordered by call.
+    pairs: tuple[LogPair, ...]  # Calls that both logs contain, sorted.
     only_first: tuple[Call, ...]  # Calls that only the first log has.
     only_second: tuple[Call, ...]  # Calls that only the second log has.
-    differences: tuple[LabelDifference, ...] = ()  # Labels in which the logs differ throughout.
+    differences: tuple[LabelDifference, ...] = ()  # Labels in which all rows of the logs differ.
 
 
 def compared(first: Iterable[BenchmarkRow], second: Iterable[BenchmarkRow]) -> TwoLogs:
@@ -103,7 +107,7 @@ def compared(first: Iterable[BenchmarkRow], second: Iterable[BenchmarkRow]) -> T
 
 
 def _direction(pair: LogPair) -> LogVerdict:
-    """Return the verdict on a call that differs significantly."""
+    """Return whether a call whose difference is significant is faster or slower in the second log."""
     return LogVerdict.FASTER if pair.speedup > 1 else LogVerdict.SLOWER
 
 
@@ -113,12 +117,12 @@ class _Timed:
 
     slot: Slot  # Operation, ranks (0: not known) and message size.
     labels: Mapping[str, str]  # Labels that distinguish settings; see ``guidelines.is_figure``.
-    time_us: float  # Time in µs; for a bandwidth that in which a message passes (bytes/(MB/s) are µs).
-    plain: bool  # Whether it is from OSU's benchmarks, and moves data without computing on it.
+    time_us: float  # Time in µs; for a bandwidth the time of one message: bytes divided by MB/s.
+    plain: bool  # Whether OSU's benchmarks printed the row, and the operation is no reduction.
 
 
 def _labelled(rows: Iterable[BenchmarkRow]) -> list[_Timed]:
-    """Return the successful rows of a log that have a time."""
+    """Return those rows of a log that have a time or bandwidth and did not fail."""
     timed = []
     for row in rows:
         time_us = row.latency_us or (row.bandwidth_MBps and row.message_bytes / row.bandwidth_MBps)
@@ -134,10 +138,10 @@ def _labelled(rows: Iterable[BenchmarkRow]) -> list[_Timed]:
 
 
 def _with_defaults(rows: Sequence[_Timed], counterpart: Sequence[_Timed]) -> list[_Timed]:
-    """Add the datatype that OSU's benchmarks use to rows without one, if the other log states datatypes.
+    """Add to rows without a datatype the one that OSU's benchmarks use, if the other log has datatypes.
 
-    Versions before 7.1 use it without printing it. Reductions have another datatype in these versions and are
-    left as they are.
+    Versions before 7.1 use this datatype without printing it. For reductions these versions use another
+    datatype, so that reductions are returned unchanged.
     """
     stated = any("datatype" in row.labels for row in counterpart)
     return [
@@ -147,7 +151,7 @@ def _with_defaults(rows: Sequence[_Timed], counterpart: Sequence[_Timed]) -> lis
 
 
 def _differences(first: Sequence[_Timed], second: Sequence[_Timed]) -> Iterator[LabelDifference]:
-    """Yield the labels that have one value, or none, throughout each log, and differ between the logs."""
+    """Yield the labels that have one value, or none, in all rows of each log, and differ between the logs."""
     for collective in sorted({row.slot[0] for row in first} & {row.slot[0] for row in second}):
         logs = [[row.labels for row in log if row.slot[0] == collective] for log in (first, second)]
         for name in sorted(set().union(*logs[0], *logs[1])):
@@ -157,7 +161,7 @@ def _differences(first: Sequence[_Timed], second: Sequence[_Timed]) -> Iterator[
 
 
 def _times(rows: Iterable[_Timed], differences: Sequence[LabelDifference]) -> Mapping[Call, list[float]]:
-    """Return the times in µs of each call, without the labels in which the logs differ throughout."""
+    """Return the times in µs of each call; labels in ``differences`` do not distinguish calls."""
     ignored = {(difference.collective, difference.name) for difference in differences}
     times: dict[Call, list[float]] = defaultdict(list)
     for row in rows:
@@ -167,9 +171,9 @@ def _times(rows: Iterable[_Timed], differences: Sequence[LabelDifference]) -> Ma
 
 
 def _matched(left: Iterable[Call], right: Iterable[Call]) -> Iterator[tuple[Call, Call, Call]]:
-    """Yield the calls of both logs as (joint call, left call, right call).
+    """Yield the calls that both logs contain, as (joint call, call in the left log, call in the right log).
 
-    Calls match where they agree in the labels that both logs have; the joint call has the labels of both.
+    Two calls match if they agree in all labels that both logs have; the joint call has the labels of both.
     """
     names: list[dict[str, set[str]]] = []
     for calls in (left, right):
@@ -191,7 +195,7 @@ def _matched(left: Iterable[Call], right: Iterable[Call]) -> Iterator[tuple[Call
 
 
 def _without_copies(times: Mapping[Call, list[float]]) -> Mapping[Call, list[float]]:
-    """Return the times without duplicate runs: runs with the same times in all of several calls count once.
+    """Return the times without duplicate runs: of runs with equal times in all of several calls one remains.
 
     Such runs were printed twice or simulated.
     """
@@ -221,7 +225,7 @@ def _pair(call: Call, first: Sequence[float], second: Sequence[float]) -> LogPai
 
 
 def _log_moments(times: Sequence[float]) -> tuple[float, float]:
-    """Return mean and variance of ln t; the variance is at least that of rounding, and NaN for one time."""
+    """Return mean and variance of ln t; the variance is at least that of rounding, and NaN for a single t."""
     logs = [math.log(time) for time in times]
     if len(logs) < 2:
         return logs[0], math.nan

@@ -1,4 +1,4 @@
-"""Two logs beside each other, as a table for the terminal and as a JSON document."""
+"""The comparison of two benchmark logs as a table for the terminal and as a JSON document."""
 
 from collections import Counter
 from typing import Any
@@ -41,7 +41,10 @@ def logs_document(logs: TwoLogs) -> dict[str, Any]:
 
 
 def logs_table(logs: TwoLogs, names: tuple[str, str]) -> RenderableType:
-    """Return two logs call by call, with notes on calls that only one has; ``names`` name the logs."""
+    """Return a table with the times of each call in two logs, and notes on calls that only one log has.
+
+    ``names`` are the names of the logs.
+    """
     columns = ("call", "size", *names, "repeats", "speed-up (95 %)", "")
     shown = empty_table(*columns, right=["size", *names, "repeats"])
     for pair in logs.pairs:

@@ -1,1 +1,1 @@
-"""Verbs on applications: ``record``, ``run``, ``diagnose``, ``report --worth``, ``verify --app``."""
+"""Commands for applications: ``record``, ``run``, ``diagnose``, ``report --worth``, ``verify --app``."""

@@ -1,4 +1,4 @@
-"""``diagnose``: the time that one run of a job loses in MPI, its causes, and whether tuning can help."""
+"""``diagnose``: print where one run of a job spends time in MPI, why, and whether tuning can help."""
 
 import contextlib
 import io
@@ -42,11 +42,15 @@ from autotune.stacks.application import is_launcher
 from autotune.views.documents import json_text
 from autotune.views.text import changed_text
 
-_SCAN = 0.7  # Share of the time for one launch of each setting; in the rest the best ones are launched again.
-_AT_ONCE = 2  # Number of settings that are launched together with the default, at the same moment.
-_FRESH_LAUNCHES = 2  # Number of fresh launches of the default and of each of the best settings.
-_LEADERS = 2  # Number of the best settings that are launched again.
-_PAIRS_SHARE = 3  # Transfers between two ranks get a third of a launch's time, having no choices to sweep.
+_SCAN = 0.7
+"""Share of the time in which each setting is launched once; in the rest the best settings are launched
+again."""
+_AT_ONCE = 2  # Number of settings that are launched at the same time as the default.
+_FRESH_LAUNCHES = 2  # Number of further launches of the default and of each of the best settings.
+_LEADERS = 2  # Number of best settings that are launched again.
+_PAIRS_SHARE = 3
+"""Transfers between two ranks are measured in a third of a launch's time, since they have no algorithms to
+try."""
 
 
 def diagnose(
@@ -57,9 +61,9 @@ def diagnose(
     composed: Sequence[str],
     as_json: bool,
 ) -> int:
-    """Print the diagnosis in a sentence, followed by its evidence.
+    """Print the diagnosis of a run in a sentence, followed by its evidence.
 
-    Arguments and errors are those of ``of_run``; ``as_json`` prints a JSON document in place of text.
+    Arguments and errors are those of ``of_run``, except that ``as_json`` prints JSON in place of text.
 
     Returns:
         0, or 1 where the application did not end with exit code 0.
@@ -75,17 +79,17 @@ def diagnose(
 def of_run(
     words: Sequence[str], settings: Sequence[Path], seconds: float, out: Path, composed: Sequence[str]
 ) -> tuple[int, Diagnosis, Floor | None, Path]:
-    """Diagnose a run, from a recording or by running and recording an application.
+    """Diagnose where a run spends time in MPI, from a recording or by recording an application.
 
-    The floor holds the best times of this machine for the recorded calls.
+    The floor is the best times of this machine for the recorded calls.
 
     Args:
-        words: The path of a recording, or the words of a command that is recorded into ``out``.
+        words: The path of a recording, or the words of a command, which is run and recorded into ``out``.
         settings: Parameter files, campaigns or recommendations whose settings are tried for the floor, and at
             most one search space.
-        seconds: Time in seconds for measuring the floor; 0 takes one that was measured earlier.
+        seconds: Time limit in seconds for measuring the floor; 0: a floor that was measured earlier is used.
         out: File for the recording of a command.
-        composed: Words KEY=VALUE for the scenario by which the floor is measured.
+        composed: Words KEY=VALUE that set keys of the scenario with which the floor is measured.
 
     Returns:
         The exit code, the diagnosis, the floor or None where there is none, and the path of the recording.
@@ -103,7 +107,7 @@ def of_run(
         raise UserError("two search spaces", "--conf takes one of them, and any number of other files")
     for path in spaces:
         user_text(path, raised=UserError)
-    # These are read before the application runs, so that a mistake does not cost a run.
+    # The settings are read before the application runs, so that a mistake in them does not cost a run.
     settings_by_name = {str(path): _settings_in(path) for path in settings if path not in spaces}
     composed = [*(f"space={quoted(path)}" for path in spaces), *composed]
     if len(words) == 1 and words[0].endswith(".json"):
@@ -118,7 +122,7 @@ def of_run(
     recorded, floor = read_calls(out), kept_floor(out)
     diagnosis = diagnosed(recorded)
     if seconds > 0 and diagnosis.verdict is not Advice.LEAVE and _measurable(recorded):
-        # A launcher that the user typed may be run; one that only a recording names is not run unasked.
+        # A launcher that the user typed may be run; one that only the recording names is not run unasked.
         launcher = (
             [f"mpi.mpirun={quoted(Path(words[0]))}"] if len(words) > 1 and is_launcher(words[0]) else []
         )
@@ -132,9 +136,9 @@ def _measurable(recorded: Recording) -> bool:
 
 
 def _pairs(recorded: Recording) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Return the transfers between two ranks that the probe can measure, and their message sizes in bytes.
+    """Return the transfers between two ranks that the benchmark probe can measure, and their sizes in bytes.
 
-    Both are empty where such transfers take less than ``BOTHER`` of the run.
+    Both are empty if such transfers take less than the share ``BOTHER`` of the run.
     """
     transfers = [
         transfer
@@ -144,7 +148,7 @@ def _pairs(recorded: Recording) -> tuple[tuple[str, ...], tuple[int, ...]]:
     total_s = sum(transfer.own_s for transfer in recorded.other if transfer.family in (PAIRS, ONE_SIDED))
     if not transfers or total_s < BOTHER * recorded.run_s:
         return (), ()
-    # The time of a transfer by MPI_Put is recorded at its fence, so each call counts as 1 µs more.
+    # The time of a transfer by MPI_Put is recorded in its fence, so 1 µs is added for each call.
     names = tuple(sorted({PROBED[transfer.operation] for transfer in transfers}))
     weighed = [
         (transfer.message_bytes, transfer.own_s + 1e-6 * transfer.calls_per_rank) for transfer in transfers
@@ -159,7 +163,15 @@ def _measured(
     seconds: float,
     composed: Sequence[str],
 ) -> Floor:
-    """Measure the floor by launches of the probe under the scenario that the recording makes."""
+    """Measure the floor (best times) by launches of the benchmark probe, in a scenario made of the recording.
+
+    Args:
+        path: File of the recording.
+        recorded: The recording.
+        settings_by_name: Recommendation or variables in each file of the user, by the file's name.
+        seconds: Time limit in seconds.
+        composed: Words KEY=VALUE that set keys of the scenario.
+    """
     words = ["conf=application", f"calls={quoted(path)}", "anyway=true"]
     names, sizes = _pairs(recorded)
     if not any(call.tunable and call.busy_s > 0 for call in recorded.calls):
@@ -189,7 +201,7 @@ def _measured(
 
 
 def _settings_in(path: Path) -> Recommendation | dict[str, str]:
-    """Return the recommendation in a campaign or document, or the variables that a file sets.
+    """Return the recommendation in a campaign or document, or the environment variables that a file sets.
 
     Raises:
         UserError: the file sets nothing.
@@ -216,28 +228,32 @@ def _variables(
 
 @dataclass(frozen=True)
 class _Setting:
-    words: str  # The setting in words; empty for the default, alone or with each per-size choice swept.
+    words: str
+    """The setting in words; empty for the default, launched alone or with each choice by message size
+    tried."""
     subject: Subject
     point: Point
-    env: Mapping[str, str]  # Variables that a file of the user sets.
+    env: Mapping[str, str]  # Environment variables that a file of the user sets.
 
 
 @dataclass
 class _FloorSearch:
     recorded: Recording
     bench: Bench
-    measurements: Sequence[Measurement]  # The collectives, and in a second one transfers between two ranks.
+    measurements: Sequence[Measurement]
+    """The measurements of a launch: the collectives, and in a second launch the transfers between two
+    ranks."""
     directory: Path  # Folder for the launches.
-    seconds: float  # Time limit of the search.
+    seconds: float  # Time limit of the search in seconds.
     launches: list[FloorLaunch] = field(default_factory=list)
-    heats: int = 0  # Number of heats so far, that is of launches at the same moment.
-    default_launched: bool = False
+    heats: int = 0  # Number of heats so far: groups of launches that run at the same time.
+    default_launched: bool = False  # Whether the default was launched already.
 
     def run(self, variables_by_name: Mapping[str, Mapping[str, str]]) -> Floor:
         """Launch the settings until the time is used up, and return the floor.
 
         Args:
-            variables_by_name: Variables of each setting of the user, by the setting's name.
+            variables_by_name: Environment variables of each setting of the user, by the setting's name.
 
         Raises:
             CampaignError: the default could not be launched.
@@ -289,7 +305,7 @@ class _FloorSearch:
                 )
 
     def _launch(self, *settings: _Setting, fresh: bool = False) -> None:
-        """Launch the default, which is the first setting, and the others, at one moment where possible."""
+        """Launch the default, which is the first setting, and the others, at the same time where possible."""
         for measurement in self.measurements:
             sides = [self._side(measurement, setting) for setting in settings]
             several = (
@@ -342,7 +358,7 @@ def _trial(setting: _Setting, number: int) -> Trial:
 
 
 def _needs_several_launches(observer: Observer, setting: _Setting) -> bool:
-    """Return whether sweeping the per-size choices of a setting takes several launches."""
+    """Return whether several launches are needed to try each choice by message size of a setting."""
     if not isinstance(observer, Launches):
         return True
     stack, collectives = observer.stack, observer.measurement.probe.collectives
@@ -352,7 +368,7 @@ def _needs_several_launches(observer: Observer, setting: _Setting) -> bool:
 def _single_changes(space: Space) -> Iterator[Point]:
     """Yield the points that differ from the default in one parameter.
 
-    The first value of every parameter comes first, then the second value of every parameter, and so on.
+    The first other value of every parameter comes first, then the second one of every parameter, and so on.
     """
     near = space.neighbours(space.default)
     names = {point: changed_text(point, space.unset).split("=")[0] for point in near}

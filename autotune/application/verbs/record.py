@@ -1,6 +1,7 @@
-"""``record``: record an application's collective calls, their time, and the share of it spent waiting.
+"""``record``: record an application's MPI calls, their time, and how long ranks waited for late ranks.
 
-The recording is the file that ``verify``, ``report --worth``, ``diagnose`` and ``conf=application`` read.
+The result is a file, the recording, that ``verify``, ``report --worth``, ``diagnose`` and
+``conf=application`` read.
 """
 
 import signal
@@ -29,7 +30,7 @@ from autotune.stacks.installation import Installation
 from autotune.views.documents import json_text
 from autotune.views.text import size_text
 
-_TOP = 10  # Number of kinds of calls that the terminal shows.
+_TOP = 10  # Number of kinds of calls that the summary lists.
 
 
 def of_traces(
@@ -44,10 +45,11 @@ def of_traces(
 
     Args:
         traces: An OTF2 trace or a CUBE profile (``.cubex``) of each run.
-        command: Has to be empty: nothing is run.
-        runs: Has to be None: each trace is of one run.
+        command: The command line; it has to be empty, because nothing is run.
+        runs: Number of runs; it has to be None, because each trace is of one run.
         out: The recording's file.
-        against: Directory of a campaign, whose measurements say how much tuning could save; None: none.
+        against: Directory of a campaign, by whose measurements the summary says how much tuning could save;
+            None: the summary does not say it.
         as_json: Whether to print the recording as JSON in place of the summary.
 
     Raises:
@@ -72,28 +74,29 @@ def of_traces(
 def record(command: Sequence[str], runs: int, out: Path, against: Path | None, as_json: bool) -> int:
     """Run an application, record its calls, print a summary, and return the application's exit code.
 
-    The recording is written after each run. A run that fails or is interrupted is the last one; its calls are
-    recorded only if it is the first.
+    The recording is written after each run. After a run that fails or is interrupted no further run is made,
+    and its calls are recorded only if it was the first.
 
     Args:
         command: The application's command line.
-        runs: Number of runs; the recording is their mean.
+        runs: Number of runs; the recording is the mean over the runs.
         out: The recording's file.
-        against: Directory of a campaign, whose measurements say how much tuning could save; None: none.
+        against: Directory of a campaign, by whose measurements the summary says how much tuning could save;
+            None: the summary does not say it.
         as_json: Whether to print the recording as JSON in place of the summary.
 
     Raises:
-        UserError: no application is named, or nothing of it could be recorded.
+        UserError: no application is named, or none of its calls could be recorded.
         StackError: no MPI was found, or no compiler for it.
         TableError: the runs have different numbers of ranks.
-        Interrupted: the user ended it.
+        Interrupted: the user ended the command.
         StorageError: the disk is full or read-only.
     """
     best = None if against is None else read_campaign(against).recommended()
     installation = installation_of(command)
     out = _place(out)
     recordings: list[Recording] = []
-    # A temporary folder beside the result: all nodes can write there if they can write the result.
+    # The temporary folder is in the directory of the result, because all nodes can write there.
     scratch = tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent)
     with passed_on(lambda number: None), scratch as scratch_name:
         library = preload(installation, Path(scratch_name))
@@ -145,16 +148,17 @@ def _record_run(
 
     Args:
         command: The application's command line.
-        installation: The MPI.
-        library: The preloaded library that records calls.
-        scratch: A folder for the files of its ranks.
+        installation: The MPI installation that runs it.
+        library: The library that records calls, which is preloaded.
+        scratch: A folder for the files of the ranks.
 
     Returns:
-        The recordings of its MPI jobs, the largest first and none if nothing was recorded; the names of
-        libraries other than MPI by which its processes communicate; and its outcome.
+        The recordings of the application's MPI jobs, the one with most ranks first, and none if nothing was
+        recorded; the names of libraries other than MPI by which its processes communicate; and how it ended.
 
     Raises:
-        StorageError: its ranks found no room to record, without which the application ran on.
+        StorageError: there was no room for the files of the ranks; the application ran without being
+        recorded.
     """
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         folder = Path(name)
@@ -164,7 +168,7 @@ def _record_run(
         try:
             check()  # no run begins after the user has ended the command
             outcome = run(command, installation, recording(library, folder), check, alarm())
-        except (Interrupted, KeyboardInterrupt):  # the calls so far are recorded all the same
+        except (Interrupted, KeyboardInterrupt):  # the calls until then are recorded nevertheless
             outcome = Interrupted("interrupted")
         seconds = time.monotonic() - begin
         files = sorted(folder.glob("*.rank"))
@@ -182,7 +186,7 @@ def _record_run(
 
 
 def _open_each(paths: Iterable[Path]) -> Iterator[IO[bytes]]:
-    """Yield each file opened, one at a time: a process may not have ten thousand of them open at once."""
+    """Yield each file opened, one at a time, because a process cannot open ten thousand files at once."""
     for path in paths:
         with path.open("rb") as file:
             yield file
@@ -192,7 +196,7 @@ def _place(out: Path) -> Path:
     """Return the absolute path of the recording's file.
 
     Raises:
-        UserError: it is a directory, or its directory does not exist.
+        UserError: the path is a directory, or the file's directory does not exist.
     """
     out = out.absolute()
     if out.is_dir() or not out.parent.is_dir():
@@ -210,12 +214,12 @@ def _write_and_print(recorded: Recording, out: Path, best: Recommendation | None
 def summary(recorded: Recording, best: Recommendation | None = None) -> str:
     """Return a summary of a recording as text.
 
-    It has the time of a run and of its calls, and with a recommendation the time that tuning can reach at
-    best and the saving that the recommendation's files promise.
+    It contains the time of a run and of its calls. With a recommendation, it also contains the most that
+    tuning could save, and the saving that is predicted for the recommendation's files.
 
     Args:
         recorded: The recording.
-        best: The recommendation of a campaign; None: none.
+        best: The recommendation of a campaign, or None.
     """
     run_s, collectives_s, waiting_s = recorded.run_s, recorded.collectives_s, recorded.waiting_s
     end = {

@@ -1,4 +1,4 @@
-"""``run``: start a job that tunes its collectives itself while it runs, without any preparation."""
+"""``run``: start a job that tunes its collectives itself while it is running, without any preparation."""
 
 import contextlib
 import math
@@ -35,18 +35,22 @@ from autotune.verification.sequential import ONE_IN_TWENTY
 from autotune.views.documents import json_text
 from autotune.views.text import size_text
 
-MODE = "AUTOTUNE_RUN_MODE"  # Environment variable for tests; ``random``: another algorithm at each call.
+MODE = "AUTOTUNE_RUN_MODE"
+"""Name of an environment variable for tests; the value ``random`` selects another algorithm for each call."""
 _RULES = {"openmpi": "coll_tuned", "mpich": "mpich_json"}
-"""MPI → the format of the file with the decisions, for jobs that do not tune themselves."""
+"""Maps each MPI implementation to the format of the file with the selected algorithms, for jobs that do not
+tune themselves."""
 _PIECES = 8  # Number of timed pieces of a block, ``PIECES`` in ``probe/switcher/decide.h``.
-_MOST_BYTES = 1 << 26  # Bytes that are read of a process's events, enough for thousands of cells.
+_MOST_BYTES = 1 << 26
+"""Largest number of bytes that are read of the file of one process; it is enough for thousands of cells."""
 
 
 @dataclass(slots=True)
 class Cell:
-    """The calls of a collective on a communicator in a power of two of message sizes, and the decision.
+    """A cell: the calls of one collective, communicator and power of two of the size, with their algorithm.
 
-    ``probe/switcher/decide.h`` describes the trials and tests that lead to the decision.
+    ``probe/switcher/decide.h`` describes the trials and tests by which the algorithm is selected. There a
+    setting is one way to run the collective, usually an algorithm.
     """
 
     collective: str
@@ -54,14 +58,15 @@ class Cell:
     ranks: int
     one_node: bool  # Whether all ranks of the communicator are on one node.
     calls: int = 0  # Number of calls so far.
-    default_s: float = 0.0  # Seconds of a call by the default, without waiting; 0: not measured.
-    wait_s: float = 0.0  # Seconds of a call that rank 0 of the communicator waits for other ranks.
-    best: int = 0  # Number of the setting that was decided on; 0: the default.
-    settled_at: int | None = None  # Number of calls before the decision; None: it is not decided.
-    under_best: int = 0  # Number of calls by a setting other than the default since the decision.
+    default_s: float = 0.0  # Seconds of a call by default, without waiting for other ranks; 0: not measured.
+    wait_s: float = 0.0  # Seconds of a call in which rank 0 of the communicator waits for other ranks.
+    best: int = 0  # Number of the selected setting; 0: the default.
+    settled_at: int | None = None  # Number of calls before the selection; None: not selected yet.
+    under_best: int = 0
+    """Number of calls with the selected setting since the selection, if it is not the default."""
     tested: int = 0  # Number of the setting that ``blocks`` compare with the default.
     blocks: list[Drawn] = field(default_factory=list)
-    """Times of the blocks of the present test."""
+    """Times in the blocks of the current test."""
 
     @property
     def lowest_bytes(self) -> int:
@@ -69,10 +74,10 @@ class Cell:
         return 1 << self.bin if self.collective != "barrier" else 0
 
     def gain(self) -> tuple[float, float, float]:
-        """Return the speed-up of the decided setting over the default and its 95 % interval.
+        """Return the speed-up of the selected setting over the default, with its 95 % interval.
 
-        It is estimated from the blocks of the test. The ends are NaN, and the speed-up 1, if the default
-        stays or there was no test, as for a setting that was learned in a former run.
+        The speed-up is estimated from the blocks of the test. It is 1, and the ends of the interval are NaN,
+        if the default is selected or no test was made, as for a setting that an earlier run selected.
         """
         if not self.best or not self.blocks:
             return 1.0, math.nan, math.nan
@@ -86,15 +91,15 @@ class Cell:
 
     @property
     def saved_s(self) -> float:
-        """Return the seconds that the decision has saved so far."""
+        """Return the seconds that the selected setting has saved so far."""
         return self.under_best * self.default_s * (1 - 1 / self.gain()[0])
 
     def update(self, kind: str, words: Sequence[str]) -> None:
-        """Update the cell by one line of a process's records.
+        """Update the cell by one line of the file that a process wrote.
 
         Args:
             kind: First word of the line: ``calls``, ``block``, ``settled`` or ``again``.
-            words: The words behind it.
+            words: The other words of the line.
 
         Raises:
             ValueError, IndexError: the line was cut off.
@@ -116,26 +121,26 @@ class Cell:
 
 @dataclass(slots=True)
 class Switching:
-    """The records that the processes of a run have written, combined."""
+    """The records of all processes of a run, combined."""
 
     cells: list[Cell] = field(default_factory=list)
     ranks: int = 0
     state: str = ""
-    """``on``: calls were switched; ``threads`` or ``tolerant``: the application's use of threads or of fault
-    tolerance forbade it; empty: no rank called MPI_Init."""
-    ending: str = "killed"  # How the run ended; the worst of its processes counts.
-    spent_s: float = 0.0  # Seconds that trying algorithms has cost, on rank 0.
+    """``on``: the algorithms of calls were switched; ``threads`` or ``tolerant``: they were not, because the
+    application uses MPI_THREAD_MULTIPLE or fault tolerance; empty: no rank called MPI_Init."""
+    ending: str = "killed"  # How the run ended, one of ``recording.ENDS``; the worst end of all processes.
+    spent_s: float = 0.0  # Seconds that trying algorithms has cost on rank 0.
 
     @property
     def saved_s(self) -> float:
-        """Return the seconds saved in all cells."""
+        """Return the seconds saved in the calls of all cells."""
         return sum(cell.saved_s for cell in self.cells)
 
 
 def events(texts: Iterable[str]) -> Switching:
-    """Return the records in the texts of the processes' files; lines that were cut off are skipped.
+    """Return the records in the texts of the processes' files; lines that were cut off are left out.
 
-    The cells are in the order of the time that their calls took, longest first.
+    The cells are sorted by the time that their calls took; the longest time comes first.
     """
     switching, endings = Switching(), set[str]()
     for text in texts:
@@ -143,7 +148,7 @@ def events(texts: Iterable[str]) -> Switching:
         spent_s, end = 0.0, "killed"
         for line in text[: text.rfind("\n") + 1].splitlines():
             kind, *words = line.split()
-            with contextlib.suppress(ValueError, IndexError):  # a full disk cuts lines anywhere
+            with contextlib.suppress(ValueError, IndexError):  # a full disk can cut lines off anywhere
                 if kind == "job":
                     switching.ranks, switching.state = switching.ranks + int(words[0]), words[2]
                 elif kind == "end":
@@ -165,7 +170,7 @@ def budget_of(text: str) -> float:
     """Return the share of the elapsed time that trying algorithms may cost, from a text such as ``0.5%``.
 
     Raises:
-        UserError: the text is no share above 0 and up to a half.
+        UserError: the text is no share above 0 and at most one half.
     """
     match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)", text.strip())
     share = float(match[1]) / (100 if match[2] else 1) if match else math.nan
@@ -175,14 +180,15 @@ def budget_of(text: str) -> float:
 
 
 def learned_in(path: Path | None, stack: str) -> list[tuple[str, int, int, str]]:
-    """Return the decisions of former runs on a stack.
+    """Return the algorithms that earlier runs with an MPI library selected.
 
     Args:
-        path: The file of ``--learn``; None, or a file that does not exist: there are no decisions.
-        stack: Implementation and version of the MPI.
+        path: The file of ``--learn``; if it is None or does not exist, the result is empty.
+        stack: Implementation and version of the MPI library.
 
     Returns:
-        A tuple (collective, bin, ranks, algorithm) for each decision.
+        A tuple (collective, bin, ranks, algorithm) for each selection, where the bin is the binary logarithm
+        of the message size in bytes, rounded down.
 
     Raises:
         TableError: the file is of another kind, or damaged.
@@ -204,17 +210,18 @@ def run_job(
     out: Path,
     as_json: bool,
 ) -> int:
-    """Run an application with a library that switches algorithms between it and its MPI.
+    """Run an application with a library between it and MPI that switches the algorithms of its calls.
 
-    The decisions and their savings are printed and written to ``out``; those for which the MPI has a format
-    of rules are also written to a file of rules beside it.
+    The selected algorithms and the time that they save are printed and written to ``out``. For MPI libraries
+    that read files of rules, they are also written to such a file next to ``out``.
 
     Args:
         command: The application's command line.
-        reductions: Whether to switch reductions whose result may change in the last bits.
+        reductions: Whether to switch also reductions whose result may change in the last bits.
         budget: The share of the run's time that trying algorithms may cost, such as ``0.5%``.
-        learn: A file of decisions: the run begins with them, and its own are added; None: none.
-        dry: Whether to switch nothing, and measure the calls that would be switched.
+        learn: A file of selected algorithms, with which the run begins, and to which it adds its own; None:
+            no such file is used.
+        dry: Whether to switch no algorithm, and only measure the calls whose algorithm could be switched.
         out: The file for the result.
         as_json: Whether to print the result as JSON in place of the summary.
 
@@ -222,10 +229,10 @@ def run_job(
         The application's exit code.
 
     Raises:
-        UserError: no application is named, the budget is no share, or a file cannot be written there.
+        UserError: no application is named, the budget is no share, or ``out`` or ``learn`` cannot be written.
         StackError: no MPI was found, or no compiler for it.
-        TableError: ``learn`` is not such a file.
-        Interrupted: the user ended it.
+        TableError: ``learn`` is another kind of file, or damaged.
+        Interrupted: the user ended the run.
     """
     share = budget_of(budget)
     out, learn = out.absolute(), learn and learn.absolute()
@@ -266,8 +273,8 @@ def run_job(
     rules = _rules(out, installation, switching, offered, begin)
     written: list[Path] = []
     try:
-        write_files(rules, links=False)  # no link is followed, because the user has not named these files
-        write_files({out: json_text(document)}, mode=0o600)  # a command line may contain private words
+        write_files(rules, links=False)  # symbolic links are not followed: the user has not named these files
+        write_files({out: json_text(document)}, mode=0o600)  # the command line may contain private words
         written += [out, *rules]
         if learn and not dry:
             write_files({learn: json_text(_learned(learn, stack, switching, offered))})
@@ -286,7 +293,7 @@ def run_job(
 def _beginning(
     installation: Installation, offered: Mapping[str, Offer], share: float, dry: bool, reductions: bool
 ) -> str:
-    """Return the announcement of a run: what is switched, and what trying may cost."""
+    """Return the text at the start of a run: which collectives are tuned, and how much trying may cost."""
     if not offered:
         stack = f"{installation.flavour} {installation.version}"
         return f"run: {stack} cannot be switched while it runs; the job runs as it is\n"
@@ -303,14 +310,14 @@ def _beginning(
 
 
 def _texts(folder: Path) -> Iterator[str]:
-    """Yield the records that each process of the run has written into a folder."""
+    """Yield the text that each process of the run has written to its file in a folder."""
     for path in sorted(folder.glob("run/*.run")):
         with path.open("rb") as file:
             yield file.read(_MOST_BYTES).decode(errors="replace")
 
 
 def _word(cell: Cell, offered: Mapping[str, Offer]) -> str:
-    """Return the name of the algorithm that was decided on in a cell."""
+    """Return the name of the algorithm that was selected for the calls of a cell."""
     return offered[cell.collective].names[cell.best] if cell.best else "default"
 
 
@@ -362,7 +369,7 @@ def _document(
 
 
 def _learned(path: Path, stack: str, switching: Switching, offered: Mapping[str, Offer]) -> dict[str, Any]:
-    """Return the document of ``--learn``: this run's decisions, and those of the file for other cells."""
+    """Return the document of ``--learn``: this run's algorithms, and those of the file for other calls."""
     settled = (cell for cell in switching.cells if cell.settled_at is not None)
     cells = learned_cells(path) | {(stack, c.collective, c.bin, c.ranks): _word(c, offered) for c in settled}
     names = ("stack", "collective", "bin", "ranks", "algorithm")
@@ -372,10 +379,11 @@ def _learned(path: Path, stack: str, switching: Switching, offered: Mapping[str,
 def _rules(
     out: Path, installation: Installation, switching: Switching, offered: Mapping[str, Offer], begin: datetime
 ) -> Mapping[Path, str]:
-    """Return the decisions as files of rules, by path, for jobs that do not tune themselves.
+    """Return files of rules with the selected algorithms, by path, for jobs that do not tune themselves.
 
-    Such rules hold for reductions with any operation. An algorithm that is wrong for operations that do not
-    commute is left out and named on standard error. Nothing is returned if no rule remains.
+    The MPI library applies a rule for a reduction to any operation. An algorithm that computes wrong results
+    for operations that do not commute is left out and named on standard error. The result is empty if no rule
+    remains.
     """
     decided = {(c.collective, c.ranks, c.bin): _word(c, offered) for c in reversed(switching.cells) if c.best}
     rules, cleared = list[Rule](), clearance(installation.flavour, installation.version)
@@ -413,10 +421,10 @@ def summary(
     """Return the summary of a run for the terminal.
 
     Args:
-        switching: The records of the run.
-        offered: The algorithms of each collective that could be switched.
-        seconds: Duration of the run.
-        dry: Whether nothing was switched.
+        switching: The records of the run's processes.
+        offered: For each collective the algorithms that could be selected.
+        seconds: Duration of the run in seconds.
+        dry: Whether calls were only measured, and no algorithm was switched.
         files: The files that were written.
     """
     kept_text = f"kept in {', '.join(map(str, files))}" if files else "nothing is kept"

@@ -1,4 +1,4 @@
-"""``verify DIR --app -- COMMAND``: compare runs of an application with the exported files and without."""
+"""``verify DIR --app -- COMMAND``: compare runs of an application with exported files and without them."""
 
 import math
 import mmap
@@ -39,8 +39,8 @@ from autotune.stacks.installation import Installation
 from autotune.views.text import duration_text, ratio_text
 
 RESULT = "application.json"  # Name of the file with the result, in the directory of a verification.
-_SIDES = ("default", "files")  # Names of the runs without the files, and with them.
-_LEAST_S = 1e-3  # Least seconds of a run, so that no time is zero.
+_SIDES = ("default", "files")  # Names of the runs without the exported files, and with them.
+_LEAST_S = 1e-3  # Shorter runs count as this many seconds, so that no time is zero.
 
 
 def verify_application(
@@ -51,18 +51,19 @@ def verify_application(
     more_is_better: bool,
     as_json: bool,
 ) -> int:
-    """Run an application with the exported files and without until the result is clear, and print it.
+    """Run an application with exported files and without them until the result is clear, and print it.
 
     Args:
         directory: Directory of the campaign.
         command: The application's command line.
-        launches: Number of runs, both sides together; None: as in the campaign's scenario.
-        figure: Regular expression with one group for a figure in the application's output; None: run time.
+        launches: Number of runs, with and without the files together; None: as in the campaign's scenario.
+        figure: Regular expression with one group that matches a figure in the application's output, by which
+            runs are compared; None: they are compared by their wall time.
         more_is_better: Whether a larger figure is better.
         as_json: Whether to print JSON.
 
     Returns:
-        The exit code: a finding if the files make the application slower.
+        The exit code: ``FINDING`` if the files make the application slower, else ``WELL``.
 
     Raises:
         AutotuneError: as ``compared_on`` raises it.
@@ -76,7 +77,9 @@ def verify_application(
 def compared_on(
     directory: Path, command: Sequence[str], launches: int | None, figure: str | None, more_is_better: bool
 ) -> tuple[ApplicationVerdict, dict[str, Any], Path]:
-    """Return the verdict on an application, its document as JSON values, and the directory of its runs.
+    """Return whether an application runs better with exported files, as a verdict and as JSON values.
+
+    The third result is the directory with the output of the application's runs.
 
     The arguments are those of ``verify_application``.
 
@@ -85,8 +88,8 @@ def compared_on(
             campaign recommends nothing that could be applied.
         StackError: no MPI was found.
         CampaignError: the application failed.
-        JournalError: others could have written the settings that would be applied.
-        Interrupted: the user ended it.
+        JournalError: other users could have written the settings that would be applied.
+        Interrupted: the user ended the command.
     """
     _check_figure(figure, more_is_better)
     campaign = read_campaign(directory)
@@ -152,10 +155,12 @@ def compared_on(
 
 
 def _check_same_mpi(campaign: CampaignDirectory, installation: Installation) -> None:
-    """Check that the application runs on the campaign's MPI, whose names and ids the files contain.
+    """Raise an error unless the application runs with the MPI library that the campaign measured.
+
+    The exported files contain names and numbers that only this library has.
 
     Raises:
-        UserError: it is another MPI, or another version.
+        UserError: the application runs with another MPI library, or with another version.
     """
     measured = dict(campaign.about.bench.findings).get("MPI", "")
     family, version = campaign.about.space.stack, re.search(r"\d+(?:\.\d+)+\S*", measured)
@@ -173,9 +178,14 @@ def _compared(
 ) -> dict[str, Any]:
     """Return the saved shares of a run's time as JSON values: predicted, measured, and their difference.
 
-    Each has its interval. The time of page faults that the files cost or save is not spent in MPI's calls, so
-    it is subtracted from the measured saving before the comparison. The document is empty without a
-    prediction.
+    Each share has its interval. The time of page faults that the files cost or save is not spent in MPI's
+    calls, so it is subtracted from the measured saving before the comparison. The document is empty if there
+    is no prediction.
+
+    Args:
+        campaign: The campaign.
+        verdict: The comparison of the runs.
+        faults: Number of page faults of each run by default, and of each run with the files.
     """
     predicted = predicted_share(campaign.about, campaign.recommended())
     if predicted is None:
@@ -202,8 +212,8 @@ def memory_share(faults: tuple[Sequence[int], Sequence[int]], cost: float) -> fl
         cost: Share of a run that a page fault costs.
 
     Returns:
-        The share, negative if there are more faults with the files; 0 if the numbers of both sides overlap,
-        or if the share is too small to matter.
+        The share, negative if there are more page faults with the files; 0 if the ranges of both numbers
+        overlap, or if the share is too small to matter.
     """
     default, tuned = faults
     separate = max(tuned) < min(default) or max(default) < min(tuned)
@@ -212,11 +222,11 @@ def memory_share(faults: tuple[Sequence[int], Sequence[int]], cost: float) -> fl
 
 
 def page_fault_s(pages: int = 16, times: int = 400) -> float:
-    """Return the CPU seconds of one page fault: of a page of memory that is mapped, touched and unmapped.
+    """Return the CPU seconds of one page fault, measured by mapping, touching and unmapping memory.
 
     Args:
-        pages: Number of pages that are mapped at a time; 16 are 64 KiB.
-        times: Number of repetitions, of which the median is taken.
+        pages: Number of pages that are mapped at a time; 16 pages are 64 KiB.
+        times: Number of repetitions; the result is their median.
     """
     spent, zeros = [], bytes(pages)
     for _ in range(times):
@@ -233,9 +243,9 @@ def in_force(recommendation: Recommendation, stack: str, folder: Path, name: str
 
     Args:
         recommendation: The recommendation.
-        stack: Name of the stack.
+        stack: Name of the MPI stack.
         folder: Directory for the files.
-        name: Name of the recommendation in the error.
+        name: Name of the recommendation in an error's message.
 
     Raises:
         UserError: the recommendation changes nothing.
@@ -252,7 +262,10 @@ def in_force(recommendation: Recommendation, stack: str, folder: Path, name: str
 
 
 def _placed(campaign: CampaignDirectory, installation: Installation, command: Sequence[str]) -> list[str]:
-    """Return the command with the recommended placement of ranks, if it begins with Open MPI's launcher."""
+    """Return the command, with options for the recommended placement of ranks after Open MPI's launcher.
+
+    A command that begins with another word is returned unchanged.
+    """
     words = list(command)
     if installation.flavour == "openmpi" and is_launcher(words[0]):
         words[1:1] = [w for option in placed(campaign.recommended()) for w in option.split(" ", 1)]
@@ -267,14 +280,14 @@ def _check_figure(figure: str | None, more_is_better: bool) -> None:
 
 
 def _figure(pattern: str, out: Path) -> float:
-    """Return the last figure in an application's output that matches a pattern.
+    """Return the figure at the last match of a pattern in the file ``out`` with an application's output.
 
     Raises:
         UserError: nothing matches, or the figure is no number above 0.
     """
     last = None
     for match in found(pattern, user_text(out, lenient=True)):
-        check()  # each match may search the whole rest of the output
+        check()  # each search may go through the whole rest of the output
         last = match
     if last is None:
         raise UserError(f"nothing in {out} matches {pattern!r}", "try the pattern on that file")
@@ -288,7 +301,7 @@ def _figure(pattern: str, out: Path) -> float:
 
 
 def _text(document: Mapping[str, Any], verdict: ApplicationVerdict, is_time: bool) -> str:
-    """Return the verdict in words, with the saving and when the campaign is paid back."""
+    """Return the result in words, with the saving and the number of runs that pay back the campaign."""
     runs = 2 * verdict.runs
     unit = " s" if is_time else ""
     ratio = ratio_text(verdict.speedup, (verdict.low, verdict.high))
@@ -327,7 +340,7 @@ def _text(document: Mapping[str, Any], verdict: ApplicationVerdict, is_time: boo
 
 
 def _payback(campaign_s: float, verdict: ApplicationVerdict) -> str:
-    """Return a text on the number of runs after which the campaign is paid back, as far as that is known."""
+    """Return a text on the number of runs that save as much time as the campaign took, if it is known."""
     cost_text = f"the campaign took {duration_text(campaign_s)} of launches"
     if verdict.said is ApplicationDecision.WORSE:
         return f"{cost_text}: nothing pays it back"

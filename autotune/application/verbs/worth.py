@@ -19,8 +19,8 @@ def worth_to(campaign: CampaignDirectory, calls: Path, application_s: float | No
 
     Args:
         campaign: The campaign.
-        calls: File with the calls of a rank in a run: sizes and counts, or a profile.
-        application_s: Wall time of the run in seconds; None: the profile has it.
+        calls: File with the calls of one rank in a run: a table of sizes and counts, or a profile.
+        application_s: Wall time of the run in seconds; None: the profile contains it.
 
     Raises:
         TableError: the profile cannot be read.
@@ -36,13 +36,13 @@ def worth(directory: Path, calls: Path, application_s: float | None, as_json: bo
 
     Args:
         directory: The campaign's directory.
-        calls: As in ``worth_to``.
-        application_s: As in ``worth_to``.
-        as_json: Whether to print JSON.
+        calls: File with the calls of one rank in a run, as in ``worth_to``.
+        application_s: Wall time of the run in seconds, as in ``worth_to``.
+        as_json: Whether to print JSON in place of text.
 
     Raises:
-        TableError: as ``worth_to`` raises it.
-        UserError: there is no campaign, or as ``worth_to`` raises it.
+        TableError: the profile cannot be read.
+        UserError: there is no campaign, it has no recommendation, or the wall time is unknown.
     """
     campaign = read_campaign(directory)
     recommendation, gained = campaign.recommended(), worth_to(campaign, calls, application_s)
@@ -76,7 +76,7 @@ def worth(directory: Path, calls: Path, application_s: float | None, as_json: bo
 
 
 def _payback(gained: Worth) -> str:
-    """Return a text on when the campaign is paid back, as far as that is known."""
+    """Return a text on how soon the saving exceeds the campaign's time, as far as it is known."""
     early, late = gained.paid_back_interval_s
     if math.isinf(early):
         return "nothing pays it back"

@@ -1,8 +1,8 @@
-"""Read other people's measurements, benchmark logs and tables, as records; apart from the flow of a campaign.
+"""Read other people's measurements, in benchmark logs and tables, as records.
 
-`read` takes the text of a file and detects its format by itself; one module for each format does the reading.
-Nothing here opens a file. A text without a table, or one that a failed or interrupted run left behind, raises
-an error that names the line; it never yields an empty or shortened result.
+`read` detects the format of a text; one module for each format reads it. No function in this package opens a
+file. A text without a table, or the output of a failed or interrupted run, raises an error that names the
+line; it never yields an empty or shortened result.
 """
 
 import re
@@ -26,31 +26,32 @@ FORMATS = {
     "ReFrame's performance logs": reframe,
     "delimited table": delimited,
 }
-"""Name of a format → its module, which has `announces(log)` and `read(log)`."""
-_BENCHMARKS = (osu, imb, reprompi, nccl_tests)  # Formats whose logs hold the text that the benchmark printed.
+"""Maps the name of each format to its module, which has the functions `announces(log)` and `read(log)`."""
+_BENCHMARKS = (osu, imb, reprompi, nccl_tests)  # Formats of logs that contain what a benchmark printed.
 
 
 def read(text: str, name: str, collective: str = "") -> list[BenchmarkRow]:
     """Return all measurements in a text, in the order of its lines.
 
-    A log may hold several runs of several benchmarks, with any text printed between and inside them.
+    A log may contain several runs of several benchmarks, with any other text between and inside of them.
 
     Args:
         text: Contents of the file.
         name: Name of the file, for messages and as the source of the records.
-        collective: The operation of rows that do not name theirs.
+        collective: The operation of rows that do not name one.
 
     Raises:
-        TableError: The text has no table of a known format, holds a failed or truncated run, or has an
+        TableError: The text has no table of a known format, contains a failed or truncated run, or has an
             invalid value.
     """
     return read_noted(text, name, collective)[0]
 
 
 def read_noted(text: str, name: str, collective: str = "") -> tuple[list[BenchmarkRow], list[str]]:
-    """Return what `read` returns, and a sentence about rows that were left out.
+    """Return the result of `read`, and a list with a sentence on the rows that were left out.
 
-    Left out are rows of a campaign's history whose status says that the launch failed.
+    Rows of a campaign's history are left out if their status says that the launch failed. The list is empty
+    if there are none.
 
     Raises:
         TableError: As in `read`.
@@ -64,23 +65,27 @@ def read_noted(text: str, name: str, collective: str = "") -> tuple[list[Benchma
 
 
 def _with_contexts(log: Log, formats: list[ModuleType], rows: list[BenchmarkRow]) -> list[BenchmarkRow]:
-    """Add to rows of benchmark logs the lines between their tables; other formats have columns for that."""
+    """Return rows of benchmark logs together with the settings in the lines between their tables.
+
+    Rows of other formats are returned unchanged, because these have columns for settings.
+    """
     if not set(formats) & {*_BENCHMARKS}:
         return rows
     return with_contexts(log, rows, osu.COMMENTS if formats == [osu] else re.compile("#"))
 
 
 def _formats(log: Log) -> list[ModuleType]:
-    """Return the formats in a log; a general format counts only where no benchmark announces itself.
+    """Return the modules of the formats in a log.
 
-    A log of benchmarks can look like a table of a general format, so those are tried last.
+    A log of benchmarks can look like a table of a general format, so that the general formats are only tried
+    if the log has none of the benchmarks' formats.
     """
     benchmarks = [form for form in _BENCHMARKS if form.announces(log)]
     return benchmarks or [form for form in (json_reports, reframe, delimited) if form.announces(log)][:1]
 
 
 def _nonempty(log: Log, measurements: list[BenchmarkRow]) -> list[BenchmarkRow]:
-    """Sort measurements by line, or raise ``TableError`` where there are none."""
+    """Return measurements sorted by line, or raise ``TableError`` if there are none."""
     if not measurements:
         raise TableError(
             f"{log.name}: no table of measurements in {len(log.lines)} lines",

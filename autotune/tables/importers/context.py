@@ -1,8 +1,8 @@
-"""Settings of a launch in the lines of a log before its tables, and which of them differ between tables.
+"""Read the settings of a launch from the lines between a log's tables, and find those that differ.
 
-Launch lines, variables, modules and headings are printed between the tables of a log. Tables with the same
-operation, ranks, sizes and labels count as repeats only where these settings agree too. The number of a run,
-its date, job, host and files are not compared.
+Launch commands, variables, modules and headings are printed between the tables of a log. Tables with the same
+operation, ranks, sizes and labels count as repeats only if these settings agree, too. The numbers of runs and
+jobs, dates, hosts and file names are not compared.
 """
 
 import re
@@ -29,7 +29,7 @@ _IGNORED_OPTIONS = frozenset(_TABLE["options_aside"].split())
 _IGNORED_NAMES = frozenset(_TABLE["names_aside"].split())
 _IGNORED_VARIABLES = tuple(_TABLE["variables_aside"].split())
 _LONGEST = 4_000  # Characters of a line that are read; the rest is ignored.
-_LONGEST_HEADING = 200  # Characters that a heading has at most.
+_LONGEST_HEADING = 200  # Longer lines, in characters, are no headings.
 
 _PROMPT = re.compile(r"^\s*(?:\++ +|[$%>] +|# +|\[[^\]]*@[^\]]*\] *[$#%>] *|[\w.-]+@[\w.-]+:\S* *[$#%>] *)?")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
@@ -68,31 +68,37 @@ _NOISE = re.compile(
     ),
     re.IGNORECASE,
 )
-"""Dates, times, durations, numbers of runs and jobs, hosts, output files."""
+"""Matches dates, times, durations, numbers of runs and jobs, hosts and output files, which are not
+compared."""
 
 
 def plainly(text: str) -> str:
-    """Return a text without what differs between repeats: dates, times, run and job numbers, hosts, files."""
+    """Return a text without what differs between repeats: dates, times, run and job numbers, hosts, files.
+
+    ``_NOISE`` matches these parts.
+    """
     return " ".join(_NOISE.sub(" ", text).split()).strip(" ,;:")
 
 
 @dataclass(slots=True)
 class _State:
-    """The settings in effect at a line of a log."""
+    """The settings in effect at one line of a log, updated line by line."""
 
     variables: dict[str, str] = field(default_factory=dict)  # Exported variables, until they are unset.
     modules: dict[str, str] = field(default_factory=dict)
-    """Module name without version → name as it was loaded."""
-    launch: dict[str, str] = field(default_factory=dict)  # Settings on the last launch line.
-    titles: dict[str, str] = field(default_factory=dict)  # Lines like `Algorithm: ring`: name → value.
-    headings: dict[int, str] = field(default_factory=dict)  # Level → text.
+    """Maps the name of each loaded module without its version to the name with which it was loaded."""
+    launch: dict[str, str] = field(default_factory=dict)  # Settings in the last launch command.
+    titles: dict[str, str] = field(default_factory=dict)
+    """Names and values in lines like `Algorithm: ring`."""
+    headings: dict[int, str] = field(default_factory=dict)
+    """Maps the level of each heading above the line to its text."""
 
     def read(self, line: str) -> bool:
-        """Read the settings in a line, and return whether the line was understood."""
+        """Update the settings by a line, and return whether it is a command, a heading or a setting."""
         text = line.strip()
         if heading := _heading(text):
             self.begin(*heading)
-            return plainly(heading[1]) != ""  # a file name may hold a setting
+            return plainly(heading[1]) != ""  # a file name in a heading may contain a setting
         if self._command(text):
             return True
         if (keyed := _KEYED.fullmatch(text)) and not text.startswith(("#", "-")):
@@ -111,9 +117,9 @@ class _State:
     def begin(self, level: int, heading: str) -> None:
         """Begin the part of a log below a heading.
 
-        It ends the parts of the same and of deeper levels, and forgets the settings that titles gave.
+        Headings of the same and of deeper levels, and the settings in ``titles``, are removed.
         """
-        if not plainly(heading) or heading.strip("# ").isdecimal():  # the number of a run
+        if not plainly(heading) or heading.strip("# ").isdecimal():  # the heading is only the number of a run
             return
         self.headings = {depth: title for depth, title in self.headings.items() if depth < level} | {
             level: heading
@@ -128,12 +134,12 @@ class _State:
         return understood
 
     def _run(self, words: Sequence[str]) -> bool:
-        """Read one command of a shell, and return whether it was understood."""
+        """Update the settings by one shell command, and return whether the command is known."""
         position = next((i for i in reversed(range(len(words))) if is_launcher(words, i)), None)
         if position is not None:
             return self._launch(words, position)
         if quoted := next((word for word in words if " " in word and is_command(word)), ""):
-            return self._command(quoted)  # `sh -c "mpirun …"`
+            return self._command(quoted)  # for example `sh -c "mpirun …"`
         if not words:
             return False
         if words[0] in ("export", "declare", "setenv", "unset", "unsetenv"):
@@ -183,7 +189,7 @@ class _State:
         launch |= _assigned(words[:position])
         launched = words[behind(words, position) :]
         if not launched or not (launched[0].startswith("-") or re.search(r"[/_\-.\d=]", launched[0])):
-            return False  # prose about a launcher
+            return False  # a sentence that mentions a launcher
         runs = []
         for part in programs(launched):
             for name, values in launcher.options(part):
@@ -195,7 +201,7 @@ class _State:
         return True
 
     def context(self) -> tuple[tuple[str, str], ...]:
-        """Return all settings as (name, value), sorted by name; the launch line takes precedence."""
+        """Return all settings as (name, value), sorted by name; the launch command takes precedence."""
         settings = self.titles | self.variables | self.launch
         settings = {name: value for name, value in settings.items() if not _is_ignored(name)}
         if self.modules:
@@ -210,7 +216,7 @@ def _may_be_command(text: str) -> bool:
 
 
 def _heading(text: str) -> tuple[int, str] | None:
-    """Return the level and the text of a line that is marked as a heading; None for any other line."""
+    """Return the level and the text of a line that is formatted as a heading; None for any other line."""
     if len(text) > _LONGEST_HEADING:
         return None
     if match := _MARKDOWN.fullmatch(text):
@@ -226,7 +232,7 @@ def _is_ignored(name: str) -> bool:
 
 def _first(text: str) -> str:
     """Return the first word of a line."""
-    return re.match(r"\w*", text)[0]  # type: ignore[index]  # it matches anything
+    return re.match(r"\w*", text)[0]  # type: ignore[index]  # the pattern matches any text
 
 
 def _parameter(name: str) -> str:
@@ -243,7 +249,7 @@ def _assigned(words: Iterable[str]) -> dict[str, str]:
 
 
 def _option(words: LauncherWords, name: str, values: Sequence[str]) -> dict[str, str]:
-    """Return the value of a launcher's option, by the name of the parameter, the variable or the option."""
+    """Return the settings in a launcher's option, by the name of the MCA parameter, variable or option."""
     if name in words.parameters and len(values) == 2:
         return {values[0]: values[1]}
     if name in words.env or (name in words.pairs and "=" in values[0]):
@@ -256,7 +262,7 @@ def _option(words: LauncherWords, name: str, values: Sequence[str]) -> dict[str,
 
 
 class _TableContext(NamedTuple):
-    """The settings of a table, and the lines before it that no reader understands."""
+    """The settings that apply to a table, and the lines before the table that no reader understands."""
 
     context: tuple[tuple[str, str], ...]
     unread: str
@@ -265,20 +271,20 @@ class _TableContext(NamedTuple):
 def with_contexts(
     log: Log, rows: Sequence[BenchmarkRow], benchmark_output: re.Pattern[str]
 ) -> list[BenchmarkRow]:
-    """Add to the rows of a log the settings in the lines before their tables.
+    """Return the rows of a log together with the settings in the lines before their tables.
 
-    Lines there that no reader understands are kept in ``BenchmarkRow.unread``.
+    Lines before a table that no reader understands are added as ``BenchmarkRow.unread``.
 
     Args:
         log: The log that the rows were read from.
-        rows: Rows of the log; those of other files are returned unchanged.
-        benchmark_output: Matches the lines that the benchmark prints itself.
+        rows: Rows of the log; rows that were read from other files are returned unchanged.
+        benchmark_output: Pattern of the lines that the benchmark itself prints.
     """
     row_lines = {row.line for row in rows if row.source == log.name}
     contexts: dict[int, _TableContext] = {}
     state, unread, context = _State(), list[str](), _TableContext((), "")
-    new_table = True  # Whether another table than that of the last row begins.
-    # The previous line, which a rule below it makes a heading, and the line before that one.
+    new_table = True  # Whether the next row begins another table than the last row's.
+    # The previous line, which is a heading if a line of dashes or the like is below it, and the one before.
     previous, second_previous = "", ""
     for number, line in _joined(log):
         text = line[:_LONGEST].strip()
@@ -309,9 +315,9 @@ def with_contexts(
 
 
 def _joined(log: Log) -> Iterator[tuple[int, str]]:
-    """Yield (number, line), with continuation lines joined under the number of the first one.
+    """Yield each line with its number, after joining a line that ends in a backslash with the next one.
 
-    A line that ends in a backslash is continued by the next line.
+    Joined lines have the number of the first.
     """
     joined, first_number = "", 0
     for number, line in enumerate(log.lines, 1):
@@ -324,11 +330,11 @@ def _joined(log: Log) -> Iterator[tuple[int, str]]:
 
 
 def told_apart(rows: Sequence[BenchmarkRow]) -> tuple[list[BenchmarkRow], list[str]]:
-    """Label rows by the settings that differ between otherwise identical tables.
+    """Return the rows with labels for those settings that differ between otherwise identical tables.
 
     Returns:
-        The rows, and a sentence for each set of tables with different text between them that no reader
-        understands, so that they might not be repeats.
+        The rows, and sentences about tables that might not be repeats, because the text before them differs
+        and no reader understands it.
     """
     groups: dict[object, list[BenchmarkRow]] = defaultdict(list)
     for row in rows:
@@ -352,7 +358,10 @@ def _labelled(row: BenchmarkRow, names: set[str]) -> BenchmarkRow:
 
 
 def _doubtful_repeats(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
-    """Yield a sentence for each operation and number of ranks with tables that might not be repeats."""
+    """Yield a sentence for each operation and number of ranks with tables that might not be repeats.
+
+    Text that no reader understands differs before such tables.
+    """
     bare = {text: _without_figures(text) for text in {row.unread for row in rows}}
     groups: dict[object, list[BenchmarkRow]] = defaultdict(list)
     for row in rows:
@@ -374,13 +383,13 @@ def _doubtful_repeats(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
 
 
 def _without_figures(text: str) -> str:
-    """Return a text as ``plainly`` does, without file endings, digits in file names and numeric lines."""
+    """Return the result of ``plainly`` without digits and endings of file names and without numeric lines."""
     stripped = (_FILE.sub(lambda match: re.sub(r"\d+", "", match[1]), line) for line in text.splitlines())
     lines = [plainly(line) for line in stripped]
     return "\n".join(line for line in lines if line and not line.strip("#: ").isdecimal())
 
 
 def _repeat_key(row: BenchmarkRow) -> tuple[object, ...]:
-    """Return the key that repeats of a row share; labels that are decimal numbers are left out."""
+    """Return a key that is the same for repeats of a row; labels that are decimal numbers do not count."""
     labels = tuple(label for label in row.labels if not re.fullmatch(r"\d*\.\d+", label[1]))
     return (row.collective, row.comm_size, row.message_bytes, labels)

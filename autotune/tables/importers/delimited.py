@@ -1,10 +1,11 @@
-"""Read plain tables: `Processes,Size,Latency` and its relatives.
+"""Read plain delimited tables such as CSV, with a header like `Processes,Size,Latency`.
 
-The first line that is neither empty nor a comment names the columns. Case, blanks, quotes and underscores do
-not matter (`MessageSize`). A unit may be part of a name, in brackets or as its last word: `Latency (us)`,
-`time_ms`, `Message Size [KiB]`. Without a unit a latency is in µs and a size in bytes; KB is 1024 bytes, as
-in all MPI benchmarks. Commas, semicolons, tabs and bars delimit; where commas do not, they may be decimal.
-Columns of other names become labels.
+The first line that is neither empty nor a comment contains the names of the columns. Case, blanks, quotes and
+underscores in names are ignored (`MessageSize`). A unit may be part of a name, in brackets or as its last
+word: `Latency (us)`, `time_ms`, `Message Size [KiB]`. Without a unit a latency is in µs and a size in bytes;
+KB is 1024 bytes, as in all MPI benchmarks. Columns are separated by commas, semicolons, tabs or vertical
+bars; if they are not separated by commas, numbers may have decimal commas. Columns with other names become
+labels.
 """
 
 import csv
@@ -28,18 +29,20 @@ DELIMITERS = (",", ";", "\t", "|")  # Column separators.
 
 @dataclass(frozen=True, slots=True)
 class ColumnKind:
-    """A quantity that a column can hold, and its usual titles."""
+    """A quantity that a column can contain, and the usual titles of such a column."""
 
-    names: str  # Titles in lower case with underscores between words, separated by blanks.
-    units: Mapping[str, float] = field(default_factory=dict)  # Unit → factor to this project's unit.
+    names: str  # Titles in lower case with underscores between words; blanks separate the titles.
+    units: Mapping[str, float] = field(default_factory=dict)
+    """Maps each unit to its factor to this project's unit."""
     whole: bool = False  # Whether only whole numbers are valid.
-    text: bool = False  # Whether the column holds text in place of numbers.
-    unit_needed: str = ""  # Titles that need a unit to have a meaning, in the form of ``names``.
+    text: bool = False  # Whether the column contains text in place of numbers.
+    unit_needed: str = ""
+    """Titles, in the form of ``names``, that mean this quantity only together with a unit."""
 
 
 _TABLE = facts("tables/importers/columns")
 _UNITS: Mapping[str, Mapping[str, float]] = _TABLE["units"] | {"bytes": _BYTES, "": {}}
-TIME_US = _UNITS["time_us"]  # Unit of time → µs.
+TIME_US = _UNITS["time_us"]  # Maps each unit of time to its length in µs.
 
 
 def _kinds(table: str) -> dict[str, ColumnKind]:
@@ -50,41 +53,41 @@ def _kinds(table: str) -> dict[str, ColumnKind]:
 
 
 SHARED: Mapping[str, ColumnKind] = _kinds("shared")
-"""Columns that tables of measurements and tables of calls have in common."""
+"""Columns that may be in tables of measurements as well as in tables of an application's calls."""
 MEASURED: Mapping[str, ColumnKind] = {**SHARED, **_kinds("measured")}  # Columns of a table of measurements.
 _IMPORTED: Mapping[str, ColumnKind] = _kinds("imported")
-"""First columns of a table that `import` wrote; its further columns have the names of fields."""
+"""First columns of a table that `import` wrote; further columns are named after the fields of a record."""
 
 _HISTORY = ("trial", "phase", "subject", "status", "reason")
-"""First columns of the table of a campaign's history."""
+"""First columns of a table with a campaign's history, as `history` prints it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
     title: str
-    name: str = ""  # Name of its kind; empty for a label.
-    unit: float = 1.0  # Factor to this project's unit; NaN where the title lacks a unit that it needs.
+    name: str = ""  # Name of the column's kind, a key of ``MEASURED``; empty if the column is a label.
+    unit: float = 1.0  # Factor to this project's unit; NaN if the title lacks a unit that it needs.
 
 
 def meaning(title: str) -> str:
-    """Return the quantity in a column with this title: a name of ``SHARED``, or empty for any other title."""
+    """Return the quantity in a column with this title, a key of ``SHARED``, or empty for other titles."""
     return _column(title, SHARED).name
 
 
 def column_of(title: str) -> tuple[str, float]:
-    """Return the quantity in a column, and the factor from its unit to this project's unit.
+    """Return the quantity in a column with this title, and the factor from its unit to this project's unit.
 
-    The quantity is a name of ``MEASURED``, empty for a label. The factor is NaN where the title lacks a unit
-    that it needs.
+    The quantity is a key of ``MEASURED``, or empty if the column is a label. The factor is NaN if the title
+    lacks a unit that it needs.
     """
     column = _column(title, MEASURED)
     return column.name, column.unit
 
 
 def announces(log: Log, kinds: Mapping[str, ColumnKind] = MEASURED) -> bool:
-    """Return whether the first line of the table names a size and a kind of column that is not shared.
+    """Return whether the header of the log's table has a column of sizes and one that is not in ``SHARED``.
 
-    A table of measurements of a call without data, a barrier, names ranks in place of sizes.
+    A table of measurements of a barrier, which carries no data, has a column of ranks in place of sizes.
     """
     columns = _header(log, kinds)[2]
     names = {column.name for column in columns}
@@ -95,10 +98,11 @@ def announces(log: Log, kinds: Mapping[str, ColumnKind] = MEASURED) -> bool:
 def without_failed_launches(log: Log) -> tuple[Log, list[str]]:
     """Return a campaign's history without the rows of failed launches; any other log is returned unchanged.
 
-    The reason in such a row may quote the output of a failed launch, which must not be read as a measurement.
+    Such a row may quote the output of the failed launch, which must not be read as a measurement.
 
     Returns:
-        The log, in which these rows are empty lines, and a sentence with their number where there are any.
+        The log, with an empty line in place of each such row, and a list with a sentence on their number,
+        which is empty if there are no such rows.
     """
     start, delimiter, columns = _header(log, MEASURED)
     if tuple(c.title for c in columns[: len(_HISTORY)]) != _HISTORY:
@@ -114,11 +118,11 @@ def without_failed_launches(log: Log) -> tuple[Log, list[str]]:
 
 
 def read(log: Log) -> list[BenchmarkRow]:
-    """Return a record for each row.
+    """Return a record for each row of the table.
 
     Raises:
-        TableError: The table has no rows, a row of another length, a value that is not a number or out of
-            range, two columns of the same meaning, or a time without a unit.
+        TableError: The table has no rows, a row of another length than its header, a value that is not a
+            number or out of range, two columns of the same meaning, or a time without a unit.
     """
     titles = tuple(column.title for column in _header(log, MEASURED)[2])
     if titles[: len(_IMPORTED)] == tuple(_IMPORTED):
@@ -133,7 +137,7 @@ def read(log: Log) -> list[BenchmarkRow]:
 
 
 def _imported_before(log: Log) -> list[BenchmarkRow]:
-    """Return the records of a table that was written from records, with their original files and lines."""
+    """Return the records of a table that `import` wrote, with the file and line that each was read from."""
     exact = {name: replace(kind, names=name.lower(), unit_needed="") for name, kind in MEASURED.items()}
     measurements = []
     for number, values, cells in rows(log, {**_IMPORTED, **exact}):
@@ -147,9 +151,10 @@ def _imported_before(log: Log) -> list[BenchmarkRow]:
 def rows(
     log: Log, kinds: Mapping[str, ColumnKind]
 ) -> Iterator[tuple[int, dict[str, str | float], tuple[tuple[str, str], ...]]]:
-    """Yield the rows of a table as (line, values, labels).
+    """Yield the rows of a table as (line number, values, labels).
 
-    Values are by name and in this project's units; a name is absent where the cell is empty.
+    Values are by the name of their quantity, in this project's units; a quantity whose cell is empty is
+    missing.
 
     Raises:
         TableError: As in `read`.
@@ -177,7 +182,7 @@ def rows(
         decimals.add(n_decimals)
         cells = split(line, delimiter)
         if no_rows and cells and all(re.fullmatch(r":?-+:?", cell) for cell in cells):
-            continue  # the rule below the header of Markdown
+            continue  # the line of dashes below the header of a Markdown table
         if len(cells) != len(columns):
             log.fail(
                 number,
@@ -208,7 +213,8 @@ def rows(
 def _without_data(log: Log, collective: str = "") -> bool:
     """Return whether an operation carries no data, such as a barrier.
 
-    The operation is that of the row, otherwise the user's, otherwise the one in the file's name.
+    It is the operation that the row names, otherwise the one that the user gives, otherwise the one in the
+    file's name.
     """
     operation_facts = COLLECTIVES.get(
         operation(collective) if collective else log.collective or named_in(log.name)
@@ -219,7 +225,8 @@ def _without_data(log: Log, collective: str = "") -> bool:
 def _decimal(cell: str, delimiter: str) -> str:
     """Return a cell with a point in place of its decimal comma.
 
-    Where three digits follow a comma it may separate thousands and is kept, unless semicolons delimit.
+    A comma before three digits may separate thousands and is left in the cell, unless the table's columns are
+    separated by semicolons.
     """
     comma = delimiter != "," and re.fullmatch(r"-?\d+,\d+", cell)
     return cell.replace(",", ".") if comma and (delimiter == ";" or not re.search(r",\d{3}$", cell)) else cell
@@ -249,7 +256,7 @@ def _value(
 
 
 def _header(log: Log, kinds: Mapping[str, ColumnKind]) -> tuple[int, str, tuple[_Column, ...]]:
-    """Return the line number of the header, the delimiter and the columns; line 0 for an empty log."""
+    """Return the header's line number (0 in an empty log), the delimiter between columns, and the columns."""
     for number, line in enumerate(log.lines, 1):
         text = line.lstrip("\ufeff").strip()
         bare = text.lstrip("# ")
@@ -260,7 +267,7 @@ def _header(log: Log, kinds: Mapping[str, ColumnKind]) -> tuple[int, str, tuple[
         if len(titles) > MOST_COLUMNS:
             log.fail(number, f"{len(titles):,} columns", f"at most {MOST_COLUMNS:,} are read")
         columns = tuple(_column(title, kinds) for title in titles)
-        # A header may follow a comment sign; any other comment is no header.
+        # The line after a comment sign may be a header; other comments are no headers.
         if not text.startswith("#") or (_readable(columns) and len(columns) > 1):
             return number, delimiter, columns
     return 0, ",", ()
@@ -274,7 +281,7 @@ def _readable(columns: tuple[_Column, ...]) -> bool:
 def split(line: str, delimiter: str) -> list[str]:
     """Return the cells of a line, without quotes.
 
-    Bars at both ends of a line are a frame, as in Markdown, and delimit nothing.
+    Vertical bars at both ends of a line are a frame, as in Markdown, and separate no cells.
     """
     if delimiter == "|" and line.strip()[:1] == "|" == line.strip()[-1:]:
         line = line.strip()[1:-1]
@@ -294,7 +301,7 @@ def _column(title: str, kinds: Mapping[str, ColumnKind]) -> _Column:
 
 
 def _matching_column(title: str, words: Sequence[str], kinds: Mapping[str, ColumnKind]) -> _Column:
-    """Return the column that a title of these words names, however the words are joined."""
+    """Return the column with this title, which consists of the words, whatever separates them."""
     joined, stem = "".join(words).lower(), "".join(words[:-1]).lower()
     for name, kind in kinds.items():
         names, unit_needed = (text.replace("_", "").split() for text in (kind.names, kind.unit_needed))
@@ -310,5 +317,5 @@ def _matching_column(title: str, words: Sequence[str], kinds: Mapping[str, Colum
 
 
 def _parts(word: str) -> list[str]:
-    """Return the parts of a word in CamelCase; units, which have capitals of their own, are not split."""
+    """Return the parts of a word in CamelCase; units, which contain capital letters, are not split."""
     return [word] if word.lower() in _BYTES or "/" in word else _CAMEL.split(word)

@@ -1,7 +1,7 @@
-"""Recognise messages that a run ended early: of schedulers, launchers, MPI libraries, kernel and shell.
+"""Recognise messages that a run ended early, by schedulers, launchers, MPI libraries, kernel and shell.
 
-One table serves all formats of logs, ``endings.toml``: a program with messages of its own gets an entry
-there. Tables above such a message are incomplete.
+The messages of all such programs are in one file for all formats of logs, ``endings.toml``. Tables above such
+a message are incomplete.
 """
 
 import re
@@ -15,7 +15,7 @@ _STEMS = tuple(_TABLE["stems"])
 
 
 def _outside(pattern: str) -> str:
-    """Return a pattern without the text in brackets."""
+    """Return a pattern without the text from its first to its last parenthesis."""
     return re.sub(r"\(.*\)", "", pattern)
 
 
@@ -25,34 +25,37 @@ ENDINGS: Mapping[str, tuple[str, ...]] = {
     )
     for program, patterns in _TABLE["endings"].items()
 }
-"""Reporting program → patterns of the lines in which it reports an early end."""
+"""Maps each program to the patterns of the lines in which it reports an early end."""
 
 _PATTERNS = tuple(
     (program, re.compile(pattern, re.IGNORECASE), pattern.startswith("^") and "|" not in _outside(pattern))
     for program, patterns in ENDINGS.items()
     for pattern in patterns
 )
-"""Reporting program, pattern, and whether the pattern includes the program's own prefix."""
+"""For each pattern of ``ENDINGS`` the program, the compiled pattern, and whether it only matches at the begin
+of a line, where the program prints its prefix."""
 _BEGIN, _WITHIN = (
     re.compile(
         "|".join(regex.pattern for _, regex, prefixed in _PATTERNS if prefixed is begins), re.IGNORECASE
     )
     for begins in (True, False)
 )
-"""Patterns of a line's beginning, tried once, and patterns that are searched for in the whole line."""
+"""Joint pattern of all patterns that match at the begin of a line, and of those that match anywhere in it."""
 _GENERAL = re.compile(rf"\b(?:{'|'.join(_TABLE['general'].split())})\b", re.IGNORECASE)
 _GENERAL_BEHIND = re.compile(_TABLE["general_behind"], re.IGNORECASE)
 _NO_REPORT = re.compile(r"\s*(?:#|\+ |\$ |--?[A-Za-z][\w-]*[\s,=])")
-"""Beginning of a comment, of a command that a shell echoes, or of an option in a help text."""
+"""Beginning of a line that is no report: a comment, a command that a shell echoes, or an option in a help
+text."""
 _LONGEST = 1000
-"""Characters of a line that are examined: messages come first, and patterns may look back over them all."""
+"""Number of characters of a line that are examined: messages are at the begin of a line, and some patterns
+examine all characters before a match."""
 
 
 def ended_early(line: str) -> bool:
     """Return whether a line reports that a run failed, was ended or was cut off.
 
     A sentence that only mentions limits or kills is no such report: banners, prologs and messages of the day
-    describe what happens in general, not what happened.
+    describe rules ("jobs above their limit are killed"), not what happened to this run.
     """
     text = line[:_LONGEST]
     low = text.lower()
@@ -62,7 +65,7 @@ def ended_early(line: str) -> bool:
 
 
 def reporter(line: str) -> str:
-    """Return who reports an early end in a line: a key of ``ENDINGS``; empty where nobody does."""
+    """Return the program that reports an early end in a line, a key of ``ENDINGS``; empty if none does."""
     text = line[:_LONGEST]
     may_report = _NO_REPORT.match(text) is None
     for program, pattern, prefixed in _PATTERNS:
@@ -73,9 +76,9 @@ def reporter(line: str) -> str:
 
 
 def _is_general(text: str, program: str, match: re.Match[str]) -> bool:
-    """Return whether the clause around a report describes what happens in general.
+    """Return whether the clause around a match describes what happens in general, not in this run.
 
-    Messages of libraries and launchers hold words of such sentences themselves ("will now be aborted"), so
+    Messages of libraries and launchers contain words of such sentences themselves ("will now be aborted"), so
     only the text around the message is examined.
     """
     begin = text.rfind(": ", 0, match.start()) + 1

@@ -1,4 +1,4 @@
-"""Fields in the name of a log, such as `bcast_{algorithm}_{ranks}.out`."""
+"""Read fields from the name of a log by a template such as `bcast_{algorithm}_{ranks}.out`."""
 
 import re
 from collections.abc import Mapping
@@ -22,7 +22,8 @@ class NamePattern:
     """A template of file names, compiled to a regular expression."""
 
     text: str  # The template as the user wrote it.
-    expression: re.Pattern[str]  # Matches the last parts of a path, as many as the template has.
+    expression: re.Pattern[str]
+    """Regular expression for the last parts of a path, as many parts as the template has."""
 
     @classmethod
     def of(cls, text: str) -> Self:
@@ -49,13 +50,13 @@ class NamePattern:
         return cls(text, re.compile("".join(words)))
 
     def fields(self, path: str) -> Mapping[str, str] | None:
-        """Return the fields in a path, or None where the template does not fit it."""
+        """Return the fields in a path by name, or None if the path does not fit the template."""
         depth = self.text.count("/") + 1
         match = self.expression.fullmatch("/".join(PurePath(path).parts[-depth:]))
         return match.groupdict() if match else None
 
     def completed(self, records: list[BenchmarkRow]) -> list[BenchmarkRow]:
-        """Return records with the fields in the names of their files.
+        """Return the records with the fields in their files' names added, as values or as labels.
 
         Raises:
             TableError: A name does not fit the template, or contradicts the contents of its file.

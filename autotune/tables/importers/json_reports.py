@@ -1,7 +1,7 @@
-"""Read results as JSON: ReFrame's run reports, and tables of rows in any document.
+"""Read results in JSON: ReFrame's run reports, and lists of rows in any other document.
 
-The keys of a document determine its format. A report of tests of which some failed raises an error. The
-line of a record is its number in the document, from 1.
+The keys of a document determine its format. A report with failed tests raises an error. The records of a
+document are numbered from 1, and a record's ``line`` is its number.
 """
 
 import json
@@ -18,7 +18,7 @@ from autotune.tables.importers.runlog import Log
 
 
 def announces(log: Log) -> bool:
-    """Return whether the text begins as a JSON document does."""
+    """Return whether the text begins like a JSON document."""
     return next((line.strip()[0] in "{[" for line in log.lines if line.strip()), False)
 
 
@@ -62,7 +62,11 @@ def _no_number(text: str) -> float:
 
 
 def _rows(document: Any, records: RowsFound) -> None:
-    """Take rows as of a plain table, wherever they are; values of outer objects are labels of all rows."""
+    """Add a record for each row of a document, wherever the row is.
+
+    Keys have the meaning of the titles in a plain table. Values in the objects around a list of rows belong
+    to all of its rows.
+    """
     for rows, outer in _row_lists(document, {}):
         for row in rows:
             fields: dict[str, Any] = {}
@@ -86,7 +90,10 @@ def _rows(document: Any, records: RowsFound) -> None:
 
 
 def _row_lists(node: Any, outer: Mapping[str, object]) -> Iterator[tuple[list[Any], Mapping[str, object]]]:
-    """Yield lists of objects that name a size and a time or bandwidth, with the values of outer objects."""
+    """Yield each list of rows in a part of a document, with the values of the objects around the list.
+
+    A list of rows is a list of objects with a message size and a time or bandwidth.
+    """
     if isinstance(node, dict):
         inner = {**outer, **{key: value for key, value in node.items() if is_word(value)}}
         for value in node.values():

@@ -1,9 +1,9 @@
-"""Bandwidths, message rates and overlap of benchmarks, as the times that the probe measures for its patterns.
+"""Convert other benchmarks' bandwidths, message rates and overlap to the times that the probe measures.
 
-OSU and Intel print the bytes of all pairs together, in both directions where they send both ways; the probe
-times one message of a pair in each direction. For a call that computes before it waits they print the whole
-time; the probe counts the time inside of MPI alone. One-sided bandwidths are those of many operations with
-one completion.
+For bandwidths, OSU's and Intel's benchmarks count the bytes of all pairs of ranks, in both directions if
+these send to each other; this project's probe measures the time of one message of a pair in each direction.
+For a call with computation before the wait they print the whole time; the probe counts only the time inside
+of MPI. One-sided bandwidths are those of many operations that are completed together.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,31 +14,36 @@ from autotune.history.benchmark_row import BenchmarkRow
 
 _OF_TWO = (Pattern.PAIR, Pattern.PAIRS, Pattern.ONE_SIDED)
 _EPOCHS = {"MPI_Win_lock/unlock": "_lock", "MPI_Win_fence": "_fence", "MPI_Win_flush": ""}
-"""How OSU completes an operation → suffix of the probe's name for it."""
+"""Maps how OSU's benchmark completes a one-sided operation to a suffix of the probe's name for the
+operation."""
 
 
 def one_sided(collective: str, labels: dict[str, str]) -> str:
-    """Return the probe's name of an operation; a label that the name replaces is removed from ``labels``."""
+    """Return the probe's name of an operation, and remove the label that the name replaces from ``labels``.
+
+    For one-sided operations the name contains how they are completed.
+    """
     if f"{collective}_fence" in COLLECTIVES and labels.get("synchronization") in _EPOCHS:
         return collective + _EPOCHS[labels.pop("synchronization")]
     return collective
 
 
 def ranks(collective: str, pairs: int | None) -> int | None:
-    """Return the ranks of a pattern whose log does not name them; None for any other operation.
+    """Return the number of ranks of an operation between pairs of ranks; None for any other operation.
 
-    They are two for each pair, and OSU's benchmarks without a number of pairs have one.
+    It is two for each pair; OSU's benchmarks that print no number of pairs have one pair.
     """
     pattern_facts = COLLECTIVES.get(collective)
     return 2 * (pairs or 1) if pairs or (pattern_facts and pattern_facts.pattern in _OF_TWO) else None
 
 
 def message_us(row: BenchmarkRow, rate: float | None) -> float | None:
-    """Return the time in µs of one message of a pair in each direction, or None where nothing gives it.
+    """Return the time in µs of one message of a pair in each direction, or None without rate and bandwidth.
 
     Args:
         row: A row with a bandwidth in 10⁶ B/s.
-        rate: Messages per second, which takes precedence; None where the table has none.
+        rate: Number of messages per second, from which the time is computed if it is given; None: the time is
+            computed from the bandwidth.
     """
     pattern_facts = COLLECTIVES.get(row.collective)
     pairs = (row.comm_size or 2) // 2 if pattern_facts and pattern_facts.pattern is Pattern.PAIRS else 1
@@ -51,7 +56,10 @@ def message_us(row: BenchmarkRow, rate: float | None) -> float | None:
 
 
 def with_overlap(row: BenchmarkRow, figures: Mapping[str, str]) -> Iterator[BenchmarkRow]:
-    """Yield the row, and a second one where the table gives the time of a call outside of computation."""
+    """Yield the row and, if the table has overall and computation times, a row with their difference.
+
+    The difference is the time inside of MPI.
+    """
     yield row
     overall = figures.get("Overall(us)", figures.get("t_ovrl[usec]"))
     computed = figures.get("Compute(us)", figures.get("t_CPU[usec]"))

@@ -1,9 +1,9 @@
 """Read tables of nccl-tests, and of rccl-tests, which print the same.
 
-A run names its devices, one for each rank, then prints a header and a row for each message size: the times of
-the call out of place and in place, two records. It ends with its mean bandwidth; without that line it was cut
-off. For collectives that divide their data, nccl-tests counts all blocks together (``src/common.cu`` reports
-the larger of both buffers); a record counts the block of one rank.
+A run prints its devices, one for each rank, then a header and a row for each message size. A row has the
+times of the call out of place and in place, which become two records. The last line is the mean bandwidth; if
+it is missing, the run was cut off. For collectives that divide their data, nccl-tests counts the data of all
+ranks (``src/common.cu`` reports the larger of both buffers); a record counts the block of one rank.
 
 References:
     https://github.com/NVIDIA/nccl-tests, `src/common.cu` and `doc/PERFORMANCE.md`.
@@ -36,16 +36,16 @@ class _Run:
 
 
 def announces(log: Log) -> bool:
-    """Return whether the log has a header of these tables."""
+    """Return whether the log has a header of a table of nccl-tests."""
     return any(_HEADER.match(line) for line in log.lines)
 
 
 def read(log: Log) -> list[BenchmarkRow]:
-    """Return two records for each row, or one where it has one set of times.
+    """Return two records for each row, out of place and in place, or one if the row has one set of times.
 
     Raises:
         TableError: The log has a run without its last line, wrong results, a row that is incomplete or out of
-            order, or totals of all ranks without the number of ranks.
+            order, or sizes that count the data of all ranks without the number of ranks.
     """
     measurements: list[BenchmarkRow] = []
     run = _Run()
@@ -54,7 +54,7 @@ def read(log: Log) -> list[BenchmarkRow]:
             run.ranks = max(run.ranks, int(rank[1]) + 1)
         elif _HEADER.match(line):
             if run.columns and not run.sizes:
-                continue  # every process prints a header where it was built without MPI
+                continue  # if the tests were built without MPI, every process prints a header
             run.columns, run.header, run.sizes = tuple(line.lstrip("# ").split()), number, []
         elif _WRONG.match(line):
             log.fail(number, f"{line.strip(' #')}: the results were wrong", "its times are worth nothing")
@@ -108,7 +108,7 @@ def _records(log: Log, number: int, tokens: list[str], run: _Run) -> Iterator[Be
 
 
 def _block(log: Log, number: int, collective: str, size: int, comm_size: int | None) -> int:
-    """Return the message size in bytes as this project counts it."""
+    """Return the message size in bytes as this project counts it: of one rank if the data are divided."""
     facts = COLLECTIVES.get(collective)
     if facts is None or facts.size not in _TOTAL:
         return size

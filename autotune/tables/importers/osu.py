@@ -1,11 +1,11 @@
 """Read tables of the OSU Micro-Benchmarks 5.x to 7.x, in C and in Python (OMB-Py).
 
 A run prints a title, sometimes window, synchronisation and data type, a header and a row for each message
-size (no size in a barrier's table). The columns depend on options: the average alone; with `-f` minimum,
-maximum and iterations; for non-blocking collectives overall, compute and pure communication time and the
-overlap. With several data types the header is printed again, without a title. Ranks are not printed: they are
-taken from the launcher's command where the log echoes it; tests of pairs print the number of pairs, or have
-one.
+size (a barrier's table has no sizes). The columns depend on options: the average alone; with `-f` also
+minimum, maximum and iterations; for non-blocking collectives overall, compute and pure communication time and
+the overlap. With several data types the header is printed again, without a title. The number of ranks is not
+printed: it is read from the launcher's command if the log contains it. Tests between pairs of ranks print the
+number of pairs, or have one pair.
 """
 
 import re
@@ -17,12 +17,12 @@ from autotune.tables.importers.messages import message_us, one_sided, ranks, wit
 from autotune.tables.importers.runlog import Log, LogTable, first, measurement
 
 TITLE = re.compile(r"^# ((?:OSU|OMB[- ]Py(?:thon)?) .*\btest)(?: v(\S+))?\s*$", re.IGNORECASE)
-"""First line of a table."""
+"""Title of a benchmark, which is printed above its table."""
 COMMENTS = re.compile(
     r"# ?(?:OSU|OMB|Size|Datatype|Window|Synchron|\[|Send Buffer|Overall|(?:Avg )?Latency|Bandwidth|MB/s"
     r"|Using )"
 )
-"""Lines that these benchmarks print about themselves."""
+"""Beginnings of the comment lines that these benchmarks themselves print."""
 _WITHOUT_TABLE = re.compile(r"\b(?:Hello World|Init) Test", re.IGNORECASE)
 _COLUMN = re.compile(
     r"Size(?: \(B\))?|(?:(?:Avg|Min|Max) )?Latency ?\(us\)|Iterations|Overall\(us\)|Compute\(us\)"
@@ -33,16 +33,16 @@ _HEADER = re.compile(
     r"^# *(?:Size(?: \(B\))?|(?:Avg )?Latency ?\(us\)|Overall\(us\)|Bandwidth ?\(MB/s\)|MB/s)(?:\s|$)"
 )
 _BARE = re.compile(rf"^\s*(?:(?:{_COLUMN.pattern})(?:\s+|$))+$")
-"""Header of the table of a non-blocking barrier in version 5.8, which is no comment."""
+"""Header without a comment sign, as version 5.8 prints it for a non-blocking barrier."""
 _SETTING = re.compile(r"^# (Datatype|Window creation|Synchronization): (.*?)\.?\s*$")
 _PAIRS = re.compile(r"^# \[ pairs: (\d+) \] \[ window size: (\w+) \]")
-_WINDOW = "64"  # Default number of messages in a window, in all versions and in the probe.
+_WINDOW = "64"  # Default number of messages in a window, in all versions and in this project's probe.
 _LATENCY = ("Pure Comm.(us)", "Avg Latency(us)", "Latency(us)")
 _MIN, _MAX = ("Min Latency(us)", "Min Comm.(us)"), ("Max Latency(us)", "Max Comm.(us)")
 _BANDWIDTH = ("Bandwidth(MB/s)", "MB/s")
 _USED = {"Size", "Iterations", "Validation", "Messages/s", *_LATENCY, *_MIN, *_MAX, *_BANDWIDTH}
 
-# Words of titles that name how a call was made, not which call it was.
+# Words of titles that say how a call was made, not which operation it was.
 _NOISE = re.compile(
     r"\b(?:osu|omb[- ]py(?:thon)?|(?:mpi|\w*ccl)(?:-\w+)?(?: managed)?|latency|test|one sided|personalized"
     r"|exchange|persistent|non-blocking)(?![\w-])",
@@ -57,11 +57,11 @@ class _Section:
     version: str = ""
     labels: dict[str, str] = field(default_factory=dict)
     pairs: int | None = None
-    announced: bool = False  # Whether a title or data type was printed whose table has not come yet.
+    announced: bool = False  # Whether the table of the last title or data type has not been printed yet.
 
 
 def announces(log: Log) -> bool:
-    """Return whether the log has a title of these benchmarks."""
+    """Return whether the log has a title of the OSU Micro-Benchmarks."""
     return any(TITLE.match(line) for line in log.lines)
 
 
@@ -69,8 +69,8 @@ def read(log: Log) -> list[BenchmarkRow]:
     """Return all rows of all tables.
 
     Raises:
-        TableError: The log has a title without a table, a table without rows, with an incomplete or missing
-            row or an unknown column, or a failed validation.
+        TableError: The log has a title without a table, a table without rows or with an incomplete row, a
+            missing row or an unknown column, or a failed validation.
     """
     measurements: list[BenchmarkRow] = []
     section, table = _Section(), None
@@ -89,7 +89,7 @@ def read(log: Log) -> list[BenchmarkRow]:
             section.pairs = int(pairs[1])
             section.labels |= {} if pairs[2] == _WINDOW else {"window": pairs[2]}
         elif setting := _SETTING.match(line):
-            if table is None or table.rows:  # 7.2 has them between the header and the first row as well
+            if table is None or table.rows:  # 7.2 also prints settings between the header and the first row
                 measurements += _rows(section, table)
                 table, section.announced = None, True
             section.labels[setting[1].lower().replace(" ", "_")] = setting[2]
@@ -152,14 +152,14 @@ def _rows(section: _Section, table: LogTable | None) -> list[BenchmarkRow]:
 
 
 def operation(title: str) -> str:
-    """Return the name of the operation in a title, or its words joined by underscores."""
+    """Return the name of the operation in a title; for an unknown one, the title's words with underscores."""
     words = " ".join(_NOISE.sub(" ", title).split()).lower() or "latency"
     name = called(words) or called(words.replace(" / ", " ")) or re.sub(r"\W+", "_", words)
     return later(name, _variant(title).get("variant", ""))
 
 
 def _variant(title: str) -> dict[str, str]:
-    """Return labels for how the call was made, where the title names a variant of the plain blocking call."""
+    """Return labels that say how the call was made, if the title names a variant of the blocking call."""
     matches = {
         "variant": re.search(r"\b(persistent|non-blocking)\b", title, re.IGNORECASE),
         "mode": re.search(r"MPI_(?:Put|Get)\b.* (Bandwidth)\b", title),
@@ -167,4 +167,4 @@ def _variant(title: str) -> dict[str, str]:
         "library": re.search(r"\b(\w*CCL)\b", title, re.IGNORECASE),
     }
     labels = {name: match[1].lower() for name, match in matches.items() if match}
-    return labels | ({"mode": "aggregate"} if "mode" in labels else {})  # as Intel's benchmarks call it
+    return labels | ({"mode": "aggregate"} if "mode" in labels else {})  # Intel's benchmarks print this name

@@ -1,7 +1,8 @@
 """Read ReFrame's records of performance tests: its run reports (JSON), and its performance logs.
 
-A log of version 4 names its columns, ``VARIABLE_value`` and ``VARIABLE_unit`` among them; one of version 3,
-or with ``perflog_compat``, has a line for each variable. Message sizes are parameters, columns, or in names.
+A log of ReFrame 4 has a header, with columns such as ``VARIABLE_value`` and ``VARIABLE_unit``; a log of
+ReFrame 3, or with ``perflog_compat``, has a line for each variable. Message sizes are parameters of a test,
+columns, or parts of names.
 
 References:
     ReFrame, `reframe/schemas/runreport.json` (data versions 1 to 4) and `reframe/core/logging.py`,
@@ -21,22 +22,22 @@ _MBPS = MEASURED["bandwidth_MBps"].units
 _SIZE_IN_NAME = re.compile(r"(?:^|_)(\d+)\s*([kmg]?)i?(?:b|bytes?)?(?=_|$)", re.IGNORECASE)
 _PARAMETER = re.compile(r"%([\w.]+)=(\S+)")
 _PROPERTIES = ("message_size", "num_tasks")
-"""Properties of a test that are read where they are no parameters."""
+"""Properties of a test that are read like its parameters."""
 _LINE = re.compile(
     r"[^|]*\|reframe (?P<version>[^|]+)\|(?P<display_name>[^|]+)\|(?:jobid=[^|]*\|)?"
     r"(?:num_tasks=(?P<num_tasks>\d+)\|)?(?P<variable>[^|=]+)=(?P<value>[^|]+)\|ref=[^|]*\|(?P<unit>[^|]*)"
 )
-"""A line of a version 3 log."""
+"""A line of a log of ReFrame 3."""
 _UNSAID = ("", "null", "None")
 
 
 def announces(log: Log) -> bool:
-    """Return whether a line is a header of a version 4 log, or any line of a version 3 log."""
+    """Return whether the log contains a header as in logs of ReFrame 4, or a line as in logs of ReFrame 3."""
     return any(_LINE.fullmatch(line) or _titles(line) for line in log.lines)
 
 
 def read(log: Log) -> list[BenchmarkRow]:
-    """Return all values in units of time or bandwidth of a performance log.
+    """Return a record for each value of a performance log that is a time or a bandwidth.
 
     Raises:
         TableError: The log has a row of another length than its header, a value that is no number, a test
@@ -65,7 +66,7 @@ def _read(log: Log) -> RowsFound:
 
 
 def _titles(line: str) -> tuple[str, list[str]] | None:
-    """Return the delimiter and the columns of a header; None for any other line."""
+    """Return the delimiter and the columns' names in a header; None if the line is no header."""
     if "_value" not in line or "_unit" not in line:
         return None
     delimiter = max(DELIMITERS, key=line.count)
@@ -75,7 +76,7 @@ def _titles(line: str) -> tuple[str, list[str]] | None:
 
 
 def _row(records: RowsFound, titles: list[str], cells: list[str]) -> None:
-    """Take a test of a log of version 4."""
+    """Add the records of one row (one test) in a log of ReFrame 4."""
     if len(cells) != len(titles):
         records.log.fail(
             records.line,
@@ -95,7 +96,7 @@ def _row(records: RowsFound, titles: list[str], cells: list[str]) -> None:
 
 
 def report(document: Any, records: RowsFound) -> None:
-    """Add the records in a run report to ``records``."""
+    """Add the measurements in a run report (a JSON document) to ``records``."""
     version = str(document["session_info"].get("version", ""))
     for run in document["runs"]:
         for case in run["testcases"]:
@@ -111,7 +112,7 @@ def report(document: Any, records: RowsFound) -> None:
 
 
 def _performance(case: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:
-    """Yield variable, value and unit of a test case; data versions below 4 have them in ``perfvars``."""
+    """Yield variable, value and unit in a test case; data versions below 4 have them in ``perfvars``."""
     for key, (value, *reference) in (case.get("perfvalues") or {}).items():
         if value is not None:
             yield key.rpartition(":")[2], value, str(reference[3]) if len(reference) > 3 else ""
@@ -123,7 +124,7 @@ def _performance(case: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:
 def _performance_value(
     case: Mapping[str, Any], name: str, version: str, performance: tuple[str, float, str], records: RowsFound
 ) -> None:
-    """Add the record of one value; ``performance`` is (variable, value, unit)."""
+    """Add the record of a value if it is a time or bandwidth; ``performance`` is (variable, value, unit)."""
     variable, value, unit = performance
     time, rate = TIME_US.get(unit.lower()), _MBPS.get(unit)
     if time is None and rate is None:

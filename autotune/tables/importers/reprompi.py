@@ -1,9 +1,9 @@
-"""Read tables of ReproMPI: single run times, stamps of every process, or summaries.
+"""Read tables of ReproMPI: times of single calls, clock times of every process, or summaries.
 
-Settings come as `#@key=value`; a header names the columns. Single run times and stamps make one record for
-each call and size: the median over the valid calls, with their smallest and largest. A time from stamps is
-last exit − first entry on the global clock or, without one, the longest of the processes. Sizes are counts of
-the data type unless the column names bytes.
+Settings are printed as `#@key=value`; a header names the columns. For tables of single calls or clock times,
+a record contains, for each collective and size, the median, smallest and largest time of the valid calls.
+From clock times the time of a call is last exit − first entry on the global clock or, without a global clock,
+the longest time of a process. Sizes are numbers of elements of the data type unless the column names bytes.
 
 References:
     S. Hunold, A. Carpen-Amarie, "Reproducible MPI benchmarking is still not as easy as you think", IEEE TPDS
@@ -38,30 +38,30 @@ _END = "# Execution time"
 @dataclass(slots=True)
 class _TimesTable:
     settings: dict[str, str]
-    line: int  # Number of the header's line.
+    line: int  # Number of the line with the table's header.
     columns: tuple[str, ...]
-    rows: list[tuple[int, Row]] = field(default_factory=list)  # Line number and values by column.
-    complete: bool = False  # Whether the last line of a run follows the table.
+    rows: list[tuple[int, Row]] = field(default_factory=list)  # Line number and values by column of each row.
+    complete: bool = False  # Whether the line follows that ReproMPI prints at the end of a run.
 
 
 @dataclass(slots=True)
 class _Cell:
-    line: int  # Number of the first row's line.
+    line: int  # Number of the line with the first row of this collective and size.
     nrep: int = 0  # Number of repetitions, valid or not.
-    valid_us: list[float] = field(default_factory=list)
+    valid_us: list[float] = field(default_factory=list)  # Times of the valid repetitions in µs.
 
 
 def announces(log: Log) -> bool:
-    """Return whether the log has a header of these tables."""
+    """Return whether the log has a header of ReproMPI's tables."""
     return any(_columns(line) for line in log.lines)
 
 
 def read(log: Log) -> list[BenchmarkRow]:
-    """Return a record for each call and size.
+    """Return a record for each collective and size.
 
     Raises:
         TableError: The log has a table without rows, incomplete rows, missing repetitions or processes, no
-            valid repetition, or sizes in counts without the size of the data type.
+            valid repetition, or sizes in elements without the size of the data type.
     """
     runs: list[_TimesTable] = []
     settings: dict[str, str] = {}
@@ -85,7 +85,11 @@ def _columns(line: str) -> tuple[str, ...]:
 
 
 def _row(log: Log, run: _TimesTable, number: int, tokens: list[str]) -> Row | None:
-    """Return the values of a row by column; None for lines without numbers that name no MPI function."""
+    """Return the values of a row by column; None for a line that is no row.
+
+    Raises:
+        TableError: The line names an MPI function and is incomplete.
+    """
     call_column = run.columns.index("test")
     call = tokens[call_column] if len(tokens) > call_column else ""
     complete = len(tokens) == len(run.columns) and all(
@@ -140,7 +144,7 @@ def _summaries(log: Log, run: _TimesTable) -> Iterator[BenchmarkRow]:
 
 
 def _single_times(log: Log, run: _TimesTable) -> list[tuple[Row, _Cell]]:
-    """Return the cells of a table with one row for each repetition."""
+    """Return the times by collective and size, from a table with one row for each repetition."""
     cells: dict[tuple[str, int], tuple[Row, _Cell]] = {}
     for number, row in run.rows:
         _, cell = cells.setdefault((row["test"], _size(row)), (row, _Cell(number)))
@@ -153,7 +157,7 @@ def _single_times(log: Log, run: _TimesTable) -> list[tuple[Row, _Cell]]:
 
 
 def _from_stamps(log: Log, run: _TimesTable) -> list[tuple[Row, _Cell]]:
-    """Return the cells of a table with one row for each repetition and process."""
+    """Return the times by collective and size, from a table with one row for each repetition and process."""
     clock = "gl" if {"gl_tstart_sec", "gl_tend_sec"} <= set(run.columns) else "loc"
     cells: dict[tuple[str, int], tuple[Row, _Cell]] = {}
     stamps: dict[tuple[str, int], dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
@@ -178,7 +182,11 @@ def _from_stamps(log: Log, run: _TimesTable) -> list[tuple[Row, _Cell]]:
 
 
 def _refuse_cut_off(log: Log, run: _TimesTable, cells: list[_Cell]) -> None:
-    """Refuse a last cell with fewer repetitions than all others, in a log without its last line."""
+    """Raise an error if a table seems to be cut off.
+
+    It does if the last line of the run is missing, and the last collective and size has fewer repetitions
+    than all others.
+    """
     *complete, last = cells
     fewest = min((cell.nrep for cell in complete), default=0)
     if not run.complete and last.nrep < fewest:
@@ -190,7 +198,7 @@ def _size(row: Row) -> int:
 
 
 def _setting(log: Log, run: _TimesTable, *names: str) -> int:
-    """Return the first of these settings that the log has, as a whole number; 0 without any."""
+    """Return the first of these settings that the log has, as a whole number; 0 if it has none of them."""
     for name in names:
         if name in run.settings:
             text = run.settings[name]
@@ -208,7 +216,10 @@ def _record(
     times_us: tuple[float, float | None, float | None],
     iterations: int,
 ) -> BenchmarkRow:
-    """Return the record of a cell; ``times_us`` are location, smallest and largest time in µs."""
+    """Return the record of one collective and size.
+
+    ``times_us`` are the median (or mean), the smallest and the largest time in µs.
+    """
     unit = _setting(log, run, "datatype_size_bytes", "datatype_extent_bytes") if "count" in row else 1
     if not unit:
         message = "sizes are counts of a data type of unknown size"

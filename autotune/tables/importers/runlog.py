@@ -1,7 +1,7 @@
-"""A benchmark's log as lines, which all readers of logs share.
+"""A benchmark's log as lines, and its tables: the classes that the readers of all formats use.
 
-Launchers put marks in front of lines, a file may hold several runs, and runs fail half-way. The readers of
-the formats get clean numbered lines and common checks.
+Launchers put marks in front of lines, a file may contain several runs, and runs fail half-way. This module
+removes the marks, numbers the lines, and checks that runs and tables are complete.
 """
 
 import re
@@ -14,22 +14,22 @@ from autotune.history.benchmark_row import BenchmarkRow
 from autotune.launch_command import is_command, ranks
 from autotune.tables.importers.endings import ended_early, reporter
 
-# Marks of `mpirun --tag-output`, `--timestamp-output` and `--output tag-detailed` of Open MPI 4 and 5, of
-# `srun --label` and `mpiexec -prepend-rank`, and those that a page puts in front of a listing: the sign of a
-# quotation, blanks before a comment.
+# `_MARK` matches what is put in front of a benchmark's lines: by `mpirun --tag-output`, `--timestamp-output`
+# and `--output tag-detailed` of Open MPI 4 and 5, by `srun --label` and `mpiexec -prepend-rank`, and by a
+# page that quotes a log: the sign of a quotation, blanks before a comment.
 _STAMP = r"\[?[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\]?"
 _WHO = r"\[[^\],]*\d,\d+\]|\[[^\]\s]+:\d+\]|\[\d+\]"
 _MARK = re.compile(
     rf"^(?:(?:(?:{_STAMP})?(?:{_WHO}){{0,2}}<std\w+>: ?)+|\[\d+\] |\s*\d+: |\s*> ?)?(?:\s+(?=#))?"
 )
 _COLOURS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
-"""Control sequences of a terminal, as `script` and coloured output contain them."""
-_ESCAPED = re.compile(r"^\\#")  # Markdown escape by which a comment is not read as a heading.
-_COMMA = re.compile(r"(?<=\d),(?=\d\d(?:\s|$))")  # A decimal comma: the suites print two decimals.
+"""Control sequences of a terminal, such as colours, which the command `script` writes into a log."""
+_ESCAPED = re.compile(r"^\\#")  # Markdown's escape of a number sign, which would begin a heading.
+_COMMA = re.compile(r"(?<=\d),(?=\d\d(?:\s|$))")  # A decimal comma: benchmarks print two decimals.
 
 _LONGEST = 4_000
-"""Characters of a line that are searched: these expressions take up to the square of it. Commands are
-shorter."""
+"""Number of characters of a line that are searched, because the time of these searches grows up to the square
+of it. Commands are shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,10 @@ class Log:
     lines: tuple[str, ...]  # The lines; `lines[i]` is line i + 1.
     terminated: bool = True  # Whether the last line is complete, that is, ended by a line feed.
     collective: str = ""
-    """Operation of rows that do not name theirs, as the user gives it; empty where it is not given."""
+    """Operation of rows that do not name one, as the user gives it; empty if the user gives none."""
     commands: tuple[int, ...] = field(init=False, compare=False)
-    """Numbers of the lines with a launcher's command; searching them at each table would take the square of
-    the lines."""
+    """Numbers of the lines with a launcher's command. They are searched once, because a search for each table
+    would take a time that grows with the square of the lines."""
 
     def __post_init__(self) -> None:
         numbers = tuple(number for number, line in enumerate(self.lines, 1) if is_command(line))
@@ -51,24 +51,24 @@ class Log:
 
     @classmethod
     def of(cls, text: str, name: str, collective: str = "") -> Self:
-        """Return the log in a text."""
+        """Return the log in the text of a file, after removing marks and control sequences."""
         plain = _COLOURS.sub("", text.removeprefix("\ufeff"))
         lines = tuple(_ESCAPED.sub("#", _MARK.sub("", line)).rstrip() for line in plain.splitlines())
         return cls(name, lines, terminated=text.endswith("\n"), collective=collective)
 
     def fail(self, line: int, message: str, hint: str = "") -> NoReturn:
-        """Refuse the file.
+        """Raise an error about one line of the file.
 
         Raises:
-            TableError: Always; the message starts with file and line.
+            TableError: Always; the message starts with the names of file and line.
         """
         raise TableError(f"{self.name}:{line}: {message}", hint)
 
     def refuse_failed_run(self) -> None:
-        """Look for a line that reports a failed run.
+        """Raise an error if a line reports that the run failed.
 
         Raises:
-            TableError: There is one.
+            TableError: There is such a line.
         """
         for number, line in enumerate(self.lines, 1):
             if ended_early(line[:_LONGEST]):
@@ -79,35 +79,41 @@ class Log:
                 )
 
     def processes_before(self, line: int) -> int | None:
-        """Return the ranks in the last launch command before a line; None where it does not give them."""
+        """Return the number of ranks in the last launch command before a line, or None.
+
+        None means that there is no such command, or that it does not contain the number.
+        """
         n_commands = bisect_left(self.commands, line)
         return ranks(self.lines[self.commands[n_commands - 1] - 1][:_LONGEST]) if n_commands else None
 
 
 @dataclass(slots=True)
 class LogTable:
-    """A table while its rows are read."""
+    """A table in a log, whose rows are added one by one as its lines are read."""
 
-    log: Log  # The log that it is in.
-    line: int  # Number of its header's line.
-    columns: tuple[str, ...]  # Names of its columns.
-    rows: list[tuple[int, dict[str, str]]] = field(default_factory=list)  # Line number and values by column.
+    log: Log  # The log that contains the table.
+    line: int  # Number of the line with the table's header.
+    columns: tuple[str, ...]  # Names of the table's columns.
+    rows: list[tuple[int, dict[str, str]]] = field(default_factory=list)
+    """Line number and values by column of each row that was read so far."""
     width: int = field(init=False)
-    """Length of the last row's line, or the header's: columns are right-aligned."""
+    """Length of the last row's line, or of the header's; a shorter row is cut off: columns are
+    right-aligned."""
     blank: bool = False  # Whether an empty line follows the last row.
-    words: str = ""  # The last line of text after the rows.
+    words: str = ""  # The last line of other text after the last row.
     box: int | None = None
-    """Lines so far of a message that Open MPI prints between two rules of dashes; None outside of one."""
-    over: bool = False  # Whether the following lines belong to another table.
+    """Number of lines so far in a message that Open MPI prints between two lines of dashes; None outside of
+    such a message."""
+    over: bool = False  # Whether the table has ended, so that the following rows belong to another one.
 
     def __post_init__(self) -> None:
         self.width = len(self.log.lines[self.line - 1])
 
     def take(self, number: int, text: str) -> bool:
-        """Add a line if it is a row, and return whether it was; other lines are output of other programs.
+        """Add a line if it is a row, and return whether it is one; other lines are output of other programs.
 
         Raises:
-            TableError: The line begins as a row and is incomplete, or has an invalid value.
+            TableError: The line begins like a row but is incomplete, or has an invalid value.
         """
         if not _ROW.fullmatch(text):
             self._refuse_spoilt(number, text)
@@ -137,7 +143,7 @@ class LogTable:
         return True
 
     def _refuse_spoilt(self, number: int, text: str) -> None:
-        """Refuse a line that begins as the next row and holds something else than numbers.
+        """Raise an error if a line begins like the next row but contains something else than numbers.
 
         Raises:
             TableError: The line is such a row.
@@ -150,7 +156,7 @@ class LogTable:
             self.log.fail(number, message, "was it cut off, or written into?")
 
     def _chatter(self, text: str) -> None:
-        """Remember a line that could be the header of another table."""
+        """Store a line that is no row, because it could be the header of another table."""
         if _RULE.fullmatch(text):
             if self.box is not None and self.box > 1:
                 self.blank, self.words = False, ""
@@ -163,10 +169,10 @@ class LogTable:
         self.words = text or self.words
 
     def _is_foreign(self, number: int, width: int) -> bool:
-        """Return whether a row is below the header of another table than this one.
+        """Return whether a row belongs to another table, whose header was printed after this table.
 
-        No benchmark prints an empty line inside of a table. Other output of several lines may contain one, so
-        an empty line alone does not decide it.
+        No benchmark prints an empty line inside of a table. Output of other programs between the rows may
+        contain an empty line, so an empty line alone does not show that the table has ended.
 
         Raises:
             TableError: The row could belong to either table.
@@ -184,14 +190,14 @@ class LogTable:
         return False
 
     def check_sizes(self, column: str, *, doubling: bool = True) -> None:
-        """Look for missing rows.
+        """Raise an error if rows are missing.
 
         Args:
             column: Name of the column of sizes.
             doubling: Whether each size should be twice the previous one; otherwise sizes only have to grow.
 
         Raises:
-            TableError: The table has no rows, sizes that decrease, or a gap.
+            TableError: The table has no rows, sizes that do not grow, or a gap between sizes.
         """
         if not self.rows:
             self.log.fail(self.line, "a table without rows", "was the run cut off?")
@@ -214,7 +220,7 @@ class LogTable:
 
 
 def first(row: dict[str, str], columns: tuple[str, ...]) -> float | None:
-    """Return the number in the first of these columns that a row has; None without any."""
+    """Return the number in the first of these columns that a row has; None if it has none of them."""
     return next((float(row[c]) for c in columns if c in row), None)
 
 
@@ -222,7 +228,7 @@ _ABSENT = {"benchmark": "", "version": "", "collective": "", "comm_size": None, 
 
 
 def measurement(log: Log, number: int, **fields: object) -> BenchmarkRow:
-    """Return the record of one line; fields that are not given are absent from it.
+    """Return the record of one line of a log; fields that are not given are empty or None.
 
     Raises:
         TableError: A value is invalid.
@@ -233,15 +239,15 @@ def measurement(log: Log, number: int, **fields: object) -> BenchmarkRow:
         log.fail(number, str(exc))
 
 
-# The words of a row; a line with any other word is output of another program.
+# A row consists of such words; a line with any other word is output of another program.
 _ROW = re.compile(r"\s*(?:(?:[-+]?(?:\d[\d.,]*|nan|inf)|Pass|Fail|N/A|-)(?:\s+|$))+", re.IGNORECASE)
 _HEADING = re.compile(r".*:$|#.*\b(?:tests?|benchmarks?|bandwidth|latency|sizes?|times?)\b", re.IGNORECASE)
-"""Lines above another table, which warnings hardly ever resemble; comments of libraries may be within a
-table."""
+"""Headings above a table. Warnings hardly ever look like them. Other comments are no headings, because
+libraries may print comments within a table."""
 _SPOILT = re.compile(r"\s*(\d+)\s\s+\S")
-"""A size, and the blanks that align the next word."""
+"""A line that begins like a row: a size, and the blanks that align the next word."""
 _TITLES = re.compile(r"[^\s|,;]+(?: [(\[][^\s)\]]+[)\]])?")
-"""Names of columns; a unit in brackets may be separated by a blank."""
+"""Name of a column; a blank may separate it from a unit in brackets."""
 _RULE = re.compile(r"-{60,}")
 _UNIT = re.compile(r"[(\[](?:[a-zµμ]{1,5}|[A-Za-z]+/s|%)[)\]]")
 _TWO_DECIMALS = re.compile(r"\d+\.\d{2,}")
@@ -252,4 +258,5 @@ _VALUES = dict.fromkeys(
     **dict.fromkeys(("#bytes", "Count"), re.compile(r"\d+|N/A")),
     **dict.fromkeys(("bandwidth", "fastest", "slowest"), re.compile(r"\d+\.\d{2,}|N/A")),
 }
-"""Columns whose values are not numbers with at least two decimals, as both suites print all others."""
+"""Maps columns to the pattern of their values. In all other columns both benchmark suites print numbers with
+at least two decimals."""

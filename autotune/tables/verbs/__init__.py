@@ -1,1 +1,1 @@
-"""Verbs on tables: ``compare`` (with ``--guidelines`` and ``--winners``) and ``import``."""
+"""Commands for tables: ``compare`` (with ``--guidelines`` and ``--winners``) and ``import``."""

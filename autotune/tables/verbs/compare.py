@@ -1,4 +1,4 @@
-"""``compare LOG1 LOG2``: two logs in a table."""
+"""``compare LOG1 LOG2``: print by how much calls are faster or slower in the second of two logs."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ def compare_logs(paths: Sequence[Path], as_json: bool, comm_size: int | None) ->
     Args:
         paths: The two logs.
         as_json: Print a JSON document in place of a table.
-        comm_size: Number of ranks, where a log does not contain it.
+        comm_size: Number of ranks of rows that do not contain it.
 
     Raises:
         UserError: there are not two logs, or they have no call in common.
@@ -54,8 +54,8 @@ def _text(calls: Sequence[Call]) -> str:
 def _why(comparison: TwoLogs) -> str:
     """Explain why two logs have no call in common.
 
-    Either labels have no common value where operation, ranks and size are the same, or a log may lack the
-    number of ranks.
+    Either the labels of calls with the same operation, ranks and size have no common value, or one log may
+    lack the number of ranks.
     """
     shared_slots = {slot for slot, _ in comparison.only_first} & {slot for slot, _ in comparison.only_second}
     sides: list[dict[str, set[str]]] = [{}, {}]

@@ -1,4 +1,4 @@
-"""``compare --guidelines``: report performance guidelines that measurements violate, before any export."""
+"""``compare --guidelines``: report violated performance guidelines, such as allreduce ≤ reduce + bcast."""
 
 import sys
 from pathlib import Path
@@ -21,17 +21,17 @@ def guidelines(
     Args:
         paths: The directory of one campaign, or logs and tables.
         as_json: Print a JSON document in place of text.
-        rate: Chance of any violation being reported where no guideline is violated.
-        comm_size: Number of ranks, where a table does not contain it.
-        collective: The collective, where a table does not contain it.
+        rate: Probability that any violation is reported although no guideline is violated.
+        comm_size: Number of ranks of rows that do not contain it.
+        collective: The collective of rows that do not name one.
 
     Returns:
-        1 where a guideline is violated, else 0.
+        1 if a guideline is violated, else 0.
 
     Raises:
         TableError: a file cannot be read, or is not a complete log or table.
-        UserError: a directory holds no campaign, or a campaign is among several arguments.
-        JournalError: the campaign's journal is damaged or of a newer format.
+        UserError: a directory contains no campaign, or a campaign is among several arguments.
+        JournalError: the campaign's journal is damaged or has a newer format.
     """
     concerned = None
     if any(path.is_dir() for path in paths):

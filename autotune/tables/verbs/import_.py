@@ -1,4 +1,4 @@
-"""``import FILE…``: other people's measurements as one table."""
+"""``import FILE…``: write the measurements in other people's logs and tables as one table."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,11 +25,12 @@ def import_files(
     All files are read before anything is written, so a file that cannot be read leaves no partial table.
 
     Args:
-        paths: The files; ``-`` is standard input, and a directory stands for all files below it.
-        out: The table's file: Parquet if its name ends in ``.parquet``, else CSV; None: standard output, CSV.
+        paths: The files; ``-`` means standard input, and a directory means all files below it.
+        out: The table's file: Parquet if its name ends in ``.parquet``, else CSV; None: the table is printed
+            as CSV.
         comm_size: Communicator size of rows that have none.
-        collective: Operation of rows that have none.
-        from_name: Template of the files' names; files of a directory that do not fit it are left out.
+        collective: Operation of rows that name none.
+        from_name: Template of the files' names; files of a directory whose names do not fit it are left out.
 
     Raises:
         TableError: a file cannot be read, or is not a complete log or table.
@@ -63,7 +64,9 @@ def import_files(
 
 
 def _files(paths: Sequence[Path], pattern: NamePattern | None) -> tuple[list[Path], dict[Path, int]]:
-    """Return the files that the paths stand for, and the number of those that do not fit, by directory.
+    """Return the files that the paths mean, and for each directory the number of files that do not fit.
+
+    A file does not fit if its name does not match the template.
 
     Raises:
         UserError: a directory has no file, or none that fits the template.
@@ -89,7 +92,7 @@ def _files(paths: Sequence[Path], pattern: NamePattern | None) -> tuple[list[Pat
 
 
 def _below(directory: Path) -> Iterator[Path]:
-    """Yield all files below a directory in the order of their paths, without hidden ones."""
+    """Yield all files below a directory, sorted by their paths and without hidden files."""
     for path in sorted(directory.rglob("*")):
         if path.is_file() and not any(part.startswith(".") for part in path.relative_to(directory).parts):
             yield path
@@ -98,7 +101,9 @@ def _below(directory: Path) -> Iterator[Path]:
 def measurements(
     paths: Sequence[Path], comm_size: int | None = None, collective: str | None = None
 ) -> list[BenchmarkRow]:
-    """Return the rows of all files; ``comm_size`` and ``collective`` complete those that lack them.
+    """Return the rows of all files.
+
+    ``comm_size`` and ``collective`` are entered in rows that lack a communicator size or an operation.
 
     Raises:
         TableError: a file cannot be read, or is not a complete log or table.
@@ -111,9 +116,9 @@ def measurements(
 
 
 def _with_labels(rows: list[BenchmarkRow]) -> list[BenchmarkRow]:
-    """Return the rows with labels for what differs between tables.
+    """Return the rows with labels for those settings that differ between otherwise identical tables.
 
-    Tables that nothing distinguishes are named on standard error.
+    Tables that might not be repeats are named on standard error.
     """
     labelled, words = told_apart(rows)
     sys.stderr.writelines(f"{text}\n" for text in words)
@@ -121,10 +126,12 @@ def _with_labels(rows: list[BenchmarkRow]) -> list[BenchmarkRow]:
 
 
 def _text(path: Path) -> tuple[str, str]:
-    """Return the text of a file and its name for messages; bytes that are no UTF-8 are replaced.
+    """Return the text of a file (of standard input for ``-``) and its name for messages.
+
+    Bytes that are no UTF-8 are replaced.
 
     Raises:
-        TableError: the file, or standard input for ``-``, cannot be read.
+        TableError: the file or standard input cannot be read.
     """
     if str(path) == "-":
         try:
@@ -137,7 +144,7 @@ def _text(path: Path) -> tuple[str, str]:
 def _with_defaults(
     rows: Iterable[BenchmarkRow], comm_size: int | None, collective: str
 ) -> list[BenchmarkRow]:
-    """Return the rows, completed where they lack a communicator size or an operation."""
+    """Return the rows; those without a communicator size or an operation get the given one."""
     return [
         replace(r, comm_size=r.comm_size or comm_size, collective=r.collective or collective) for r in rows
     ]

@@ -1,4 +1,4 @@
-"""``compare --winners``: print the best algorithm by message size, communicator size and nodes as a table."""
+"""``compare --winners``: print a table with the best algorithm for each message size, ranks and nodes."""
 
 import sys
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ from autotune.views.tuning_table import Entry, tuning_page, tuning_rows, tuning_
 
 
 def winners(directories: Sequence[Path], out: Path | None, plot: Path | None, as_json: bool) -> None:
-    """Print the table of the best choices of one or several campaigns.
+    """Print the best per-size choices, such as algorithms, of one or several campaigns as a table.
 
     Args:
-        directories: Directories of campaigns, such as one for each number of nodes.
-        out: File for the table as CSV; None: it is not written.
-        plot: File for an HTML page with the table drawn; None: it is not written.
-        as_json: Whether to print JSON.
+        directories: Directories of campaigns, for example one for each number of nodes.
+        out: File for the table as CSV; None: no such file is written.
+        plot: File for an HTML page with a figure of the table; None: no such file is written.
+        as_json: Whether to print the table as JSON in place of text.
 
     Raises:
-        UserError: a directory holds no campaign, two campaigns measured the same slot, no choice was measured
-            yet, or a file cannot be written.
+        UserError: a directory contains no campaign, two campaigns measured the same slot (collective,
+            communicator size, message size), no choice was measured yet, or a file cannot be written.
     """
     table: list[Entry] = []
     campaign_of_slot: dict[tuple[int, tuple[str, int, int]], Path] = {}
@@ -57,7 +57,7 @@ def winners(directories: Sequence[Path], out: Path | None, plot: Path | None, as
 
 
 def _entries(campaign: CampaignDirectory) -> list[Entry]:
-    """Return the best choices under a campaign's recommended setting, or under its best one so far."""
+    """Return the best per-size choices with a campaign's recommended setting, or its best setting so far."""
     about = campaign.about
     settings = candidates(about.objectives, about.space, campaign.history)
     recommendation = campaign.conclude().recommendation
