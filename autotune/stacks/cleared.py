@@ -171,7 +171,7 @@ def _forced(flavour: str, name: str, value: str) -> list[tuple[str, str]]:
     """Return what ``forced_by`` returns for a variable of this flavour; empty for any other variable."""
     words = [value]
     if flavour == "intelmpi" and (name, value.strip().lower()) == _INTRANODE:
-        return [("intranode", value)]  # the table has no such row, so it is refused as never checked
+        return [("intranode", value)]  # a row that no table has
     if flavour == "openmpi" and (pairs := _COMPONENTS.get(name.removeprefix("OMPI_MCA_"))):
         return [] if value in _OWN else list(pairs)
     if flavour == "mpich":

@@ -28,8 +28,8 @@ class Dialect:
 
     formats: ClassVar[tuple[str, ...]] = ("env_sh",)  # Formats to export if the scenario names none.
     one_row: ClassVar[Mapping[str, int]] = {}
-    """Maps a collective whose rules must cover all message sizes, or be absent, to the largest number of rows;
-    1 if the implementation's files have no conditions on the message sizes of the collective."""
+    """Maps a collective whose rules must cover all message sizes, or be absent, to the largest number of
+    rows; 1 if the implementation's files have no conditions on the message sizes of the collective."""
     by_ranks: ClassVar[bool] = False  # Whether its files can choose by communicator size.
     banner: ClassVar[re.Pattern[str] | None] = None
     """Pattern of its launcher's answer to ``--version``, with one group for the version; None: there is no
