@@ -30,8 +30,8 @@ from autotune.history.folder import opened_file
 from autotune.probe.compiling import FLAGS, compiled
 from autotune.stacks.installation import Installation, find
 
-FOLDER = "AUTOTUNE_RECORD"  # Variable that holds the folder of the recorder's files.
-RUN_FOLDER = "AUTOTUNE_RUN"  # Variable that holds the folder of the switcher's files and plan.
+FOLDER = "AUTOTUNE_RECORD"  # Variable with the path of the folder for the recorder's files.
+RUN_FOLDER = "AUTOTUNE_RUN"  # Variable with the path of the folder for the switcher's files and plan.
 _LAUNCHERS = ("mpirun", "mpiexec", "orterun", "prterun")
 _FLAGS = (*FLAGS, "-ftls-model=initial-exec", "-Wl,--as-needed")
 _LIBRARIES = {"switcher": ("-Wl,--push-state,--no-as-needed,-lm,--pop-state",)}
@@ -210,7 +210,7 @@ def _with_variables(
     if installation.flavour != "openmpi" or not is_launcher(words[0]):
         return words
     parts: list[list[str]] = [[]]
-    for word in words[1:]:  # a colon separates the programs of one job, each with options of its own
+    for word in words[1:]:  # a colon separates the programs of one job, which have separate options
         parts[-1].append(word)
         if word == ":":
             parts.append([])

@@ -71,9 +71,8 @@ class Answer:
 def last_up_to(bounds: Sequence[int], value: int) -> int:
     """Return the index of the last bound before the first bound that exceeds a value.
 
-    It is 0 if already the first bound exceeds the value.
-
-    This is how libraries search a list of bounds from the front, whether or not it is sorted.
+    It is 0 if already the first bound exceeds the value. Libraries search a list of bounds in this way, from
+    the front, whether or not it is sorted.
     """
     at = 0
     for i, bound in enumerate(bounds):

@@ -19,7 +19,7 @@ from autotune.stacks import coll_tuned
 from autotune.stacks.asked import Answer, Asked, last_up_to
 
 NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")  # A number in C's notation.
-HEADER = "rule-file-version-"  # Beginning of a first line that says the version of the format.
+HEADER = "rule-file-version-"  # Beginning of a first line that states the version of the format.
 NAMES = {number: name for name, number in coll_tuned.COLLECTIVE_IDS.items()}  # Id → collective.
 IGNORED = "the whole file is silently ignored"  # Consequence of a mistake in the file, in words.
 COLUMNS = ("the message size", "the algorithm", "the fan-out", "the segment size")
@@ -29,14 +29,14 @@ Earlier releases read the number in the header as a count."""
 
 
 class Token(NamedTuple):
-    """Holds a number of the file."""
+    """A number in the file."""
 
     value: int
     line: int  # Number of the line that it is on.
 
 
 class RulesRow(NamedTuple):
-    """Holds one row with its place in the file."""
+    """One row with its place in the file."""
 
     line: int  # Number of the line where the row begins.
     row: coll_tuned.TunedRow
@@ -118,7 +118,7 @@ class _Reader:
         raise _Cut
 
     def next(self, number_name: str) -> Token:
-        """Return the next number of the file; ``number_name`` is what messages call it."""
+        """Return the next number of the file; messages refer to the number by ``number_name``."""
         token = next(self.tokens, None)
         if token is None:
             self.cut(

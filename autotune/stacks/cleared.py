@@ -68,8 +68,8 @@ class Fault:
     collective: str
     algorithm: str
     ranks: int
-    case: str  # Datatypes or operation, count, and what else is special.
-    seen: str  # What was wrong: values, the error's text, the signal.
+    case: str  # Datatypes or operation, count, and other properties of the call.
+    seen: str  # How it failed: wrong values, the error's text, or the signal.
     commuting_right: bool = False  # Whether the algorithm fails only for operations that do not commute.
     version: str = ""  # The version of the library in which the algorithm failed.
 
@@ -78,7 +78,7 @@ class Fault:
         return not (self.commuting_right and commutative)
 
     def proof(self, flavour: str) -> str:
-        """Return one sentence for users that says what failed and where."""
+        """Return a sentence for users that says which algorithm failed, in which version and how."""
         place = f"{_STACKS[flavour]} {self.version}, {self.ranks} ranks"
         which = " for operations that do not commute" if self.commuting_right else ""
         failure = f"{self.collective} {self.algorithm} gives wrong results or fails{which}"
@@ -149,9 +149,9 @@ def clearance(flavour: str, version: str, commutative: bool = False) -> Clearanc
 
 
 def clearance_of(described: str, commutative: bool = False) -> Clearance | None:
-    """Return what ``clearance`` returns for a stack given as in ``Stack.description``.
+    """Return which algorithms may be forced in a stack that is given by its description; see ``clearance``.
 
-    An example is ``Open MPI 5.0.11, UCX 1.20.1``.
+    The description is that of ``Stack.description``, such as ``Open MPI 5.0.11, UCX 1.20.1``.
     """
     for flavour, name in _STACKS.items():
         if match := re.match(rf"{re.escape(name)}\b *([\w.]*)", described):

@@ -128,7 +128,7 @@ def segments(collective: str, algorithm: int) -> bool:
 
 
 def one_row(collective: str) -> str:
-    """Return a sentence on what happens if a table of a collective in ``ONE_ROW`` has several sizes."""
+    """Return a sentence on why the rules of a collective in ``ONE_ROW`` must not differ by message size."""
     if collective in ("scatter", "gather"):
         return f"not all ranks know the size of a {collective}: they may reach different rows and deadlock"
     return f"{collective} is not looked up by its message size"
@@ -229,7 +229,7 @@ def refusing(tables: Tables, spared_bytes: int) -> Tables:
 
 
 def text(tables: Tables, comments: Sequence[str] = ()) -> str:
-    """Return tables as a classic rules file, under ``comments`` that are given without the ``#``."""
+    """Return tables as a classic rules file that begins with ``comments``, given without the ``#``."""
     lines = [f"# {line}".rstrip() for line in comments]
     lines.append(f"{len(tables)}  # collectives")
     for collective, by_size in tables.items():

@@ -207,7 +207,7 @@ class MpichDialect(Dialect):
     def detect(
         self, installation: Installation, settings: Mapping[str, str], env: Mapping[str, str], ranks: int
     ) -> Stack:
-        """Return the installed stack: see ``Dialect``."""
+        """Return the description of an installation: see ``Dialect``."""
         from autotune.stacks.mpich_here import detect  # here, since that module imports this one
 
         if settings:

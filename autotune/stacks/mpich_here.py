@@ -51,7 +51,7 @@ class MpichStack(Stack):
     networked: bool = False  # Whether ranks use the device: on several nodes, or without shared memory.
     providers: tuple[str, ...] = ()  # Members of ``PROVIDERS`` that work here, if libfabric is in use.
     provider: str = ""  # The provider that a launch with ``fixed`` really uses.
-    declared: frozenset[str] = frozenset()  # Variables of the libfabric in use; empty: it was not asked.
+    declared: frozenset[str] = frozenset()  # Variables of the libfabric in use; empty: they are not known.
 
     @property
     def intel(self) -> bool:

@@ -69,7 +69,7 @@ class OpenMpiStack(Stack):
         tokens = {f"pml_in_use:{self.pml}"}
         for framework, names in self.components.items():
             tokens |= {f"{framework}:{name}" for name in names if framework != "pml"}
-        tokens.add(f"pml:{self.pml}")  # variables of a pml that is built but not in use would change nothing
+        tokens.add(f"pml:{self.pml}")  # not of other built ones: their variables would have no effect
         tokens |= {f"pml_built:{name}" for name in self.components.get("pml", ())}
         if self.ucx:
             tokens |= {f"ucx_tl:{name}" for name in self.ucx.transports}
@@ -258,7 +258,10 @@ class OpenMpiDialect(Dialect):
     def detect(
         self, installation: Installation, settings: Mapping[str, str], env: Mapping[str, str], ranks: int
     ) -> "OpenMpiStack":
-        """Return the installed stack: see ``Dialect``. With more ranks than cores, waiting ranks yield."""
+        """Return the description of an installation: see ``Dialect``.
+
+        With more ranks than cores, waiting ranks yield their cores to others.
+        """
         cores = len(os.sched_getaffinity(0))
         fixed = {**env, **{f"{_MCA}{k}": v for k, v in settings.items()}}
         if ranks > cores:
@@ -317,8 +320,8 @@ def _pml_in_use(installation: Installation, fixed: Mapping[str, str]) -> str:
     program = [sys.executable, "-P", "-c", f"from mpi4py import MPI; print('{WORKS}', MPI.COMM_WORLD.size)"]
     text = output([str(installation.mpirun), "-np", "1", *program], env)
     if WORKS not in text and not framed_message(text):
-        # A rank hands its message to mpirun and aborts, and mpirun may end before it has printed it (in one
-        # of three launches of Open MPI 5.0.11). A process without mpirun prints its message itself.
+        # A rank sends its error message to mpirun and aborts; mpirun may end before it has printed the
+        # message (in one of three launches of Open MPI 5.0.11). Without mpirun, a process prints it itself.
         alone = output(program, {"OPAL_PREFIX": str(installation.mpirun.parent.parent), **env})
         text = alone if WORKS not in alone and framed_message(alone) else text
     check_works(installation, text)

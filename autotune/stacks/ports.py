@@ -13,7 +13,7 @@ from autotune.history.trial import Status
 from autotune.probe.protocol import Expectation, ProbeResult, SweptChoice
 
 START_S = 1.5
-"""Seconds that starting and ending a launch is assumed to take before any was made (``mpirun`` on two cores
+"""Assumed time in seconds to start and end a launch, as long as no launch was made (``mpirun`` on two cores
 took 1.3 s)."""
 
 
@@ -24,8 +24,8 @@ class Placement:
     ranks: int  # Number of ranks of the whole launch.
     nodes: int = 1  # Number of nodes over which the ranks are spread.
     ppn: int = 0  # Ranks on each node; 0: as many as fit.
-    map_by: str = ""  # In Open MPI's words (``core``, ``ppr:2:node`` …); empty: the launcher's default.
-    bind_to: str = ""  # In Open MPI's words (``core``, ``none`` …); empty: the launcher's default.
+    map_by: str = ""  # As in Open MPI's option (``core``, ``ppr:2:node`` …); empty: the launcher's default.
+    bind_to: str = ""  # As in Open MPI's option (``core``, ``none`` …); empty: the launcher's default.
     hosts: tuple[str, ...] = ()  # Names of the nodes; empty: this machine, or the present allocation.
     oversubscribe: bool = False  # Whether there are more ranks than cores.
 

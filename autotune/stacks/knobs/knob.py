@@ -37,7 +37,7 @@ class Knob:
     version: str  # Version of the library.
     name: str  # Name of the MCA parameter or environment variable.
     kind: KnobKind  # Type of its value.
-    default: str  # Default value as the library prints it; empty where it prints none.
+    default: str  # Default value as the library prints it; empty if it prints none.
     documentation: str = ""  # The library's own description, on one line.
     allowed: tuple[str, ...] = ()
     """Words of an enumerator or list, or words allowed in place of a number (``auto``, ``inf``)."""
@@ -48,11 +48,11 @@ class Knob:
     inherits: tuple[str, ...] = ()  # Variables that also set this one, the most specific first, or aliases.
     children: tuple[str, ...] = ()  # Variables that this one sets.
     way: Way = Way.ENV  # How the value is set.
-    deprecated: bool = False  # Whether the library says that it is not to be used any more.
+    deprecated: bool = False  # Whether the library advises against its use.
 
     @property
     def variable(self) -> str:
-        """The name of the environment variable that sets it."""
+        """The name of the environment variable that sets the knob."""
         return f"OMPI_MCA_{self.name}" if self.way is Way.MCA else self.name
 
 

@@ -26,7 +26,7 @@ class _Parameter(ctypes.Structure):
 
 
 def read(folders: Iterable[Path]) -> tuple[Knob, ...]:
-    """Return the variables of the first libfabric in these folders; none where there is no libfabric.
+    """Return the variables of the first libfabric in these folders; empty if there is none.
 
     Raises:
         StackError: a libfabric is there, but its variables cannot be read.

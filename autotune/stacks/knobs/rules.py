@@ -72,7 +72,7 @@ class KnobRule:
         return name in self.patterns
 
     def match(self, name: str) -> re.Match[str] | None:
-        """Return the match of the first pattern that matches a name; None where none does."""
+        """Return the match of the first pattern that matches a name; None if no pattern matches."""
         return next((m for e in self._expressions if (m := e.fullmatch(name))), None)
 
 

@@ -28,7 +28,7 @@ def mpirun_argv(
         placement: Where the ranks go.
         env: Variables that every rank must see; only their names are used.
         program: The program and its arguments.
-        extra: Further words of the scenario, placed before the program.
+        extra: Further options from the scenario, placed before the program.
 
     Raises:
         StackError: the flavour is not known, so it has no command line.

@@ -28,7 +28,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 MARKER = "AUTOTUNE_LAUNCH"
-"""Name of the environment variable that marks every process of one launch: ``driver:launches:launch``."""
+"""Name of the environment variable that marks every process of a launch. Its value is the name of the driver,
+the folder of the campaign's launches and an id of the launch, separated by colons."""
 SHARED = Path("/dev/shm")  # noqa: S108 - the libraries use it
 """Directory with the shared memory of the ranks of a node."""
 SEGMENTS = (
@@ -40,7 +41,7 @@ SEGMENTS = (
         "Intel_MPI_",
         "ib_shmem",
         "ib_pool-",
-    ),  # MVAPICH's last
+    ),  # the last two are those of MVAPICH
     *("psm2_shm.", "psm3_shm."),
     "autotune-heat-",  # shared by launches that take turns (a heat), until all of them have attached to it
 )

@@ -1,10 +1,9 @@
 """Observe trials on a model of a cluster in place of the cluster.
 
-``autotune.simulate`` computes the time of each call. Samples are drawn from it, as a probe would measure
-them: the model's time multiplied by a random factor of the job, with differences between calls and rare
-    spikes. The
-same trial with the same seed gives the same samples; every new seed is a new job. Nothing sleeps:
-``duration_s`` is the time that the launch would have taken. All results are marked ``SIMULATED``.
+``autotune.simulate`` computes the time of each call. From it, samples are drawn as a probe would measure them:
+the time is multiplied by a random factor of the job, calls differ, and some are spikes. The same trial with
+the same seed gives the same samples; every new seed is a new job. Nothing sleeps: ``duration_s`` is the time
+that the launch would have taken. All results are marked ``SIMULATED``.
 """
 
 import math
@@ -269,7 +268,7 @@ def simulated_bench(scenario: Scenario) -> Bench:
     truth = truth_from(disturbed.knobs, len(scenario.sizes))
     declared = named_space(scenario)
     place = placement(scenario)
-    NodeLayout(place.nodes, _ppn(place)).check(machine)  # otherwise each launch would fail for it
+    NodeLayout(place.nodes, _ppn(place)).check(machine)  # otherwise each launch would fail
     return Bench(
         observer=lambda measurement, space, directory: Simulated(
             *(machine, place, measurement, space, disturbed.noise, disturbed.faults, scenario.seed),

@@ -35,7 +35,7 @@ class Ending(Exception):  # noqa: N818 - not an error: Slurm says that this job'
 
 @dataclass
 class InAllocation:
-    """Make launches in the present allocation, until its end is near."""
+    """Make launches in the present allocation (the Slurm job of this process), until its end is near."""
 
     job_id: str  # Number of the allocation's job.
     hosts: tuple[str, ...]  # Nodes of the allocation, the campaign's earlier ones first; used in this order.

@@ -60,7 +60,7 @@ class Slurm:
         self.ask(["scancel", job_id])
 
     def cancel_named(self, name: str) -> None:
-        """Cancel this user's jobs with a name, which may exist after a submission that seemed to fail.
+        """Cancel this user's jobs named ``name``, which may exist after a submission that seemed to fail.
 
         Raises:
             StackError: no answer for ``patience_s``.
@@ -97,7 +97,7 @@ class Slurm:
         return ""
 
     def queued(self, name: str) -> str:
-        """Return the number of a waiting or running job of this user with a name; empty if there is none.
+        """Return the number of this user's waiting or running job named ``name``; empty if there is none.
 
         Raises:
             StackError: no answer for ``patience_s``.

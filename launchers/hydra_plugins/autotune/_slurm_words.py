@@ -128,7 +128,7 @@ def _value_or_empty(value: str | None) -> str:
 
 
 def _epoch_s(value: str | None) -> float | None:
-    """Return a local time that Slurm prints without time zone, in seconds since the epoch; None if invalid."""
+    """Return a local time that Slurm prints without time zone, in seconds since the epoch; else None."""
     try:
         return datetime.fromisoformat(value or "").timestamp()
     except ValueError:  # "Unknown", "N/A"
