@@ -1,9 +1,9 @@
 """Observe trials on a model of a cluster in place of the cluster.
 
-``autotune.simulate`` computes the time of each call. From it, samples are drawn as a probe would measure them:
-the time is multiplied by a random factor of the job, calls differ, and some are spikes. The same trial with
-the same seed gives the same samples; every new seed is a new job. Nothing sleeps: ``duration_s`` is the time
-that the launch would have taken. All results are marked ``SIMULATED``.
+``autotune.simulate`` computes the time of each call. Samples are drawn from this time: it is multiplied by a
+random factor of the job, calls differ, and some are spikes. The same trial with the same seed gives the same
+samples; every new seed is a new job. Nothing sleeps: ``duration_s`` is the time that the launch would have
+taken. All results are marked ``SIMULATED``.
 """
 
 import math
