@@ -9,9 +9,8 @@ nearest checked version of its series decides (``SERIES``). If its series has no
 decide together: what fails in one of them is refused.
 
 MPICH has more variables that choose how a collective runs: the algorithm of its layer for shared memory, the
-composition inside and between nodes, whether the network device may run it. Such choices have rows of their
-own in the table, such as ``bcast posix`` (``mpich.chosen_by``). A choice that is in no row was never checked
-and is refused.
+composition inside and between nodes, whether the device may do it. They are rows of their own, such as
+``bcast posix`` (``mpich.chosen_by``), and what is in no row was never checked and is refused.
 """
 
 import re
