@@ -1,1 +1,1 @@
-"""Recorded tables in place of a cluster, and proposers compared on them."""
+"""Tables of recorded measurements, from which a campaign gets its results in place of a cluster."""

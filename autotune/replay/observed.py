@@ -1,4 +1,4 @@
-"""Recorded runs as observations: what a launch with these times would have shown."""
+"""Converts recorded runs to observations, as launches with the same times would give."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,21 +10,26 @@ from autotune.space import Point
 
 
 def observed(trial: Trial, run: Run) -> Observation:
-    """Return a trial's observation that shows a run; the error of a single time is as large as itself."""
+    """Return the observation of a trial with the times of a recorded run.
+
+    The standard error of a single time is as large as the time.
+    """
     return Observation(trial, Status.OK, tuple(estimated(cell, times) for cell, times in run.items()))
 
 
 def history_of(recorded: RecordedTable) -> History:
-    """Return all recorded runs as one history, the default's first and as those of an untouched stack.
+    """Return all recorded runs as one history; it begins with those of the default, as untouched launches.
 
-    Where a point has several runs, their differences show its uncertainty, so single times then have no error
-    of their own.
+    An untouched launch is one with the MPI's own defaults.
+
+    If a point has several runs, their differences show its uncertainty, so single times have no error of
+    their own.
     """
     return History(tuple(_observations(recorded)))
 
 
 def _observations(recorded: RecordedTable) -> Iterator[Observation]:
-    """Yield an observation for each recorded run, and a crash for each point without any."""
+    """Yield an observation for each recorded run, and a crashed launch for each point without runs."""
     number = 0
     if recorded.default is not None:
         point, choice = recorded.default
@@ -46,7 +51,7 @@ def _observations(recorded: RecordedTable) -> Iterator[Observation]:
 
 
 def _shared(observation: Observation, runs: int) -> Observation:
-    """Return an observation without errors of single times, if there are several runs of its point."""
+    """Return the observation with a standard error of 0 for single times if its point has several runs."""
     if runs == 1:
         return observation
     estimates = tuple(replace(e, sem_s=0.0) if e.n == 1 else e for e in observation.estimates)

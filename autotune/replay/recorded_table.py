@@ -1,10 +1,11 @@
-"""Recorded campaigns: a table of measurements as a space and as launches (steps 2 and 5 of the flow).
+"""Reads a table of recorded measurements as a search space and as launches of its points.
 
 A table has the columns ``message_bytes`` and ``latency_us``, optionally ``run``, ``comm_size`` and
-``is_default``. Every other column is a parameter, and an empty field means that it is not active in that row.
-The space is derived from the table, and points that are not in it do not exist.
+``is_default``. Every other column is a parameter; an empty field means that the parameter is not active in
+that row. The search space is derived from the table, and contains only the points of the table.
 
-Notation: a *run* is one recorded launch of a job-wide point: (cell) → its times.
+Notation: a *cell* is one collective, communicator size, message size and per-size choice; a *run* is one
+recorded launch with the same job-wide parameters, and maps each cell to its times.
 """
 
 import math
@@ -20,20 +21,21 @@ from autotune.text_table import LEAST_US, Row, named_in, operation, read_rows, s
 
 _NAMED = "--collective NAME, or replay.collective=NAME of a campaign"
 UNKNOWN = "not recorded"
-"""Value of the stack's own setting of each parameter, where no row is marked as the default: then every
-recorded value is a change."""
+"""Value that stands for the MPI's own default of each parameter if no row is marked as the default. Every
+recorded value then counts as a change."""
 
 REQUIRED = ("message_bytes", "latency_us")
 OPTIONAL = ("run", "comm_size", "is_default")
 
 Run = Mapping[Cell, tuple[float, ...]]
-"""One recorded launch: the times of each cell in seconds; a cell that failed is absent."""
+"""One recorded launch: the times in seconds of each cell (collective, communicator size, message size and
+per-size choice); a cell that failed is absent."""
 
 
 _IMPORT_COLUMNS = frozenset({"source", "line", "benchmark", "version", "collective"})
 """Columns of every table that ``import`` writes."""
 _FIGURES = frozenset({"min_us", "max_us", "bandwidth_MBps"})
-"""Columns with figures of a launch; they are no parameters."""
+"""Columns with results of a launch; they are not parameters."""
 _NO_PARAMETERS = _IMPORT_COLUMNS | _FIGURES | {"iterations"}
 _UNNAMED = re.compile(r"(?:Unnamed: \d+)?")  # Column name of a data frame's index, as CSV files have it.
 
@@ -43,21 +45,21 @@ class RecordedTable:
     """A recorded campaign."""
 
     space: Space
-    """The recorded points, under the name of the table; ``listed`` holds the job-wide points and the
-    default."""
+    """The search space of the recorded points, with the name of the table; ``listed`` contains the job-wide
+    points and the default."""
     collective: str  # The collective that was measured.
     sizes_bytes: tuple[int, ...]  # All message sizes in bytes, ascending.
-    comm_sizes: tuple[int, ...]  # All communicator sizes, ascending; (0,) where the table has none.
+    comm_sizes: tuple[int, ...]  # All communicator sizes, ascending; (0,) if the table has none.
     runs: Mapping[Point, tuple[Run, ...]]
-    """The recorded launches of each job-wide point; none where all of them failed."""
+    """Maps each job-wide point to its recorded launches; empty if all of them failed."""
     default: tuple[Point, Point] | None
-    """Job-wide point and call-level choice of the rows marked ``is_default``; None without such rows."""
+    """Job-wide point and per-size choice of the rows marked ``is_default``; None without such rows."""
     untouched: tuple[Run, ...] = ()
-    """Launches of the stack's own defaults, where they were recorded beside those of the points."""
+    """Launches with the MPI's own defaults, if they were recorded in addition to those of the points."""
 
     @property
     def knows_defaults(self) -> bool:
-        """Return whether the table has times of the stack's own defaults."""
+        """Return whether the table has times measured with the MPI's own defaults."""
         return self.default is not None or bool(self.untouched)
 
 
@@ -67,11 +69,11 @@ def read_recorded(
     """Return the recorded campaign in a CSV or Parquet file.
 
     Args:
-        path: The file; ``*.parquet`` is read as Parquet, all else as CSV.
-        call_level: Parameters that were swept inside each launch.
-        per_job: Parameters that a deployed job must fix; all others can be chosen per message size.
-        collective: The collective; None: that of a column of this name, or the one that the names of file and
-            columns contain.
+        path: The file; ``*.parquet`` is read as Parquet, any other name as CSV.
+        call_level: Parameters of which each launch measured all values.
+        per_job: Parameters that have one value in a job; all others can be chosen per message size.
+        collective: The collective; None: the one in the column ``collective``, or the one that the name of
+            the file or of a column contains.
 
     Raises:
         TableError: If the file cannot be read, columns are missing, a field does not fit its column (with row
@@ -90,7 +92,7 @@ def recorded(
     per_job: Collection[str] = (),
     collective: str | None = None,
 ) -> RecordedTable:
-    """Return the recorded campaign in the rows of a table; see ``read_recorded``."""
+    """Return the recorded campaign in the rows of a table; for the arguments see ``read_recorded``."""
     if "collective" in columns:
         columns, rows, collective = _imported(name, columns, rows, collective)
     missing = [c for c in REQUIRED if c not in columns]
@@ -119,7 +121,7 @@ def recorded(
     space = _space(name, parameters, points, default, call_level, per_job)
     job = {p.name for p in space.job}
     collective = collective or next(filter(None, map(named_in, (name, *parameters))), "")
-    # gatherv and alltoallw can be recorded, though not measured here.
+    # Tables can contain gatherv and alltoallw, although this project cannot measure them.
     if not named_in(collective.rstrip("vw")):
         problem = f"unknown collective {collective!r}" if collective else "nothing says what was measured"
         remedy = f"{_NAMED}, a column collective, or in the name of the file"
@@ -149,10 +151,11 @@ def recorded(
 def _imported(
     name: str, columns: Sequence[str], rows: Sequence[Row], collective: str | None
 ) -> tuple[Sequence[str], Sequence[Row], str | None]:
-    """Return columns, rows and collective of a table with a column of collectives, for one collective.
+    """Select the rows of one collective in a table with a column ``collective``.
 
-    In a table that ``import`` wrote each file is a run. Columns that describe how a row was measured are no
-    parameters, nor are labels that all rows share.
+    Returns the columns, the selected rows and the collective. In a table that ``import`` wrote, each source
+    file is a run. Columns that describe how a row was measured are not parameters, nor are columns in which
+    all rows have the same value.
     """
     operation_of = {text: operation(text) for text in {r["collective"] for r in rows}}
     rows = [{**row, "collective": operation_of[row["collective"]]} for row in rows]
@@ -170,10 +173,10 @@ def _imported(
 
 
 def _launches(runs: Iterable[Mapping[Cell, list[float]]]) -> tuple[Run, ...]:
-    """Return the runs of one point as launches.
+    """Return the runs of one point as launches, each with times of all cells.
 
-    Runs that lack a cell of another run are left out. Where every run lacks one (each size was a job of its
-    own), the k-th time of each cell makes up the k-th launch.
+    A run without times of a cell that another run has is left out. If no run is complete (because each size
+    was a job of its own), the k-th time of each cell is assigned to the k-th launch.
     """
     recorded_runs = [run for run in runs if run]
     cells = {cell: None for run in recorded_runs for cell in run}
@@ -199,7 +202,7 @@ def _space(
     for column in [*always, *(c for c in columns if c not in always)]:
         values = list(dict.fromkeys(p[column] for p in points if column in p))
         numbers = {v: n for v in values if (n := size_in_bytes(v)) is not None}
-        # An algorithm's number is a name; everything else that looks like a size or a count is on a scale.
+        # The number of an algorithm is a name; all other numbers, such as sizes and counts, are ordered.
         ordered = len(numbers) > 1 and "algorithm" not in column.lower()
         if ordered:
             values.sort(key=lambda v: numbers.get(v, -math.inf))
@@ -225,7 +228,10 @@ def _space(
 def _condition(
     column: str, earlier: Sequence[Parameter], points: Sequence[Point]
 ) -> dict[str, tuple[Value, ...]]:
-    """Return the values of one earlier parameter that make a column active; it is the one that fits best."""
+    """Return the condition under which a column is active: an earlier parameter and its values.
+
+    The parameter is the one with the fewest rows in which the condition is met and the column is empty.
+    """
     best: dict[str, tuple[Value, ...]] = {}
     fewest = len(points)
     for parent in earlier:
@@ -256,7 +262,7 @@ def _default(name: str, rows: Sequence[Row], points: Sequence[Point]) -> Point |
 
 
 def _kind(rows: Sequence[Row], column: str) -> Callable[[str], Value]:
-    """Return how to read the fields of a parameter's column: whole numbers, numbers or text."""
+    """Return a function that converts fields of a parameter's column to whole numbers, numbers or text."""
     try:
         numbers = [float(row[column]) for row in rows if row[column]]
     except ValueError:
@@ -268,7 +274,11 @@ def _kind(rows: Sequence[Row], column: str) -> Callable[[str], Value]:
 
 
 def _latency_us(name: str, number: int, row: Row) -> float:
-    """Return a row's latency in microseconds."""
+    """Return the latency in a row, in microseconds.
+
+    Raises:
+        TableError: the latency is not a number above 0, or too small for microseconds.
+    """
     latency_us = _number(name, number, row, "latency_us")
     place = f"{name}, row {number}, column latency_us: {row['latency_us']}"
     if latency_us <= 0:
@@ -279,7 +289,7 @@ def _latency_us(name: str, number: int, row: Row) -> float:
 
 
 def _whole_number(name: str, number: int, row: Row, column: str, minimum: int) -> int:
-    """Return a field as a whole number that is not below a limit."""
+    """Return a field as a whole number; raise an error if it is none or below ``minimum``."""
     value = _number(name, number, row, column)
     if value < minimum or not value.is_integer():
         place = f"{name}, row {number}, column {column}"
@@ -288,7 +298,7 @@ def _whole_number(name: str, number: int, row: Row, column: str, minimum: int) -
 
 
 def _number(name: str, number: int, row: Row, column: str) -> float:
-    """Return a field as a finite number."""
+    """Return a field as a number; raise an error if it is no finite number."""
     try:
         value = float(row[column])
         if math.isfinite(value):

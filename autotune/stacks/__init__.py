@@ -1,6 +1,7 @@
-"""MPI implementations, one module each: its dialect, what is installed, and how a trial is rendered (step 5).
+"""MPI implementations, one module each: names and syntax, detection, and how a trial becomes a launch.
 
-To add an implementation, write a module with a subclass of ``words.Dialect``, and add a line to ``DIALECTS``.
+A *dialect* knows the names and the syntax of an implementation, whether or not it is installed. To add an
+implementation, write a module with a subclass of ``words.Dialect``, and add a line to ``DIALECTS``.
 """
 
 from importlib import import_module
@@ -16,11 +17,11 @@ DIALECTS = {
     "command": "words:CommandDialect",
     "recorded": "words:RecordedDialect",
 }
-"""``Space.stack`` → the module and the class of its dialect."""
+"""Maps the name of a stack (``Space.stack``) to the module and the class of its dialect."""
 
 
 def dialect(name: str) -> "Dialect":
-    """Return the dialect of a stack; of an unknown stack, the base class with what all have in common."""
+    """Return the dialect of a stack; for an unknown stack, the base class with what all stacks share."""
     module, _, cls = DIALECTS.get(name, "words:Dialect").partition(":")
     words: Dialect = getattr(import_module(f"autotune.stacks.{module}"), cls)()
     return words

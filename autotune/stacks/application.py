@@ -1,8 +1,8 @@
-"""Runs an application of the user's, started as they start it: recorded, or with tuning files in effect.
+"""Runs a user's application by the user's own command, to record its MPI calls or to switch algorithms.
 
-This is not part of the flow of a campaign. The application prints to the outputs of this process. Its command
-is not changed, except that Open MPI's launcher is asked to forward our variables to other nodes, and that
-preloaded libraries of the command's own are preloaded together with ours.
+This is not part of a tuning campaign. The output of the application goes to the outputs of this process. The
+command is not changed, with two exceptions: Open MPI's launcher gets options to forward this module's
+variables to other nodes, and libraries that the command preloads are preloaded together with this module's.
 """
 
 import contextlib
@@ -30,25 +30,26 @@ from autotune.history.folder import opened_file
 from autotune.probe.compiling import FLAGS, compiled
 from autotune.stacks.installation import Installation, find
 
-FOLDER = "AUTOTUNE_RECORD"  # Variable that holds the folder of the recorder's files.
-RUN_FOLDER = "AUTOTUNE_RUN"  # Variable that holds the folder of the switcher's files and plan.
+FOLDER = "AUTOTUNE_RECORD"  # Variable with the path of the folder for the recorder's files.
+RUN_FOLDER = "AUTOTUNE_RUN"  # Variable with the path of the folder for the switcher's files and plan.
 _LAUNCHERS = ("mpirun", "mpiexec", "orterun", "prterun")
 _FLAGS = (*FLAGS, "-ftls-model=initial-exec", "-Wl,--as-needed")
 _LIBRARIES = {"switcher": ("-Wl,--push-state,--no-as-needed,-lm,--pop-state",)}
-"""Library that is compiled → flags in front of its source that link libraries which nothing needs yet."""
+"""Maps a preloaded library to linker flags before its source, for libraries that the linker would drop."""
 _LATER = {
     "NO_LARGE": b"PMPI_Allreduce_c",
     "NO_PERSISTENT": b"PMPI_Allreduce_init",
     "NO_REVOKE": b"PMPIX_Comm_revoke",
 }
-"""Macro that says to the preloaded source what an MPI lacks → a function that an MPI with it exports."""
+"""Maps a macro, which says to the preloaded source that the MPI lacks a feature, to a function of the
+feature. The macro is defined if the MPI library does not export the function."""
 _PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
-"""Signals that batch systems send before a time limit, upon which an application may write its state."""
+"""Signals that batch systems send before a time limit; an application may then write a checkpoint."""
 _TAIL = 300  # Characters that a message quotes from the end of a program's output.
-_MARKER = "AUTOTUNE_LAUNCH"  # Variable by which the guard knows the processes of an application.
-_GUARD = "hydra_plugins.autotune._guard"  # The program that ends what a killed driver leaves running.
+_MARKER = "AUTOTUNE_LAUNCH"  # Variable by which the guard recognises the processes of an application.
+_GUARD = "hydra_plugins.autotune._guard"  # Program that ends the application if this process is killed.
 _PRELOAD = re.compile(r"(^|[=,;])LD_PRELOAD=")
-"""Where a word of a command sets what is preloaded: ``-x LD_PRELOAD=…``, ``--export=ALL,LD_PRELOAD=…``."""
+"""Place in a word of a command that sets LD_PRELOAD: ``-x LD_PRELOAD=…``, ``--export=ALL,LD_PRELOAD=…``."""
 _PATIENCE_S = 10.0  # Seconds between asking an application to end and killing it.
 
 
@@ -56,9 +57,9 @@ _PATIENCE_S = 10.0  # Seconds between asking an application to end and killing i
 class Ran:
     """Says how a run of an application ended."""
 
-    exit_code: int  # Exit code as a shell has it: 128 + N for signal N.
-    seconds: float  # Wall time in seconds, including that of the launcher.
-    page_faults: int = 0  # Number of minor page faults of all its processes on this node.
+    exit_code: int  # Exit code as a shell reports it: 128 + N for signal N.
+    seconds: float  # Wall time in seconds, including the time of the launcher.
+    page_faults: int = 0  # Number of minor page faults of all processes of the run on this node.
 
 
 def is_launcher(word: str) -> bool:
@@ -67,7 +68,7 @@ def is_launcher(word: str) -> bool:
 
 
 def installation_of(command: Sequence[str]) -> Installation:
-    """Return the MPI whose launcher a command begins with, else the one that a campaign would use.
+    """Return the MPI whose launcher a command begins with, else the MPI that a campaign would use.
 
     Raises:
         UserError: the command is empty, or its program cannot be found.
@@ -81,18 +82,18 @@ def installation_of(command: Sequence[str]) -> Installation:
 
 
 def preload(installation: Installation, fallback: Path, name: str = "recorder") -> Path:
-    """Return the path of a library to preload, which is compiled for an MPI if it is not there yet.
+    """Return the path of a library to preload into the application; it is compiled if it does not exist yet.
 
-    The library calls the MPI that the process has loaded, so any compiler whose header has the same binary
-    interface will do: Open MPI 4.1 and 5 share one, MPICH and Intel MPI another.
+    The library calls the MPI that the process has loaded, so it can be compiled with the header of any MPI
+    that has the same binary interface: Open MPI 4.1 and 5 share one, MPICH and Intel MPI another.
 
     Args:
         installation: The MPI of the application.
-        fallback: Folder for the compiled library where the usual one cannot be written.
+        fallback: Folder for the compiled library if the usual folder cannot be written.
         name: ``recorder`` or ``switcher``.
 
     Raises:
-        StackError: there is no compiler that fits.
+        StackError: there is no compiler with such a header.
     """
     open_mpi = installation.flavour == "openmpi"
     probe = Path(str(files("autotune.probe")))
@@ -118,12 +119,12 @@ def preload(installation: Installation, fallback: Path, name: str = "recorder") 
 
 
 def recording(library: Path, folder: Path, name: str = FOLDER) -> dict[str, str]:
-    """Return the variables with which each rank of an application writes a file into a folder.
+    """Return the environment variables that make each rank of an application write a file into a folder.
 
     Args:
-        library: The library that is preloaded.
+        library: The library to preload.
         folder: The folder of the files.
-        name: The variable by which the library gets the folder.
+        name: The variable from which the library reads the folder.
     """
     preload = " ".join(filter(None, (str(library), os.environ.get("LD_PRELOAD", ""))))
     return {"LD_PRELOAD": preload, name: str(folder.absolute())}
@@ -131,12 +132,13 @@ def recording(library: Path, folder: Path, name: str = FOLDER) -> dict[str, str]
 
 @contextlib.contextmanager
 def passed_on(to: Callable[[int], object]) -> Iterator[None]:
-    """Pass signals that are meant for an application on to it, so that they do not end this process.
+    """Forward the signals of ``_PASSED_ON`` to an application, so that they do not end this process.
 
     Args:
-        to: Sends a signal of this number to the application.
+        to: Function that sends the signal with a given number to the application.
     """
-    # None is a handler that was not set from Python. It could not be restored, so it stays.
+    # getsignal returns None for a handler that was not set from Python. Python could not restore such a
+    # handler, so it is not replaced.
     former = {number: was for number in _PASSED_ON if (was := signal.getsignal(number)) is not None}
     for number in former:
         signal.signal(number, lambda n, _: to(n))
@@ -155,16 +157,16 @@ def run(
     alarm: int | None,
     out: IO[bytes] | None = None,
 ) -> Ran:
-    """Run an application to its end, with further variables for each of its ranks.
+    """Run an application to its end, with further environment variables for each of its ranks.
 
     Args:
         command: Words of the user's command.
         installation: The MPI of the application.
         variables: Environment variables that each rank gets.
-        check: Called whenever ``alarm`` can be read; it raises to end the work, and then the application is
-            ended first.
+        check: Function that is called whenever ``alarm`` can be read. If it raises, the application is ended
+            and the exception is passed on.
         alarm: A file descriptor; None: ``check`` is only called when the application has ended.
-        out: Where the application's standard output goes; None: where ours goes.
+        out: File for the application's standard output; None: it goes to that of this process.
 
     Raises:
         StackError: the application cannot be started.
@@ -196,7 +198,10 @@ def run(
 def _with_variables(
     command: Sequence[str], installation: Installation, variables: Mapping[str, str]
 ) -> list[str]:
-    """Return a command whose launcher forwards the variables, and that preloads its own tools as well."""
+    """Return the command with options to forward the variables to all ranks.
+
+    Libraries that the command preloads are still preloaded, after the one in ``variables``.
+    """
     words, preloaded = list(command), variables.get("LD_PRELOAD", "").split(" ")[0]
     for i, word in enumerate(words if preloaded else ()):
         if word == "LD_PRELOAD" and words[i - 1].lstrip("-") in ("env", "genv") and i + 1 < len(words):
@@ -205,7 +210,7 @@ def _with_variables(
     if installation.flavour != "openmpi" or not is_launcher(words[0]):
         return words
     parts: list[list[str]] = [[]]
-    for word in words[1:]:  # a colon separates the programs of one job, each with options of its own
+    for word in words[1:]:  # a colon separates the programs of one job, which have separate options
         parts[-1].append(word)
         if word == ":":
             parts.append([])
@@ -217,10 +222,10 @@ def _with_variables(
 
 @contextlib.contextmanager
 def _guarded() -> Iterator[tuple[str, Callable[[int], None]]]:
-    """Start a guard, which ends an application if this process is killed.
+    """Start a guard: a separate process that ends the application if this process is killed.
 
-    Yields a mark for the application's environment, and a function that gives the guard its process id. The
-    guard is a process of its own that waits for the end of a pipe, which the kernel closes when we end.
+    Yields a mark for the application's environment, and a function that gives the application's process id to
+    the guard. The guard waits for the end of a pipe, which the kernel closes when this process ends.
     """
     driver = f"application-{uuid.uuid4().hex}"
     guard_module = importlib.util.find_spec(_GUARD)
@@ -235,18 +240,18 @@ def _guarded() -> Iterator[tuple[str, Callable[[int], None]]]:
     )
 
     def tell(pid: int) -> None:
-        with contextlib.suppress(BrokenPipeError):  # the guard was ended: the application runs without one
+        with contextlib.suppress(BrokenPipeError):  # the guard was killed: the application runs without one
             os.write(guard.stdin.fileno() if guard.stdin else -1, b"%f %d\n" % (time.time(), -pid))
 
-    with guard:  # its end closes the pipe and waits for the guard
+    with guard:  # leaving this context closes the pipe and waits for the guard
         yield f"{driver}:", tell
-        guard.kill()  # before the pipe closes, so that what an application leaves running on purpose stays
+        guard.kill()  # before the pipe closes: processes that an application leaves on purpose keep running
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Ask a process to end, and kill it if that has no effect or if Ctrl-C is pressed again.
+    """Ask a process to end, and kill it if it does not end in time or if Ctrl-C is pressed again.
 
-    ``timeout`` sends its signal to all processes at once, so the second one may come immediately.
+    ``timeout`` signals the process as well as this one, so a second interrupt may follow at once.
     """
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(signal.SIGTERM)
@@ -258,10 +263,10 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 class Background:
-    """Runs a line of shell, with everything it starts, while the context lasts; ``ended`` reports its end.
+    """Runs a line of shell in the background while the context lasts; ``ended`` reports its end.
 
-    The line runs in a session of its own. The session ends when a pipe closes, which happens when we close it
-    or when we are killed.
+    The line and everything that it starts run in a session of their own. The session ends when a pipe closes:
+    when this process closes the pipe, or is killed.
     """
 
     _LINE = 'exec 3<&0 </dev/null; (cat <&3 >/dev/null; kill 0) & eval "$1" 3<&-'
@@ -288,7 +293,7 @@ class Background:
             self._process.wait()
 
     def end(self) -> None:
-        """Ask the line to end; what still runs ten seconds after the context has ended is killed."""
+        """Ask the line to end; processes that still run ten seconds after the context's end are killed."""
         if self._process.stdin is not None:
             self._process.stdin.close()
 
@@ -312,12 +317,12 @@ class Background:
 
 
 def why_nothing(command: Sequence[str], exit_code: int, unseen: Sequence[str] = ()) -> tuple[str, str]:
-    """Return the problem, and a hint, where an application ended and no rank was recorded.
+    """Return the probable reason why no rank of an application was recorded, and a hint.
 
     Args:
         command: Words of the user's command.
-        exit_code: Its exit code.
-        unseen: Libraries other than MPI by which its processes communicated.
+        exit_code: Exit code of the command.
+        unseen: Libraries other than MPI through which the application's processes communicated.
     """
     if unseen:
         return (
@@ -344,10 +349,10 @@ def why_nothing(command: Sequence[str], exit_code: int, unseen: Sequence[str] = 
 
 
 def _static(path: Path) -> bool:
-    """Whether a file is an ELF program that no loader reads: no PT_INTERP among its program headers."""
+    """Whether a file is a statically linked ELF program: it has no program header of type PT_INTERP."""
     with contextlib.suppress(OSError, struct.error), path.open("rb") as file:
         start = file.read(64)
-        if start[:5] != b"\x7fELF\x02":  # a script, or a program that is not of 64 bits
+        if start[:5] != b"\x7fELF\x02":  # a script, or no 64-bit program
             return False
         (offset,) = struct.unpack_from("<Q", start, 32)
         size, many = struct.unpack_from("<HH", start, 54)

@@ -1,4 +1,4 @@
-"""A call of a collective, and the answer of a tuning file to it: which algorithm of which component runs."""
+"""A call of a collective, and which algorithm of which component a tuning file makes it run, with reasons."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ COUNTS = {
     Size.MESSAGE: "the message",
     Size.NONE: "nothing: it carries no data",
 }
-"""Meaning of a message size → the quantity that it counts, in words."""
+"""Maps each meaning of a message size (``Size``) to the quantity that the size counts, in words."""
 
 CHOSEN = tuple(
     c.name for c in COLLECTIVES.values() if c.mpich or c.intel or (c.openmpi and c.openmpi.algorithms)
@@ -25,7 +25,7 @@ def collective_named(text: str) -> str:
     """Return the collective with this name or alias.
 
     Raises:
-        UserError: there is none.
+        UserError: no collective has this name or alias.
     """
     if name := called(text):
         return name
@@ -59,19 +59,20 @@ class Asked:
 
 @dataclass(slots=True)
 class Answer:
-    """Holds the algorithm that a call runs, and the reasons."""
+    """Holds the algorithm that a tuning file selects for a call, and the reasons."""
 
     collective: str  # Name of the collective.
     algorithm: str = ""  # Name of the algorithm; empty: the library decides by itself.
-    line: int = 0  # Number of the line that decides; 0: no line decides.
+    line: int = 0  # Number of the file's line that selects the algorithm; 0: no line does.
     component: str = ""  # Component of the library that runs the call.
     why: list[str] = field(default_factory=list)  # The reasons, one line each.
 
 
 def last_up_to(bounds: Sequence[int], value: int) -> int:
-    """Return the index of the last bound before the first one that exceeds a value; 0 where the first does.
+    """Return the index of the last bound before the first bound that exceeds a value.
 
-    This is how libraries search a list of bounds from the front, whether or not it is sorted.
+    It is 0 if already the first bound exceeds the value. Libraries search a list of bounds in this way, from
+    the front, whether or not it is sorted.
     """
     at = 0
     for i, bound in enumerate(bounds):

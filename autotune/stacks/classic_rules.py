@@ -1,8 +1,9 @@
-"""Reads the classic rules file of ``coll_tuned`` as Open MPI does, and looks calls up in it as Open MPI does.
+"""Reads the classic rules file of ``coll_tuned``, and looks calls up in it, both as Open MPI does.
 
-Open MPI takes the next number wherever it stands, in C's notation, and skips everything else; if it cannot
-make sense of a number, it ignores the whole file. It searches from the front while bounds are not larger: the
-first communicator size serves all smaller ones too, and the last one all larger ones.
+Open MPI reads the file as a sequence of numbers in C's notation, whatever lines they are on, and skips
+everything else; if it does not understand a number, it ignores the whole file. To look up a call, it searches
+from the front for the last bound that is not larger: the entry of the first communicator size applies to all
+smaller ones too, and that of the last one to all larger ones.
 
 References:
     Open MPI 5.0, ompi/mca/coll/tuned: coll_tuned_dynamic_file.c, coll_tuned_dynamic_rules.c.
@@ -18,24 +19,24 @@ from autotune.stacks import coll_tuned
 from autotune.stacks.asked import Answer, Asked, last_up_to
 
 NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")  # A number in C's notation.
-HEADER = "rule-file-version-"  # Beginning of a first line that says the version of the format.
+HEADER = "rule-file-version-"  # Beginning of a first line that states the version of the format.
 NAMES = {number: name for name, number in coll_tuned.COLLECTIVE_IDS.items()}  # Id → collective.
-IGNORED = "the whole file is silently ignored"  # What a mistake in the file leads to, in words.
+IGNORED = "the whole file is silently ignored"  # Consequence of a mistake in the file, in words.
 COLUMNS = ("the message size", "the algorithm", "the fan-out", "the segment size")
 SECOND = {(4, 1): (4, 1, 8), (5, 0): (5, 0, 7)}
-"""Version → its first release that knows the header (the tags of its sources); earlier ones read the header
-as a count."""
+"""Maps a version of Open MPI to its first release that knows the header, from the tags of the sources.
+Earlier releases read the number in the header as a count."""
 
 
 class Token(NamedTuple):
-    """Holds a number of the file."""
+    """A number in the file."""
 
     value: int
     line: int  # Number of the line that it is on.
 
 
 class RulesRow(NamedTuple):
-    """Holds one row with its place in the file."""
+    """One row with its place in the file."""
 
     line: int  # Number of the line where the row begins.
     row: coll_tuned.TunedRow
@@ -43,7 +44,7 @@ class RulesRow(NamedTuple):
 
 @dataclass(slots=True)
 class RulesEntry:
-    """Holds the rows of one communicator size, as far as they were read."""
+    """Holds the rows for one communicator size that were read before the reading ended."""
 
     line: int  # Number of the line with the communicator size.
     comm_size: int
@@ -53,7 +54,7 @@ class RulesEntry:
 
 @dataclass(slots=True)
 class RulesOf:
-    """Holds the entries of one collective, as far as they were read."""
+    """Holds the entries of one collective that were read before the reading ended."""
 
     line: int  # Number of the line with the id of the collective.
     name: str
@@ -62,26 +63,26 @@ class RulesOf:
 
 @dataclass(slots=True)
 class RulesFile:
-    """Holds all that was read of a file, and where the reading ended."""
+    """Holds everything that was read from a file, and where the reading ended."""
 
     collectives: list[RulesOf] = field(default_factory=list)
     cut: tuple[int, str, str] | None = None
-    """Where the reading ended early: line, what becomes of the file, and a remedy; None: it did not."""
-    unread_line: int = 0  # First line with a number that no count announced; 0: there is none.
+    """Where the reading ended early, as (line, consequence, remedy); None: the file was read to its end."""
+    unread_line: int = 0  # First line with a number after the last row that a count announced; 0: none.
 
 
 class _Cut(Exception):  # noqa: N818 - ends the reading as the stack ends it
-    """Raised when the file ends, or stops making sense, where a number should be."""
+    """Raised where Open MPI stops reading: the file ends too early, or a number cannot be right."""
 
 
 def heading(lines: Sequence[str]) -> int:
-    """Return the version that a file's first line says; 0 if it says none."""
+    """Return the version of the format that the first line of a file states; 0 if it states none."""
     match = re.match(rf"{HEADER}(\d+)", lines[0]) if lines else None
     return int(match[1]) if match else 0
 
 
 def read(text: str) -> RulesFile:
-    """Return what a classic file says, up to where Open MPI gives up or the counts do not fit the lines."""
+    """Return what a classic file contains, up to where Open MPI gives up or counts contradict the lines."""
     reader = _Reader(text)
     try:
         reader.file()
@@ -106,18 +107,18 @@ class _Reader:
         self.widths = {n: len(NUMBER.findall(line)) for n, line in enumerate(contents, 1)}
         if (
             sum(map(bool, self.widths.values())) - bool(version) == 1
-        ):  # all numbers are on one line: there is no table
+        ):  # all numbers are on one line, so lines do not correspond to rows
             self.widths = dict.fromkeys(self.widths, 0)
         self.tabular = max(self.widths.values(), default=0) >= len(COLUMNS)
         self.line = 1
 
     def cut(self, line: int, effect: str, remedy: str) -> NoReturn:
-        """Record where the reading ends and why, and end it."""
+        """Record where the reading ends and why, and end the reading."""
         self.rules.cut = (line, effect, remedy)
         raise _Cut
 
     def next(self, number_name: str) -> Token:
-        """Return the next number of the file; ``number_name`` is what messages call it."""
+        """Return the next number of the file; messages refer to the number by ``number_name``."""
         token = next(self.tokens, None)
         if token is None:
             self.cut(
@@ -147,7 +148,7 @@ class _Reader:
                 self.rows(collective.entries[-1], name)
 
     def no_row(self, token: Token, rows_before: int) -> None:
-        """End the reading where there is a row instead of an id or a communicator size."""
+        """End the reading if a row follows where an id or a communicator size should be."""
         if rows_before and self.widths.get(token.line, 1) >= len(COLUMNS):
             effect = "wrong count: one row more than announced, or one communicator size"
             self.cut(token.line, f"{effect}; everything after is misread", "correct the counts above")
@@ -190,18 +191,21 @@ def _tokens(lines: Sequence[str], headed: bool) -> Iterator[Token]:
 
 
 def entries(text: str) -> Mapping[str, Sequence[RulesEntry]]:
-    """Return collective → its entries in the order of the file; a later block of a collective replaces it."""
+    """Return the entries of each collective in the order of the file, by collective.
+
+    If a collective has several blocks, the last one counts.
+    """
     return {its.name: its.entries for its in read(text).collectives}
 
 
 def looked_up(name: str, text: str, call: Asked, version: tuple[int, int]) -> Answer:
-    """Return the algorithm that a file chooses for a call, with the row that the call reaches as a reason.
+    """Return the algorithm that a file selects for a call, and as reasons the entry and the row that apply.
 
     Args:
-        name: What the reasons call the file.
+        name: Name of the file in the reasons.
         text: Content of the file.
         call: The call.
-        version: Open MPI's (major, minor), which decides on the algorithms there are.
+        version: Open MPI's (major, minor) version, on which the known algorithms depend.
     """
     answer = Answer(call.collective)
     size_entries = entries(text).get(call.collective)
@@ -243,7 +247,7 @@ def looked_up(name: str, text: str, call: Asked, version: tuple[int, int]) -> An
 
 
 def _compared(call: Asked, threshold: int) -> str:
-    """Return a sentence that says which quantity rows are compared with, and its value for a call."""
+    """Return a sentence on the quantity that Open MPI compares with the rows, and its value for a call."""
     lookup = (openmpi := COLLECTIVES[call.collective].openmpi) and openmpi.lookup
     if lookup in (Lookup.TOTAL, Lookup.ROOT):
         beginning = f"rows of {call.collective} are compared with the {lookup.value}: "

@@ -1,4 +1,4 @@
-"""Which algorithms may be forced on a user's program: the table of those that were checked and what failed.
+"""Which algorithms may be forced on a user's program, by a table of checked algorithms and their failures.
 
 ``conformance.toml`` is written by ``python -m tests.conformance`` (``make conformance``), which runs every
 algorithm that can be forced against results that no MPI computed. An algorithm is *cleared* in a version if
@@ -29,7 +29,8 @@ from autotune.space.parameter import Value
 from autotune.stacks import coll_tuned, mpich
 
 SERIES = {"openmpi": 2, "mpich": 2, "intelmpi": 1}
-"""How many numbers of a version name its series: 5.0 of Open MPI 5.0.11, 2021 of Intel MPI 2021.18.1."""
+"""Maps a stack to how many numbers of its version name the series: Open MPI 5.0.11 belongs to 5.0, Intel MPI
+2021.18.1 to 2021."""
 
 _STACKS = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI"}  # Flavour → name in messages.
 
@@ -41,10 +42,10 @@ _VARIABLES = {
     ),
     "intelmpi": re.compile(r"I_MPI_ADJUST_(?P<row>[A-Z_]+?)(?:_(?P<part>COMPOSITION|NETWORK|NODE|LIST))?"),
 }
-"""Flavour → pattern of the variables that force an algorithm, with groups for the collective and for the part
-of it that is chosen; MPICH's are in ``mpich.chosen_by``."""
+"""Maps a flavour to the pattern of the variables that force an algorithm. Groups of the pattern are the
+collective and which part of the collective the algorithm is for; for MPICH see ``mpich.chosen_by``."""
 
-_DEVICE = "MPIR_CVAR_DEVICE_COLLECTIVES"  # Its value ``none`` takes all collectives from the device.
+_DEVICE = "MPIR_CVAR_DEVICE_COLLECTIVES"  # With ``none`` the network device runs no collectives.
 
 _COMPONENTS = {
     "coll_sm_priority": tuple(
@@ -52,8 +53,8 @@ _COMPONENTS = {
     ),
     "coll_adapt_priority": (("reduce adapt", "1"), ("bcast adapt", "1")),
 }
-"""Variable of Open MPI that puts a component before ``coll_tuned`` → what runs then; of ``coll_adapt`` by its
-own default."""
+"""Maps a variable of Open MPI that prefers a component to ``coll_tuned`` to the rows of what runs then. For
+``coll_adapt`` it is the algorithm that the component runs by default."""
 
 
 _INTRANODE = ("I_MPI_COLL_INTRANODE", "pt2pt")
@@ -67,17 +68,17 @@ class Fault:
     collective: str
     algorithm: str
     ranks: int
-    case: str  # Datatypes or operation, count, and what else is special.
-    seen: str  # What was wrong: values, the error's text, the signal.
-    commuting_right: bool = False  # Whether it fails only for operations that do not commute.
-    version: str = ""  # The version of the library in which it failed.
+    case: str  # Datatypes or operation, count, and other properties of the call.
+    seen: str  # How it failed: wrong values, the error's text, or the signal.
+    commuting_right: bool = False  # Whether the algorithm fails only for operations that do not commute.
+    version: str = ""  # The version of the library in which the algorithm failed.
 
     def stands(self, commutative: bool) -> bool:
-        """Whether the fault counts; ``commutative`` says that all operations of the programs commute."""
+        """Whether the fault forbids the algorithm; ``commutative``: all operations of programs commute."""
         return not (self.commuting_right and commutative)
 
     def proof(self, flavour: str) -> str:
-        """Return one sentence for users that says what failed and where."""
+        """Return a sentence for users that says which algorithm failed, in which version and how."""
         place = f"{_STACKS[flavour]} {self.version}, {self.ranks} ranks"
         which = " for operations that do not commute" if self.commuting_right else ""
         failure = f"{self.collective} {self.algorithm} gives wrong results or fails{which}"
@@ -89,11 +90,11 @@ class Clearance:
     """Says which algorithms may be forced in one version of a stack."""
 
     flavour: str
-    versions: tuple[str, ...]  # Versions whose checks decide; several where the series has none.
+    versions: tuple[str, ...]  # Versions whose checks decide; all, if no version of the series was checked.
     checked: Mapping[str, frozenset[str]]  # Collective → algorithms that were checked.
     faults: Mapping[tuple[str, str], Fault]  # (collective, algorithm) → what failed.
-    note: str = ""  # Remark where another version was checked than the one in use; else empty.
-    commutative: bool = False  # Whether it holds only for programs whose operations all commute.
+    note: str = ""  # Remark if another version was checked than the one in use; else empty.
+    commutative: bool = False  # Whether all operations of the users' programs commute.
 
     def refusal(self, collective: str, algorithm: str) -> str:
         """Return the reason why an algorithm may not be forced, in words; empty if it may be."""
@@ -107,16 +108,16 @@ class Clearance:
         return ""
 
     def commuting_alone(self, collective: str, algorithm: str) -> str:
-        """Return the fault that concerns only operations that do not commute, in words; empty if none."""
+        """Return how an algorithm fails only for operations that do not commute, in words; else empty."""
         fault = self.faults.get((collective, _canonical(self.flavour, collective, algorithm)))
         return fault.proof(self.flavour) if fault and fault.commuting_right else ""
 
 
 def clearance(flavour: str, version: str, commutative: bool = False) -> Clearance | None:
-    """Return which algorithms may be forced in a version of a stack; None where that stack is not checked.
+    """Return which algorithms may be forced in a version of a stack; None if no version of it was checked.
 
     Args:
-        flavour: ``openmpi``, ``mpich`` or ``intelmpi``; of others nothing is known.
+        flavour: ``openmpi``, ``mpich`` or ``intelmpi``; no other stack was checked.
         version: Version of the library.
         commutative: Whether all operations of the users' programs commute.
     """
@@ -148,9 +149,9 @@ def clearance(flavour: str, version: str, commutative: bool = False) -> Clearanc
 
 
 def clearance_of(described: str, commutative: bool = False) -> Clearance | None:
-    """Return what ``clearance`` returns for a stack given as in ``Stack.description``.
+    """Return which algorithms may be forced in a stack that is given by its description; see ``clearance``.
 
-    An example is ``Open MPI 5.0.11, UCX 1.20.1``.
+    The description is that of ``Stack.description``, such as ``Open MPI 5.0.11, UCX 1.20.1``.
     """
     for flavour, name in _STACKS.items():
         if match := re.match(rf"{re.escape(name)}\b *([\w.]*)", described):
@@ -159,15 +160,15 @@ def clearance_of(described: str, commutative: bool = False) -> Clearance | None:
 
 
 def forced_by(name: str, value: str) -> list[tuple[str, str]]:
-    """Return the (collective, algorithm) pairs that a variable forces; empty where it forces none we know.
+    """Return the (collective, algorithm) pairs that a variable forces; empty if it is not known to force any.
 
-    Instead of a collective there can be a row of the table such as ``bcast posix``.
+    A pair can have a row of the table, such as ``bcast posix``, in place of the collective.
     """
     return [pair for flavour in SERIES for pair in _forced(flavour, name, value)]
 
 
 def _forced(flavour: str, name: str, value: str) -> list[tuple[str, str]]:
-    """Return what ``forced_by`` returns where the variable is one of this flavour; else nothing."""
+    """Return what ``forced_by`` returns for a variable of this flavour; empty for any other variable."""
     words = [value]
     if flavour == "intelmpi" and (name, value.strip().lower()) == _INTRANODE:
         return [(f"{each} intranode", "pt2pt") for each, listed in COLLECTIVES.items() if listed.intel]
@@ -186,7 +187,7 @@ def _forced(flavour: str, name: str, value: str) -> list[tuple[str, str]]:
             row = f"{parts['adapt']} adapt"
         if flavour == "intelmpi":
             if row.removeprefix("i") not in COLLECTIVES:
-                return []  # a radix or a size of one of its algorithms
+                return []  # the variable sets a radix or a size of an algorithm, and forces none
             words = re.findall(r"(?:^|;)\s*([^:;@]+)", value)
             row = f"{row} {(parts['part'] or '').lower()}".rstrip()
     algorithms = (_canonical(flavour, row, word.strip()) for word in words if row)
@@ -196,10 +197,10 @@ def _forced(flavour: str, name: str, value: str) -> list[tuple[str, str]]:
 def check_forced(
     flavour: str, version: str, variables: Iterable[tuple[str, str]], commutative: bool = False
 ) -> None:
-    """Refuse variables that force an algorithm which is not cleared.
+    """Refuse variables that force an algorithm which is not cleared (it was never checked, or failed).
 
     Raises:
-        StackError: one of them does; the message says what failed.
+        StackError: a variable forces such an algorithm; the message says what failed.
     """
     permission = clearance(flavour, version, commutative)
     for name, value in variables if permission else ():
@@ -215,14 +216,14 @@ def check_rules(
     variables: Iterable[tuple[str, str]] = (),
     commutative: bool = False,
 ) -> None:
-    """Refuse to write rules for users' programs whose algorithms are not cleared.
+    """Refuse to write rules with algorithms that are not cleared (they were never checked, or failed).
 
     Args:
         flavour: The stack that the rules are written for.
         described: The stack that was measured, as for ``clearance_of``. Nothing is refused if it is of
             another flavour.
-        rules: (collective, algorithm) pairs.
-        variables: Job-wide variables that go with them, as (name, value) pairs.
+        rules: The rules as (collective, algorithm) pairs.
+        variables: Job-wide variables that are written together with the rules, as (name, value) pairs.
         commutative: Whether all operations of the users' programs commute.
 
     Raises:
@@ -243,7 +244,7 @@ def check_rules(
 def cleared(space: Space, flavour: str, version: str, commutative: bool = False) -> Space:
     """Return the space without values that force an algorithm which is not cleared.
 
-    Each of them is listed in ``dropped`` with what failed.
+    Such an algorithm was never checked, or failed. Each removed value is in ``dropped`` with the reason.
     """
     permission = clearance(flavour, version, commutative)
     if permission is None:
@@ -289,12 +290,12 @@ def _versions(flavour: str) -> Mapping[str, Clearance]:
 
 
 def left_out(space: Space, described: str, collectives: Collection[str] = ()) -> str:
-    """Return a sentence on algorithms that a space lacks only because of operations that do not commute.
+    """Return a sentence that names algorithms left out of a space only for operations that do not commute.
 
-    It is empty where there are none.
+    The sentence is empty if there are no such algorithms.
 
     Args:
-        space: The space; what it lacks is in its ``dropped``.
+        space: The space; algorithms that were left out are in its ``dropped``.
         described: The stack, as for ``clearance_of``.
         collectives: Collectives that the sentence is about; empty: all.
     """
@@ -308,7 +309,7 @@ def left_out(space: Space, described: str, collectives: Collection[str] = ()) ->
     return f"{were} left out, wrong for operations that do not commute: {', '.join(names)}; {_OPT_IN}"
 
 
-_OF = "algorithm of "  # Beginning of the names under which ``cleared`` drops values; the collective follows.
+_OF = "algorithm of "  # ``cleared`` lists a dropped value under this text followed by the collective.
 _OPT_IN = "if no program here makes one (MPI_Op_create), operations=commutative tries them"
 
 
@@ -326,9 +327,9 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _canonical(flavour: str, collective: str, word: str) -> str:
-    """Return our name of the algorithm that a value stands for; the value itself where it is unknown.
+    """Return this project's name of the algorithm that a value selects; the value itself if it is unknown.
 
-    It is empty where the value leaves the choice to the library.
+    The name is empty if the value leaves the choice to the library.
     """
     choice = collective.partition(" ")[2]
     own = mpich.OWN[choice] if choice and flavour == "mpich" else _OWN
@@ -350,7 +351,7 @@ def _canonical(flavour: str, collective: str, word: str) -> str:
 def _applied(apply: Mapping[str, Any], value: Value) -> list[tuple[str, str]]:
     """Return the (variable, value) pairs that a value of a parameter sets.
 
-    Only ``{value}`` is filled in: templates that name other parameters stay as they are.
+    Only the placeholder ``{value}`` is replaced; placeholders that name other parameters remain.
     """
     declared = apply.get(str(value), apply)
     pairs: list[tuple[str, str]] = []

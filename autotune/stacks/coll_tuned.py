@@ -1,6 +1,6 @@
-"""Names in Open MPI's component ``coll_tuned``, and its rules file as text (used by steps 5 and 12).
+"""Names in Open MPI's component ``coll_tuned``, and its rules file as text, for launches and exports.
 
-The names are in ``collectives``; everything else is checked against a real 5.0 in the tests. Notation: an
+The names are in ``collectives``; everything else is tested against an installed Open MPI 5.0. Notation: an
 *algorithm* is one of the names that ``ompi_info`` lists, or ``default``; a *threshold* is the number of bytes
 that a row of a rules file is compared with, which is not always the message size that a benchmark counts.
 """
@@ -15,17 +15,18 @@ from autotune.history.objectives import Slot
 from autotune.history.trial import Rule
 from autotune.space.parameter import Point, size_in_bytes
 
-DEFAULT = "default"  # Name that leaves the choice to the stack; its id is 0.
+DEFAULT = "default"  # Name that leaves the choice of the algorithm to Open MPI; its id is 0.
 
 _OPEN_MPI: Mapping[str, OpenMpi] = {c.name: c.openmpi for c in COLLECTIVES.values() if c.openmpi}
 
 COLLECTIVE_IDS: Mapping[str, int] = {name: openmpi.id for name, openmpi in _OPEN_MPI.items()}
-"""Collective → its id; for those that are not in ``ALGORITHMS``, ``coll_tuned`` offers no choice."""
+"""Maps a collective to its id; ``coll_tuned`` offers no choice for a collective that is not in
+``ALGORITHMS``."""
 
 ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     name: (DEFAULT, *openmpi.algorithms) for name, openmpi in _OPEN_MPI.items() if openmpi.algorithms
 }
-"""Collective → its algorithms, indexed by their ids. Old versions lack some of them: see ``algorithms``."""
+"""Maps a collective to its algorithms, indexed by their ids. Old versions lack some: see ``algorithms``."""
 
 ONE_ROW = frozenset(name for name in ALGORITHMS if _OPEN_MPI[name].lookup in (Lookup.NOTHING, Lookup.ROOT))
 """Collectives whose rules must be the same for all message sizes: see ``Lookup``."""
@@ -34,10 +35,11 @@ HAN = frozenset(name for name, openmpi in _OPEN_MPI.items() if openmpi.han)
 """Collectives for which ``coll_han`` has dynamic rules."""
 
 PAIRS_ONLY = "two_proc"
-"""The algorithm for two ranks; on any other number it fails with MPI_ERR_UNSUPPORTED_OPERATION."""
+"""The algorithm for two ranks; on more ranks it fails with MPI_ERR_UNSUPPORTED_OPERATION."""
 
 CHAIN_FANOUT = 4
-"""Fan-out of a forced ``chain`` (``coll_tuned_init_chain_fanout``); with 0 in a file it is a pipeline."""
+"""Fan-out of a forced ``chain`` (``coll_tuned_init_chain_fanout``). With 0 in a file, the chain would be a
+pipeline."""
 
 
 SEGMENTED: Mapping[str, frozenset[str]] = {
@@ -46,28 +48,28 @@ SEGMENTED: Mapping[str, frozenset[str]] = {
     "gather": frozenset({"linear_sync"}),
     "reduce": frozenset({"chain", "pipeline", "binary", "binomial", "in_order_binary", "knomial"}),
 }
-"""Collective → its algorithms that cut messages into segments; all others ignore a segment size."""
+"""Maps a collective to its algorithms that cut messages into segments; others ignore a segment size."""
 
 
 @dataclass(frozen=True, slots=True)
 class TunedRow:
     """Holds one row of a rules file."""
 
-    threshold_bytes: int  # It holds from this number on, counted as the function ``threshold_bytes`` does.
-    algorithm: int  # Id of the algorithm; 0: the stack decides.
+    threshold_bytes: int  # Bytes from which the row applies, as the function ``threshold_bytes`` counts them.
+    algorithm: int  # Id of the algorithm; 0: Open MPI decides.
     fanout: int = 0  # Fan-out of a chain; 0 for other algorithms.
     segment_bytes: int = 0  # Bytes of a segment; 0: no segmentation.
 
 
-_UNTOUCHED = (TunedRow(0, 0),)  # A table that leaves everything to the stack.
+_UNTOUCHED = (TunedRow(0, 0),)  # A table that leaves every choice to Open MPI.
 
 Tables = Mapping[str, Mapping[int, tuple[TunedRow, ...]]]  # Collective → communicator size → rows, ascending.
 
-NO_ALGORITHM = 99  # An id that no collective has in any version: Open MPI refuses the call.
+NO_ALGORITHM = 99  # Id of no algorithm in any version: Open MPI refuses a call for which a rule names it.
 
 
 def algorithm_id(collective: str, name: str | int) -> int:
-    """Return the id of an algorithm, given by our name, by Open MPI's own, or as the id itself.
+    """Return the id of an algorithm, given by this project's name, by Open MPI's name, or as the id itself.
 
     Raises:
         UserError: ``coll_tuned`` offers no choice for the collective, or has no such algorithm.
@@ -94,7 +96,8 @@ def algorithms(collective: str, version: tuple[int, int] | None = None) -> tuple
 
     Args:
         collective: Name of the collective.
-        version: Open MPI's (major, minor), which leaves out newer algorithms; None: those of any version.
+        version: Open MPI's (major, minor) version, which leaves out newer algorithms; None: the algorithms of
+            all versions.
 
     Raises:
         UserError: ``coll_tuned`` offers no choice for this collective.
@@ -111,7 +114,7 @@ def algorithms(collective: str, version: tuple[int, int] | None = None) -> tuple
 
 
 def enumerator(collective: str, algorithm: int, version: tuple[int, int] = (5, 0)) -> str:
-    """Return Open MPI's name for an algorithm id, as ``ompi_info`` and JSON rules have it."""
+    """Return Open MPI's name for an algorithm id, as ``ompi_info`` and rules files in JSON spell it."""
     if algorithm == 0:
         return "ignore"
     name, openmpi = algorithms(collective)[algorithm], _OPEN_MPI[collective]
@@ -125,14 +128,19 @@ def segments(collective: str, algorithm: int) -> bool:
 
 
 def one_row(collective: str) -> str:
-    """Return a sentence on what happens if a table of a collective in ``ONE_ROW`` has several sizes."""
+    """Return a sentence on why the rules of a collective in ``ONE_ROW`` must not differ by message size."""
     if collective in ("scatter", "gather"):
         return f"not all ranks know the size of a {collective}: they may reach different rows and deadlock"
     return f"{collective} is not looked up by its message size"
 
 
 def threshold_bytes(collective: str, message_bytes: int, comm_size: int) -> int:
-    """Return the number that a rules file compares when a benchmark counts ``message_bytes``: see ``Lookup``.
+    """Return the bytes that Open MPI compares with the rows of a rules file for a call; see ``Lookup``.
+
+    Args:
+        collective: The collective that is called.
+        message_bytes: Message size in bytes, as a benchmark counts it.
+        comm_size: Number of ranks of the communicator.
 
     Raises:
         UserError: ``coll_tuned`` offers no choice for this collective.
@@ -147,9 +155,10 @@ def threshold_bytes(collective: str, message_bytes: int, comm_size: int) -> int:
 def table(rules: Iterable[Rule]) -> dict[str, dict[int, tuple[TunedRow, ...]]]:
     """Return the rules as collective → communicator size → rows, in Open MPI's own units.
 
-    Collectives that are left to the stack altogether are left out. Where no table holds (see
-    ``history.lookup``) the stack decides, by a row with id 0. Tables with an algorithm for two ranks hold for
-    two ranks only. A collective of ``ONE_ROW`` whose rules differ by size is left to the stack.
+    A collective for which Open MPI decides every call is left out. Communicator sizes to which no rules apply
+    (see ``history.lookup``) get a row with id 0, with which Open MPI decides. Tables with an algorithm for
+    two ranks apply to two ranks only. Open MPI also decides for a collective of ``ONE_ROW`` whose rules
+    differ by size.
 
     Raises:
         UserError: ``coll_tuned`` has no word for a collective, an algorithm or a value of the rules.
@@ -173,7 +182,10 @@ def table(rules: Iterable[Rule]) -> dict[str, dict[int, tuple[TunedRow, ...]]]:
 
 
 def row_at(tables: Tables, slot: Slot) -> TunedRow:
-    """Return the row of ``table`` that a call reaches; without one, a row that leaves it to the stack."""
+    """Return the row of tables (see ``table``) that applies to a call; if none does, one with id 0.
+
+    ``slot`` is (collective, communicator size, message size in bytes).
+    """
     collective, comm_size, size = slot
     rows = last_up_to(tables.get(collective, {}), comm_size) or _UNTOUCHED
     threshold = threshold_bytes(collective, size, comm_size) if collective in tables else 0
@@ -181,7 +193,7 @@ def row_at(tables: Tables, slot: Slot) -> TunedRow:
 
 
 def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:
-    """Return the rules as a classic rules file for Open MPI 4.x and 5.x; empty if the stack decides all.
+    """Return the rules as a classic rules file for Open MPI 4.x and 5.x; empty if they choose no algorithm.
 
     Args:
         rules: The rules.
@@ -195,7 +207,10 @@ def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:
 
 
 def refusing(tables: Tables, spared_bytes: int) -> Tables:
-    """Return the tables with an algorithm that does not exist for messages of ``spared_bytes`` and more."""
+    """Return the tables with ``NO_ALGORITHM`` in each row that applies to ``spared_bytes`` or more.
+
+    Open MPI then refuses these calls. Rows that leave the choice to Open MPI stay as they are.
+    """
 
     def with_refusals(collective: str, comm_size: int, rows: Sequence[TunedRow]) -> tuple[TunedRow, ...]:
         bound = threshold_bytes(collective, spared_bytes, comm_size)
@@ -214,7 +229,7 @@ def refusing(tables: Tables, spared_bytes: int) -> Tables:
 
 
 def text(tables: Tables, comments: Sequence[str] = ()) -> str:
-    """Return tables as a classic rules file, under ``comments`` that are given without the ``#``."""
+    """Return tables as a classic rules file that begins with ``comments``, given without the ``#``."""
     lines = [f"# {line}".rstrip() for line in comments]
     lines.append(f"{len(tables)}  # collectives")
     for collective, by_size in tables.items():
@@ -239,7 +254,7 @@ def _row(rule: Rule) -> TunedRow:
         if name not in words and (name, rule.choice[name]) != (
             "component",
             "tuned",
-        ):  # coll_han's file says that
+        ):  # the rules file of coll_han contains this choice
             raise UserError(
                 f"coll_tuned rules cannot say {name}={rule.choice[name]!r}", allowed(name, sorted(words))
             )
@@ -264,7 +279,7 @@ def _number(choice: Point, name: str) -> int:
 
 
 def _fenced(collective: str, by_size: Mapping[int, tuple[TunedRow, ...]]) -> dict[int, tuple[TunedRow, ...]]:
-    """Return the tables of one collective, with further ones that leave it to the stack where none holds."""
+    """Return the tables of one collective, and one with id 0 for communicator sizes that no table is for."""
     names = algorithms(collective)
     pairs = {n for n, rows in by_size.items() if PAIRS_ONLY in {names[row.algorithm] for row in rows}}
     fenced: dict[int, tuple[TunedRow, ...]] = {}

@@ -1,12 +1,13 @@
 """Default algorithms of Open MPI's ``tuned`` component: its fixed rules, as tables.
 
-The simulated cluster runs what they choose, and ``lint --explain`` says it of calls that no rule decides.
+The simulated cluster runs the algorithms that these rules choose, and ``lint --explain`` reports them for
+calls that no rule of the user's decides.
 
 Notation: a table has a row for each range of communicator sizes; the first row whose bound is above the size
-applies. A row is a list of entries ``name<bytes`` in order; the first whose bound is above the message size
-applies, and the last one has no bound. Message sizes are those of a call: one rank's vector, or block for
-allgather and alltoall (the *rules file* counts these two otherwise); a reduce-scatter counts the whole
-vector.
+applies. A row is a list of entries ``name<bytes`` in order; the first entry whose bound is above the message
+size applies, and the last one has no bound. A message size is that of one rank's vector in a call; for
+allgather and alltoall it is that of one block (a *rules file* counts it otherwise), and for reduce-scatter
+that of the whole vector.
 """
 
 from collections.abc import Mapping
@@ -135,24 +136,30 @@ RULES: Mapping[str, Rules] = {
     "reduce": REDUCE,
     "reduce_scatter": REDUCE_SCATTER,
 }
-"""Collective → its rules."""
+"""Maps a collective to its fixed rules."""
 
 
 def fixed_algorithm(collective: str, ranks: int, nbytes: int) -> str:
-    """Return the algorithm that ``tuned`` chooses by itself; empty where its fixed rules are not known."""
+    """Return the algorithm that ``tuned`` chooses by itself; empty if its fixed rules are not listed here."""
     rules = RULES.get(collective)
     return fixed_choice(rules, ranks, np.array([float(nbytes)]))[0] if rules else ""
 
 
 def fixed_choice(rules: Rules, size: int, nbytes: NDArray[np.float64]) -> list[str]:
-    """Return the algorithm of a collective's fixed rules for each message size (n,) on so many ranks."""
+    """Return the algorithm that fixed rules choose for each of n message sizes.
+
+    Args:
+        rules: The rules of one collective.
+        size: Number of ranks of the communicator.
+        nbytes: Message sizes in bytes, of shape (n,).
+    """
     bounds, names = _row(rules[next(bound for bound in rules if size < bound)])
     return [names[i] for i in np.searchsorted(bounds, nbytes, side="right")]
 
 
 @cache
 def _row(words: str) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    """Return the bounds in bytes and the names of a row; there is one name more than bounds."""
+    """Return the bounds in bytes and the algorithms of a row; there is one algorithm more than bounds."""
     listed = words.split()
     names = tuple(word.partition("<")[0] for word in listed)
     return np.array([float(word.partition("<")[2]) for word in listed[:-1]]), names

@@ -1,8 +1,8 @@
-"""The rules file of Open MPI's ``coll_han`` as text: which component serves calls, by level, ranks and size.
+"""The rules file of Open MPI's ``coll_han`` as text: which component runs a call, by level, ranks and size.
 
-At the level of the whole communicator, a rule hands the calls of one collective, from some number of ranks
-and bytes on, to another component, such as ``coll_tuned`` with rules of its own; ``coll_han`` keeps all other
-calls. The job-wide parameter ``coll_han_priority`` would take every call of every collective from it.
+At the level of the whole communicator, a rule makes another component run the calls of one collective from
+some number of ranks and bytes on, such as ``coll_tuned`` with its own rules; ``coll_han`` runs all other
+calls. The job-wide parameter ``coll_han_priority`` cannot do that: with 0, ``coll_han`` runs no call at all.
 
 References:
     Open MPI 5.0, ``ompi/mca/coll/han/coll_han_dynamic.c`` and ``coll_han_dynamic_file.h``.
@@ -23,13 +23,13 @@ COMPONENTS = ("self", "basic", "libnbc", "tuned", "sm", "adapt", "han")
 
 COMPONENT = "component"  # Per-size parameter whose value is the component for a whole communicator.
 LEVELS: Mapping[str, int] = {"han_intra": 0, "han_inter": 1, COMPONENT: 2}
-"""Per-size parameter → topological level: inside a node, between nodes, the whole communicator."""
+"""Maps a per-size parameter to its topological level: inside a node, between nodes, whole communicator."""
 
-PRIORITY = "OMPI_MCA_coll_han_priority"  # Variable of its priority; with 0 ``coll_han`` serves no call.
+PRIORITY = "OMPI_MCA_coll_han_priority"  # Variable with the priority of ``coll_han``; with 0 it runs no call.
 
 
 def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:
-    """Return the rules as a file of ``coll_han``; empty where none of them names a component.
+    """Return the rules as a rules file of ``coll_han``; empty if no rule names a component.
 
     Args:
         rules: The rules.
@@ -60,7 +60,7 @@ def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:
 
 
 def handed_over(rule: Rule) -> Rule:
-    """Return a rule that gives its calls to ``coll_tuned``; unchanged where ``coll_han`` has no rules."""
+    """Return the rule with ``coll_tuned`` as its component; unchanged if ``coll_han`` has no such rules."""
     if rule.collective not in coll_tuned.HAN:
         return rule
     return replace(rule, choice=Point.of({**rule.choice, COMPONENT: "tuned"}))
@@ -69,8 +69,9 @@ def handed_over(rule: Rule) -> Rule:
 def _level(level: str, by_size: Mapping[int, list[Rule]]) -> list[str]:
     """Return the lines of one level; its first table must be for 1 rank, a table's first row for 0 bytes.
 
-    Inside nodes and between them, ranks are counted at that level, which a campaign does not know. So one
-    table, that of the largest communicator, holds for all. Message sizes are per rank or block.
+    For the levels inside and between nodes, ``coll_han`` counts the ranks of that level only, and a campaign
+    does not know their number. So the table of the largest communicator is used for all. Message sizes are
+    per rank or block.
     """
     starts = {1: max(by_size)}
     if level == COMPONENT:

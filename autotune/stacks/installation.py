@@ -1,4 +1,4 @@
-"""Finds the MPI to use: the scenario's, else the site's own, else the PyPI wheel beside this interpreter."""
+"""Finds the MPI to use: the one that the scenario names, else the site's own, else that of a PyPI wheel."""
 
 import os
 import shutil
@@ -14,8 +14,8 @@ from pathlib import Path
 from autotune.errors import StackError, allowed, installing
 from autotune.stacks import implementations
 
-_STACKS = "AUTOTUNE_STACKS"  # Variable that lists further environments with an MPI, as ``make stacks`` makes.
-_TIMEOUT_S = 60.0  # Seconds after which a command that does not answer is given up.
+_STACKS = "AUTOTUNE_STACKS"  # Variable with further virtual environments that have an MPI (``make stacks``).
+_TIMEOUT_S = 60.0  # Seconds after which a command that has not ended is killed.
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ def find(mpirun: str | None = None, origin: str = "auto", stack: str = "any") ->
     """Return the MPI that the scenario names, else the site's own, else that of the wheel.
 
     Args:
-        mpirun: Path or name of a launcher; None: it is looked for.
-        origin: Where it is looked for: ``site``, ``wheel``, or ``auto`` for the two in this order.
+        mpirun: Path or name of a launcher; None: a launcher is searched for.
+        origin: Where a launcher is searched for: ``site``, ``wheel``, or ``auto`` for both in this order.
         stack: A flavour, with or without its major version (``openmpi4``), for which the whole search path is
-            searched, then this interpreter's environment and those beside it. ``any``: the first MPI is
-            taken.
+            searched, then this interpreter's virtual environment and those next to it. ``any``: the first MPI
+            that is found is used.
 
     Raises:
-        StackError: there is none, it does not answer, or it is no MPI that this project knows.
+        StackError: no MPI is found, its launcher does not answer, or this project does not know it.
     """
     if origin not in ("auto", "site", "wheel"):
         raise StackError(f"mpi.from={origin!r}", allowed(origin, ("auto", "site", "wheel")))
@@ -79,7 +79,7 @@ def find(mpirun: str | None = None, origin: str = "auto", stack: str = "any") ->
 
 
 def unreached(mpirun: Path) -> str:
-    """Return a note on which MPI was measured, where the search path leads to another one; else empty."""
+    """Return a note on the MPI that was measured if PATH finds another one, or none; else an empty text."""
     on_path = shutil.which("mpirun")
     if on_path and mpirun.samefile(on_path):
         return ""
@@ -95,7 +95,11 @@ def _fits(installation: Installation, stack: str) -> bool:
 
 
 def _launchers(origin: str, all_of_them: bool) -> Iterator[tuple[Path, str]]:
-    """Yield (launcher, origin), preferred ones first: all of the search path, or only the first one on it."""
+    """Yield (launcher, origin), preferred ones first.
+
+    With ``all_of_them`` these are all launchers of the search path and of other virtual environments;
+    otherwise only the first launcher on the search path and that of the wheel.
+    """
     wheel = _wheel()
     if origin != "wheel":
         site = [d for d in os.get_exec_path() if wheel is None or Path(d).resolve() != wheel.parent.resolve()]
@@ -130,11 +134,11 @@ def run(
 
     Args:
         command: Words of the command.
-        env: Its whole environment.
-        errors: Where its standard error goes, as for ``subprocess.run``.
+        env: The command's whole environment.
+        errors: Where the command's standard error goes, as for ``subprocess.run``.
 
     Raises:
-        StackError: it cannot be started or does not end in time.
+        StackError: the command cannot be started or does not end in time.
     """
     try:
         return subprocess.run(
@@ -151,10 +155,10 @@ def run(
 
 
 def output(command: Sequence[str], env: Mapping[str, str] | None = None) -> str:
-    """Return the output of a command, both streams; ``env`` is added to the environment.
+    """Return what a command prints to both output streams; ``env`` is added to its environment.
 
     Raises:
-        StackError: it cannot be started or does not end in time.
+        StackError: the command cannot be started or does not end in time.
     """
     return run(command, {**os.environ, **(env or {})}, subprocess.STDOUT).stdout.decode(errors="replace")
 
@@ -172,12 +176,12 @@ def _inspect(mpirun: Path, origin: str) -> Installation:
 
 
 def _library(mpirun: Path, first: Sequence[Path], flavour: str) -> Path:
-    """Return ``libmpi`` of the installation that ``mpirun`` belongs to, looked for in ``first`` at first."""
+    """Return ``libmpi`` of the installation that ``mpirun`` belongs to; folders of ``first`` come first."""
     prefixes = dict.fromkeys((mpirun.parent.parent, mpirun.resolve().parent.parent))
     multiarch = sysconfig.get_config_var("MULTIARCH") or ""
     lib = ("lib", "lib64", f"lib/{multiarch}") if multiarch else ("lib", "lib64")
     folders = [*first, *(prefix / name for prefix in prefixes for name in lib)]
-    debian = ("libmpich.so.[0-9]*",) if flavour == "mpich" else ()  # Debian's, beside Open MPI's libmpi.so
+    debian = ("libmpich.so.[0-9]*",) if flavour == "mpich" else ()  # Debian's libmpi.so is that of Open MPI
     for folder in folders:
         for pattern in (*debian, "libmpi.so.[0-9]*", "libmpi.so"):
             for candidate in sorted(folder.glob(pattern), key=lambda p: len(p.name)):
@@ -187,7 +191,7 @@ def _library(mpirun: Path, first: Sequence[Path], flavour: str) -> Path:
 
 
 def _begins_as_library(file: Path) -> bool:
-    """Whether a file begins as an ELF file does."""
+    """Whether a file begins with the magic bytes of an ELF file."""
     if not file.is_file():
         return False
     with file.open("rb") as content:
@@ -195,7 +199,7 @@ def _begins_as_library(file: Path) -> bool:
 
 
 def _wheel() -> Path | None:
-    """Return the launcher of an MPI that pip installed into this interpreter's environment; None if none."""
+    """Return the launcher of an MPI that pip installed into this virtual environment; None if none."""
     for name in (words.distribution for words in implementations().values()):
         try:
             files = distribution(name).files or []
@@ -212,7 +216,7 @@ def _wheel() -> Path | None:
 def _on_path(name: str, folders: Iterable[str]) -> Path | None:
     candidates = [Path(name)] if "/" in name else [Path(d) / name for d in folders if d]
     for candidate in candidates:
-        with suppress(OSError):  # a folder that cannot be searched is passed over, as shells do
+        with suppress(OSError):  # a folder that cannot be searched is skipped, as in shells
             if candidate.is_file() and os.access(candidate, os.X_OK):
                 return candidate.absolute()
     return None

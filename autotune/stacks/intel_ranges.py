@@ -1,4 +1,4 @@
-"""Per-size rules as variables of Intel MPI (used by steps 5 and 12)."""
+"""Rules by message size as environment variables of Intel MPI, for launches and exported files."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -14,15 +14,15 @@ _LARGEST_BYTES = 2**31 - 1  # Largest bound in bytes: Intel MPI 2021.18 reads bo
 
 
 def adjustments(rules: Iterable[Rule]) -> dict[int, dict[str, str]]:
-    """Return communicator size → ``I_MPI_ADJUST_*`` variables that hold the rules for it.
+    """Return the ``I_MPI_ADJUST_*`` variables that contain the rules, by communicator size.
 
-    Contrary to its documentation, Intel MPI 2021.18 reads a value so
+    Intel MPI 2021.18 reads the value of such a variable otherwise than its documentation says
     (``tests/integration/test_exported_intel.py``):
 
-    - only upper bounds count, in the order in which they stand; the last part has none;
-    - with ``@`` in a value its message sizes are ignored, so a value has conditions on message sizes or on
-      communicator sizes;
-    - no id stands for the tuned choice that is made without the variable: 0 is another, simpler one;
+    - only upper bounds count, in the order in which they are written; the last part has no bound;
+    - if a value contains ``@``, its message sizes are ignored, so a value has conditions either on message
+      sizes or on communicator sizes;
+    - no id selects the tuned choice that Intel MPI makes without the variable: 0 is another, simpler choice;
     - a bound beyond 2³¹ − 1 leads to a segmentation fault.
 
     Raises:
@@ -42,7 +42,7 @@ def adjusted(collective: str) -> str:
 
 
 def _ranges(collective: str, comm_size: int, table: Sequence[Rule]) -> list[str]:
-    """Return ``id:low-high`` of each rule, with inclusive bounds in bytes; none if the library decides."""
+    """Return ``id:low-high`` for each rule, with inclusive bounds in bytes; empty without any algorithm."""
     names = [algorithm_of(rule) for rule in table]
     if not any(names):
         return []
@@ -70,7 +70,7 @@ def adjustment_at(place: str, value: str, call: Asked) -> Answer:
         call: The call.
 
     Raises:
-        ValueError: Intel MPI would not take the value; the message says why.
+        ValueError: the value does not have the form that Intel MPI expects.
     """
     shape = re.compile(r"(\d+)(?::(\d+)(?:-(\d+))?)?(?:@(\d+)(?:-(\d+))?)?")
     parts = [shape.fullmatch(part) for part in value.split(";")]

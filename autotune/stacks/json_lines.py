@@ -1,4 +1,4 @@
-"""Positions in a JSON text: maps the path of each key and element to its line."""
+"""Maps the path of each key and element of a JSON text to its line number."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from typing import Any
 KeyPath = tuple[str | int, ...]  # Keys of objects and indices of lists, from the top of a document.
 
 _BLANK = re.compile(r"\s*")
-_DEEP = 200  # Most levels of nesting that are read; selection trees have some ten.
+_DEEP = 200  # Largest number of levels of nesting; selection trees have some ten.
 
 
 def lines_in(text: str) -> tuple[Any, Mapping[KeyPath, int]]:

@@ -1,12 +1,12 @@
-"""Facts of Open MPI and UCX that need no installation: their names, and the words of ``mpirun``."""
+"""Names of parameters of Open MPI and UCX, and options of ``mpirun``, known without an installation."""
 
 import re
 
 from autotune.resources import facts
 
-KNOWN = facts("stacks/known")  # The tables of ``known.toml``; the file says what each of them holds.
+KNOWN = facts("stacks/known")  # The tables of ``known.toml``; comments in that file describe each table.
 
-# Parameters of the launcher of Open MPI 4, those of PRRTE, and those that may belong to either.
+# Parameters of the launcher of Open MPI 4, of that of Open MPI 5 (PRRTE), and those that either may have.
 OLD = re.compile(r"orte_\w+|plm_rsh_\w+|rmaps_base_(?!verbose)\w+|hwloc_base_(?!verbose|mem_bind)\w+")
 NEW = re.compile(r"prte_\w+|plm_ssh_\w+|(rmaps|hwloc)_default_\w+")
 _EITHER = re.compile(r"(oob|plm|ras|odls|rmaps|ess|errmgr|state|iof|grpcomm|routed|filem|schizo)(_\w+)?")

@@ -1,9 +1,10 @@
-"""MPICH's names for its algorithms, and its collective-selection tree (used by step 12).
+"""MPICH's names for its algorithms, and the tree by which it selects an algorithm for a call.
 
 The tree decides like nested ``if``s: an object's keys are conditions, tried in order, down to
 ``algorithm=NAME``. A file that the user names replaces the whole tree of the library, and MPICH aborts at the
-first collective that is missing from it. So the tree of the user's own library is read (it is in ``libmpi``
-as JSON text) and single subtrees are exchanged. This follows the sources of 5.0 and was checked with 5.0.2.
+first collective that is missing from the file. So the tree of the user's own library is read (it is in
+``libmpi`` as JSON text) and the subtrees of tuned collectives are replaced. This follows the sources of 5.0
+and was checked with 5.0.2.
 """
 
 import json
@@ -20,16 +21,16 @@ from autotune.stacks.ports import Placement
 from autotune.stacks.stack import Stack
 from autotune.stacks.words import Dialect, forwarded
 
-DEFAULT = "auto"  # MPICH's own word for leaving the choice to the library.
+DEFAULT = "auto"  # MPICH's own name for "the library chooses".
 
 Tree = dict[str, Any]  # Condition → subtree; conditions are tried in order.
 
 _MPICH: Mapping[str, Mpich] = {c.name: c.mpich for c in COLLECTIVES.values() if c.mpich}
 
 _INTEL: Mapping[str, tuple[str, ...]] = {c.name: c.intel for c in COLLECTIVES.values() if c.intel}
-"""Collective → its algorithms in ``I_MPI_ADJUST_*`` of Intel MPI, which is derived from MPICH."""
+"""Maps a collective to its algorithms in ``I_MPI_ADJUST_*`` of Intel MPI, which is derived from MPICH."""
 
-_ANY = 1 << 20  # Number of rows that stands for "no limit".
+_ANY = 1 << 20  # Number of rows that means "no limit".
 
 _GUARDS = {
     "commutative": ("is_commutative=yes", "is_commutative=no", True),
@@ -40,7 +41,8 @@ _GUARDS = {
     "parent": ("comm_hierarchy=parent", "comm_hierarchy=any", True),
     "consecutive": ("is_node_consecutive=yes", "is_node_consecutive=no", True),
 }
-"""Need of an algorithm → (first condition, second condition, whether the first one fulfils the need)."""
+"""Maps a condition that an algorithm requires to two branches of a tree, in their order, and whether it is
+the first branch in which the requirement is met."""
 
 
 _CHOOSERS = {
@@ -51,19 +53,20 @@ _CHOOSERS = {
     "composition": "MPIR_CVAR_{}_COMPOSITION",
     "device": "MPIR_CVAR_{}_DEVICE_COLLECTIVE",
 }
-"""Choice for a collective → the variable: the algorithm, that of the layer for shared memory or for
-the network, that between two groups, the composition inside and between nodes, whether the device does it."""
+"""Maps a choice that MPICH makes for a collective to its control variable. The choices are the algorithm,
+that of the layer for shared memory (``posix``) or for the network (``ofi``), that of an intercommunicator
+(``inter``), the composition inside and between nodes, and whether the network device runs the collective."""
 
 OWN: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(_CHOOSERS, ("", DEFAULT)),
     "composition": ("", "0"),
     "device": ("", "1"),
 }
-"""Choice → the values that leave it to the library."""
+"""Maps a choice to the values with which the library decides."""
 
 
 def chosen_by(variable: str) -> tuple[str, str]:
-    """Return the collective and what a control variable chooses for it; both are empty if it chooses nothing.
+    """Return the collective and the choice (a key of ``OWN``) that a control variable sets; empty if none.
 
     The collective is in lower case, as in ``bcast`` or ``ineighbor_allgather``.
     """
@@ -74,7 +77,7 @@ def chosen_by(variable: str) -> tuple[str, str]:
 
 
 def chooser(collective: str, choice: str) -> str:
-    """Return the control variable that chooses this for a collective: the inverse of ``chosen_by``."""
+    """Return the control variable of a choice for a collective: the inverse of ``chosen_by``."""
     return _CHOOSERS[choice].format(collective.upper())
 
 
@@ -91,13 +94,16 @@ def algorithms(collective: str) -> tuple[str, ...]:
 
 
 def size_condition(collective: str, comm_size: int) -> tuple[str, int]:
-    """Return the tree's condition on the size, empty if none, and the number of messages that it counts."""
+    """Return the quantity on which a tree puts conditions by size, and how many message sizes it sums up.
+
+    The quantity is empty if the collective has no such conditions.
+    """
     condition = _MPICH[collective].size
     return condition, comm_size if condition.startswith("total") else 1
 
 
 def check(collective: str, algorithm: str) -> str:
-    """Return the name of an algorithm, ``auto`` for an empty name or ``default``.
+    """Return the name of an algorithm, or ``auto`` for an empty name or ``default``.
 
     Raises:
         UserError: MPICH has no such algorithm; it would abort in MPI_Init.
@@ -111,7 +117,9 @@ def check(collective: str, algorithm: str) -> str:
 
 
 def leaf(collective: str, algorithm: str, otherwise: Tree) -> Tree:
-    """Return the subtree that runs an algorithm wherever it can run, and decides by ``otherwise`` elsewhere.
+    """Return a subtree that selects an algorithm for calls that meet its requirements.
+
+    For all other calls, ``otherwise`` decides.
 
     Raises:
         UserError: a tree cannot name the algorithm.
@@ -135,7 +143,7 @@ def installed_tree(library: Path) -> Tree:
     """Return the generic selection tree in an MPICH library.
 
     Raises:
-        StackError: the library cannot be read or holds no tree.
+        StackError: the library cannot be read or contains no tree.
     """
     try:
         content = library.read_bytes()
@@ -169,7 +177,7 @@ def intel_id(collective: str, name: str) -> int:
 
 
 class MpichDialect(Dialect):
-    """Knows MPICH's words; its launcher is the process manager Hydra."""
+    """Knows the names and options of MPICH and of its launcher, the process manager Hydra."""
 
     formats = ("mpich_json",)
     one_row: ClassVar[Mapping[str, int]] = {name: 1 for name, mpich in _MPICH.items() if not mpich.size}
@@ -178,12 +186,12 @@ class MpichDialect(Dialect):
     distribution = "mpich"
     campaigns = "MPICH 4 or 5"
     slurm_plugins = ("pmi2", "pmix", "cray_shasta")
-    # The device would compose collectives from parts inside and between nodes, whatever algorithm is forced.
+    # Otherwise the device composes collectives from parts inside and between nodes, also forced algorithms.
     reproducible: ClassVar[Mapping[str, str]] = {"MPIR_CVAR_DEVICE_COLLECTIVES": "none"}
     by_place = ("smp",)
 
     def mpirun_options(self, placement: Placement, env: Mapping[str, str]) -> list[str]:
-        """Return the words for ``mpirun``: see ``Dialect``."""
+        """Return the options of ``mpirun``: see ``Dialect``."""
         words = ["-n", str(placement.ranks)]
         if placement.hosts:
             words += ["-hosts", ",".join(placement.hosts)]
@@ -199,7 +207,7 @@ class MpichDialect(Dialect):
     def detect(
         self, installation: Installation, settings: Mapping[str, str], env: Mapping[str, str], ranks: int
     ) -> Stack:
-        """Return the installed stack: see ``Dialect``."""
+        """Return the description of an installation: see ``Dialect``."""
         from autotune.stacks.mpich_here import detect  # here, since that module imports this one
 
         if settings:
@@ -210,12 +218,12 @@ class MpichDialect(Dialect):
         return detect(self, installation, env, ranks)
 
     def surroundings(self, mpirun: Path) -> dict[str, str]:
-        """Return the variables that make MPICH print its provider as it starts."""
+        """Return the variables that make MPICH print at its start which provider of libfabric it uses."""
         return {} if "MPIR_CVAR_DEBUG_SUMMARY" in os.environ else {"MPIR_CVAR_DEBUG_SUMMARY": "1"}
 
 
 class IntelMpiDialect(MpichDialect):
-    """Knows Intel MPI's words; its launcher is MPICH's."""
+    """Knows the names and options of Intel MPI, which has the launcher of MPICH."""
 
     formats = ("intel",)
     one_row: ClassVar[Mapping[str, int]] = dict.fromkeys(_INTEL, _ANY)
@@ -224,12 +232,12 @@ class IntelMpiDialect(MpichDialect):
     distribution = "impi-rt"
     campaigns = "Intel MPI 2021"
     reproducible: ClassVar[Mapping[str, str]] = {"I_MPI_CBWR": "1"}
-    by_place = ("",)  # every algorithm: with I_MPI_CBWR the library takes its own for sums in any case
+    by_place = ("",)  # every algorithm: with I_MPI_CBWR the library always uses its own algorithm for sums
 
     def surroundings(self, mpirun: Path) -> dict[str, str]:
-        """Return the variables that make Intel MPI print what it reads, and that locate a wheel's libraries.
+        """Return variables that make Intel MPI print its settings, and those with paths of a PyPI wheel.
 
-        A site's own scripts set the latter.
+        In other installations, a site's own scripts set these paths.
         """
         report = {} if "I_MPI_DEBUG" in os.environ else {"I_MPI_DEBUG": "5"}
         prefix = mpirun.parent.parent

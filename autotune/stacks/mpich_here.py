@@ -1,11 +1,11 @@
 """MPICH and Intel MPI on this machine: what is installed, and a trial as environment and control variables.
 
-Algorithms of MPICH are control variables that a running program can write
-(``MPIR_CVAR_*_INTRA_ALGORITHM``), so one launch sweeps them; for a deployed setting they are in a selection
-tree (``stacks.mpich_tree``). Intel MPI reads ``I_MPI_ADJUST_*`` once, as it starts: each algorithm takes a
-launch of its own, and a deployed setting has ranges of message sizes in the same variables
-(``stacks.intel_ranges``). Two things prove that a setting was applied: control variables are read back, and
-the libraries themselves print what they use as they start.
+MPICH's choices of algorithms are control variables that a running program can write
+(``MPIR_CVAR_*_INTRA_ALGORITHM``), so one launch measures all algorithms; for users, the choices are written
+to a selection tree (``stacks.mpich_tree``). Intel MPI reads ``I_MPI_ADJUST_*`` only at its start, so each
+algorithm takes a launch of its own; for users, the same variables contain ranges of message sizes
+(``stacks.intel_ranges``). Two checks prove that a setting was applied: control variables are read back, and
+the libraries print at their start what they use.
 """
 
 import os
@@ -31,9 +31,9 @@ from autotune.stacks.words import Dialect
 
 TREE_FILE = "selection.json"  # Name of the selection tree inside the directory of a launch.
 
-PROVIDERS = ("tcp", "tcp;ofi_rxm", "shm")  # Providers of libfabric that need no fast network.
+PROVIDERS = ("tcp", "tcp;ofi_rxm", "shm")  # Providers of libfabric that work without a fast network.
 
-_NETMOD = "MPIR_CVAR_CH4_NETMOD"  # Variable that chooses the device between nodes.
+_NETMOD = "MPIR_CVAR_CH4_NETMOD"  # Variable that selects the device for messages between nodes.
 
 _FABRIC = re.compile(r"libfabric provider: ([\w;]+)")
 _PROGRAM = (
@@ -44,18 +44,18 @@ _PROGRAM = (
 
 @dataclass(frozen=True)
 class MpichStack(Stack):
-    """Describes MPICH, or an MPI derived from it, on this machine, with what the scenario fixes."""
+    """Describes MPICH, or an MPI derived from it, on this machine, with settings that the scenario fixes."""
 
-    words: Dialect  # Its dialect.
-    device: str = ""  # What moves messages between nodes, e.g. ``ofi`` or ``ucx``.
-    networked: bool = False  # Whether the device moves messages: several nodes, or no shared memory.
-    providers: tuple[str, ...] = ()  # Members of ``PROVIDERS`` that work here, where libfabric is in use.
+    words: Dialect  # Names and options of the implementation.
+    device: str = ""  # Device that sends messages between nodes, e.g. ``ofi`` or ``ucx``.
+    networked: bool = False  # Whether ranks use the device: on several nodes, or without shared memory.
+    providers: tuple[str, ...] = ()  # Members of ``PROVIDERS`` that work here, if libfabric is in use.
     provider: str = ""  # The provider that a launch with ``fixed`` really uses.
-    declared: frozenset[str] = frozenset()  # Variables of the libfabric in use; empty: it was not asked.
+    declared: frozenset[str] = frozenset()  # Variables of the libfabric in use; empty: they are not known.
 
     @property
     def intel(self) -> bool:
-        """Whether algorithms are chosen by ``I_MPI_ADJUST_*``."""
+        """Whether this is Intel MPI, in which ``I_MPI_ADJUST_*`` select algorithms."""
         return self.installation.flavour == "intelmpi"
 
     @property
@@ -67,7 +67,7 @@ class MpichStack(Stack):
     def _facts(self) -> set[str]:
         if not self.networked:
             return {"shared_memory"}
-        # A layered provider has the parameters of each of its layers.
+        # A layered provider such as ``tcp;ofi_rxm`` has the parameters of each of its layers.
         in_use = {f"provider_in_use:{name}" for name in self.provider.split(";") if name}
         return {f"netmod_in_use:{self.device}", *(f"provider:{name}" for name in self.providers), *in_use}
 
@@ -78,10 +78,10 @@ class MpichStack(Stack):
         return rows
 
     def available(self, space: Space) -> Space:
-        """Return the space without what this machine lacks, and without what its libfabric would ignore."""
+        """Return the space without settings that this machine lacks or that its libfabric would ignore."""
         understood = self.declared | {"FI_PROVIDER"}
         needing = []
-        for parameter in space.parameters:  # a variable that is not declared gets a need that nothing fulfils
+        for parameter in space.parameters:  # an undeclared variable gets a requirement that is never met
             libfabric_names = (
                 [name for name in variables(parameter) if name.startswith("FI_")] if self.declared else []
             )
@@ -91,7 +91,7 @@ class MpichStack(Stack):
         return cleared(offered, self.installation.flavour, self.installation.version, self.commutative)
 
     def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
-        """Return a trial as environment, files and choices."""
+        """Return the environment, files and per-size choices of a trial: see ``Stack``."""
         if trial.subject is Subject.UNTOUCHED:
             return self._with(Rendering(env=self.fixed))
         env, placement = self.words.environment(space, trial.point, self.fixed)
@@ -101,7 +101,7 @@ class MpichStack(Stack):
             choices = {c: self._choices(space, trial.point, c, always) for c in collectives}
             return self._with(replace(plain, choices=choices))
         if self.intel:
-            # Intel MPI obeys one table for communicators of any size: take that of the most ranks.
+            # Intel MPI uses one table for all communicator sizes: use that of the largest communicator.
             by_comm_size = adjustments(trial.rules)
             variables = by_comm_size.get(max(by_comm_size, default=0), {})
             return self._with(replace(plain, env={**env, **variables}))
@@ -127,7 +127,10 @@ class MpichStack(Stack):
         }
 
     def _with(self, rendering: Rendering) -> Rendering:
-        """Return the rendering with what the probe must find, and what the launch must print, to prove it."""
+        """Return the rendering with values for the probe to find, and lines for the launch to print.
+
+        They prove that the settings were applied.
+        """
         env = {k: v for k, v in self._compared(rendering.env).items() if "{directory}" not in v}
         cvars = {k: v for k, v in env.items() if k.startswith("MPIR_CVAR_")}
         cvars = {k: v for k, v in cvars.items() if k not in mpich_tree.UNREADABLE}
@@ -144,10 +147,10 @@ class MpichStack(Stack):
 
 
 def detect(words: Dialect, installation: Installation, env: Mapping[str, str], ranks: int) -> MpichStack:
-    """Return the stack that an installation is, after a launch of one rank.
+    """Return the description of an installation, after a launch with one rank.
 
     Args:
-        words: Dialect of the installation.
+        words: Names and options of the installed implementation.
         installation: The MPI.
         env: Environment of every launch.
         ranks: Ranks of a launch on this machine; 0: launches are on several nodes, or it is not known yet.
@@ -165,7 +168,7 @@ def detect(words: Dialect, installation: Installation, env: Mapping[str, str], r
         names = re.split(r"[ ,]+", built[1].strip()) if built else [""]
         device, networked = env.get(_NETMOD) or names[0], env.get("MPIR_CVAR_NOLOCAL") == "1"
         if ranks > cores:
-            # Spinning ranks that share a core cost scheduler quanta, milliseconds a call.
+            # Ranks that share a core and poll wait for the scheduler, which takes milliseconds in each call.
             env = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1", **env}
     networked = networked or not ranks
     used = _FABRIC.search(text)

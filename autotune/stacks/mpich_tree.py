@@ -1,7 +1,7 @@
-"""Per-size rules as MPICH's selection tree (used by steps 5 and 12).
+"""Rules by message size as MPICH's selection tree, for launches and exported files.
 
-A tree decides like nested ``if``s. Subtrees of single collectives replace those of the library's own tree
-(see ``stacks.mpich``); they have conditions on the communicator size, and inside these on the message size.
+A tree decides like nested ``if``s. Subtrees of tuned collectives replace those of the library's own tree (see
+``stacks.mpich``). They have conditions on the communicator size, and below these on the message size.
 """
 
 import json
@@ -20,7 +20,7 @@ FILE_VARIABLE = "MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"
 """Variable that names the file which replaces the library's tree."""
 
 UNREADABLE = frozenset({FILE_VARIABLE, "MPIR_CVAR_CH4_NETMOD"})
-"""Variables with texts as values, which MPICH 5.0 obeys although it reads them back as empty."""
+"""Variables with texts as values that MPICH 5.0 uses, although reading them back gives an empty text."""
 
 
 def tuned(generic: Tree, tables: Mapping[str, Mapping[int, list[Rule]]]) -> Tree:
@@ -60,7 +60,7 @@ def text(tree: Tree) -> str:
 
 
 def _sizes(collective: str, table: list[Rule], generic: Tree, comm_size: int) -> Tree:
-    """Return the subtree of one communicator size: conditions on the message size as the tree counts it."""
+    """Return the subtree of one communicator size, with conditions on the message or total size."""
     leaves = [leaf(collective, algorithm_of(rule), generic) for rule in table]
     if len(leaves) == 1:
         return leaves[0]
@@ -76,17 +76,17 @@ _LIMIT = re.compile(r"(\w+)(<=|<)(\d+|pow2)")  # A condition with an upper bound
 
 
 def reached(name: str, text: str, call: Asked) -> Answer:
-    """Return the algorithm that a tree chooses for a call: at each level the first condition that holds wins.
+    """Return the algorithm that a tree selects for a call: at each level, the first condition that is met.
 
-    The operation is taken to be built in and commutative, the ranks consecutive, and the buffers distinct.
+    The operation is assumed to be built in and commutative, the ranks consecutive, and the buffers distinct.
 
     Args:
-        name: What the reasons call the file of the tree.
+        name: Name of the tree's file in the reasons.
         text: Content of the file.
         call: The call.
 
     Raises:
-        ValueError: the text is no JSON; the message says why.
+        ValueError: the text is not JSON; the message says why.
     """
     tree, lines = lines_in(text)
     answer, node = Answer(call.collective), tree
@@ -115,7 +115,7 @@ def reached(name: str, text: str, call: Asked) -> Answer:
 
 
 def _holds(key: str, facts: Mapping[str, str], call: Asked) -> bool:
-    """Whether a condition holds for a call; an unknown condition does not hold, and a leaf always does."""
+    """Whether a call meets a condition; an unknown condition is never met, and a leaf always is."""
     if key.startswith(("algorithm=", "composition=")):
         return True
     numbers = {

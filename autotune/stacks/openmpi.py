@@ -1,9 +1,9 @@
 """Open MPI 4.1 and 5.0: what is installed on this machine, and a trial as environment variables.
 
-All settings are environment variables (``OMPI_MCA_*``, ``UCX_*``), so that ``mpirun`` and ``srun`` start the
-same thing. ``coll_tuned`` obeys forced algorithms and rules files only with
-``coll_tuned_use_dynamic_rules``, which is therefore set wherever choices are swept or rules are in effect,
-and never in an untouched launch.
+All settings are environment variables (``OMPI_MCA_*``, ``UCX_*``), so that a launch by ``mpirun`` and one by
+``srun`` have the same settings. ``coll_tuned`` uses forced algorithms and rules files only with
+``coll_tuned_use_dynamic_rules``. So this parameter is set if a launch measures several algorithms or has
+rules, and never in an untouched launch (one with the MPI's own defaults).
 """
 
 import os
@@ -39,16 +39,16 @@ _SELECTING = {
     f"{_MCA}pml_": _PML,
     f"{_MCA}coll_": rf"{_MCA}coll(_\w+_(priority|enable))?",
 }
-"""Prefix of variables that only one component reads → pattern of the variables that select this component."""
+"""Maps the prefix of variables that only one component reads to a pattern of the variables that select it."""
 
 
 @dataclass(frozen=True)
 class OpenMpiStack(Stack):
-    """Describes Open MPI on this machine, with what the scenario fixes for every launch."""
+    """Describes Open MPI on this machine, with the settings that the scenario fixes for every launch."""
 
     components: Mapping[str, tuple[str, ...]]  # Framework → components: ``coll`` → (``basic``, ``han`` …).
     enumerators: Mapping[str, Mapping[str, int]]  # Collective → algorithm, as ``ompi_info`` spells it → id.
-    ucx: ucx.Ucx | None  # The UCX that belongs to it; None: it has none.
+    ucx: ucx.Ucx | None  # The UCX that this Open MPI uses; None: it has no UCX.
     pml: str  # The point-to-point component that a launch with ``fixed`` really uses.
     numa_nodes: int = 1  # Number of NUMA nodes of this machine.
     read_only: tuple[str, ...] = ()  # Variables of algorithms that cannot be written while a program runs.
@@ -60,7 +60,7 @@ class OpenMpiStack(Stack):
 
     @property
     def description(self) -> str:
-        """The versions and the point-to-point component in one line: see ``Stack``."""
+        """The versions of Open MPI and UCX and the point-to-point component, in one line: see ``Stack``."""
         tail = f", UCX {self.ucx.version}" if self.ucx else ""
         suffix = "" if _PML in self.fixed else " by default"
         return f"{self.named}{tail}, pml {self.pml}{suffix}"
@@ -69,7 +69,7 @@ class OpenMpiStack(Stack):
         tokens = {f"pml_in_use:{self.pml}"}
         for framework, names in self.components.items():
             tokens |= {f"{framework}:{name}" for name in names if framework != "pml"}
-        tokens.add(f"pml:{self.pml}")  # variables of a pml that is built but not in use would change nothing
+        tokens.add(f"pml:{self.pml}")  # not of other built ones: their variables would have no effect
         tokens |= {f"pml_built:{name}" for name in self.components.get("pml", ())}
         if self.ucx:
             tokens |= {f"ucx_tl:{name}" for name in self.ucx.transports}
@@ -96,7 +96,7 @@ class OpenMpiStack(Stack):
         return rows
 
     def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
-        """Return a trial as environment, mapping, files and call-level choices."""
+        """Return the environment, mapping, files and per-size choices of a trial: see ``Stack``."""
         if trial.subject is Subject.UNTOUCHED:
             return Rendering(env=self.fixed, expect=self._expect(self.fixed))
         env, placement = OpenMpiDialect().environment(space, trial.point, self.fixed, self.coll)
@@ -123,7 +123,7 @@ class OpenMpiStack(Stack):
         return Rendering(env, *placement_words, files=files, choices=choices, expect=self._expect(env))
 
     def available(self, space: Space) -> Space:
-        """Return the space without what lacks a component, and without algorithms ``ompi_info`` lacks."""
+        """Return the space without settings whose component is missing and algorithms of other versions."""
         restricted = self._as_fixed(space).restrict(self.facts)
         algorithms = []
         for parameter in restricted.parameters:
@@ -139,7 +139,10 @@ class OpenMpiStack(Stack):
         return cleared(offered, self.installation.flavour, self.installation.version, self.commutative)
 
     def _as_fixed(self, space: Space) -> Space:
-        """Return the space without a choice of the pml, and without what needs another, if one is fixed."""
+        """Return the space without a choice of the point-to-point component (pml), if the scenario fixes one.
+
+        Parameters that need another pml are removed too.
+        """
         if _PML not in self.fixed or "pml" not in {p.name for p in space.parameters}:
             return space
         pml, declared = self.fixed[_PML], space["pml"]
@@ -166,7 +169,7 @@ class OpenMpiStack(Stack):
         return {variable: number(text) for variable, text in applied.get("cvar", {}).items()}, {}
 
     def _expect(self, env: Mapping[str, str]) -> Expectation:
-        # Ranks do not see what only the launcher reads: PRTE_MCA_*, and OMPI_MCA_* that no library knows.
+        # Variables for the launcher alone are not checked in ranks: PRTE_MCA_*, some of OMPI_MCA_*.
         visible = {k: v for k, v in self._compared(env).items() if not k.startswith("PRTE_MCA_")}
         directory_free = {k: v for k, v in visible.items() if "{directory}" not in v}
         cvars = {k.removeprefix(_MCA): v for k, v in directory_free.items() if k.startswith(_MCA)}
@@ -176,7 +179,7 @@ class OpenMpiStack(Stack):
 
 
 class OpenMpiDialect(Dialect):
-    """Knows Open MPI's words."""
+    """Knows the names and options of Open MPI."""
 
     formats = ("openmpi_mca", "env_sh")
     one_row: ClassVar[Mapping[str, int]] = dict.fromkeys(sorted(coll_tuned.ONE_ROW), 1)
@@ -185,12 +188,12 @@ class OpenMpiDialect(Dialect):
     distribution = "openmpi"
     campaigns = "Open MPI 4.1 or 5"
     slurm_plugins = ("pmix",)
-    # These components sum inside a node first. Excluding one that is not built has no effect.
+    # These components first sum inside each node. Excluding a component that is not built has no effect.
     reproducible: ClassVar[Mapping[str, str]] = {f"{_MCA}coll": "^han,xhc,acoll,hcoll,ucc,sm"}
     switches = ("coll_han",)
 
     def needed(self, fixed: Mapping[str, str], env: Mapping[str, str], rules: bool) -> dict[str, str]:
-        """Return the fixed parameters that select the components which read the recommended ones."""
+        """Return the fixed parameters that select the components by which recommended parameters are read."""
         readers = [*env, *([f"{_MCA}coll_tuned"] if rules else [])]
         used = _SELECTING.items()
         selecting = [pattern for prefix, pattern in used if any(n.startswith(prefix) for n in readers)]
@@ -202,9 +205,10 @@ class OpenMpiDialect(Dialect):
         }
 
     def variables(self, kind: str, target: Mapping[str, str], components: Collection[str]) -> dict[str, str]:
-        """Return MCA parameters as variables too, without switches of components that are not built.
+        """Return environment variables, also for MCA parameters: see ``Dialect``.
 
-        A library without a collective component does not know the component's switches.
+        Parameters that enable a component, or set its priority, are left out if the component is not built:
+        the library then does not know them.
         """
         if kind != "mca":
             return super().variables(kind, target, components)
@@ -216,7 +220,7 @@ class OpenMpiDialect(Dialect):
         return {f"{_MCA}{name}": value for name, value in target.items() if is_built(name)}
 
     def mpirun_options(self, placement: Placement, env: Mapping[str, str]) -> list[str]:
-        """Return the words for ``mpirun``: see ``Dialect``."""
+        """Return the options of ``mpirun``: see ``Dialect``."""
         words = ["-np", str(placement.ranks)]
         if placement.hosts:
             slots = placement.ppn or -(-placement.ranks // len(placement.hosts))
@@ -233,9 +237,9 @@ class OpenMpiDialect(Dialect):
         return [*words, *(word for name in forwarded(env) for word in ("-x", name))]
 
     def mpirun_env(self, agent: Sequence[str] = ()) -> dict[str, str]:
-        """Return the variables that let ``mpirun`` run as root, and those that name the agent to start with.
+        """Return variables that let ``mpirun`` run as root and that name the command to reach other hosts.
 
-        They are given by the names of Open MPI 5 (PRRTE) and of 4.1.
+        The variables have the names of both Open MPI 5 (PRRTE) and 4.1.
         """
         agents = ("PRTE_MCA_plm_ssh_agent", f"{_MCA}plm_rsh_agent") if agent else ()
         runs = ("OMPI_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT") if os.geteuid() == 0 else ()
@@ -245,20 +249,23 @@ class OpenMpiDialect(Dialect):
         }
 
     def library_folders(self, mpirun: Path) -> list[Path]:
-        """Return the folder that ``ompi_info`` names, and the one two levels above it.
+        """Return the library folder that ``ompi_info`` reports, and the folder two levels above it.
 
-        Debian has only links of its own in the first one.
+        In Debian, the first one contains only links of Debian's own.
         """
         return [place for folder in _built(mpirun, "libdir") for place in (folder, folder.parent.parent)]
 
     def detect(
         self, installation: Installation, settings: Mapping[str, str], env: Mapping[str, str], ranks: int
     ) -> "OpenMpiStack":
-        """Return the installed stack: see ``Dialect``. With more ranks than cores, waiting ranks yield."""
+        """Return the description of an installation: see ``Dialect``.
+
+        With more ranks than cores, waiting ranks yield their cores to others.
+        """
         cores = len(os.sched_getaffinity(0))
         fixed = {**env, **{f"{_MCA}{k}": v for k, v in settings.items()}}
         if ranks > cores:
-            # Spinning ranks that share a core cost scheduler quanta, milliseconds a call.
+            # Ranks that share a core and poll wait for the scheduler, which takes milliseconds in each call.
             fixed.setdefault(f"{_MCA}mpi_yield_when_idle", "1")
         text = output([str(installation.mpirun.resolve().with_name("ompi_info")), "--parsable", "--all"])
         components: dict[str, set[str]] = {}
@@ -288,8 +295,8 @@ class OpenMpiDialect(Dialect):
 def site_folder(mpirun: Path) -> Path:
     """Return the folder where an installation looks for the parameter files of all its users.
 
-    The folder is below the installation's own prefix, even if it was moved. Debian's Open MPI has no such
-    folder there and looks in the one that it was built for.
+    The folder is below the installation's own prefix, even if the installation was moved. Debian's Open MPI
+    has no such folder there; it uses the folder that was configured when it was built.
     """
     prefix_folder = mpirun.resolve().parent.parent / "etc"
     built = () if (prefix_folder / PARAMETERS).exists() else _built(mpirun, "sysconfdir")
@@ -297,24 +304,24 @@ def site_folder(mpirun: Path) -> Path:
 
 
 def _built(mpirun: Path, folder_name: str) -> list[Path]:
-    """Return the folder that ``ompi_info`` knows by a name such as ``libdir``, in a list; empty if none."""
+    """Return the folder that ``ompi_info`` reports for a name such as ``libdir``, in a list; [] if none."""
     info = mpirun.resolve().with_name("ompi_info")
     text = output([str(info), "--parsable", "--path", folder_name]) if info.exists() else ""
     return [Path(folder) for folder in re.findall(rf"^path:{folder_name}:(.+)$", text, re.MULTILINE)[:1]]
 
 
 def _pml_in_use(installation: Installation, fixed: Mapping[str, str]) -> str:
-    """Return the point-to-point component that a launch selects.
+    """Return the point-to-point component that a launch with one rank selects.
 
-    This launch is also the first proof that launches work at all.
+    The launch also shows that launches work at all.
     """
     env = {**fixed, **OpenMpiDialect().mpirun_env(), "MPI4PY_LIBMPI": str(installation.library)}
     env[f"{_MCA}pml_base_verbose"] = "10"
     program = [sys.executable, "-P", "-c", f"from mpi4py import MPI; print('{WORKS}', MPI.COMM_WORLD.size)"]
     text = output([str(installation.mpirun), "-np", "1", *program], env)
     if WORKS not in text and not framed_message(text):
-        # A rank hands its message to mpirun and aborts, and mpirun may end before it has printed it (in one
-        # of three launches of Open MPI 5.0.11). A process without mpirun prints its message itself.
+        # A rank sends its error message to mpirun and aborts; mpirun may end before it has printed the
+        # message (in one of three launches of Open MPI 5.0.11). Without mpirun, a process prints it itself.
         alone = output(program, {"OPAL_PREFIX": str(installation.mpirun.parent.parent), **env})
         text = alone if WORKS not in alone and framed_message(alone) else text
     check_works(installation, text)

@@ -1,4 +1,4 @@
-"""Reads an MCA parameter file as Open MPI does: which lines assign, and which names it ignores there."""
+"""Reads an MCA parameter file as Open MPI does: the assignments, and which names it ignores in a file."""
 
 import re
 from collections.abc import Iterator
@@ -7,11 +7,11 @@ from typing import NamedTuple
 MCA = "OMPI_MCA_"
 """Prefix of environment variables that set MCA parameters."""
 ENV_LIST = "mca_base_env_list"
-"""The parameter that holds environment variables, separated by semicolons."""
+"""Name of the parameter whose value is a list of environment variables, separated by semicolons."""
 MCA_PREFIX = re.compile(r"(?:OMPI|PRTE|PMIX)_MCA_")
-"""Prefix of variables that set parameters, which names no parameter in a file."""
+"""Prefix of environment variables for parameters; in a file, Open MPI ignores a name with such a prefix."""
 UCX_NAME = re.compile(r"UCX_\w+")
-"""Name of a variable of UCX, which such a file does not set."""
+"""Name of a variable of UCX; Open MPI ignores it in a parameter file."""
 
 
 class Line(NamedTuple):
@@ -19,8 +19,8 @@ class Line(NamedTuple):
 
     number: int  # Number of the line, counted from 1.
     text: str  # The line, stripped.
-    name: str  # Name of the parameter; empty where the line assigns nothing.
-    value: str  # Its value.
+    name: str  # Name of the parameter; empty if the line is no assignment.
+    value: str  # Value of the parameter.
 
 
 def lines(text: str) -> Iterator[Line]:
@@ -35,7 +35,7 @@ def lines(text: str) -> Iterator[Line]:
 
 
 def listed(value: str) -> Iterator[tuple[str, str]]:
-    """Yield name and value of the variables in a value of ``mca_base_env_list``."""
+    """Yield name and value of each environment variable in a value of ``mca_base_env_list``."""
     for item in re.split(r"\\?;", value.strip("'\"")):  # Tcl and csh need a backslash before ";"
         if item.strip():
             name, _, variable_value = item.strip().partition("=")

@@ -1,7 +1,7 @@
-"""Ports between a trial and a running program (step 5 of the flow).
+"""Interfaces by which a trial (the settings of one launch) becomes a running MPI program.
 
-A ``Stack`` translates a trial into the words of one MPI implementation, and a ``Launcher`` runs the result;
-neither knows of the other.
+A ``Stack`` translates a trial into variables, files and options of one MPI implementation, and a ``Launcher``
+runs the result; neither depends on the other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from autotune.history.trial import Status
 from autotune.probe.protocol import Expectation, ProbeResult, SweptChoice
 
 START_S = 1.5
-"""Seconds that starting and ending a launch is assumed to take before any was made (``mpirun`` on two cores
+"""Assumed time in seconds to start and end a launch, as long as no launch was made (``mpirun`` on two cores
 took 1.3 s)."""
 
 
@@ -24,34 +24,35 @@ class Placement:
     ranks: int  # Number of ranks of the whole launch.
     nodes: int = 1  # Number of nodes over which the ranks are spread.
     ppn: int = 0  # Ranks on each node; 0: as many as fit.
-    map_by: str = ""  # In Open MPI's words (``core``, ``ppr:2:node`` …); empty: the launcher's default.
-    bind_to: str = ""  # In Open MPI's words (``core``, ``none`` …); empty: the launcher's default.
+    map_by: str = ""  # As in Open MPI's option (``core``, ``ppr:2:node`` …); empty: the launcher's default.
+    bind_to: str = ""  # As in Open MPI's option (``core``, ``none`` …); empty: the launcher's default.
     hosts: tuple[str, ...] = ()  # Names of the nodes; empty: this machine, or the present allocation.
     oversubscribe: bool = False  # Whether there are more ranks than cores.
 
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """Holds a trial in the words of one MPI implementation."""
+    """Holds the variables, files and choices by which one MPI implementation applies a trial."""
 
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables that each rank must see; only these are forwarded to other nodes."""
     map_by: str = ""  # As in ``Placement``.
     bind_to: str = ""  # As in ``Placement``.
     files: Mapping[str, str] = field(default_factory=dict)
-    """File name → text to write into the directory of the launch, which ``{directory}`` in ``env`` names."""
+    """Maps the name of a file in the directory of the launch to its text; ``{directory}`` in ``env`` stands
+    for this directory."""
     choices: Mapping[str, tuple[SweptChoice, ...]] = field(default_factory=dict)
-    """Collective → choices that the probe sweeps."""
-    expect: Expectation = Expectation()  # What the probe must find.
-    must_print: tuple[str, ...] = ()  # What the launch must print, in the library's own words.
-    unset: tuple[str, ...] = ()  # Variables of this process that no rank may see.
+    """Maps a collective to the per-size choices that the probe measures, such as algorithms."""
+    expect: Expectation = Expectation()  # Library, variables and values that the probe checks in each rank.
+    must_print: tuple[str, ...] = ()  # Texts that the library prints if the settings are applied.
+    unset: tuple[str, ...] = ()  # Variables of this process that are removed for all ranks.
 
     def launches(self) -> tuple["Rendering", ...]:
-        """Return the renderings of the launches that it takes to sweep all choices.
+        """Return a rendering for each of the launches that are needed to measure all choices.
 
-        A choice that the library reads only once, from its environment, takes a launch of its own. Each
-        launch has one such choice of every collective, so the collective with most of them decides how many
-        launches there are.
+        A choice that the library reads only at its start, from its environment, needs a launch of its own.
+        Each launch has one such choice of every collective, so the collective with the most choices
+        determines the number of launches.
         """
         groups: dict[str, list[tuple[SweptChoice, ...]]] = {}
         for collective, choices in self.choices.items():
@@ -78,34 +79,34 @@ class Rendering:
 class LaunchRequest:
     """Describes one MPI run that a launcher is to make."""
 
-    directory: Path  # Directory of the launch: it has ``request.json``, and ``result.json`` afterwards.
-    program: tuple[str, ...]  # What each rank executes.
+    directory: Path  # Directory of the launch, with ``request.json`` and later ``result.json``.
+    program: tuple[str, ...]  # Program, with its arguments, that each rank executes.
     env: Mapping[str, str]  # Variables that each rank must see.
     placement: Placement  # Where the ranks go.
     timeout_s: float  # Seconds after which the launch is ended with all its processes.
     ended_file: Path | None = None
-    """File that is made when the run has ended, so that other launches of its heat do not wait for it; None:
-    it is in no heat."""
+    """File that is created when the run has ended, so that the other launches of its heat (launches that run
+    at the same time and take turns) do not wait for it; None: the run is in no heat."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchOutcome:
     """Says how one MPI run ended."""
 
-    status: Status  # How it ended.
-    reason: str = ""  # Why the status is not ``ok``, in words; empty where it is.
-    result: ProbeResult | None = None  # What the probe wrote; present whenever the status is ``ok``.
+    status: Status  # How the run ended.
+    reason: str = ""  # Why the status is not ``ok``, in words; empty if it is.
+    result: ProbeResult | None = None  # Result that the probe wrote; present whenever the status is ``ok``.
     duration_s: float = 0.0  # Seconds from start to end, without the time in a queue.
-    queue_s: float = 0.0  # Seconds that it waited in the queue of a batch system.
-    hosts: tuple[str, ...] = ()  # Names of the nodes that it ran on.
-    given_up: bool = False  # Whether its job did not start in the time that jobs may wait.
-    lost_before: tuple[str, ...] = ()  # Why each earlier attempt at the launch was lost, in words.
+    queue_s: float = 0.0  # Seconds that the run waited in the queue of a batch system.
+    hosts: tuple[str, ...] = ()  # Names of the nodes on which the run was made.
+    given_up: bool = False  # Whether the job was cancelled because it waited too long for its start.
+    lost_before: tuple[str, ...] = ()  # For each earlier attempt at this run, why it was lost, in words.
 
 
 class Launcher(Protocol):
     """Starts MPI runs and waits for them.
 
-    A launcher whose launches run on other machines than this one has an attribute ``away`` that is true.
+    A launcher has an attribute ``away`` that is true if its runs are made on other machines than this one.
     """
 
     @property
@@ -113,7 +114,7 @@ class Launcher(Protocol):
         """Whether several runs can be alive at once on the same nodes and cores."""
 
     def command(self, request: LaunchRequest, placement: Placement, /) -> tuple[list[str], dict[str, str]]:
-        """Return the words, and the additional environment, that start a run on the nodes of a placement."""
+        """Return the command line and additional environment that start a run on the nodes of a placement."""
 
     def run(self, request: LaunchRequest) -> LaunchOutcome:
         """Make a run and return how it ended; a run that failed is an outcome, never an exception.
@@ -129,8 +130,8 @@ class Launcher(Protocol):
         A run that fails does not end the others.
 
         Args:
-            runs: (launcher, request) of each run; the launcher, of the same class as this one, gives the
-                run's command.
+            runs: (launcher, request) of each run; the launcher returns the command of the run, and has the
+                same class as this one.
 
         Raises:
             StackError: as ``run``.
@@ -140,11 +141,11 @@ class Launcher(Protocol):
 
 @runtime_checkable
 class Hearing(Protocol):
-    """A launcher that can also run any other program where its launches run, and return what it printed."""
+    """A launcher that can also run any other program on the nodes of its runs, and return its output."""
 
     def heard(self, program: Sequence[str], placement: Placement, env: Mapping[str, str]) -> str:
-        """Return both outputs of a program on the nodes of the campaign; each rank sees ``env``.
+        """Return the standard output and error of a program on the campaign's nodes; ranks see ``env``.
 
         Raises:
-            StackError: it cannot be started, or does not end in time.
+            StackError: the program cannot be started, or does not end in time.
         """

@@ -1,6 +1,6 @@
-"""Placement of ranks in the words of ``srun`` (used by steps 5 and 12).
+"""Options of ``srun`` that place ranks, for launches and exported files.
 
-The tables translate the words of ``Placement``, which are Open MPI's.
+The tables translate the values of ``Placement``, which are those of Open MPI's options.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ DISTRIBUTIONS: Mapping[str, str] = {
     "numa": "block:cyclic",
     "node": "cyclic",
 }
-"""``map_by`` → ``--distribution``: first over nodes, then over the sockets of each node."""
+"""Maps ``map_by`` to ``--distribution``: first over nodes, then over the sockets of each node."""
 
 CPU_BINDS: Mapping[str, str] = {
     "core": "cores",
@@ -21,4 +21,4 @@ CPU_BINDS: Mapping[str, str] = {
     "package": "sockets",
     "hwthread": "threads",
 }
-"""``bind_to`` → ``--cpu-bind``."""
+"""Maps ``bind_to`` to ``--cpu-bind``."""

@@ -1,4 +1,7 @@
-"""The port of an MPI implementation that was detected on this machine: it renders trials (step 5)."""
+"""An MPI implementation that was detected on this machine: it translates trials into launches.
+
+The settings of a trial become variables, files and control variables of the implementation.
+"""
 
 import re
 from abc import ABC, abstractmethod
@@ -17,18 +20,21 @@ from autotune.stacks.ports import Rendering
 from autotune.stacks.words import targets
 
 _MAKERS = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI"}
-"""Flavour → the name that its makers give it."""
+"""Maps a flavour to the name of the implementation as its makers write it."""
 
 WORKS = "MPI works"  # Text that each rank of a first launch prints, followed by the number of ranks.
 
 
 @dataclass(frozen=True)
 class Stack(ABC):
-    """Describes one MPI implementation on this machine, with what the scenario fixes for every launch."""
+    """Describes one MPI implementation on this machine, and the settings that the scenario fixes.
+
+    Fixed settings are in effect in every launch.
+    """
 
     installation: Installation  # The MPI that is used.
     _: KW_ONLY
-    fixed: Mapping[str, str] = field(default_factory=dict)  # Environment of every launch, untouched ones too.
+    fixed: Mapping[str, str] = field(default_factory=dict)  # Environment of every launch, also with defaults.
     cores: int = 1  # Number of cores that this process may use.
     nodes: int = 1  # Number of nodes of a job.
     commutative: bool = False  # Whether all operations of users' programs commute.
@@ -44,16 +50,21 @@ class Stack(ABC):
 
     @abstractmethod
     def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
-        """Return a trial in this implementation's words.
+        """Return the variables, files and per-size choices by which this implementation applies a trial.
+
+        Args:
+            space: The search space of the trial.
+            trial: The settings to launch.
+            collectives: Names of the collectives that the launch measures.
 
         Raises:
-            SpaceError: the space asks for something that the implementation has no word for.
+            SpaceError: the space has a setting that the implementation cannot apply.
             UserError: the trial has rules that the implementation's files cannot express.
         """
 
     @property
     def coll(self) -> tuple[str, ...]:
-        """The collective components, for ``Dialect.environment``; empty where there are none to switch."""
+        """The collective components, for ``Dialect.environment``; empty if the MPI has no such components."""
         return ()
 
     @property
@@ -63,7 +74,7 @@ class Stack(ABC):
 
     @cached_property
     def facts(self) -> frozenset[str]:
-        """The tokens that ``requires`` in a search space can name, as far as they hold here."""
+        """The facts about this machine that ``requires`` in a search space can name, such as ``cores:4``."""
         flavour, version = self.installation.flavour, self.installation.version
         whose = {f"mpi:{flavour}", f"{flavour}:{version.partition('.')[0]}"}
         have = {"cores": self.cores, "nodes": self.nodes}
@@ -71,7 +82,7 @@ class Stack(ABC):
         return frozenset({*whose, *enough, *self._facts()})
 
     def findings(self) -> tuple[tuple[str, str], ...]:
-        """Return the rows of ``doctor``, as (fact, finding)."""
+        """Return the rows of the report of ``doctor`` about this MPI, as (fact, finding)."""
         rows = [*beginning(self.installation), *self._own_findings()]
         from autotune.stacks.cleared import clearance  # here, since that module needs this one
 
@@ -85,25 +96,25 @@ class Stack(ABC):
 
     @abstractmethod
     def _facts(self) -> set[str]:
-        """Return the facts other than flavour, version, cores and nodes."""
+        """Return the facts about this machine other than flavour, version, cores and nodes."""
 
     @abstractmethod
     def _own_findings(self) -> list[tuple[str, str]]:
-        """Return the findings other than launcher, version and library."""
+        """Return the rows of ``doctor`` other than launcher, version and library."""
 
     def _compared(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the variables that each rank compares with its own environment.
 
-        Fixed variables with secret values are not among them, since the probe quotes what differs.
+        Fixed variables with secret values are left out, since the probe quotes values that differ.
         """
         return {name: value for name, value in env.items() if name not in self.fixed or not is_secret(name)}
 
     def _choices(self, space: Space, point: Point, collective: str, always: bool) -> tuple[SweptChoice, ...]:
-        """Return the choices of the sweep of one collective.
+        """Return the per-size choices, such as algorithms, that one launch measures for a collective.
 
-        A choice at its defaults writes no variable: then the site's own file or environment is in effect, in
-        the sweep as with the exported files. With ``always``, any other choice writes every variable, also
-        those at their defaults, so that it inherits none from another choice.
+        A choice with only default values writes no variable: then the site's own file or environment is in
+        effect, in the launch as with the exported files. With ``always``, any other choice writes every
+        variable, also those with default values, so that none remains set from another choice.
         """
         swept = space.choices(collective, point)
         used = [p for p in space.call if any(p.name in choice for choice in swept)]
@@ -125,17 +136,17 @@ class Stack(ABC):
     def _settings(
         self, collective: str, algorithm: bool, applied: Mapping[str, Any]
     ) -> tuple[Mapping[str, int | str], Mapping[str, str]]:
-        """Return the control variables and the environment that set one value.
+        """Return the control variables and the environment variables that set one value.
 
         Args:
-            collective: The collective that is swept.
+            collective: The collective whose choices are measured.
             algorithm: Whether the value is the name of an algorithm.
-            applied: What ``targets`` returns for the value.
+            applied: How the value is applied, by kind, as ``targets`` returns it.
         """
 
 
 def beginning(installation: Installation) -> list[tuple[str, str]]:
-    """Return the first rows of ``doctor``, which need no launch, as (fact, finding)."""
+    """Return the first rows of the report of ``doctor``, which need no launch, as (fact, finding)."""
     return [
         ("mpirun", f"{installation.mpirun} ({installation.origin})"),
         ("MPI", _named(installation)),
@@ -148,14 +159,14 @@ def _named(installation: Installation) -> str:
 
 
 def check_works(installation: Installation, text: str) -> None:
-    """Refuse an MPI whose first launch, of one rank, does not work.
+    """Refuse an MPI whose first launch, with one rank, does not work.
 
     Args:
         installation: The MPI.
-        text: What the launch printed.
+        text: Output of the launch.
 
     Raises:
-        StackError: the rank did not print ``WORKS``.
+        StackError: the rank did not print ``WORKS`` and the number 1.
     """
     if f"{WORKS} 1" not in text:
         raise StackError(
@@ -167,8 +178,8 @@ def check_works(installation: Installation, text: str) -> None:
 def reason(text: str) -> str:
     """Return the part of a failed launch's output that says why it failed.
 
-    Open MPI frames its messages by lines of dashes, and messages after the first one are about consequences.
-    So it is the first framed message, or the last six lines where there is none.
+    Open MPI puts each message between lines of dashes, and messages after the first one are about
+    consequences. So the first such message is returned, or the last six lines if there is none.
     """
     plain = text.replace("\0", "").strip()
     message = framed_message(plain)
@@ -177,6 +188,6 @@ def reason(text: str) -> str:
 
 
 def framed_message(text: str) -> str:
-    """Return the first message that stands between lines of dashes, or "" where there is none."""
+    """Return the first message between lines of dashes; empty if there is none."""
     framed = re.search(r"^-{20,}\n(.+?)^-{20,}$", text, re.DOTALL | re.MULTILINE)
     return framed[1].strip() if framed else ""

@@ -1,9 +1,10 @@
-"""The plan of trials inside a running job, for its preloaded switcher (see ``probe/switcher/switcher.c``).
+"""The plan by which a preloaded library, the switcher, tries algorithms in a running job.
 
-Rows of the plan: ``candidate COLLECTIVE NUMBER VARIABLE=VALUE …``, ``learned COLLECTIVE BIN RANKS NUMBER``,
-``budget SHARE``, ``dry 1``, ``exact 1`` (only those reductions are switched that cannot change a bit). A
-*bin* b holds messages of 2^b up to 2^(b+1) bytes, as the recorder counts them. The *number* of a setting is
-its index among those of its collective, 0 for the default.
+The switcher is ``probe/switcher/switcher.c``. Rows of the plan are
+``candidate COLLECTIVE NUMBER VARIABLE=VALUE …``, ``learned COLLECTIVE BIN RANKS NUMBER``, ``budget SHARE``,
+``dry 1`` and ``exact 1`` (only those reductions are switched whose result cannot change by a bit). A *bin* b
+contains messages of 2^b up to 2^(b+1) bytes, as the recorder counts them. The *number* of a setting is its
+index among the settings of its collective; 0 is the default.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +19,7 @@ SWITCHED = (
     *("allreduce", "reduce", "reduce_scatter_block", "bcast", "allgather", "alltoall"),
     *("gather", "scatter", "barrier"),
 )
-"""Collectives whose counts are the same on all ranks by the standard; calls of others are not switched."""
+"""Collectives whose counts must be the same on all ranks by the MPI standard; others are not switched."""
 
 _PAIRS = "it fails on more than two ranks"
 _BY_COUNT = "it splits the message by its count, which ranks may give with other datatypes"
@@ -32,10 +33,11 @@ LEFT_OUT: Mapping[tuple[str, str], str] = {
     ("reduce_scatter_block", "pairwise"): _BEHIND,
     **dict.fromkeys(((name, "two_proc") for name in ("allgather", "alltoall", "barrier")), _PAIRS),
 }
-"""(collective, algorithm) that is never tried → why; those that ``cleared`` refuses are not tried either.
+"""Maps (collective, algorithm) pairs that are never tried to the reason. Algorithms that the module
+``cleared`` refuses are not tried either.
 
-Algorithms that are wrong only for operations that do not commute are tried: the switcher does not switch
-calls that reduce by another operation than MPI's own, and all of these commute (MPI 4.1, section 6.9.1)."""
+Algorithms that are wrong only for operations that do not commute are tried: the switcher only switches
+reductions with MPI's own operations, and all of these commute (MPI 4.1, section 6.9.1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Offer:
 
 
 def offers(installation: Installation) -> Mapping[str, Offer]:
-    """Return collective → settings between which an MPI can switch while it runs; empty if it cannot."""
+    """Return by collective the settings that an MPI can switch in a running job; empty if it cannot."""
     by_collective = {}
     permission = clearance(installation.flavour, installation.version, commutative=True)
     for name in SWITCHED:
@@ -74,16 +76,16 @@ def offers(installation: Installation) -> Mapping[str, Offer]:
 
 
 def remark(installation: Installation) -> str:
-    """Return a line for users where the checks of another version decide what is tried; else empty."""
+    """Return a line for users if checks of another version decide which algorithms are tried; else empty."""
     clearance_here = clearance(installation.flavour, installation.version)
     return f"run: {clearance_here.note}\n" if clearance_here and clearance_here.note else ""
 
 
 def unlocked(installation: Installation) -> Mapping[str, str]:
-    """Return the variables without which a stack cannot be switched; empty where none is needed.
+    """Return variables that a job needs from its start so that its algorithms can be switched; often none.
 
-    Open MPI 4.1.4 does not let a running program write this one. By itself it changes nothing: without a
-    forced algorithm the fixed decisions hold.
+    Open MPI 4.1.4 does not let a running program write the variable returned for it. The variable alone
+    changes nothing: without a forced algorithm, Open MPI's fixed rules decide.
     """
     old = installation.flavour == "openmpi" and installation.version.startswith("4.")
     return {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1"} if old else {}
@@ -96,14 +98,14 @@ def plan(
     reductions: bool,
     learned: Iterable[tuple[str, int, int, str]],
 ) -> str:
-    """Return the plan that rank 0 reads.
+    """Return the text of the plan, which rank 0 reads.
 
     Args:
         offered: Settings to try by collective, as ``offers`` returns them.
-        share: Largest share of the run that trials may take.
-        dry: Whether nothing is switched and trials are only planned.
-        reductions: Whether reductions are switched that can change bits of a result.
-        learned: Settings of earlier runs as (collective, bin, ranks, algorithm).
+        share: Largest share of the run time that trials may take, from 0 to 1.
+        dry: Whether trials are only planned, and no algorithm is switched.
+        reductions: Whether reductions are switched even if bits of a result can change.
+        learned: The best settings of earlier runs as (collective, bin, ranks, algorithm).
     """
     rows = [f"budget {share!r}", f"dry {int(dry)}", f"exact {int(not reductions)}"]
     for name, offer in offered.items():

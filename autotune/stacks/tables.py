@@ -1,4 +1,4 @@
-"""Rules grouped into tables, for stacks whose rules can only name an algorithm (used by steps 5 and 12)."""
+"""Groups rules into tables, for MPI implementations whose rules can only name an algorithm."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -9,10 +9,10 @@ from autotune.space import Point
 
 
 def algorithm_of(rule: Rule) -> str:
-    """Return the algorithm of a rule, for stacks whose rules can say nothing else; empty for the stack's own.
+    """Return the algorithm of a rule; empty if the rule leaves the choice to the MPI library.
 
     Raises:
-        UserError: the rule sets anything else.
+        UserError: the rule sets anything other than an algorithm.
     """
     for name, value in rule.choice.items():
         if name != "algorithm" and not left_to_the_stack(value):
@@ -25,7 +25,7 @@ def algorithm_of(rule: Rule) -> str:
 
 
 def tables(rules: Iterable[Rule]) -> dict[str, dict[int, list[Rule]]]:
-    """Return collective → communicator size → rules in ascending order, each table from 0 bytes on."""
+    """Return the rules by collective and communicator size, in ascending order of message sizes from 0 on."""
     by_collective: dict[str, dict[int, list[Rule]]] = {}
     for rule in sorted(rules, key=lambda r: (r.collective, r.comm_size, r.min_bytes)):
         table = by_collective.setdefault(rule.collective, {}).setdefault(rule.comm_size, [])

@@ -1,7 +1,7 @@
-"""A UCX library and the transports it finds on this machine.
+"""Finds a UCX library and the transports that it offers on this machine.
 
 Run as a program (``python -m autotune.stacks.ucx LIBUCP``) this module creates a UCP context and lets the
-library print it. It does so in a process of its own, so that a library that crashes does not end the tuner.
+library print it. That is a separate process, so that a crash of the library does not end the tuner.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from autotune.stacks.installation import output
 _VERSION = re.compile(r"^version (\S+)$", re.MULTILINE)
 
 _ALL = dict.fromkeys((f"UCX_{kind}" for kind in ("TLS", "NET_DEVICES", "SHM_DEVICES", "ACC_DEVICES")), "all")
-"""Variables that select transports, with UCX's own defaults; in the environment they override UCX's files."""
+"""Variables that select transports, with UCX's own defaults; the environment overrides UCX's files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +27,21 @@ class Ucx:
     version: str  # Version that the library prints.
     transports: tuple[str, ...]  # Transports that have a device here, e.g. ``posix``, ``tcp``, ``rc_mlx5``.
     devices: tuple[str, ...]  # ``transport/device`` pairs.
-    warnings: tuple[str, ...] = ()  # Warnings that it prints about its settings as it starts.
+    warnings: tuple[str, ...] = ()  # Warnings about settings that the library prints at its start.
 
 
 def site_file(libmpi: Path) -> Path | None:
-    """Return the file with everybody's settings of the UCX beside an MPI library; None if UCX lies elsewhere.
+    """Return the path of all users' settings of the UCX next to an MPI library; None if there is no UCX.
 
-    UCX 1.20 looks for ``../etc/ucx/ucx.conf`` seen from the folder of its libraries; 1.13 does not. Both look
-    in the configuration directory that they were built with. This was tried out.
+    UCX 1.20 reads ``../etc/ucx/ucx.conf`` relative to the folder of its libraries; 1.13 does not. Both read
+    the configuration directory that was set when they were built. This was tried out.
     """
     library = beside(libmpi)
     return None if library is None else library.parent.parent / "etc" / "ucx" / "ucx.conf"
 
 
 def beside(libmpi: Path) -> Path | None:
-    """Return the ``libucp`` that lies with an MPI library; None if there is none beside it."""
+    """Return the ``libucp`` that is installed next to an MPI library; None if there is none."""
     for folder in (libmpi.parent / "openmpi", libmpi.parent):
         for library in sorted(folder.glob("libucp.so.[0-9]*"), key=lambda p: len(p.name)):
             return library
@@ -49,17 +49,17 @@ def beside(libmpi: Path) -> Path | None:
 
 
 def detect(libmpi: Path, all_transports: bool = False) -> Ucx | None:
-    """Return the UCX that belongs to an MPI library; None where there is none that can be loaded.
+    """Return the UCX that an MPI library uses; None if no UCX can be loaded.
 
     Args:
         libmpi: Path of the MPI library.
         all_transports: Whether to list all transports, also those that the environment or the site's file
-            leave out.
+            exclude.
 
     Raises:
-        StackError: it finds no transport at all.
+        StackError: UCX finds no transport at all.
     """
-    library = beside(libmpi) or Path("libucp.so.0")  # the loader finds it somewhere else
+    library = beside(libmpi) or Path("libucp.so.0")  # a name without a path: the loader searches for it
     text = _printed(library, _ALL if all_transports else {})
     return parse(text, library) if library.is_absolute() or _VERSION.search(text) else None
 
@@ -70,10 +70,10 @@ def _printed(libucp: Path, env: Mapping[str, str]) -> str:
 
 
 def parse(text: str, libucp: Path) -> Ucx:
-    """Return the description of a library, from what this module printed of it as a program.
+    """Return the description of a library, from the output of this module as a program.
 
     Raises:
-        StackError: it cannot be loaded or finds no transport at all.
+        StackError: the library cannot be loaded or finds no transport at all.
     """
     version = _VERSION.search(text)
     devices = tuple(re.findall(r"^#\s+resource \d+\s*:.*\s(\S+/\S+)\s*$", text, re.MULTILINE))

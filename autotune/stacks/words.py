@@ -1,7 +1,7 @@
-"""Knowledge of an MPI implementation without one being installed (used by steps 5, 10 and 12).
+"""Names and options of an MPI implementation, whether or not it is installed.
 
-A campaign's directory is read, and its files are written, on machines without any MPI. So the words of an
-implementation (``Dialect``) are separate from an implementation that was detected (``Stack``).
+The directory of a campaign is also read, and its files are also written, on machines without any MPI. So the
+names and options of an implementation (``Dialect``) are separate from an installed one (``Stack``).
 """
 
 import re
@@ -24,28 +24,31 @@ _BY_PLACE = "require=reproducible: sums depend on where ranks are"
 
 
 class Dialect:
-    """Knows the words of an MPI implementation; this base class stands for one that is not known."""
+    """Knows the names and options of an MPI implementation; this base class is for an unknown one."""
 
-    formats: ClassVar[tuple[str, ...]] = ("env_sh",)  # Formats to export where the scenario names none.
+    formats: ClassVar[tuple[str, ...]] = ("env_sh",)  # Formats to export if the scenario names none.
     one_row: ClassVar[Mapping[str, int]] = {}
-    """Collective whose table holds as a whole or not at all → the most rows that the table may have; 1 where
-    the implementation's files have no conditions on message sizes."""
+    """Maps a collective whose rules must cover all message sizes, or be absent, to the largest number of
+    rows; 1 if the implementation's files have no conditions on the message sizes of the collective."""
     by_ranks: ClassVar[bool] = False  # Whether its files can choose by communicator size.
     banner: ClassVar[re.Pattern[str] | None] = None
-    """Pattern of its launcher's answer to ``--version``, with one group for the version; None: it has no
+    """Pattern of its launcher's answer to ``--version``, with one group for the version; None: there is no
     launcher."""
-    distribution: ClassVar[str] = ""  # The Python distribution that brings it; empty: there is none.
-    campaigns: ClassVar[str] = ""  # The versions that campaigns can be made on, in words; empty: none.
-    slurm_plugins: ClassVar[tuple[str, ...]] = ()  # Slurm's plugins that start it, the best one first.
+    distribution: ClassVar[str] = ""  # The PyPI package that contains the implementation; empty: none.
+    campaigns: ClassVar[str] = ""  # The versions that can be tuned, in words; empty: none.
+    slurm_plugins: ClassVar[tuple[str, ...]] = ()  # Slurm's plugins that start its ranks, the best one first.
 
     reproducible: ClassVar[Mapping[str, str]] = {}
-    """Variables under which sums do not depend on where ranks are; with ``require=reproducible`` every launch
-    and every export has them."""
+    """Variables with which sums do not depend on where ranks are; with ``require=reproducible`` every launch
+    and every export sets them."""
     by_place: ClassVar[tuple[str, ...]] = ()  # Prefixes of algorithms whose sums depend on where ranks are.
     switches: ClassVar[tuple[str, ...]] = ()  # Parameters of shipped spaces that would undo ``reproducible``.
 
     def sums_alike(self, space: Space) -> Space:
-        """Return the space without what makes sums depend on where ranks are despite ``reproducible``."""
+        """Return the space without settings with which sums still depend on where ranks are.
+
+        That is, in spite of the variables in ``reproducible``.
+        """
         parameters, dropped = [], list(space.dropped)
         for parameter in space.parameters:
             if parameter.name in self.switches:
@@ -71,7 +74,7 @@ class Dialect:
         Args:
             space: The space of the point.
             point: The job-wide values.
-            fixed: Environment of every launch, which the variables are added to.
+            fixed: Environment of every launch, to which the variables are added.
             components: Collective components that are built; empty: not known.
 
         Raises:
@@ -88,7 +91,7 @@ class Dialect:
         return env, placement
 
     def needed(self, fixed: Mapping[str, str], env: Mapping[str, str], rules: bool) -> dict[str, str]:
-        """Return the fixed variables without which a recommendation would not have its effect.
+        """Return those fixed variables of the campaign that a recommendation needs to have its effect.
 
         Args:
             fixed: Environment of every launch of the campaign.
@@ -98,17 +101,17 @@ class Dialect:
         return {name: value for name, value in fixed.items() if self.reproducible.get(name) == value}
 
     def variables(self, kind: str, target: Mapping[str, str], components: Collection[str]) -> dict[str, str]:
-        """Return one kind of target of a parameter's ``apply`` as environment variables.
+        """Return the environment variables for one entry of a parameter's ``apply``.
 
         Args:
-            kind: A key of ``apply``, e.g. ``env``.
-            target: Name → value.
+            kind: The key of the entry, e.g. ``env``.
+            target: Maps the names of variables or parameters to their values.
             components: Collective components that are built; empty: not known.
         """
         return dict(target) if kind == "env" else {}
 
     def mpirun_options(self, placement: Placement, env: Mapping[str, str]) -> list[str]:
-        """Return the words for ``mpirun`` that place the ranks and forward the variables of ``env`` by name.
+        """Return the options of ``mpirun`` that place the ranks and forward the variables of ``env`` by name.
 
         Raises:
             StackError: the implementation has no ``mpirun``.
@@ -116,38 +119,38 @@ class Dialect:
         raise StackError("no command line for this MPI", allowed("", implementations()))
 
     def mpirun_env(self, agent: Sequence[str] = ()) -> dict[str, str]:
-        """Return variables for ``mpirun`` itself.
+        """Return environment variables for ``mpirun`` itself.
 
         Args:
-            agent: Words that start a command on another host; empty: the launcher's own way.
+            agent: Command that starts a command on another host; empty: the launcher's own default.
         """
         return {}
 
     def surroundings(self, mpirun: Path) -> dict[str, str]:
-        """Return variables that let an installation find its own files and report what it does.
+        """Return variables with which an installation finds its own files and prints what it uses.
 
-        Those that the site sets are left alone. The launcher and all ranks get them; they are no part of a
-        setting.
+        Variables that the site sets are left out. The launcher and all ranks get these variables; they are
+        not part of a trial's settings.
         """
         return {}
 
     def library_folders(self, mpirun: Path) -> list[Path]:
-        """Return folders where its library may lie, to be searched before ``lib`` beside the launcher."""
+        """Return folders that may contain the MPI library; they are searched before ``lib``."""
         return []
 
     def detect(
         self, installation: Installation, settings: Mapping[str, str], env: Mapping[str, str], ranks: int
     ) -> "Stack":
-        """Return the stack that an installation is, under the scenario's fixed settings.
+        """Return a description of an installed MPI with the scenario's fixed settings.
 
         Args:
             installation: The MPI.
             settings: The implementation's own parameters that the scenario fixes for every launch.
             env: Environment variables that the scenario fixes for every launch.
-            ranks: Ranks of a launch on this machine; 0: it is not known yet.
+            ranks: Number of ranks of a launch on this machine; 0: it is not known yet.
 
         Raises:
-            StackError: campaigns are not made on it, its tools do not answer, or a one-rank launch fails.
+            StackError: this MPI cannot be tuned, its tools do not answer, or a launch with one rank fails.
         """
         versions = " or ".join(words.campaigns for words in implementations().values() if words.campaigns)
         raise StackError(
@@ -157,13 +160,13 @@ class Dialect:
 
 
 class CommandDialect(Dialect):
-    """Stands for a program of the user's, whose parameters have no meaning here."""
+    """Represents a program of the user's, whose parameters have no meaning for this project."""
 
     formats = ("json", "summary")
 
 
 class RecordedDialect(Dialect):
-    """Stands for a recorded table, of whose columns it is not known what they set."""
+    """Represents a recorded table; it is not known which settings its columns describe."""
 
     formats = ()
 
@@ -171,8 +174,8 @@ class RecordedDialect(Dialect):
 def forwarded(env: Mapping[str, str]) -> list[str]:
     """Return the names of the variables that ``mpirun`` forwards only on request, sorted.
 
-    Open MPI's launcher forwards parameters of Open MPI and its runtime by itself, and they mean nothing to
-    other implementations.
+    Parameters of Open MPI and its runtime are not among them: Open MPI's launcher forwards these by itself,
+    and other implementations ignore them.
     """
     return sorted(name for name in env if not name.startswith(("OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_")))
 
@@ -182,19 +185,19 @@ def targets(
 ) -> dict[str, Any]:
     """Return how a value of a parameter is applied, by kind.
 
-    The kinds ``env``, ``mca`` and ``cvar`` have dictionaries; ``map_by`` and ``bind_to`` have a text. A
-    default sets nothing, except with ``always``, or if its template names another parameter that is not at
-    its own default.
+    The values of the kinds ``env``, ``mca`` and ``cvar`` are dictionaries; those of ``map_by`` and
+    ``bind_to`` are texts. A default value sets nothing, except with ``always``, or if its template names
+    another parameter that does not have its default value.
 
     Args:
         space: The space of the parameter.
         parameter: The parameter.
         point: Values of all active parameters, among them this one.
-        collective: Collective of a call-level value; empty for a job-wide one.
-        always: Whether values at their defaults are applied too.
+        collective: Collective of a per-size value; empty for a job-wide value.
+        always: Whether default values are applied too.
 
     Raises:
-        SpaceError: a template names what is not in the point, or gives no name of a variable.
+        SpaceError: a template names a parameter that is not in the point, or yields no valid variable name.
     """
     value = point[parameter.name]
     by_value = any(key in parameter.values for key in parameter.apply)

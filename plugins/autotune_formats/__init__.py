@@ -1,4 +1,4 @@
-"""Provide formats of libraries that never ran here, as plugins: each module covers one library.
+"""Provide file formats of libraries with which this project was never run; each module is for one library.
 
 ==============  =======================================================================================
 ``openmpi6``    rules of ``coll_tuned`` in JSON
@@ -6,5 +6,5 @@
 ``ucc``         ``ucc.conf``, in the grammar of ``ucc_grammar``
 ==============  =======================================================================================
 
-The entry points in ``pyproject.toml`` register them, as those of any other distribution do.
+The modules are plugins: the entry points in ``pyproject.toml`` register them, as any other package could do.
 """

@@ -7,7 +7,7 @@ from autotune.stacks import mpich
 
 
 class Mvapich2(VariableScript):
-    """Export ``MV2_INTER_*_TUNING``: one algorithm for each collective, by its id."""
+    """Export ``MV2_INTER_*_TUNING``: one algorithm for each collective, named by the algorithm's id."""
 
     name = "mvapich2"
     summary = (
@@ -16,10 +16,10 @@ class Mvapich2(VariableScript):
     family, file, notes = "mvapich", "mvapich2-env.sh", (UNTRIED, EVERYWHERE)
 
     def variables(self, collective: str, algorithm: str) -> dict[str, str]:
-        """Return the variable of an algorithm, which MVAPICH2 takes by its id alone.
+        """Return the variable that forces an algorithm for a collective, by the algorithm's id.
 
         Raises:
-            UserError: the algorithm is no id.
+            UserError: the algorithm is not given as an id.
         """
         if algorithm and not algorithm.isdecimal():
             raise UserError(
@@ -37,6 +37,10 @@ class Mvapich3(VariableScript):
     family, file, notes = "mvapich", "mvapich-env.sh", (UNTRIED, EVERYWHERE)
 
     def variables(self, collective: str, algorithm: str) -> dict[str, str]:
-        """Return the variable of one of MPICH's or OSU's algorithms."""
+        """Return the variable that forces one of MPICH's or OSU's algorithms for a collective.
+
+        Raises:
+            UserError: there is no such algorithm.
+        """
         name = algorithm if algorithm.startswith("osu_") else mpich.check(collective, algorithm)
         return {f"MVP_{collective.upper()}_INTRA_ALGORITHM": name}

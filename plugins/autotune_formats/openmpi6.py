@@ -21,10 +21,10 @@ class CollTunedJson:
     summary = f"{JSON_FILE}: per-size rules of coll_tuned in JSON (Open MPI 6.0); format checked, never run"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """Return the rules; calls without a rule are left to the stack.
+        """Return the text of the rules file by its name; Open MPI decides for calls without a rule.
 
         Raises:
-            UserError: rules that ``coll_tuned`` cannot express.
+            UserError: a rules file of ``coll_tuned`` cannot express the rules.
         """
         collectives = {
             collective: _json_tables(collective, by_size)
@@ -39,7 +39,7 @@ class CollTunedJson:
         return {JSON_FILE: printable(json.dumps(document, indent=1, ensure_ascii=False) + "\n")}
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """Return the command line that applies the rules and all values that they do not contain."""
+        """Return the command line that applies the rules file and the job-wide settings."""
         deployed, path = settings(recommendation, directory), directory.absolute() / JSON_FILE
         mca = dict(deployed.mca) | {
             "coll_tuned_use_dynamic_rules": "1",
@@ -51,10 +51,10 @@ class CollTunedJson:
 def _json_tables(
     collective: str, by_size: Mapping[int, tuple[coll_tuned.TunedRow, ...]]
 ) -> list[dict[str, object]]:
-    """Return the tables of one collective.
+    """Return the entries for one collective, as Open MPI 6 reads them.
 
-    Bounds are inclusive, the first match wins, and without a match the stack decides. Zeros are left out, as
-    they are the default; ``seg_size`` is in Open MPI's reader, but not in its schema.
+    Bounds are inclusive, the first match counts, and without a match Open MPI decides. Zeros are left out,
+    since they are the default. Open MPI's code reads ``seg_size``, but its JSON schema does not contain it.
     """
     starts = list(by_size)
     entries = []

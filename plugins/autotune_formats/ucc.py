@@ -1,7 +1,7 @@
-"""Export ``ucc.conf``, UCC's own file for calls that ``coll_ucc`` passes to it, and check any such file.
+"""Export the configuration file ``ucc.conf`` of UCC, and check such files.
 
-Rules contain UCC's algorithms as per-size values of their own, ``ucc_algorithm`` and ``ucc_radix``: the names
-of ``coll_tuned`` are another component's.
+Open MPI's component ``coll_ucc`` passes calls to UCC. Rules name UCC's algorithms by per-size values of their
+own, ``ucc_algorithm`` and ``ucc_radix``, since the names for ``coll_tuned`` belong to another component.
 """
 
 import re
@@ -24,28 +24,29 @@ from autotune.stacks.asked import Answer, Asked
 from autotune.stacks.tables import tables
 from autotune_formats import ucc_grammar as ucc
 
-UCC_FILE = "ucc.conf"  # Name of the file.
+UCC_FILE = "ucc.conf"  # Name of the exported file.
 
 ALGORITHM, RADIX = "ucc_algorithm", "ucc_radix"
-"""Per-size values of a rule that are UCC's."""
+"""Names of the per-size values of a rule that are for UCC."""
 
-_ANY_SIZE = 2**31 - 1  # Largest team size, since sections have no open end.
+_ANY_SIZE = 2**31 - 1  # Upper bound of the last range of team sizes, since such a range must have one.
 _PREFIX = "UCC_TL_UCP_"
 _SCORE = 10
-"""Default score of tl/ucp (``UCC_TL_UCP_DEFAULT_SCORE``)."""
+"""Default score of UCC's layer over UCP, tl/ucp (``UCC_TL_UCP_DEFAULT_SCORE``); the best score is used."""
 
 
 class UccConf:
-    """Export maps of scores and radices by team size, and UCC's other variables."""
+    """Export score maps (which choose algorithms) and radices by team size, and UCC's other variables."""
 
     name = "ucc_conf"
     summary = f"{UCC_FILE}: score maps, radices and variables of UCC; format checked, never run"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """Return the file's text by its name.
+        """Return the text of the file by its name.
 
         Raises:
-            UserError: no rule is for UCC, it lacks an algorithm, or does not know the sizes.
+            UserError: no rule is for UCC, UCC lacks an algorithm, or it does not know the message sizes of a
+                collective that has rules by size.
         """
         tuned = {rule.collective for rule in recommendation.rules if ALGORITHM in rule.choice}
         rules = [rule for rule in recommendation.rules if rule.collective in tuned]
@@ -68,7 +69,7 @@ class UccConf:
         return {UCC_FILE: "\n".join([*commented(top), *(line for part in parts for line in part)]) + "\n"}
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """Return the command line with Open MPI's component that calls UCC, and the other job-wide values."""
+        """Return the command line with the file, Open MPI's component ``coll_ucc`` and job-wide settings."""
         mca, other_env = job_wide(recommendation)
         set_here = [*other_env, *(name for rule in recommendation.rules for name in rule.choice)]
         uses_ucc = any(name.lower().startswith("ucc_") for name in set_here)
@@ -79,9 +80,10 @@ class UccConf:
 
 
 def _sections(recommendation: Recommendation, rules: Sequence[Rule]) -> dict[str, list[str]]:
-    """Return each section's head with its lines, for team sizes that do not overlap.
+    """Return the lines of each section by the section's head.
 
-    UCC searches its sections in no particular order.
+    The sections are for ranges of team sizes (numbers of ranks) that do not overlap, since UCC searches
+    sections in no particular order.
     """
     by_collective = tables(rules)
     starts = {name: table_starts(sorted(by_size)) for name, by_size in by_collective.items()}
@@ -101,7 +103,10 @@ def _sections(recommendation: Recommendation, rules: Sequence[Rule]) -> dict[str
 
 
 def _lines(spans: Sequence[tuple[str, int, int | None, Rule]]) -> list[str]:
-    """Return the map of scores and the radices of one section; spans are (collective, from, below, rule)."""
+    """Return the lines of one section: the score map and the radices.
+
+    A span is (collective, first size, end of sizes, rule).
+    """
     scores: list[str] = []
     radices: dict[str, list[str]] = {}
     for collective, low, high, rule in spans:
@@ -125,7 +130,10 @@ def _lines(spans: Sequence[tuple[str, int, int | None, Rule]]) -> list[str]:
 
 
 def _spans(collective: str, comm_size: int, table: Sequence[Rule]) -> list[tuple[int, int | None, Rule]]:
-    """Return from, below and rule of the sizes that are not left to UCC, in UCC's bytes."""
+    """Return (first size, end of sizes, rule) for sizes with a UCC algorithm, in bytes as UCC counts them.
+
+    The end is not included; None: there is no limit.
+    """
     factor = comm_size if ucc.of(collective).counts is ucc.Counts.TOTAL else 1
     ends = [rule.min_bytes * factor for rule in table[1:]]
     spans = zip(table, [*ends, None], strict=True)
@@ -133,7 +141,7 @@ def _spans(collective: str, comm_size: int, table: Sequence[Rule]) -> list[tuple
 
 
 def _span(collective: str, low: int, high: int | None) -> str:
-    """Return a range as a qualifier; empty for all sizes."""
+    """Return a range of sizes in the syntax of a score map; empty for all sizes."""
     if low == 0 and high is None:
         return ""
     if ucc.COLLECTIVES[collective].counts is ucc.Counts.NOTHING:
@@ -142,9 +150,9 @@ def _span(collective: str, low: int, high: int | None) -> str:
 
 
 def _head(recommendation: Recommendation, low: int, high: int, owners: Collection[int]) -> str:
-    """Return a section's head: its team sizes, and ranks per node and nodes if these are known.
+    """Return the head of a section: team sizes, and ranks per node and number of nodes if these are known.
 
-    They are known if all was measured on all ranks.
+    They are known if all communicators of the section had all ranks of the measured job.
     """
     source = recommendation.provenance
     conditions = [f"team_size={_between(low, high)}"]
@@ -161,12 +169,12 @@ def _between(low: int, high: int) -> str:
 
 
 class UccTraps(Traps):
-    """Check ``ucc.conf``, and maps of scores wherever they are set."""
+    """Check ``ucc.conf``, and score maps in any file or environment."""
 
     prefixes = ("UCC_",)
 
     def reads(self, path: PurePath, first: str) -> bool:
-        """Whether a file is a ``ucc.conf``: by its name, or by a variable or a head at its beginning."""
+        """Whether a file is a ``ucc.conf``, by its name or because it begins with a variable or a head."""
         begins = re.match(rf"UCC_\w+=|\[({'|'.join(ucc.KEYS)})=", first)
         return path.name == "ucc.conf" or bool(begins)
 
@@ -202,13 +210,13 @@ class UccTraps(Traps):
         return findings
 
     def environment(self, text: str) -> dict[str, str]:
-        """The settings above all sections, for all teams."""
+        """The variables that are set before the first section, which are for all teams."""
         head = re.split(r"^\[", text, maxsplit=1, flags=re.MULTILINE)[0]
         pairs = (line.strip().partition("=") for line in head.splitlines())
         return {name.strip(): value.strip() for name, _, value in pairs if name.startswith("UCC_")}
 
     def variable(self, a: Assignment) -> Iterator[Finding]:
-        """Yield findings on one variable, if it holds a map of scores."""
+        """Yield findings on the assignment of a variable, if its value is a score map."""
         if not (a.name.startswith("UCC_") and a.name.endswith("_TUNE") and a.literal):
             return
         try:
@@ -233,10 +241,10 @@ class UccTraps(Traps):
                 yield a.finding(effect, "leave the range out")
 
     def explained(self, path: PurePath, text: str, call: Asked) -> Answer | None:
-        """Return which entry of the map of scores a call reaches: the one with the best score that holds.
+        """Return which algorithm a file selects for a call: that of the matching entry with the best score.
 
         Raises:
-            TableError: a line or a map that UCC would not take.
+            UserError: UCC would refuse a line or a score map.
         """
         answer = Answer(call.collective, component="tl/ucp of UCC, where coll_ucc is enabled and comes first")
         if call.collective not in ucc.COLLECTIVES:
@@ -270,7 +278,7 @@ class UccTraps(Traps):
     def together(
         self, last: Mapping[str, Assignment], texts: Collection[str], own: Sequence[str]
     ) -> Iterator[Finding]:
-        """Yield findings on variables of the environment that any section of a ``ucc.conf`` sets too."""
+        """Yield findings on environment variables that some section of a ``ucc.conf`` also sets."""
         in_file: set[str] = set()
         for text in own:
             with suppress(UserError):

@@ -1,12 +1,12 @@
 """Define UCC's names for its algorithms, and the grammar of ``ucc.conf``.
 
-It was read in the sources of UCC (August 2026: ``ucc_coll_score.c``, ``ucc_parser.c``, ``tl_ucp.c``,
-``ucc_coll_utils.c``) and of Open MPI's ``coll_ucc``; it was never run here.
+Both were derived from the sources of UCC (August 2026: ``ucc_coll_score.c``, ``ucc_parser.c``, ``tl_ucp.c``,
+``ucc_coll_utils.c``) and of Open MPI's ``coll_ucc``; this project was never run with UCC.
 
-A file has ``NAME=value`` lines, and after a section's head those that hold for teams of some size, ranks a
-node and nodes. ``UCC_TL_UCP_TUNE`` is a map of scores: tokens separated by ``#``, each with qualifiers
-separated by ``:`` in any order. Where ranges of one score meet, the size at which they do belongs to the
-later one.
+A file has ``NAME=value`` lines. After the head of a section, such lines apply to teams (communicators) of
+some sizes, numbers of ranks per node and numbers of nodes. ``UCC_TL_UCP_TUNE`` is a score map: entries
+(*tokens*) separated by ``#``, each with qualifiers separated by ``:`` in any order. If two ranges with the
+same score share a bound, the size at this bound belongs to the later range.
 """
 
 import re
@@ -17,13 +17,13 @@ from enum import Enum
 from autotune.errors import UserError, allowed
 from autotune.space import size_in_bytes
 
-TUNE = "UCC_TL_UCP_TUNE"  # The variable that holds the map of scores.
+TUNE = "UCC_TL_UCP_TUNE"  # Name of the variable whose value is the score map.
 
-INF = float("inf")  # An open end of a range.
+INF = float("inf")  # Upper bound of a range without a limit.
 
 
 class Counts(Enum):
-    """Name the bytes of a call with which a size range is compared."""
+    """Name the quantity of a call that UCC compares with a range of sizes."""
 
     MESSAGE = "the message, or the block of each rank"
     TOTAL = "the blocks of all ranks together"
@@ -34,11 +34,11 @@ class Counts(Enum):
 class UccCollective:
     """Describe a collective of MPI in UCC."""
 
-    name: str  # UCC's name: MPI_Reduce_scatter, whose blocks may differ, is its ``reduce_scatterv``.
-    algorithms: tuple[str, ...]  # Algorithms of the layer over UCP, by id from 0.
-    counts: Counts = Counts.MESSAGE  # The bytes that its sizes count.
+    name: str  # UCC's name of it; MPI_Reduce_scatter, whose blocks may differ, is ``reduce_scatterv``.
+    algorithms: tuple[str, ...]  # Algorithms of UCC's layer over UCP, indexed by their ids.
+    counts: Counts = Counts.MESSAGE  # The quantity that UCC compares with ranges of sizes.
     radix: Mapping[str, str] = field(default_factory=dict)
-    """For each algorithm that has one, the variable with its radix."""
+    """Maps an algorithm that has a radix to the variable that sets the radix."""
 
 
 COLLECTIVES: Mapping[str, UccCollective] = {
@@ -76,8 +76,8 @@ COLLECTIVES: Mapping[str, UccCollective] = {
     "scatter": UccCollective("scatter", ("knomial",), Counts.TOTAL, {"knomial": "SCATTER_KN_RADIX"}),
     "scatterv": UccCollective("scatterv", ("linear",), Counts.NOTHING),
 }
-"""Collectives by MPI's name. UCC compares the receive buffer, so its ``reduce_scatter`` counts one rank's
-block."""
+"""Collectives by MPI's name. UCC compares the size of the receive buffer, which for its ``reduce_scatter`` is
+one rank's block."""
 
 RANGED = frozenset(
     (
@@ -85,7 +85,7 @@ RANGED = frozenset(
         *("BCAST_SAG_KN_RADIX", "REDUCE_SRG_KN_RADIX"),
     )
 )
-"""Radices that may differ by size; each of the others is a single number."""
+"""Variables of radices that may differ by message size; each of the other radices is a single number."""
 
 _BY_NAME = {collective.name: collective for collective in COLLECTIVES.values()}
 _NAMES = frozenset(_BY_NAME) | {"fanin", "fanout"}
@@ -96,17 +96,17 @@ _TEAM_RANGE = re.compile(r"\d+(-(\d+|inf))?", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Represent one entry of a map of scores."""
+    """Represent one entry of a score map."""
 
     collectives: tuple[str, ...]  # UCC's names of the collectives; empty: all.
     ranges: tuple[tuple[float, float], ...] = ((0, INF),)  # Ranges of sizes in bytes.
     algorithm: str = ""  # Name or id of the algorithm; empty: the component's own choice.
-    score: str = ""  # Score, where ``inf`` forces and 0 forbids; empty: unchanged.
-    teams: tuple[tuple[float, float], ...] = ((1, INF),)  # Ranges of team sizes, ends inclusive.
+    score: str = ""  # Score: ``inf`` forces the algorithm, 0 forbids it; empty: the score is unchanged.
+    teams: tuple[tuple[float, float], ...] = ((1, INF),)  # Ranges of team sizes, bounds included.
     sized: bool = False  # Whether the entry has a range of sizes.
 
     def reaches(self, collective: str, nbytes: int, ranks: int) -> bool:
-        """Whether the entry applies to a call; size ranges end before their upper bound."""
+        """Whether the entry applies to a call; the upper bound of a range of sizes is not included."""
         matches = not self.collectives or collective in self.collectives
         sized = any(low <= nbytes < high or nbytes == low for low, high in self.ranges)
         return matches and sized and any(low <= ranks <= high for low, high in self.teams)
@@ -114,15 +114,15 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Hold lines that hold for some teams; without conditions for all."""
+    """Represent the lines that apply to teams which meet some conditions; without any, to all teams."""
 
     conditions: Mapping[str, tuple[float, float] | str]
-    """For each condition the range of numbers, ends inclusive, or the word."""
-    values: dict[str, str]  # Values by variable.
-    line: int = 0  # Line of its head, counted from 1; 0: it has none.
+    """Maps each condition (one of ``KEYS``) to a range of numbers, bounds included, or to a word."""
+    values: dict[str, str]  # Maps each variable that is set to its value.
+    line: int = 0  # Line number of the section's head, counted from 1; 0: the section has no head.
 
     def holds(self, teams: Mapping[str, int]) -> bool:
-        """Whether it holds for a team; a condition on a property that is not known counts as met."""
+        """Whether the section applies to a team; a condition on an unknown property counts as met."""
         pairs = ((teams.get(name), condition) for name, condition in self.conditions.items())
         return all(
             n is None or isinstance(condition, str) or condition[0] <= n <= condition[1]
@@ -130,7 +130,7 @@ class Section:
         )
 
     def meets(self, section: "Section") -> bool:
-        """Whether there are teams for which both sections hold."""
+        """Whether there are teams to which both this section and another one apply."""
         for name in self.conditions.keys() & section.conditions.keys():
             own_range, other_range = self.conditions[name], section.conditions[name]
             if isinstance(own_range, tuple) and isinstance(other_range, tuple):
@@ -142,10 +142,10 @@ class Section:
 
 
 def of(collective: str) -> UccCollective:
-    """Return a collective of MPI in UCC.
+    """Return UCC's description of a collective, given by its MPI name.
 
     Raises:
-        UserError: it has none.
+        UserError: UCC has no such collective.
     """
     if collective not in COLLECTIVES:
         raise UserError(f"UCC has no {collective}", allowed(collective, COLLECTIVES))
@@ -153,10 +153,10 @@ def of(collective: str) -> UccCollective:
 
 
 def check(collective: str, algorithm: str) -> str:
-    """Return the algorithm, if UCC has it.
+    """Return the algorithm; raise an error if UCC does not have it.
 
     Raises:
-        UserError: it has no such collective or algorithm.
+        UserError: UCC has no such collective or algorithm.
     """
     names = of(collective).algorithms
     if algorithm not in names:
@@ -165,10 +165,10 @@ def check(collective: str, algorithm: str) -> str:
 
 
 def sections(text: str) -> tuple[Section, ...]:
-    """Return the parts of a file, the one without a head first.
+    """Return the sections of a file; the first one contains the lines before any head.
 
     Raises:
-        UserError: a line that UCC would not take; the message begins with the line's number.
+        UserError: UCC would refuse a line; the message begins with the number of the line.
     """
     parsed = [Section({}, {})]
     for number, line in enumerate(text.splitlines(), start=1):
@@ -212,10 +212,10 @@ def _conditions(head: str, number: int) -> dict[str, tuple[float, float] | str]:
 
 
 def tokens(value: str) -> tuple[Token, ...]:
-    """Return the entries of a map of scores.
+    """Return the entries of a score map.
 
     Raises:
-        UserError: a qualifier that UCC would not take: it then refuses the whole map.
+        UserError: UCC does not know a qualifier, and would refuse the whole map.
     """
     return tuple(_token(text) for text in value.split("#"))
 
@@ -240,7 +240,7 @@ def _token(text: str) -> Token:
 
 
 def _kind(part: str) -> str:
-    """Return the kind of a qualifier; empty if UCC does not know it."""
+    """Return the kind of a qualifier, such as ``score``; empty if UCC does not know the qualifier."""
     items = part.split(",")
     if set(items) <= _NAMES:
         return "collective"
@@ -256,7 +256,7 @@ def _kind(part: str) -> str:
 
 
 def ranges(text: str) -> Iterator[tuple[float, float]]:
-    """Yield the ranges of sizes in bytes of a text that has only ranges."""
+    """Yield the ranges of sizes, in bytes, in a text of ranges separated by commas."""
     for item in text.split(","):
         if size_range := _range(item):
             yield size_range
@@ -269,7 +269,7 @@ def _range(item: str) -> tuple[float, float] | None:
 
 
 def known_algorithm(token: Token) -> bool:
-    """Whether each collective of a token has its algorithm, by name or id."""
+    """Whether all collectives of an entry have the algorithm of the entry, which is a name or an id."""
     listed = [_BY_NAME[name].algorithms for name in token.collectives if name in _BY_NAME]
     name = token.algorithm
     return not name or all(
@@ -278,7 +278,7 @@ def known_algorithm(token: Token) -> bool:
 
 
 def without_sizes(token: Token) -> tuple[str, ...]:
-    """Return the collectives of a token whose sizes UCC does not know, if the token has sizes."""
+    """Return the collectives of an entry whose message sizes UCC does not know, if the entry has sizes."""
     if not token.sized:
         return ()
     listed = (_BY_NAME[name] for name in token.collectives if name in _BY_NAME)

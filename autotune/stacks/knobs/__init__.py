@@ -1,4 +1,4 @@
-"""The parameters that libraries declare, which may be tuned, and the space that follows (step 2)."""
+"""The variables that libraries declare, which of them may be tuned, and the search space made of these."""
 
 from autotune.stacks.knobs.discover import Decision, discovered_space
 from autotune.stacks.knobs.in_use import openmpi_in_use

@@ -1,4 +1,4 @@
-"""Asks a library in a process of its own, where it may crash or hang without harm."""
+"""Asks a library for its variables in a separate process, so that a crash or a hang does no harm."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from autotune.errors import StackError
 from autotune.stacks.installation import run
 
 _TUNING = ("UCX_", "UCC_", "FI_", "OMPI_MCA_", "MPIR_CVAR_", "MPICH_", "MPIR_PARAM_", "I_MPI_ADJUST_")
-"""Prefixes of variables in the user's shell that could be mistaken for defaults."""
+"""Prefixes of variables in the user's shell that a library would report as its defaults."""
 
 
 def ask(command: Sequence[str], env: Mapping[str, str] | None = None) -> str:
@@ -20,7 +20,7 @@ def ask(command: Sequence[str], env: Mapping[str, str] | None = None) -> str:
         env: Variables that are added to the environment.
 
     Raises:
-        StackError: it cannot be started, does not end in time, or ends badly.
+        StackError: the command cannot be started, does not end in time, or fails.
     """
     clean = {k: v for k, v in os.environ.items() if not k.startswith(_TUNING)}
     process = run(command, {**clean, **(env or {})})
@@ -32,7 +32,7 @@ def ask(command: Sequence[str], env: Mapping[str, str] | None = None) -> str:
 
 
 def ask_module(module: str, *arguments: str, folder: Path) -> str:
-    """Return the output of a module of this package, run as a program that looks for libraries in a folder.
+    """Return the output of a module of this package that runs as a program and loads libraries of a folder.
 
     Raises:
         StackError: as ``ask``.

@@ -1,9 +1,9 @@
-"""From the variables that libraries declare to a search space of what can matter on this machine.
+"""Makes a search space of those variables of the libraries that can change speed on this machine.
 
-A variable that has no effect is dropped with its reason: its parent is tried, no launch uses its component or
-transport, or its layer is below a point-to-point component that is not in use. All parameters of the space
-are fixed for a job: what can be chosen per message size is left to the named spaces, which sweep it inside
-each launch.
+A variable that has no effect is left out with the reason: a variable that sets it is tried instead, no launch
+uses its component or transport, or its library is used only by a point-to-point component that is not in use.
+All parameters of the space are fixed for a job. Parameters that can be chosen per message size are left to
+the named search spaces, with which one launch measures all of their values.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,16 +24,16 @@ _OVER: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
     ("openmpi", "ucx"): {PML: ("ucx",)},
     ("openmpi", "libfabric"): {PML: ("cm",)},
 }
-"""(stack, layer) → the condition under which the stack uses the layer."""
+"""Maps (stack, layer) to the condition under which the stack uses the layer, a library below MPI."""
 
 _BELOW = {"ucx": "netmod_in_use:ucx", "libfabric": "netmod_in_use:ofi"}
-"""Layer → the fact which says that MPICH, or an MPI derived from it, uses the layer."""
+"""Maps a layer (a library below MPI) to the fact that MPICH, or an MPI derived from it, uses the layer."""
 
 CHOSEN_PML: Mapping[str, Mapping[str, str]] = {
     "ucx": {"pml": "ucx", "opal_common_ucx_tls": "any", "opal_common_ucx_devices": "any"},
     "ob1": {"pml": "ob1"},
 }
-"""Point-to-point component that is worth choosing → MCA parameters that select it."""
+"""Maps each point-to-point component that is worth choosing to the MCA parameters that select it."""
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "mm": ("sysv", "posix", "xpmem"),
@@ -44,7 +44,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "ud": ("ud_mlx5", "ud_verbs"),
     "ib": ("rc_mlx5", "rc_verbs", "dc_mlx5", "ud_mlx5", "ud_verbs"),
 }
-"""Name in UCX's variables that stands for several transports → these transports."""
+"""Maps each name in UCX's variables for a family of transports to the transports of the family."""
 
 
 def families_of(lanes: Collection[str]) -> set[str]:
@@ -59,17 +59,17 @@ def discovered_space(
 
     Args:
         knobs: The variables that the libraries declare, each with its class.
-        facts: What holds on this machine: facts of the stack (``Stack.facts``), of a launch (``in_use``), and
-            ``nodes:N`` and ``collective:NAME`` for what is to be tuned.
+        facts: Facts about this machine: those of the stack (``Stack.facts``), those of a launch (``in_use``),
+            and ``nodes:N`` and ``collective:NAME`` for the job that is to be tuned.
         sizes: Message sizes in bytes that are tuned.
         include: Names of variables of class ``unknown`` that become parameters too.
 
     Returns:
-        A space named ``discover``; its ``dropped`` says of every other variable of class ``performance`` why
-        it is not a parameter.
+        A space named ``discover``; its ``dropped`` lists every other variable of class ``performance`` with
+        the reason why it is not a parameter.
 
     Raises:
-        SpaceError: a variable to include is not declared or must never be touched, or conditions of the rules
+        SpaceError: a variable to include is not declared or must never be changed, or conditions of the rules
             form a circle.
     """
     stack = next((name for name in ("mpich", "intelmpi") if f"mpi:{name}" in facts), "openmpi")
@@ -96,12 +96,12 @@ class Decision:
 
     knob: Classed  # The variable.
     value: Value | None  # The level, or None for the variable as a whole.
-    kept: bool  # Whether it is in the space.
-    reason: str  # Why it is in the space, or why not.
+    kept: bool  # Whether the variable or level is in the space.
+    reason: str  # Why it is in the space, or why it is not.
 
 
 def decisions(knobs: Sequence[Classed], space: Space) -> tuple[Decision, ...]:
-    """Return the decisions on all variables and levels for a discovered space, in the order of ``knobs``."""
+    """Return which variables and levels are in a discovered space, and why, in the order of ``knobs``."""
     descriptions = {parameter.name: parameter.description for parameter in space.parameters}
     dropped: dict[str, list[Dropped]] = {}
     for drop in space.dropped:
@@ -137,20 +137,20 @@ def _eligible(knobs: Sequence[Classed], include: Collection[str]) -> dict[str, C
 
 
 def _declared(classed: Classed, stack: str) -> dict[str, tuple[str, ...]]:
-    """Return the conditions of a knob as the rules state them: parameter → values."""
+    """Return the conditions under which a knob has an effect, by its rule and layer: parameter → values."""
     conditions = classed.rule.when if classed.rule else {}
     return {**_OVER.get((stack, classed.knob.layer), {}), **conditions}
 
 
 def _lanes(classed: Classed) -> tuple[str, ...]:
-    """Return the facts of transports of which a knob needs one, by all names of them in ``UCX_TLS``."""
+    """Return facts about transports, of which a knob needs one, under all names that ``UCX_TLS`` accepts."""
     needed = {need.removeprefix(LANE) for need in classed.needs if need.startswith(LANE)}
     lanes = {lane for name in needed for lane in FAMILIES.get(name, (name,))}
     return tuple(LANE + word for word in sorted({"all", *lanes, *families_of(lanes)})) if lanes else ()
 
 
 def _parents_first(conditions: Mapping[str, Collection[str]]) -> tuple[str, ...]:
-    """Return the names in an order in which a parameter comes after those that its conditions name."""
+    """Return the names in an order in which each comes after all names in its own conditions."""
     graph = {name: [p for p in when if p in conditions] for name, when in conditions.items()}
     try:
         return tuple(TopologicalSorter(graph).static_order())
@@ -173,9 +173,9 @@ def _without_effect(classed: Classed, facts: Collection[str], stack: str, listed
 
 
 def _pml(facts: Collection[str]) -> Parameter | None:
-    """Return the choice of the point-to-point component, or None where there is no alternative.
+    """Return a parameter that chooses the point-to-point component; None if there is no alternative.
 
-    Its default is the component that Open MPI takes by itself.
+    The default of the parameter is the component that Open MPI selects by itself.
     """
     built = [name for name in CHOSEN_PML if f"pml_built:{name}" in facts]
     alternatives = tuple(name for name in built if f"pml_in_use:{name}" not in facts)
@@ -193,9 +193,9 @@ def _pml(facts: Collection[str]) -> Parameter | None:
 def _conditions(
     when: Mapping[str, tuple[str, ...]], parameters: Mapping[str, Parameter], facts: Collection[str]
 ) -> Iterator[tuple[str, tuple[Value, ...]]]:
-    """Yield each condition as (parameter, accepted values), with no values where it cannot be met.
+    """Yield each condition as (parameter, accepted values), without values if it cannot be met.
 
-    A condition on the point-to-point component that always holds is left out.
+    A condition on the point-to-point component is left out if it is always met.
     """
     for parent, accepted in when.items():
         if parent == PML:
@@ -216,7 +216,7 @@ def _parameter(
     sizes: Sequence[int],
     dropped: list[Dropped],
 ) -> Parameter | None:
-    """Return the knob as a parameter; None where it has no level but the default.
+    """Return the knob as a parameter of a search space; None if it has no level other than its default.
 
     Levels that cannot be used here are added to ``dropped``.
     """

@@ -1,7 +1,7 @@
-"""Components and transports that a launch really uses, as facts by which knobs are kept or dropped.
+"""Finds which components and transports a launch really uses, to leave out knobs that have no effect.
 
-They depend on where the launch runs: hierarchical collectives and transports between nodes are used on
-several nodes only. So the campaign's own launcher makes the launch, with the campaign's ranks on its nodes.
+The result depends on where the launch runs: hierarchical collectives and transports between nodes are used on
+several nodes only. So the campaign's own launcher makes the launch, with the campaign's ranks and nodes.
 """
 
 import re
@@ -30,14 +30,14 @@ _PROGRAM = (
     f"[own.pop(name, '') for name in {tuple(_TALK)} if rank != '0']; "
     "from mpi4py import MPI; comm = MPI.COMM_WORLD; comm.allreduce(comm.rank); comm.alltoall([0] * comm.size)"
 )
-"""Program that connects all ranks. Only the first rank prints what it selects, since it has peers on its own
-node and on other nodes."""
+"""Program in which every rank sends to every other one. Only the first rank prints what it selects: that
+suffices, since it has peers on its own node and on other nodes."""
 
 _UCX = {f"OMPI_MCA_{name}": value for name, value in CHOSEN_PML["ucx"].items()}
-"""Variables that make Open MPI take UCX where it would not do so by itself."""
+"""Variables that make Open MPI use UCX, also where it would not do so by itself."""
 
 _WITHOUT_RDMA = {"self", "sm", "vader", "tcp", "sysv", "posix", "cma", "knem", "xpmem"}
-"""Layers and transports that register no memory with a network card."""
+"""Transport components of Open MPI (``btl``) and of UCX that register no memory with a network card."""
 
 _ONE_NODE = {
     "self",
@@ -53,10 +53,10 @@ _ONE_NODE = {
     "rocm",
     "template",
 }
-"""Layers and transports that no message between nodes takes."""
+"""Transport components of Open MPI (``btl``) and of UCX that carry no messages between nodes."""
 
-_SEVERAL_NODES = {"han"}  # Collective components that step aside on one node.
-_BUILT = ("coll:", "btl:", "ucx_tl:")  # Prefixes of the facts of a stack that say what is built.
+_SEVERAL_NODES = {"han"}  # Collective components that are not used if all ranks are on one node.
+_BUILT = ("coll:", "btl:", "ucx_tl:")  # Prefixes of the facts of a stack that name built components.
 
 
 def openmpi_in_use(
@@ -65,15 +65,16 @@ def openmpi_in_use(
     placement: Placement = TWO_RANKS,
     launcher: object = None,
 ) -> frozenset[str]:
-    """Return facts about what Open MPI selects by itself, and about UCX's transports, also if UCX is forced.
+    """Return facts about the components that Open MPI selects by itself, and about transports of UCX.
 
-    Facts are ``pml_in_use:…``, ``btl_in_use:…``, ``coll_in_use:…``, ``ucx_lane:…`` and ``rdma``.
+    Facts are ``pml_in_use:…``, ``btl_in_use:…``, ``coll_in_use:…``, ``ucx_lane:…`` and ``rdma``. If Open MPI
+    does not select UCX by itself, a second launch with UCX finds its transports.
 
     Args:
-        installation: The Open MPI that is asked.
+        installation: The Open MPI that is launched.
         fixed: Environment of every launch.
         placement: Ranks and nodes of the launch.
-        launcher: Makes the launches where it can return what they print (``Hearing``); otherwise two ranks on
+        launcher: Launcher to use if it can return what programs print (``Hearing``); otherwise two ranks on
             this machine are launched.
 
     Raises:
@@ -102,9 +103,9 @@ def openmpi_in_use(
 
 
 def between_nodes(built: Collection[str]) -> frozenset[str]:
-    """Return the facts that hold between nodes only, which no launch on one machine can show.
+    """Return the facts about communication between nodes, which no launch on one machine can show.
 
-    Whatever is built and can be used between nodes is taken to be in use there.
+    Every component that is built and can be used between nodes is assumed to be used there.
 
     Args:
         built: Facts of a stack, among them ``coll:…``, ``btl:…`` and ``ucx_tl:…``.
@@ -120,9 +121,9 @@ def between_nodes(built: Collection[str]) -> frozenset[str]:
 
 
 def facts_in_log(log: str) -> frozenset[str]:
-    """Return the facts in the output of a launch with the variables of ``_TALK``."""
+    """Return the facts that the output of a launch with the variables of ``_TALK`` shows."""
     facts = {f"pml_in_use:{name}" for name in re.findall(r"select: component (\w+) selected", log)}
-    # What a process sends to itself moves no message between ranks.
+    # The component ``self`` is left out: a process uses it only for messages to itself.
     layers = set(re.findall(r"bml: Using (?!self )(\w+) btl for send to", log))
     facts |= {f"btl_in_use:{name}" for name in layers}
     facts |= {f"coll_in_use:{name}" for name in re.findall(r"selecting +(\w+), priority +\d+, Enabled", log)}

@@ -1,4 +1,4 @@
-"""Intel MPI's variables, as its ``impi_info`` lists them: names, types and texts, and most defaults."""
+"""Reads Intel MPI's variables from its ``impi_info``: names, types and descriptions, and most defaults."""
 
 import re
 from collections.abc import Mapping
@@ -8,16 +8,16 @@ from autotune.stacks.knobs.child import ask
 from autotune.stacks.knobs.knob import Knob, KnobKind, on_one_line
 
 _KINDS = {"MPI_INT": KnobKind.INTEGER, "MPI_DOUBLE": KnobKind.REAL}
-"""MPI datatype → kind; variables of any other datatype are texts."""
+"""Maps an MPI datatype to a kind; variables of any other datatype are texts."""
 
-_UNSET = ("not defined", '""')  # Words in the table of defaults that stand for no value.
+_UNSET = ("not defined", '""')  # Words in the table of defaults that mean "no value".
 
 
 def read(mpirun: Path, version: str, surroundings: Mapping[str, str]) -> tuple[Knob, ...]:
     """Return the variables of the installation that ``mpirun`` belongs to.
 
     Args:
-        mpirun: Path of its ``mpirun``.
+        mpirun: Path of the installation's ``mpirun``.
         version: Version of the library.
         surroundings: Environment variables that the installation's tools need to run.
 

@@ -1,14 +1,14 @@
-"""One variable that a communication library declares, with what the library says about it."""
+"""One variable (*knob*) that a communication library declares, with the library's description of it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class KnobKind(StrEnum):
-    """Names the type of a variable's value, from which its levels follow."""
+    """Names the type of a variable's value, which determines the values that are tried."""
 
     BOOLEAN = "boolean"  # Two words, as the library spells them.
-    ENUMERATOR = "enumerator"  # One of the words it lists.
+    ENUMERATOR = "enumerator"  # One of the words that the library lists.
     INTEGER = "integer"  # A whole number, or one of the words that are allowed in its place.
     REAL = "real"  # A ratio or factor.
     BYTES = "bytes"  # A size or threshold.
@@ -19,40 +19,40 @@ class KnobKind(StrEnum):
 
 
 class Way(StrEnum):
-    """Says how a value reaches the library; members are kinds of ``apply`` in a search space."""
+    """Says how the value of a variable is set; members are kinds of ``apply`` in a search space."""
 
     MCA = "mca"  # An MCA parameter of Open MPI.
     ENV = "env"  # An environment variable.
 
 
 LAYERS = ("openmpi", "ucx", "ucc", "libfabric", "mpich", "intelmpi")
-"""Libraries that can be asked, each with a rule file of its name."""
+"""Libraries whose variables can be listed; each has a file of rules ``search_spaces/knobs/NAME.yaml``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Knob:
     """Describes one declared variable of one library."""
 
-    layer: str  # Which library: one of ``LAYERS``.
+    layer: str  # The library: one of ``LAYERS``.
     version: str  # Version of the library.
-    name: str  # The name by which it is set: an MCA parameter or an environment variable.
+    name: str  # Name of the MCA parameter or environment variable.
     kind: KnobKind  # Type of its value.
-    default: str  # Default value as the library prints it; empty where it prints none.
-    documentation: str = ""  # The library's own text, on one line.
+    default: str  # Default value as the library prints it; empty if it prints none.
+    documentation: str = ""  # The library's own description, on one line.
     allowed: tuple[str, ...] = ()
     """Words of an enumerator or list, or words allowed in place of a number (``auto``, ``inf``)."""
     keys: tuple[str, ...] = ()
     """Keys of a value that is a list of ``key:value`` pairs; ``kind`` is then the type of a pair's value."""
-    level: int = 0  # Whom it is for: 1 to 3 users, 4 to 6 tuners, 7 to 9 developers; 0: not said.
-    component: str = ""  # Its part of the library: ``btl:sm``, ``tcp``; a category of MPICH.
-    inherits: tuple[str, ...] = ()  # Variables that set this one too, the nearest first, or alias it.
+    level: int = 0  # Intended reader: 1 to 3 users, 4 to 6 tuners, 7 to 9 developers; 0: not stated.
+    component: str = ""  # Part of the library that reads it: ``btl:sm``, ``tcp``; a category of MPICH.
+    inherits: tuple[str, ...] = ()  # Variables that also set this one, the most specific first, or aliases.
     children: tuple[str, ...] = ()  # Variables that this one sets.
-    way: Way = Way.ENV  # How it is set.
-    deprecated: bool = False  # Whether the library says that it is not to be used any more.
+    way: Way = Way.ENV  # How the value is set.
+    deprecated: bool = False  # Whether the library advises against its use.
 
     @property
     def variable(self) -> str:
-        """The name of the environment variable that sets it."""
+        """The name of the environment variable that sets the knob."""
         return f"OMPI_MCA_{self.name}" if self.way is Way.MCA else self.name
 
 

@@ -1,8 +1,8 @@
-"""Which values of a knob are worth trying, from its type.
+"""Which values (*levels*) of a knob are worth trying, by the type of its value.
 
-Numbers lie on a log scale around the default. Thresholds lie also at the measured sizes, since moving one
-between two of these sizes changes nothing. Words that the syntax allows in place of a number (``auto``,
-``inf``) follow.
+Numbers are spaced on a log scale around the default. Thresholds are also set to the measured sizes, since a
+change of a threshold between two of these sizes has no effect. Words that the syntax allows in place of a
+number (``auto``, ``inf``) come last.
 """
 
 import math
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from autotune.space import Value, size_in_bytes
 from autotune.stacks.knobs.knob import Knob, KnobKind
 
-UNSAID = "default"  # Word that stands for a default which the library does not print.
+UNSAID = "default"  # Word for a default whose value the library does not print.
 
 _NEAR = (0.25, 0.5, 1, 2, 4)  # Factors on a default count or ratio.
 _SIZES = (1 / 16, 1 / 4, 1, 4, 16)  # Factors on a default size.
@@ -26,11 +26,11 @@ _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(\D.*)?")
 
 
 def levels(knob: Knob, sizes: Sequence[int]) -> tuple[Value, ...]:
-    """Return the values to try, among them the default, which is the only one where the type says nothing.
+    """Return the values to try, with the default; for a text it is the only one.
 
     Args:
         knob: The variable.
-        sizes: Message sizes in bytes that are tuned, where thresholds get levels.
+        sizes: Message sizes in bytes that are tuned; they are levels of thresholds.
     """
     if knob.keys:
         return _of_pairs(knob, sizes)
@@ -55,7 +55,7 @@ def levels(knob: Knob, sizes: Sequence[int]) -> tuple[Value, ...]:
 
 
 def default_level(knob: Knob) -> Value:
-    """Return the default as a level: a number where it is one, ``UNSAID`` where the library prints none."""
+    """Return the default as a level: as a number if it is one, ``UNSAID`` if the library prints none."""
     if not knob.default and knob.kind in (KnobKind.LIST, KnobKind.TEXT, KnobKind.ENUMERATOR):
         return knob.default
     if not knob.default:
@@ -71,7 +71,7 @@ def default_level(knob: Knob) -> Value:
 
 
 def is_ordered(knob: Knob) -> bool:
-    """Whether the numbers of a knob lie on a scale that a model can use."""
+    """Whether the levels of a knob are numbers that a model can put on a scale."""
     return knob.kind in (KnobKind.BYTES, KnobKind.INTEGER, KnobKind.REAL) and not knob.keys
 
 
@@ -95,21 +95,21 @@ def _bytes(default: Value, sizes: Sequence[int]) -> list[Value]:
 
 
 def _around(default: Value, otherwise: Sequence[float]) -> Sequence[float]:
-    """Return multiples of the default where it is a positive number, else ``otherwise``."""
+    """Return multiples of the default if it is a positive number, else ``otherwise``."""
     if isinstance(default, int | float) and 0 < default < _UNBOUNDED:
         return [default * factor for factor in _NEAR]
     return otherwise
 
 
 def _ordered(numbers: Iterable[Value], default: Value, words: Iterable[str]) -> tuple[Value, ...]:
-    """Return the numbers in ascending order, the default among them, and after them the words."""
+    """Return the numbers and the default in ascending order, followed by the words."""
     default_words = [default] if isinstance(default, str) else []
     scale = {n for n in (*numbers, default) if not isinstance(n, str)}
     return tuple(dict.fromkeys((*sorted(scale), *default_words, *words)))
 
 
 def _scaled(quantity: str, factors: Iterable[float]) -> list[str]:
-    """Return a number with its unit, multiplied by each factor; nothing for zero or a word."""
+    """Return a number with its unit, multiplied by each factor; an empty list for zero or a word."""
     match = _QUANTITY.fullmatch(quantity)
     if match is None or float(match[1]) == 0:
         return []
@@ -120,7 +120,7 @@ def _scaled(quantity: str, factors: Iterable[float]) -> list[str]:
 
 
 def _neighbours(default: str, allowed: Sequence[str]) -> list[str]:
-    """Return the list without each of its members, and the list with each further allowed word added."""
+    """Return the variants of a list that lack one of its members or have one further allowed word."""
     members = [word for word in default.split(",") if word]
     without = (
         [",".join(m for m in members if m != removed) for removed in members] if len(members) > 1 else []
@@ -130,7 +130,7 @@ def _neighbours(default: str, allowed: Sequence[str]) -> list[str]:
 
 
 def _of_pairs(knob: Knob, sizes: Sequence[int]) -> tuple[Value, ...]:
-    """Return levels of ``key:value`` pairs: all keys changed together, and costs also each key on its own."""
+    """Return levels of ``key:value`` pairs: all values changed together, and costs also one by one."""
     pairs = dict(item.partition(":")[::2] for item in knob.default.split(","))
     if knob.kind is KnobKind.BYTES:
         first = Knob(knob.layer, knob.version, knob.name, knob.kind, next(iter(pairs.values()), ""))

@@ -1,4 +1,4 @@
-"""libfabric's variables, as ``fi_getparams`` gives them.
+"""Reads libfabric's variables by its function ``fi_getparams``.
 
 Run as a program (``python -m autotune.stacks.knobs.libfabric LIBRARY``) this module prints them as JSON.
 """
@@ -15,7 +15,7 @@ from autotune.stacks.knobs.child import ask_module
 from autotune.stacks.knobs.knob import Knob, KnobKind, on_one_line
 
 _TYPES = (KnobKind.TEXT, KnobKind.INTEGER, KnobKind.BOOLEAN, KnobKind.BYTES)
-"""Kinds indexed by the number of ``enum fi_param_type``: string, int, bool, size_t."""
+"""Types of values, indexed by the numbers of ``enum fi_param_type``: string, int, bool, size_t."""
 
 _DEFAULT = re.compile(r"default(?: is)?:\s*([-\w.]+)|\(default (-?\d+)\)", re.IGNORECASE)
 
@@ -26,10 +26,10 @@ class _Parameter(ctypes.Structure):
 
 
 def read(folders: Iterable[Path]) -> tuple[Knob, ...]:
-    """Return the variables of the first libfabric in these folders; none where there is no libfabric.
+    """Return the variables of the first libfabric in these folders; empty if there is none.
 
     Raises:
-        StackError: the library is there and cannot be asked.
+        StackError: a libfabric is there, but its variables cannot be read.
     """
     for folder in folders:
         for library in sorted(folder.glob("libfabric.so*"), key=lambda path: len(path.name)):
@@ -38,7 +38,10 @@ def read(folders: Iterable[Path]) -> tuple[Knob, ...]:
 
 
 def parse(document: dict[str, Any]) -> tuple[Knob, ...]:
-    """Return the variables in the JSON of this program; one that several providers repeat is there once."""
+    """Return the variables in the JSON that this module prints as a program, each once.
+
+    Several providers can declare the same variable.
+    """
     knobs: dict[str, Knob] = {}
     for name, number, text in document["parameters"]:
         kind = _TYPES[number] if number < len(_TYPES) else KnobKind.TEXT

@@ -1,4 +1,4 @@
-"""All variables that the libraries of one MPI declare, classed, and which of them a discovery would turn."""
+"""Lists all variables that the libraries of an MPI declare, and which of them a discovery would change."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,20 +16,20 @@ from autotune.stacks.knobs.rules import Class, Classed
 from autotune.stacks.ports import Hearing, Placement
 from autotune.stacks.stack import Stack
 
-_OWN = ("openmpi", "mpich", "intelmpi")  # Flavours of an installation that are also a layer by themselves.
+_OWN = ("openmpi", "mpich", "intelmpi")  # Layers that are an MPI implementation, not a library below one.
 
 
 _SIZES = (8, 64, 512, 4096, 32768, 262144, 1048576)
-"""Message sizes in bytes at which thresholds get levels where the user names no sizes."""
+"""Message sizes in bytes that become levels of thresholds if the user names no sizes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Holds the variables of one layer."""
+    """Holds the variables of one library (*layer*)."""
 
-    layer: str  # Which library: one of ``LAYERS``.
+    layer: str  # The library: one of ``LAYERS``.
     version: str  # Version of the library.
-    knobs: tuple[Classed, ...]  # All its variables, in the library's order.
+    knobs: tuple[Classed, ...]  # All variables of the library, in the library's order.
 
     @property
     def counts(self) -> dict[Class, int]:
@@ -44,14 +44,15 @@ class Listing:
 
 
 def listings(installation: Installation, layers: Sequence[str] = ()) -> tuple[Listing, ...]:
-    """Return the listings of the layers of an installation.
+    """Return the variables of an MPI and of the libraries below it, as one listing for each library.
 
     Args:
         installation: The MPI whose libraries are asked.
-        layers: Layers that must be there; empty: all of ``LAYERS`` that are installed.
+        layers: Libraries that must be installed; empty: all of ``LAYERS`` that are installed.
 
     Raises:
-        StackError: a layer is unknown, is not installed although it is in ``layers``, or cannot be asked.
+        StackError: a library in ``layers`` is unknown or not installed, or the variables of an installed one
+            cannot be read.
         SpaceError: a shipped rule file is wrong.
     """
     for layer in layers:
@@ -72,10 +73,10 @@ def listings(installation: Installation, layers: Sequence[str] = ()) -> tuple[Li
 
 
 def read(layer: str, installation: Installation) -> tuple[Knob, ...]:
-    """Return the variables of one layer; none where it is not installed.
+    """Return the variables of one layer (one of ``LAYERS``); empty if the library is not installed.
 
     Raises:
-        StackError: the library is there and cannot be asked.
+        StackError: the library is installed, but its variables cannot be read.
     """
     if layer in _OWN:
         if layer != installation.flavour:
@@ -84,7 +85,7 @@ def read(layer: str, installation: Installation) -> tuple[Knob, ...]:
             surroundings = dialect(layer).surroundings(installation.mpirun)
             return intelmpi.read(installation.mpirun, installation.version, surroundings)
         return openmpi.read(installation.mpirun) if layer == "openmpi" else mpich.read(installation.library)
-    folder = installation.library.parent  # libraries below an MPI are in a folder of its own, or beside it
+    folder = installation.library.parent  # UCX and the like are next to libmpi, or in a folder for this MPI
     folders = (folder / "openmpi", folder / "mpich", folder)
     return libfabric.read(folders) if layer == "libfabric" else ucx.read(layer, folders)
 
@@ -92,14 +93,14 @@ def read(layer: str, installation: Installation) -> tuple[Knob, ...]:
 def facts_here(
     installation: Installation, stack: Stack, placement: Placement = TWO_RANKS, launcher: object = None
 ) -> frozenset[str]:
-    """Return the facts of a stack, and for Open MPI also those about what its launches select.
+    """Return the facts about a stack, and for Open MPI also those about the components that a launch selects.
 
-    A launcher that returns what programs print (``Hearing``) makes these launches at the placement. Otherwise
-    two ranks on this machine are launched; for several nodes, what only these can use is then taken to be in
-    use.
+    A launcher that returns what programs print (``Hearing``) makes this launch at the placement. Otherwise
+    two ranks are launched on this machine; if the placement has several nodes, components that work only
+    between nodes are then assumed to be in use.
 
     Raises:
-        StackError: such a launch does not end, or does not print what it selects.
+        StackError: the launch does not end, or does not print what it selects.
     """
     if installation.flavour != "openmpi":
         return stack.facts
@@ -109,10 +110,13 @@ def facts_here(
 
 
 def job_facts(nodes: int, collectives: Iterable[str]) -> frozenset[str]:
-    """Return the facts of a job that is tuned: node counts up to its own, its collectives and patterns."""
+    """Return the facts about a job that is tuned: its number of nodes, its collectives and their patterns.
+
+    There is a fact ``nodes:n`` for each n up to the number of nodes.
+    """
     facts = {f"nodes:{n}" for n in range(1, nodes + 1)}
     for name in collectives:
-        # Only blocking collectives go through components of collectives, so they share one pattern.
+        # Components for collectives run blocking collectives only, so all of these have the same pattern.
         collective = COLLECTIVES[name]
         pattern = "collective" if collective.collective else collective.pattern
         facts |= {f"collective:{name}", f"pattern:{pattern}"}
@@ -123,12 +127,12 @@ def job_facts(nodes: int, collectives: Iterable[str]) -> frozenset[str]:
 def decided(
     installation: Installation, stack: Stack, placement: Placement = TWO_RANKS, launcher: object = None
 ) -> tuple[Decision, ...]:
-    """Return what a discovery for all collectives at a placement decides on each variable.
+    """Return for each variable whether a discovery for all collectives at a placement would try it, and why.
 
     The arguments are those of ``facts_here``.
 
     Raises:
-        StackError: a library, or a launch, does not answer.
+        StackError: the variables of a library cannot be read, or a launch fails.
     """
     facts = facts_here(installation, stack, placement, launcher) | job_facts(placement.nodes, MEASURED)
     listed = [classed for listing in listings(installation) for classed in listing.knobs]

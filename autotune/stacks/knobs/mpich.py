@@ -1,4 +1,4 @@
-"""MPICH's control variables, as MPI_T declares them, with their categories.
+"""Reads MPICH's control variables and their categories by MPI's tool interface (MPI_T).
 
 Run as a program (``python -m autotune.stacks.knobs.mpich LIBMPI``) this module prints them as JSON. MPI
 itself need not be initialised: MPICH registers its variables when MPI_T starts.
@@ -20,20 +20,20 @@ from autotune.stacks.knobs.knob import Knob, KnobKind, on_one_line
 _FIRST_VERBOSITY = 220  # MPICH's MPI_T_VERBOSITY_USER_BASIC is 221, which is level 1.
 
 _SWITCH = re.compile(r"\b(if|set to|when) (set to )?(true|1|on)\b|\benables?\b|\bdisables?\b|^force\b", re.I)
-"""Words by which MPICH documents a boolean, whose datatype is that of an integer."""
+"""Words in MPICH's documentation of an integer variable which mean that it is a boolean."""
 
 
 def read(library: Path) -> tuple[Knob, ...]:
     """Return the variables of an MPICH library.
 
     Raises:
-        StackError: the library cannot be asked.
+        StackError: the variables of the library cannot be read.
     """
     return parse(json.loads(ask_module(__name__, str(library), folder=library.parent)))
 
 
 def parse(document: Mapping[str, Any]) -> tuple[Knob, ...]:
-    """Return the variables in the JSON of this program."""
+    """Return the variables in the JSON that this module prints as a program."""
     return tuple(_knob(document["version"], *declared) for declared in document["variables"])
 
 
@@ -66,7 +66,7 @@ def _knob(version: str, name: str, datatype: str, default: str, level: int, cate
 
 
 def _counted(text: str) -> tuple[str, ...]:
-    """Return the values 0, 1, … that a text without line breaks explains one after the other."""
+    """Return the values 0, 1, … if a text without line breaks explains them one after the other."""
     numbers = re.findall(r"\s(\d+)\s+(?=[A-Z])", text)
     return tuple(numbers) if numbers == [str(i) for i in range(len(numbers))] else ()
 
@@ -88,13 +88,13 @@ class _Library:
         return match[1] if match else ""
 
     def count(self, kind: str) -> int:
-        """Return the number of objects of a kind, ``cvar`` or ``category``."""
+        """Return how many control variables (``kind`` is ``cvar``) or categories (``category``) there are."""
         number = ctypes.c_int()
         self(f"{kind}_get_num", ctypes.byref(number))
         return number.value
 
     def categories(self) -> dict[int, str]:
-        """Return the name of its category for the index of each variable."""
+        """Return the name of the category of each variable, by the index of the variable."""
         by_index: dict[int, str] = {}
         for index in range(self.count("category")):
             variables = ctypes.c_int()

@@ -1,4 +1,4 @@
-"""Open MPI's MCA parameters, as ``ompi_info --all --parsable`` prints them."""
+"""Reads Open MPI's MCA parameters from the output of ``ompi_info --all --parsable``."""
 
 import re
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ from autotune.stacks.knobs.knob import Knob, KnobKind, Way, on_one_line
 
 _KINDS = {"bool": KnobKind.BOOLEAN, "string": KnobKind.TEXT}
 _KINDS |= {"size_t": KnobKind.BYTES, "double": KnobKind.REAL}
-"""C type → kind; variables of any other type are integers."""
+"""Maps a C type to a kind; variables of any other type are integers."""
 
 NEVER_SET = frozenset({"mpi_ft_verbose", "pml_ucx_multi_send_nb"})
-"""Parameters that Open MPI reads from memory that does not belong to them: 5.0 never sets the first one, and
-keeps the second one, as 4.1 does, on a function's stack. Their values differ between equal launches."""
+"""Parameters whose values are arbitrary, and differ between launches with the same settings: Open MPI 5.0
+never sets the first one, and 4.1 and 5.0 read the second one from the stack of a function that has ended."""
 
 _LINE = re.compile(r"^mca:([^:]*):([^:]*):param:([^:]+):([a-z_]+)(?::(.*))?$")
 
@@ -25,7 +25,7 @@ def read(mpirun: Path) -> tuple[Knob, ...]:
         StackError: ``ompi_info`` does not answer.
     """
     info = mpirun.resolve().with_name("ompi_info")
-    # Values from a parameter file of the user would look like defaults.
+    # No parameter file is read: ompi_info would report its values as defaults.
     text = ask([str(info), "--all", "--parsable"], {"OMPI_MCA_mca_base_param_files": "/dev/null"})
     return parse(text)
 

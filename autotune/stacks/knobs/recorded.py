@@ -1,7 +1,7 @@
-"""Variables of libraries that need not be installed here, as they declared them on other machines.
+"""Variables of libraries that need not be installed here, as recorded on other machines.
 
-``stacks/recorded.toml`` has the names by kind, and by the words of an enumeration. A listing of a library
-that is installed takes precedence over it.
+``stacks/recorded.toml`` has the names of the variables by type, and for enumerations by the allowed words. If
+the library is installed, its own listing takes precedence over this file.
 """
 
 from collections.abc import Iterator, Mapping

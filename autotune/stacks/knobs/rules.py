@@ -1,8 +1,8 @@
-"""``search_spaces/knobs/*.yaml``: which variables may be turned, and why the others may not.
+"""Reads ``search_spaces/knobs/*.yaml``: which variables may be changed, and why the others may not.
 
 A file is a mapping of rules, each with patterns. A variable belongs to the rule that names it in full, else
-to the rule with a pattern that it matches. If two rules match, it is an error, unless one of them declares by
-``over`` that it is the more specific one: the order of the rules means nothing.
+to the rule with a pattern that it matches. It is an error if two rules match, unless one of them declares by
+``over`` that it is the more specific one: the order of the rules has no meaning.
 """
 
 import re
@@ -23,16 +23,16 @@ from autotune.stacks.knobs.knob import Knob, KnobKind
 _COLLECTIVE = "(?i:(?P<collective>" + "|".join(sorted(MEASURED, key=len, reverse=True)) + "))"
 """Replacement for ``{collective}`` in a pattern."""
 
-_PLACE = "0collective0"  # Placeholder for ``{collective}`` while a glob is translated into an expression.
+_PLACE = "0collective0"  # Replaces ``{collective}`` while a glob is translated into a regular expression.
 
 
 class Class(StrEnum):
     """Says whether a variable may be changed."""
 
-    PERFORMANCE = "performance"  # It can change the speed of messages and collectives: turned.
-    PROTECTED = "protected"  # Correctness, resources, addresses, paths, security: never touched.
-    DIAGNOSTICS = "diagnostics"  # Logs, checks, counters: never touched.
-    UNKNOWN = "unknown"  # Left alone unless the user names it.
+    PERFORMANCE = "performance"  # It can change the speed of messages and collectives, and may be changed.
+    PROTECTED = "protected"  # Correctness, resources, addresses, paths, security: never changed.
+    DIAGNOSTICS = "diagnostics"  # Logs, checks, counters: never changed.
+    UNKNOWN = "unknown"  # No rule matches it: changed only if the user names it.
 
 
 @dataclass(frozen=True)
@@ -41,20 +41,22 @@ class KnobRule:
 
     name: str  # Name of the rule, unique in its file.
     klass: Class  # Class of the variables that match.
-    reason: str  # Why they are of this class, for people.
+    reason: str  # Why the variables are of this class, in words for users.
     patterns: tuple[str, ...]  # Names, globs with ``{collective}``, or regular expressions between slashes.
     over: tuple[str, ...] = ()  # Names of less specific rules, over which this one takes precedence.
     when: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Parameter → values: the variables are in effect only where each parameter has one of its values."""
+    """Maps other parameters to values: the variables have an effect only if each of these parameters has one
+    of its values."""
     needs: tuple[str, ...] = ()
-    """Facts without which a variable has no effect; ``{component}``, ``{collective}`` are filled in."""
-    left_to: str = ""  # What turns the variables in place of a job-wide parameter; empty: nothing.
-    kind: KnobKind | None = None  # Type of the values, where the library declares a less exact one.
+    """Facts without which a variable has no effect; ``{component}`` and ``{collective}`` are placeholders."""
+    left_to: str = ""  # What sets the variables instead of a job-wide parameter, in words; empty: nothing.
+    kind: KnobKind | None = None  # Type of the values, if the library declares a less exact one.
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Level → facts that it needs; they replace the levels that follow from the type."""
-    without: tuple[str, ...] = ()  # Words that the syntax allows and the library refuses.
+    """Maps each value to try to the facts that it needs; replaces the values that follow from the type."""
+    without: tuple[str, ...] = ()  # Words that the syntax allows, but the library refuses.
     strong: Mapping[str, str] = field(default_factory=dict)
-    """Pattern of variables that mattered most elsewhere → who says so: a discovery begins with them."""
+    """Maps a pattern of variables that mattered most on other machines to the source of this claim; a
+    discovery begins with these variables."""
 
     @cached_property
     def _expressions(self) -> tuple[re.Pattern[str], ...]:
@@ -62,7 +64,7 @@ class KnobRule:
         return tuple(re.compile(_expression(p)) for p in globs)
 
     def is_strong(self, name: str) -> bool:
-        """Whether a variable is one of those that mattered most elsewhere."""
+        """Whether a variable is one of those that mattered most on other machines, by ``strong``."""
         return any(name == p or re.fullmatch(_expression(p), name) for p in self.strong)
 
     def names(self, name: str) -> bool:
@@ -70,19 +72,19 @@ class KnobRule:
         return name in self.patterns
 
     def match(self, name: str) -> re.Match[str] | None:
-        """Return the match of the first pattern that matches a name; None where none does."""
+        """Return the match of the first pattern that matches a name; None if no pattern matches."""
         return next((m for e in self._expressions if (m := e.fullmatch(name))), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Classed:
-    """Holds a knob with what its rule says about it."""
+    """Holds a knob with its class and the rule that it belongs to."""
 
-    knob: Knob  # The knob, refined by the rule.
-    klass: Class  # Whether it may be changed.
-    reason: str  # Why it is of this class.
-    rule: KnobRule | None = None  # The rule that it belongs to; None: no rule matches it.
-    collective: str = ""  # The collective that its name contains, where the pattern has ``{collective}``.
+    knob: Knob  # The knob; a rule can replace its type and its allowed words.
+    klass: Class  # Whether the knob may be changed.
+    reason: str  # Why the knob is of this class.
+    rule: KnobRule | None = None  # The rule that the knob belongs to; None: no rule matches it.
+    collective: str = ""  # The collective in the knob's name, if the rule's pattern has ``{collective}``.
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -101,7 +103,7 @@ def load(layer: str) -> tuple[KnobRule, ...]:
 
 
 def parse(text: str, name: str) -> tuple[KnobRule, ...]:
-    """Return the rules that a YAML text declares; ``name`` is what messages call the text.
+    """Return the rules that a YAML text declares; messages refer to the text by ``name``.
 
     Raises:
         SpaceError: a key or a value is unknown, or ``over`` names no rule; the message says where.
@@ -122,7 +124,7 @@ def parse(text: str, name: str) -> tuple[KnobRule, ...]:
 
 
 def classify(knobs: Iterable[Knob], rules: Sequence[KnobRule]) -> tuple[Classed, ...]:
-    """Return each knob with the one rule that it belongs to, or as ``unknown`` where no rule matches.
+    """Return each knob with the one rule that it belongs to, or with class ``unknown`` if no rule matches.
 
     Raises:
         SpaceError: a knob matches two rules, and neither declares that it is the more specific one.

@@ -1,7 +1,7 @@
-"""Variables of UCX and UCC, as the configuration parser of the loaded library prints them.
+"""Reads the variables of UCX and UCC, as the configuration parser of the libraries prints them.
 
-Run as a program (``python -m autotune.stacks.knobs.ucx LAYER FOLDER``) this module loads the library with its
-transports and lets its parser print.
+Run as a program (``python -m autotune.stacks.knobs.ucx LAYER FOLDER``) this module loads a library with its
+transports and calls the parser.
 """
 
 import ctypes
@@ -17,10 +17,10 @@ from autotune.stacks.knobs.child import ask, ask_module
 from autotune.stacks.knobs.knob import Knob, KnobKind, on_one_line
 
 _LIBRARIES = {"ucx": ("libucs", "libucm", "libuct", "libucp"), "ucc": ("libucs", "libucc")}
-"""Layer → its libraries, in the order in which they are loaded; the parser is in ``libucs`` for both."""
+"""Maps UCX or UCC to its libraries in the order of loading; the parser for both is in ``libucs``."""
 
 _LISTS = {"ucx": ("libucs", "ucs_config_global_list"), "ucc": ("libucc", "ucc_config_global_list")}
-"""Layer → the library and the symbol of its list of tables."""
+"""Maps UCX or UCC to the library with its list of configuration tables, and the symbol of this list."""
 
 _CONFIG, _HEADER, _DOC, _HIDDEN = 1, 2, 4, 8  # Flags of ``ucs_config_parser_print_all_opts``.
 
@@ -36,18 +36,18 @@ _SYNTAXES: tuple[tuple[str, KnobKind], ...] = (
     ("unsigned integer", KnobKind.INTEGER),
     ("integer", KnobKind.INTEGER),
 )
-"""(beginning of a syntax line, kind); the first one that fits counts."""
+"""Pairs of the beginning of a syntax description and the type of the value; the first match counts."""
 
 
 def read(layer: str, folders: Iterable[Path]) -> tuple[Knob, ...]:
-    """Return the variables of UCX or UCC, among them the parents of several; none where it is not installed.
+    """Return the variables of UCX or UCC, with those that set several others; empty if it is not installed.
 
     Args:
         layer: ``ucx`` or ``ucc``.
-        folders: Where its libraries may lie; for UCX, an ``ucx_info`` on the path is tried last.
+        folders: Folders in which its libraries may be; for UCX, an ``ucx_info`` on PATH is tried last.
 
     Raises:
-        StackError: the library is there and cannot be asked.
+        StackError: the library is installed, but its variables cannot be read.
     """
     name = _LIBRARIES[layer][-1]
     for folder in folders:
@@ -60,14 +60,17 @@ def read(layer: str, folders: Iterable[Path]) -> tuple[Knob, ...]:
 
 
 def parse(text: str, layer: str = "ucx") -> tuple[Knob, ...]:
-    """Return the variables in a listing, followed by parents that the listing names only in ``inherits``."""
+    """Return the variables in a listing, followed by parents that occur in it only after ``inherits``.
+
+    A parent is a variable that sets several others, such as one for all transports.
+    """
     version = re.search(r"^version (\S+)$", text, re.MULTILINE)
     knobs = tuple(_read(text, layer, version[1] if version else ""))
     return (*knobs, *_parents(knobs))
 
 
 def kind_of(syntax: str) -> tuple[KnobKind, tuple[str, ...], tuple[str, ...]]:
-    """Return kind, allowed words and keys of a variable from the text after ``# syntax:``."""
+    """Return type, allowed words and keys of a variable, from the text after ``# syntax:`` in a listing."""
     if keyed := re.match(
         r"comma-separated list of value or key:value pairs, .* \[(.*?)\] and value is: ", syntax
     ):
@@ -115,7 +118,7 @@ def _read(text: str, layer: str, version: str) -> Iterator[Knob]:
 
 
 def _parents(knobs: tuple[Knob, ...]) -> Iterator[Knob]:
-    """Yield a knob for each variable that others inherit from first and that the listing does not contain."""
+    """Yield a knob for each variable that others name first after ``inherits``, if it is not listed."""
     listed = {knob.name for knob in knobs}
     families: dict[str, list[Knob]] = {}
     for knob in knobs:
@@ -132,7 +135,7 @@ def _part(name: str) -> str:
 
 
 def _print(layer: str, folder: str) -> None:
-    """Load a layer with its transports and let its parser print everything.
+    """Load UCX or UCC with its transports, and let its parser print all variables.
 
     References:
         UCX 1.20, ``ucs/config/parser.h``; UCC 1.3, ``utils/ucc_parser.h``, which uses UCX's.
@@ -150,7 +153,7 @@ def _print(layer: str, folder: str) -> None:
         try:
             ctypes.CDLL(str(module), ctypes.RTLD_GLOBAL)
         except OSError:
-            continue  # it needs a driver that is not here, so its variables would change nothing
+            continue  # the transport needs a driver that is missing, so its variables would have no effect
     library, symbol = _LISTS[layer]
     tables = ctypes.c_char.in_dll(loaded[library], symbol)
     libc = ctypes.CDLL(None)
@@ -162,7 +165,7 @@ def _print(layer: str, folder: str) -> None:
         None,
     )
     libc.fflush(None)
-    os._exit(0)  # the libraries' own finalisers have nothing to do here and may hang
+    os._exit(0)  # skips the libraries' own finalisers: they are not needed and may hang
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Provide Hydra's launcher plugins, which every Hydra program imports at its start: keep them thin.
+"""Provide launcher plugins for Hydra.
 
-The logic is in the modules with an underscore.
+Every Hydra program imports these modules at its start, so they are small: the logic is in the modules whose
+names begin with an underscore.
 """

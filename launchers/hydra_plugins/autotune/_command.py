@@ -1,9 +1,9 @@
-"""Observe trials by any program: it gets the parameters and answers with numbers.
+"""Observe trials with any program, which gets the parameters and prints numbers (*responses*).
 
 A launch runs the program once or several times, as its budget allows; each run gives one sample of every
-response. Failures are a status, as with MPI: a nonzero exit code is ``crashed``, a hang ``timeout``, an end
-by another process's signal ``lost``, an answer that cannot be read ``invalid``, a number that is not finite
-``wrong_result``.
+response. A failure becomes a status, as with MPI: ``crashed`` for a nonzero exit code, ``timeout`` for a
+hang, ``lost`` for an end by another process's signal, ``invalid`` for an answer that cannot be read,
+``wrong_result`` for a number that is not finite.
 """
 
 import json
@@ -40,23 +40,24 @@ from autotune.stacks.ports import LaunchOutcome
 from hydra_plugins.autotune import _processes
 
 _FROM_OUTSIDE = tuple(-number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
-"""Exit codes of a program that another process ended by a signal. SIGKILL may also mean that memory ran
-out."""
+"""Exit codes of a program that another process ended by a signal. SIGKILL is not among them, since the kernel
+also sends it if memory runs out."""
 _SMALLEST, _LARGEST = 1e-150, 1e150
-"""Limits of a response: beyond them the square of a double, or its inverse, is 0 or infinite."""
+"""Limits of a response: beyond them, the square of the number or of its inverse would be 0 or infinite."""
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:nan|inf|infinity)", re.I)
-"""A number as C prints one: Python's own conversion also accepts ``1_0`` and digits of any script."""
+"""Pattern of a number as C prints it: Python's own conversion also accepts ``1_0`` and digits of any
+script."""
 
 
 @dataclass(frozen=True)
 class ProgramRuns:
     """Observe trials by running a program."""
 
-    options: Program  # The program and how it answers.
-    goals: Mapping[str, str]  # For each response ``min`` or ``max``.
+    options: Program  # The program, and how its answer is read.
+    goals: Mapping[str, str]  # Maps each response to ``min`` or ``max``.
     measurement: Measurement  # How often the program is run.
-    space: Space  # The space of the trials' points; an untouched launch passes the space's own values.
-    directory: Path  # Each launch gets a folder in its ``launches/``.
+    space: Space  # The search space; an untouched launch (with the defaults) passes ``space.untouched``.
+    directory: Path  # The campaign's directory; each launch gets a folder in its ``launches/``.
 
     def observe(self, trial: Trial) -> Observation:
         """Return the responses of as many runs as fit into the budget; see ``Observer``.
@@ -71,7 +72,7 @@ class ProgramRuns:
     def _run(self, trial: Trial, directory: Path) -> LaunchOutcome:
         started = time.monotonic()
         point = self.space.untouched if trial.subject is Subject.UNTOUCHED else trial.point
-        if self.options.way == "template":  # a template also has places for inactive parameters
+        if self.options.way == "template":  # a template also has placeholders for inactive parameters
             point = self.space.unset.replace(**point)
         probe = self.measurement.probe
         samples: dict[str, list[float]] = {name: [] for name in self.goals}
@@ -97,12 +98,15 @@ class ProgramRuns:
     def _once(
         self, folder: Path, point: Point, number: int, remaining_s: float
     ) -> tuple[tuple[Status, str] | None, dict[str, float], float]:
-        """Run the program once; return why it failed or None, its responses, and its duration in seconds."""
+        """Run the program once and return (failure, responses, duration in seconds).
+
+        The failure is (status, reason), or None.
+        """
         out, err = folder / f"stdout.{number}", folder / f"stderr.{number}"
         file = Path(self.options.file.format(directory=folder)) if self.options.file else None
         try:
             if file is not None and file.is_file():
-                file.unlink()  # so that an older answer is not taken for that of this run
+                file.unlink()  # so that the answer of an earlier run is not read as that of this run
         except OSError as exc:
             raise StackError(f"{file} cannot be removed: {exc.strerror}", "see probe.options.file") from exc
         words, env = passed(self.options, point, folder)
@@ -128,12 +132,12 @@ class ProgramRuns:
         return failed, answers, process_end.duration_s
 
     def _as_time(self, name: str, value: float) -> float:
-        """Return a response in the form of a time, of which less is better."""
+        """Return a response such that less is better, as for a time: its inverse if the goal is ``max``."""
         return 1.0 / value if self.goals[name] == "max" else value
 
 
 def passed(options: Program, point: Point, directory: Path) -> tuple[list[str], dict[str, str]]:
-    """Return the words of one run and its additional environment."""
+    """Return the command line and the additional environment by which a run gets the values of a point."""
     values = {name: worded(value) for name, value in point.items()}
     if options.way == "environment":
         return list(options.run), values
@@ -146,7 +150,7 @@ def passed(options: Program, point: Point, directory: Path) -> tuple[list[str], 
 def responses(
     text: str, options: Program, names: Sequence[str]
 ) -> tuple[tuple[Status, str] | None, dict[str, float]]:
-    """Return the responses in a program's answer, or (status, reason) if they cannot be used."""
+    """Return (None, responses) from the answer of a program, or ((status, reason), {}) if it is unusable."""
     raw_values: Any = {}
     if options.answer == "patterns":
         for name in names:
@@ -182,7 +186,7 @@ def responses(
 
 
 def _number(answer: object) -> float | None:
-    """Return the number in an answer; None if it is no number, such as a truth value."""
+    """Return a value in an answer as a number; None if it is not a number (a truth value is none)."""
     written = isinstance(answer, str) and _NUMBER.fullmatch(answer)
     if not written and (isinstance(answer, bool) or not isinstance(answer, int | float)):
         return None
@@ -193,11 +197,11 @@ def _number(answer: object) -> float | None:
 
 
 def command_bench(scenario: Scenario) -> Bench:
-    """Return the bench of an external program.
+    """Return the bench (observer, search space and description) for a campaign with an external program.
 
     Raises:
-        ScenarioError: options that are wrong, or a program that is not there.
-        SpaceError: the space cannot be read.
+        ScenarioError: options are wrong, or the program cannot be found.
+        SpaceError: the search space cannot be read.
     """
     options = scenario.program()
     declared = replace(load_space(space_text(scenario.space), scenario.space), stack="command")

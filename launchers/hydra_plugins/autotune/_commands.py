@@ -1,7 +1,7 @@
-"""Build launcher command lines as pure functions from a request to a list of words; nothing is started here.
+"""Build the command lines of launchers as lists of words; nothing is started here.
 
-A word is never read by a shell, and values of variables are never in a command line: the launcher gets them
-in its own environment and on its command line only their names.
+No shell reads the words. Values of environment variables are never on a command line: the launcher gets the
+values in its own environment, and on its command line only the names of the variables.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,10 +28,10 @@ def mpirun_argv(
         placement: Where the ranks go.
         env: Variables that every rank must see; only their names are used.
         program: The program and its arguments.
-        extra: Further words of the scenario, placed before the program.
+        extra: Further options from the scenario, placed before the program.
 
     Raises:
-        StackError: a flavour that has no command line here.
+        StackError: the flavour is not known, so it has no command line.
     """
     options = dialect(flavour).mpirun_options(placement, env)
     return [mpirun, *options, *extra, *program]
@@ -40,11 +40,11 @@ def mpirun_argv(
 def srun_argv(mpi: str, placement: Placement, program: Sequence[str], extra: Sequence[str] = ()) -> list[str]:
     """Return the command line of ``srun`` for one launch inside an allocation.
 
-    The environment needs no words, since ``srun`` forwards all of its own. ``mpi`` is Slurm's plugin for the
+    No variables are named, since ``srun`` forwards its whole environment. ``mpi`` is Slurm's plugin for the
     MPI, such as ``pmix``.
 
     Raises:
-        StackError: a mapping or binding that ``srun`` has no word for.
+        StackError: ``srun`` has no option for the mapping or binding.
     """
     nodes = len(placement.hosts) or placement.nodes
     words = ["srun", f"--mpi={mpi}", "--export=ALL", "--kill-on-bad-exit=1", "--input=none"]

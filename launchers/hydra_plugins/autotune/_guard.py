@@ -1,15 +1,19 @@
-"""End the processes that a killed launch or driver has left running; a program of its own, in two places.
+"""End the processes that a killed launch or driver has left running; a separate program with two roles.
 
-Beside a driver it reads the start and the process groups of the driver's launches from its standard input,
-and sleeps in between, so that it does not disturb measurements. The end of the input is the end of the
-driver, whatever ended that; then the last launch is ended, if it still runs. Between a driver and its launch
-it is the parent of all processes whose own parent has ended (``PR_SET_CHILD_SUBREAPER``, prctl(2)): so it
-finds daemons that left group, session and environment, and no process that the launch did not start. The
-kernel notifies it when the driver ends (``PR_SET_PDEATHSIG``), and kills the launch when it is killed itself.
+The *driver* is the process that makes the launches. In the first role, as a *guard*, this program runs next
+to a driver and reads the start times and process groups of the driver's launches from its standard input. It
+sleeps in between, so that it does not disturb measurements. Its input ends when the driver ends for whatever
+reason; then it ends the last launch, if that still runs.
 
-Of the driver, the guard and the parent any single one suffices: it ends the launch and removes what it
-leaves, whichever of the others is killed, and when. This module uses the standard library alone, since it is
-started with no other path.
+In the second role, this program is the *parent* of one launch, between it and the driver. It becomes the
+parent of all processes of the launch whose own parent has ended (``PR_SET_CHILD_SUBREAPER``, prctl(2)). So it
+finds daemons that left process group, session and environment, and no process that the launch did not start.
+The kernel notifies it when the driver ends (``PR_SET_PDEATHSIG``), and kills the launch when it is killed
+itself.
+
+Any one of driver, guard and parent suffices: it ends the launch and removes the launch's leftovers, whichever
+of the others is killed, and when. This module uses the standard library alone, since it is started without
+other paths to packages.
 """
 
 import contextlib
@@ -24,9 +28,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 MARKER = "AUTOTUNE_LAUNCH"
-"""Name of the environment variable that marks every process of one launch: ``driver:launches:launch``."""
-SHARED = Path("/dev/shm")  # noqa: S108 - the libraries' own place
-"""Directory in which ranks of one node share memory."""
+"""Name of the environment variable that marks every process of a launch. Its value is the name of the driver,
+the folder of the campaign's launches and an id of the launch, separated by colons."""
+SHARED = Path("/dev/shm")  # noqa: S108 - the libraries use it
+"""Directory with the shared memory of the ranks of a node."""
 SEGMENTS = (
     *("open_mpi.", "sm_segment.", "vader_segment.", "osc_sm.", "osc_rdma."),  # Open MPI
     *(
@@ -36,43 +41,44 @@ SEGMENTS = (
         "Intel_MPI_",
         "ib_shmem",
         "ib_pool-",
-    ),  # MVAPICH's last
+    ),  # the last two are those of MVAPICH
     *("psm2_shm.", "psm3_shm."),
-    "autotune-heat-",  # shared by the jobs of a heat, until all of them have attached to it
+    "autotune-heat-",  # shared by launches that take turns (a heat), until all of them have attached to it
 )
-"""Prefixes of the names that MPI libraries, and this project's ranks, give to shared memory."""
+"""Prefixes of the names of shared memory that MPI libraries, or this project's ranks, create."""
 SESSION = "ompi."
-"""Prefix, before its pid, of the directory that ``mpirun`` of Open MPI 5 has while it runs."""
+"""Prefix of the name of a directory that ``mpirun`` of Open MPI 5 has while it runs; its pid follows."""
 SWEEP, LAUNCH = "sweep", "launch"
-"""First word of the program's arguments: ``SWEEP`` removes what was left in the given last seconds,
-``LAUNCH`` makes it a launch's parent."""
+"""First word of the program's arguments: with ``SWEEP`` it removes leftovers of the given last seconds, with
+``LAUNCH`` it runs a launch as its parent."""
 
 _FORCED_S, _ROUND_S = 30.0, 0.05
-"""Time limit in seconds for ending processes by force, and the pause between rounds: the end of a killed
-process takes seconds on a busy machine, and never comes while it waits for a dead file system."""
+"""Time limit in seconds for ending processes by force, and the pause between rounds. On a busy machine a
+killed process takes seconds to end, and a process that waits for a dead file system never ends."""
 _BECOMING_S = 1.0
-"""Time in seconds to wait until a process between two programs has an environment; some never have one."""
+"""Time in seconds to wait for the environment of a process that just executes a new program; some processes
+never have one."""
 _DEATH_SIGNAL, _SUBREAPER, _DUMPABLE = 1, 36, 4
 """``PR_SET_PDEATHSIG``, ``PR_SET_CHILD_SUBREAPER`` and ``PR_SET_DUMPABLE`` of ``linux/prctl.h``."""
 _EXITING, _KERNEL = 0x4, 0x200000
-"""``PF_EXITING`` and ``PF_KTHREAD`` of ``linux/sched.h``: flags of processes that end, and of kernel
-threads."""
+"""``PF_EXITING`` and ``PF_KTHREAD`` of ``linux/sched.h``: flags of ending processes and of kernel threads."""
 
 
 def end(groups: Sequence[int], is_target: Callable[[str], bool], grace_s: float) -> set[int]:
-    """End launches politely, then by force all that is left of them or carries a mark.
+    """Ask launches to end, then kill all of their processes that are left or carry a mark.
 
     Args:
-        groups: Process groups of their ``supervise``; below 0: a process alone, by its pid; none: not known.
-        is_target: Whether a mark, a value of ``MARKER``, belongs to a process that is to be ended.
-        grace_s: Time between both in seconds. A second Ctrl-C or SIGTERM ends the wait if the caller blocks
-            them.
+        groups: Process groups of the launches' parents (``supervise``); a number below 0 is a single process
+            by its negated pid; empty: they are not known.
+        is_target: Whether a mark (a value of ``MARKER``) belongs to a process that is to be ended.
+        grace_s: Time between asking and killing, in seconds. A second Ctrl-C or SIGTERM ends the wait if the
+            caller blocks these signals.
 
     Returns:
-        Pids of the processes that were ended by force, for ``sweep``.
+        Pids of the processes that were killed, for ``sweep``.
     """
     _signal(groups, signal.SIGTERM)
-    _signal(groups, signal.SIGCONT)  # a launch may have stopped its parent, which alone finds its daemons
+    _signal(groups, signal.SIGCONT)  # a launch may have stopped its parent, which is needed to find daemons
     deadline = time.monotonic() + grace_s
     while time.monotonic() < deadline and (any(map(_lives, groups)) or any(marked(is_target))):
         if signal.sigpending() & {signal.SIGINT, signal.SIGTERM}:
@@ -83,7 +89,7 @@ def end(groups: Sequence[int], is_target: Callable[[str], bool], grace_s: float)
     deadline = time.monotonic() + _FORCED_S
     while time.monotonic() < deadline:
         remaining = set(marked(is_target))
-        killed |= remaining  # a dying process has no environment any more, but holds its shared memory open
+        killed |= remaining  # a dying process has no environment any more, but still has shared memory open
         if not (any(map(_lives, groups)) or any(map(_runs, killed))):
             return killed
         _kill(remaining)
@@ -93,22 +99,21 @@ def end(groups: Sequence[int], is_target: Callable[[str], bool], grace_s: float)
 
 
 def supervise(errors: int, driver: int, grace_s: float, mark: str, words: list[str]) -> int:
-    """Run a command in a session of its own, and end whatever is left of it when it has ended.
+    """Run a command in a session of its own; when it has ended, kill all processes that it has left.
 
-    SIGTERM is passed on to the command; a second SIGTERM ends all processes by force, until then they have
-    time to end. The end of the driver counts as the first SIGTERM, if there was none, and after ``grace_s``
-    as the second.
+    A first SIGTERM is passed on to the command; a second one kills all of its processes. The end of the
+    driver counts as a first SIGTERM, if there was none, and ``grace_s`` later as a second.
 
     Args:
-        errors: Descriptor that takes the number of the error if the command cannot be started; closed if it
-            is.
-        driver: Pid of this process's own parent.
-        grace_s: Time between a driver's end and the end by force, in seconds.
+        errors: File descriptor to which the error number is written if the command cannot be started; it is
+            closed when the command has started.
+        driver: Pid of the driver, the parent of this process.
+        grace_s: Time between the driver's end and the killing, in seconds.
         mark: Value of ``MARKER`` in the command's environment.
         words: The command.
 
     Returns:
-        Its exit code; if a signal ended it, the same signal ends this process.
+        Exit code of the command; if a signal ended the command, the same signal ends this process.
     """
     since_s, handled = time.time(), {signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD}
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -148,17 +153,17 @@ def supervise(errors: int, driver: int, grace_s: float, mark: str, words: list[s
 
 
 def _fork_command(errors: int, mask: Iterable[int], env: Mapping[str, str], words: list[str]) -> int:
-    """Start a command in a session of its own, which is killed with this process, and return its pid."""
+    """Start a command in a session of its own and return its pid; the command is killed with this process."""
     parent = os.getpid()
     if pid := os.fork():
         return pid
     try:
         if _follows(parent, signal.SIGKILL):
             os.setsid()
-            for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, a command should not
+            for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these, a command should not
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            os.execvpe(words[0], words, env)  # noqa: S606 - no shell is meant to read it
+            os.execvpe(words[0], words, env)  # noqa: S606 - no shell should read the words
     except OSError as exc:
         os.write(errors, b"%d" % (exc.errno or errno.ENOEXEC))
     finally:
@@ -166,7 +171,7 @@ def _fork_command(errors: int, mask: Iterable[int], env: Mapping[str, str], word
 
 
 def _follows(parent: int, number: signal.Signals) -> bool:
-    """Have the kernel send this signal when the parent ends; return whether the parent is still there."""
+    """Make the kernel send a signal to this process when the parent ends; return whether it still exists."""
     _prctl(_DEATH_SIGNAL, number)
     return os.getppid() == parent
 
@@ -174,22 +179,24 @@ def _follows(parent: int, number: signal.Signals) -> bool:
 def sweep(since_s: float, ended_pids: Iterable[int] = ()) -> None:
     """Remove files that a launch has left because it crashed, was killed, or its library forgot them.
 
-    Nothing else would. Of shared memory Open MPI tries 128 names and then takes another kind of memory, for
-    everybody on the machine and without a sign in any result; in the directory of a killed ``mpirun``, a
-    later one that gets the same pid fails (openpmix issue 4022). Only files that this user made since the
-    start are removed. Directories are removed only if they belong to the launch's own processes, as others'
-    processes cannot be seen from a container, nor on another node. Files are removed only if no process that
-    goes on has them open: the kernel first takes the memory of a process that ends, which can last seconds,
-    and closes its files afterwards.
+    Nothing else removes these files, and they do harm. Open MPI tries 128 names for shared memory; if all
+    exist, it uses another kind of memory, for all users of the machine and without a trace in any result. If
+    a killed ``mpirun`` has left its directory, a later one that gets the same pid fails (openpmix issue
+    4022).
+
+    Only files that this user made since the start of the launch are removed. Directories are removed only if
+    they belong to the launch's own processes, since other processes cannot be seen from a container or from
+    another node. Files are removed only if they are not open in a process that keeps running: when a process
+    ends, the kernel first releases its memory, which can take seconds, and closes its files afterwards.
 
     Args:
         since_s: Start of the launch, in seconds since the epoch.
         ended_pids: Pids of the launch's processes that have ended.
     """
     session_names = {f"{SESSION}{pid}" for pid in ended_pids if not _runs(pid)}
-    for folder in _paths_since(since_s, Path(os.environ.get("TMPDIR") or "/tmp"), SESSION):  # noqa: S108 - as it does
+    for folder in _paths_since(since_s, Path(os.environ.get("TMPDIR") or "/tmp"), SESSION):  # noqa: S108 - as in mpirun
         if folder.name in session_names:
-            import shutil  # slow to load, and most launches leave nothing
+            import shutil  # slow to load, and seldom needed
 
             shutil.rmtree(folder, ignore_errors=True)
     leftovers = [path for prefix in SEGMENTS for path in _paths_since(since_s, SHARED, prefix)]
@@ -201,7 +208,7 @@ def sweep(since_s: float, ended_pids: Iterable[int] = ()) -> None:
 
 
 def _paths_since(since_s: float, folder: Path, prefix: str) -> Iterator[Path]:
-    """Yield paths in a folder whose names have a prefix and which this user made or changed since a time."""
+    """Yield paths in a folder that begin with a prefix and that this user made or changed since a time."""
     for path in folder.glob(f"{prefix}*"):
         with contextlib.suppress(OSError):
             status = path.lstat()
@@ -210,11 +217,11 @@ def _paths_since(since_s: float, folder: Path, prefix: str) -> Iterator[Path]:
 
 
 def _open_files() -> Iterator[str]:
-    """Yield files that any process that goes on has open or mapped, as far as they may be seen."""
+    """Yield files that are open or mapped in any process that is not ending, if this user may see them."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal() and not _flags(folder) & _EXITING:
             with contextlib.suppress(OSError):
-                # Descriptors come before maps: a process maps a file first and closes it afterwards.
+                # Descriptors are read before maps, since a process first maps a file and then closes it.
                 for link in (folder / "fd").iterdir():
                     with contextlib.suppress(OSError):
                         yield str(link.readlink())
@@ -237,8 +244,8 @@ def marked(is_target: Callable[[str], bool]) -> Iterator[int]:
 def _environment(folder: Path) -> bytes:
     """Return a process's environment.
 
-    A process that becomes another program has neither an environment nor arguments for a moment, so this
-    waits.
+    A process that executes a new program has neither an environment nor arguments for a moment, so this
+    function waits for them.
     """
     deadline = time.monotonic() + _BECOMING_S
     while not (content := (folder / "environ").read_bytes()):
@@ -253,7 +260,7 @@ def _environment(folder: Path) -> bytes:
 
 
 def _children() -> Iterator[int]:
-    """Yield pids of this process's children, including adopted ones."""
+    """Yield pids of this process's children, also of those that the kernel made its children."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             with contextlib.suppress(OSError):
@@ -262,12 +269,12 @@ def _children() -> Iterator[int]:
 
 
 def _stat(folder: Path) -> list[str]:
-    """Return a process's fields after its name: its state, its parent and more, see proc(5)."""
+    """Return the fields of ``/proc/PID/stat`` after the name: the state, the parent and more; see proc(5)."""
     return (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
 
 
 def _flags(folder: Path) -> int:
-    """Return the kernel's flags of a process; ``_EXITING`` if it is gone."""
+    """Return the kernel's flags of a process; ``_EXITING`` if the process no longer exists."""
     try:
         return int(_stat(folder)[6])
     except OSError:
@@ -281,9 +288,9 @@ def _kill(pids: Iterable[int]) -> None:
 
 
 def _end_alike(code: int) -> int:
-    """End this process as another one ended, and return the exit code if that was no signal.
+    """End this process by the signal that ended another one; return the exit code if that was no signal.
 
-    ``code`` is an exit code, or below 0 the number of the signal. No second core is dumped.
+    ``code`` is an exit code, or the negated number of the signal. No second core is dumped.
     """
     if code < 0:
         _prctl(_DUMPABLE, 0)
@@ -295,7 +302,7 @@ def _end_alike(code: int) -> int:
 
 
 def _prctl(option: int, value: int) -> None:
-    """Set an attribute of this process in the kernel; a kernel that does not know it changes nothing."""
+    """Set an attribute of this process in the kernel; a kernel that does not know the option ignores it."""
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
@@ -306,7 +313,7 @@ def _signal(groups: Iterable[int], number: int) -> None:
 
 
 def _lives(group: int) -> bool:
-    """Whether a member of the group is still there, except one that only waits for its parent."""
+    """Whether a process of the group still exists and its leader is not a zombie."""
     try:
         os.kill(-group, 0)
     except ProcessLookupError:
@@ -317,21 +324,21 @@ def _lives(group: int) -> bool:
 
 
 def _runs(pid: int, unknown: bool = False) -> bool:
-    """Whether a process is there and is no zombie; ``unknown`` is the answer if it cannot be read."""
+    """Whether a process exists and is no zombie; ``unknown`` is returned if that cannot be read."""
     with contextlib.suppress(OSError, IndexError):
         return _stat(Path(f"/proc/{pid}"))[0] != "Z"
     return unknown
 
 
 def main(driver: str, grace_s: float) -> None:
-    """Wait for the end of the driver, then end the launches that were under way."""
+    """Wait for the end of the driver, then end its launches that still run."""
     since_s, groups = 0.0, list[int]()
     for line in sys.stdin:
         start, *numbers = line.split()
         since_s, groups = float(start), list(map(int, numbers))
     deadline = time.monotonic() + grace_s + _FORCED_S
     launches = [group for group in groups if group > 0]
-    while time.monotonic() < deadline and any(map(_lives, launches)):  # their parents end them
+    while time.monotonic() < deadline and any(map(_lives, launches)):  # the launches' parents end them
         time.sleep(_ROUND_S)
     grace_s = grace_s if any(map(_lives, groups)) else 0.0
     killed = end(groups, lambda mark: mark.startswith(driver), grace_s)

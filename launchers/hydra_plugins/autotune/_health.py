@@ -1,7 +1,8 @@
-"""Check the nodes of an allocation: free space, and how fast neighbours exchange a message.
+"""Check the nodes of an allocation: free space, and the time in which neighbours exchange a message.
 
-``srun`` runs one process on each node, by the standard library alone; the driver reads what they print. A
-node sends to the next one in the list and gets the same message back, so both links of a slow node are slow.
+``srun`` runs one process of this module on each node; it uses the standard library alone. The campaign's
+process reads their output. Each node sends a message to the next node in the list and gets it back, so a slow
+node makes two exchanges slow.
 """
 
 import json
@@ -18,10 +19,10 @@ from statistics import median
 
 PLACES = ("/var/tmp", "/tmp", "/dev/shm")  # noqa: S108 - where launchers and libraries put their files
 LEAST_MIB = 4
-"""Least free space in MiB: files of a launch are small, but each peer needs a page of shared memory."""
+"""Free space in MiB that a launch needs: its files are small, but each peer needs a page of shared memory."""
 SLOWER = 5.0
 """Factor to the peers' median time above which a node is slow; links of one switch differ by far less."""
-SENT_BYTES = 1 << 18  # Message size: long enough to show a throttled link, short enough for one of 1 Mbit/s.
+SENT_BYTES = 1 << 18  # Message size: large enough to show a throttled link, small enough for 1 Mbit/s.
 _REPEATS, _PATIENCE_S = 3, 10.0
 """Number of exchanges with a neighbour, and the time limit of each step in seconds."""
 
@@ -32,11 +33,11 @@ class Health:
 
     host: str
     free_mib: Mapping[str, float]  # Free space in MiB, by directory.
-    exchange_s: float = 0.0  # Best time of an exchange with the next node, in seconds; 0: it was not reached.
+    exchange_s: float = 0.0  # Shortest exchange with the next node, in seconds; 0: there was none.
 
 
 def unfit(reports: Iterable[Health], hosts: Sequence[str]) -> dict[str, str]:
-    """Return the nodes on which launches fail, with the reason."""
+    """Return the nodes on which launches would fail, each with the reason."""
     by_host = {health.host: health for health in reports}
     if not by_host:  # no node could be asked
         return {}
@@ -51,7 +52,7 @@ def unfit(reports: Iterable[Health], hosts: Sequence[str]) -> dict[str, str]:
 def slow(reports: Iterable[Health], hosts: Sequence[str]) -> dict[str, float]:
     """Return the nodes that exchange messages slowly with both neighbours.
 
-    Each has the factor of its time to its peers' median.
+    Maps each of these nodes to the ratio of its time to the median over the nodes.
     """
     took = {report.host: report.exchange_s for report in reports if report.exchange_s}
     links = [took.get(host, 0.0) for host in hosts]

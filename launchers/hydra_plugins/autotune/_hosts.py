@@ -1,8 +1,8 @@
-"""Read a hostfile, and ask every host whether it is fit for a campaign.
+"""Read a hostfile, and check that all hosts have the same versions of Python, MPI and this project.
 
 If one host has another Python, another MPI or an old copy of this project, the first launch fails with a
-message of MPI that names no host. So each host is asked first, by the same agent that ``mpirun`` will use,
-and unfit hosts are named.
+message of MPI that names no host. So each host is asked first, by the same command (such as ``ssh``) by which
+``mpirun`` will start its daemons, and an error message names the unfit hosts.
 """
 
 import json
@@ -24,17 +24,17 @@ said = subprocess.run([sys.argv[1], "--version"], capture_output=True, text=True
 has = {"Python": platform.python_version(), "MPI": " ".join(said.split()[:4]), "autotune": project_version()}
 print("AUTOTUNE", json.dumps({"name": socket.gethostname(), "has": has}))
 """
-"""The program that runs on each host; the last line of its output is the answer."""
+"""Program that runs on each host; the last line of its output contains the versions."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostAnswer:
     """Hold one host's answer."""
 
-    host: str  # The host's name as it was asked for.
-    name: str = ""  # The host's name as it calls itself.
-    has: Mapping[str, str] | None = None  # Versions of Python, MPI and this project; None: it did not answer.
-    complaint: str = ""  # Reason why it did not answer; empty if it did.
+    host: str  # Name of the host in the hostfile or scenario.
+    name: str = ""  # Name of the host as it reports itself.
+    has: Mapping[str, str] | None = None  # Versions of Python, MPI and this project; None: no answer.
+    complaint: str = ""  # Reason why the host did not answer; empty if it did.
 
 
 def read_hostfile(text: str) -> tuple[str, ...]:
@@ -44,7 +44,7 @@ def read_hostfile(text: str) -> tuple[str, ...]:
     scenario's ``cluster.ppn`` sets how many ranks a node gets.
 
     Raises:
-        ScenarioError: no host in it.
+        ScenarioError: the file contains no host.
     """
     names = []
     for line in text.splitlines():
@@ -57,10 +57,10 @@ def read_hostfile(text: str) -> tuple[str, ...]:
 
 
 def ask_argv(agent: Sequence[str], host: str, python: str, mpirun: str, env: Mapping[str, str]) -> list[str]:
-    """Return the words that ask one host.
+    """Return the command line that asks one host for its versions.
 
-    A shell on the host reads whatever follows the host's name, as for ``mpirun``'s own start of its daemons;
-    so each word is quoted.
+    A shell on the host reads the words after the host's name, as when ``mpirun`` starts its daemons; so each
+    word is quoted.
     """
     settings = [f"{name}={value}" for name, value in sorted(env.items())]
     remote_words = ["env", *settings, python, "-c", _QUESTION, mpirun]
@@ -75,18 +75,18 @@ def check(
     env: Mapping[str, str],
     timeout_s: float = 60.0,
 ) -> tuple[HostAnswer, ...]:
-    """Return the answers of all hosts, if all of them are fit.
+    """Return the answers of all hosts; raise an error if a host is unfit.
 
     Args:
         hosts: Names of the hosts.
         agent: Words that start a command on a host, such as ``ssh``.
         python: Path of the interpreter on the hosts.
         mpirun: Path of the launcher on the hosts.
-        env: Variables that the project needs to be found on the hosts.
+        env: Variables with the paths by which the hosts find the project and MPI.
         timeout_s: Time limit of an answer, in seconds.
 
     Raises:
-        StackError: a host that does not answer, or has other versions than most; all such are named.
+        StackError: a host does not answer, or has other versions than most; the message names all such hosts.
     """
     with ThreadPoolExecutor(max_workers=min(32, len(hosts))) as pool:
         answers = tuple(
@@ -115,7 +115,7 @@ def complaints_about(answers: Sequence[HostAnswer]) -> list[str]:
 
 
 def project_version() -> str:
-    """Return the version of this project with a digest of its code, as checkouts of a version can differ."""
+    """Return the version of this project with a digest of its code, since copies of a version can differ."""
     digest = sha256()
     folder = Path(autotune.__file__).parent
     for path in sorted([*folder.rglob("*.py"), *folder.rglob("*.toml")]):

@@ -1,4 +1,4 @@
-"""Implement the launcher port by ``mpirun``, on this machine or on named hosts."""
+"""Make launches with ``mpirun``, on this machine or on named hosts."""
 
 import math
 import os
@@ -25,38 +25,38 @@ from hydra_plugins.autotune import _commands, _processes
 from hydra_plugins.autotune._hosts import check, read_hostfile
 
 CommandLine = Callable[[LaunchRequest, Placement], tuple[list[str], dict[str, str]]]
-"""Returns words and environment that make a launch on given nodes."""
+"""Function that returns the command line and the environment of a launch on given nodes."""
 
 _HEARD_S = 120.0  # Time limit in seconds of a program whose output is read.
-_REASON = 400  # Number of characters of a launch's output in its reason.
+_REASON = 400  # Number of characters of a failed launch's output that are quoted as the reason.
 _ROOM_BYTES = 1 << 18
-"""Space in bytes that a result may need: a launch that finds less may have failed for that reason alone."""
+"""Disk space in bytes that a result may need: with less, a launch may have failed for want of space."""
 _STALE = "PMIx server's listener thread failed to start"
-"""Message of Open MPI 5's ``mpirun`` if a killed one with the same pid left a directory, which it then
-removes."""
+"""Message of Open MPI 5's ``mpirun`` if a killed one with the same pid has left its directory. The failing
+``mpirun`` removes the directory."""
 _FOUND_BY = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 """Variables without which a rank on another node finds neither the interpreter's packages nor MPI."""
 
 _FROM_OUTSIDE = tuple(-number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM))
-"""Exit codes of a launcher that was itself ended by a signal: by a person, a batch system, or the kernel. For
-a rank that was, a launcher reports 128 and the signal's number."""
+"""Exit codes of a launcher that was itself ended by a signal of a person, a batch system, or the kernel. If a
+signal ends a rank, the launcher's exit code is 128 plus the number of the signal."""
 
 _HOST = re.compile(r"[^\s,-][^\s,]*")
-"""A host's name: ``ssh`` takes one that begins with a - for an option, and launchers separate them by
-commas."""
+"""Pattern of a host's name: ``ssh`` reads a name that begins with a - as an option, and launchers separate
+names by commas."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mpirun:
-    """Start each launch by the launcher of one MPI installation."""
+    """Make each launch with the ``mpirun`` of one MPI installation."""
 
     installation: Installation  # The installation whose ``mpirun`` is used.
-    extra: Sequence[str] = ()  # Further words for its command line.
+    extra: Sequence[str] = ()  # Further options for the command line of ``mpirun``.
     agent: Sequence[str] = ()  # Command that starts a command on another host, in place of ``ssh``.
     at_once: ClassVar[bool] = True
 
     def run(self, request: LaunchRequest) -> LaunchOutcome:
-        """Run a launch and return how it ended; see the port.
+        """Make a launch and return how it ended; see the protocol ``Launcher``.
 
         Raises:
             StackError: ``mpirun`` itself cannot be started.
@@ -64,7 +64,7 @@ class Mpirun:
         return self.run_at_once([(self, request)])[0]
 
     def run_at_once(self, runs: Sequence[tuple[Launcher, LaunchRequest]]) -> list[LaunchOutcome]:
-        """Run launches that are alive at once and return how they ended; see the port.
+        """Make launches at the same time and return how they ended; see the protocol ``Launcher``.
 
         Raises:
             StackError: ``mpirun`` itself cannot be started.
@@ -72,11 +72,11 @@ class Mpirun:
         return run_here([(request, *by.command(request, request.placement)) for by, request in runs])
 
     def heard(self, program: Sequence[str], placement: Placement, env: Mapping[str, str]) -> str:
-        """Return the outputs of a program; see the port ``Hearing``."""
+        """Return the outputs of a program; see the protocol ``Hearing``."""
         return heard_here(self.command, program, placement, env)
 
     def command(self, request: LaunchRequest, placement: Placement) -> tuple[list[str], dict[str, str]]:
-        """Return words and environment of ``mpirun`` for a launch on these nodes."""
+        """Return the command line and environment of ``mpirun`` for a launch on the nodes of a placement."""
         env = {**request.env, "MPI4PY_LIBMPI": str(self.installation.library)}
         if placement.hosts:
             env |= {name: os.environ[name] for name in _FOUND_BY if name in os.environ and name not in env}
@@ -93,9 +93,10 @@ class Mpirun:
 
 
 def own_hosts(hosts: Sequence[str], scenario: Scenario) -> tuple[str, ...]:
-    """Return the hosts of a job that runs beside others, at most as many as its nodes.
+    """Return those of the hosts that the scenario's job uses.
 
-    A job that runs alone has all of them.
+    A job that runs at the same time as others gets as many hosts as it has nodes, from
+    ``scenario.launch.first_node`` on. A job that runs alone gets all hosts.
     """
     first = scenario.launch.first_node
     return tuple(hosts[first - 1 :][: scenario.cluster.nodes] if first else hosts)
@@ -105,8 +106,8 @@ def on_hosts(scenario: Scenario) -> Scenario:
     """Return the scenario with the hosts of its hostfile, limited to its number of nodes.
 
     Raises:
-        ScenarioError: a hostfile that cannot be read, fewer hosts than nodes, or none where jobs run beside
-            each other.
+        ScenarioError: the hostfile cannot be read, there are fewer hosts than nodes, or no host is named
+            although several jobs run at the same time.
     """
     hosts, nodes = scenario.cluster.hosts, scenario.cluster.nodes
     if scenario.cluster.hostfile:
@@ -131,10 +132,10 @@ def on_hosts(scenario: Scenario) -> Scenario:
 
 
 def check_hosts(scenario: Scenario, agent: Sequence[str]) -> None:
-    """Ask every host of the scenario whether it is fit.
+    """Check that every host of the scenario has the same versions of Python, MPI and this project.
 
     Raises:
-        StackError: some are not; they are named.
+        StackError: some hosts are unfit; the message names them.
     """
     if scenario.cluster.hosts:
         installation = find(scenario.mpi.mpirun, scenario.mpi.origin, scenario.mpi.stack)
@@ -145,15 +146,15 @@ def check_hosts(scenario: Scenario, agent: Sequence[str]) -> None:
 def run_here(
     launches: Sequence[tuple[LaunchRequest, Sequence[str], Mapping[str, str]]], limit_s: float = math.inf
 ) -> list[LaunchOutcome]:
-    """Run launches at once to their ends and return their outcomes.
+    """Make launches at the same time and return their outcomes when all have ended.
 
     Args:
-        launches: Requests, each with the words and the environment of its launcher.
-        limit_s: Time limit of each launch in seconds, in addition to its own.
+        launches: Each request with the command line and the environment of its launcher.
+        limit_s: A further time limit of each launch in seconds; the lower limit counts.
 
     Raises:
-        StackError: one cannot be started.
-        StorageError: there is no room for the files of one.
+        StackError: a launch cannot be started.
+        StorageError: there is no space for the files of a launch.
     """
     for request, argv, _ in launches:
         (request.directory / "command").write_text("\n".join(argv) + "\n", encoding="utf-8")
@@ -173,7 +174,7 @@ def _run_of(
 
     def should_repeat(end: _processes.Ended) -> bool:
         if end.exit_code and stale and stale.pop() in _last_words(log):
-            return True  # the launch has not begun, so this is not its setting's fault
+            return True  # the launch has not begun, so its settings are not the cause
         if request.ended_file is not None:
             request.ended_file.touch()
         return False
@@ -185,10 +186,10 @@ def _run_of(
 def heard_here(
     command: CommandLine, program: Sequence[str], placement: Placement, env: Mapping[str, str]
 ) -> str:
-    """Return both outputs of a program that a launcher's command line runs on some nodes.
+    """Return the standard output and error of a program that a launcher's command line runs on some nodes.
 
     Raises:
-        StackError: it cannot be started, or does not end in time.
+        StackError: the program cannot be started, or does not end in time.
     """
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder, "launch")
@@ -206,10 +207,10 @@ def heard_here(
 
 
 def check_room(directory: Path) -> None:
-    """Raise an error if there is no room for a result, so that such a launch gets no outcome.
+    """Raise an error if a result cannot be stored, so that a launch does not count as failed for that reason.
 
     Raises:
-        StorageError: nothing can be written there.
+        StorageError: nothing can be written to the directory.
     """
     try:
         with tempfile.TemporaryFile(dir=directory) as file:
@@ -223,11 +224,11 @@ def check_room(directory: Path) -> None:
 def outcome(directory: Path, end: _processes.Ended) -> LaunchOutcome:
     """Return the outcome of a launch that has ended.
 
-    The probe's completion record decides, not the exit code: launchers return 0 when a daemon is lost, and
-    some stacks fail after everything was measured.
+    The probe's result file decides, not the exit code: launchers return 0 when a daemon is lost, and some MPI
+    libraries fail after everything was measured.
 
     Raises:
-        StorageError: there is no result, and no room for one.
+        StorageError: there is no result, and no space for one.
     """
     try:
         result = ProbeResult.read(directory)
@@ -249,6 +250,6 @@ def outcome(directory: Path, end: _processes.Ended) -> LaunchOutcome:
 
 
 def _last_words(directory: Path) -> str:
-    """Return UCX's error, else the end of the launch's output, as the reason of a failure."""
+    """Return the error message of UCX, else the end of the launch's output, as the reason of a failure."""
     errors = " | ".join(last_errors(directory))[:_REASON]
     return errors or _processes.last_words(directory / "stderr", directory / "stdout", limit=_REASON)

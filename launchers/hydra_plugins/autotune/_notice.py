@@ -1,4 +1,4 @@
-"""Run a command of the user's when a campaign ends."""
+"""Run a user's command when a campaign ends, for example to send a message."""
 
 import contextlib
 import os
@@ -10,9 +10,10 @@ _PATIENCE_S = 30.0  # Time limit of the command in seconds.
 
 
 def run(argv: Sequence[str]) -> str:
-    """Run a command without a shell and without input; return what went wrong, empty if nothing did.
+    """Run a command without a shell and without input; return an error message, empty if it succeeded.
 
-    Its output goes to standard error. After ``_PATIENCE_S`` it is ended with all that it started.
+    The command's output goes to standard error. After ``_PATIENCE_S`` seconds the command and the processes
+    that it started are killed.
     """
     try:
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=2, start_new_session=True)

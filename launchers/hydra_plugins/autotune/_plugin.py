@@ -1,6 +1,6 @@
-"""Import the private parts of Hydra's own launcher that the plugins need, here alone.
+"""Register launchers with Hydra; the only module that imports private parts of Hydra's own launcher.
 
-``Sequential`` runs the jobs of a multirun in this process, one after another.
+``Sequential`` is Hydra's launcher that runs the jobs of a multirun in this process, one after another.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,9 @@ __all__ = ["Sequential", "bench_of", "offered"]
 
 
 def offered(name: str, keys: type = object) -> Callable[[type[Sequential]], type[Sequential]]:
-    """Offer a launcher class as ``hydra/launcher=NAME``; the class is in the module of that name.
+    """Return a decorator that registers a launcher class as ``hydra/launcher=NAME``.
+
+    The class must be in the module of that name.
 
     ``keys`` is a dataclass of the launcher's configuration keys.
     """
@@ -34,9 +36,9 @@ def offered(name: str, keys: type = object) -> Callable[[type[Sequential]], type
 
 
 def bench_of(module: str, maker: str) -> "Callable[[Sequential, Scenario], Bench]":
-    """Return a method ``connect`` that makes the bench by a function of a module.
+    """Return a method ``connect`` for a launcher class, which makes the bench where launches are made.
 
-    The module is imported only when the method is called.
+    The method imports ``module`` when it is called, and calls the function ``maker`` in it.
     """
 
     def connect(self: Sequential, scenario: "Scenario") -> "Bench":

@@ -1,13 +1,14 @@
-"""Run commands from start to end: timeout, interruption, bounded output, and no process left behind.
+"""Run commands to their ends, with timeout, interruption and limited output, and leave no process behind.
 
-Several can run at once, as the launches of a heat do; how one of them ends does not affect the others.
+Several commands can run at once, as the launches of a heat (launches that take turns) do; how one of them
+ends does not affect the others.
 
-A launcher's children can leave its process group (daemons do). So each launch has a parent of its own,
-between this process and the launch, which adopts all processes whose own parents have ended and ends them
-with the launch. Each process also has a marker in its environment, by which remaining processes are ended if
-that parent is killed. The parent and a guard beside this process do the same if this process is killed; and
-whatever an earlier driver of the same campaign has still left is ended before the next launch, so that two
-never run at once.
+The processes of a launch can leave the process group of its launcher (daemons do). So each launch has a
+parent process of its own, between this process and the launch. The parent becomes the parent of all processes
+of the launch whose own parents have ended, and ends them with the launch. If that parent is killed, remaining
+processes are found and ended by a mark in their environment. If this process is killed, the parent and a
+guard (a further process) end the launch. Before a launch, processes that an earlier run of the same campaign
+has left are ended, so that two launches never run at once.
 """
 
 import atexit
@@ -35,14 +36,14 @@ from autotune.resources import user_bytes
 from hydra_plugins.autotune import _guard
 
 KEPT_BYTES = 4 << 20
-"""Bytes of a launch's output that are stored from its beginning, and as many from its end."""
+"""Number of bytes of a launch's output that are stored from its beginning, and as many from its end."""
 
-_GRACE_S = 3.0  # Time in seconds that a command has to end by itself before it is ended by force.
+_GRACE_S = 3.0  # Time in seconds in which a command can end when asked, before it is killed.
 _CHUNK, _LAST_CHUNKS = 1 << 16, 1 << 6
-"""Bytes that are read at once, and the number of such reads after a command's end."""
+"""Number of bytes that are read at once, and largest number of such reads after a command's end."""
 _TURN_S = 0.05
-"""Time in seconds between looks whether a command has ended, where the kernel does not report it."""
-_ENDED = object()  # Marks a descriptor which reports that a command has ended.
+"""Time in seconds between checks whether a command has ended, if the kernel does not report it."""
+_ENDED = object()  # Marks a file descriptor that becomes readable when a command ends.
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Ended:
 
     @property
     def cause(self) -> str:
-        """Return the cause in words; shells and launchers report a signal by 128 and its number."""
+        """Return how the command ended, in words; launchers report a signal as 128 + its number."""
         if self.exit_code is None:
             return f"ended after {self.duration_s:.0f} s"
         number = -self.exit_code if self.exit_code < 0 else self.exit_code - 128
@@ -70,30 +71,33 @@ class Ended:
 class Command:
     """Describe a command, its limits and the files of its output."""
 
-    argv: Sequence[str]  # Words, never read by a shell.
-    env: Mapping[str, str]  # Added to this process's own environment.
+    argv: Sequence[str]  # Words of the command line, which no shell reads.
+    env: Mapping[str, str]  # Variables that are added to the environment of this process.
     stdout: Path
-    """File that receives its output: the beginning and the end, ``KEPT_BYTES`` each. It is in the directory
-    of the launch, beside those of the same campaign."""
-    stderr: Path  # File that receives its messages, in the same way.
-    timeout_s: float  # Time in seconds after which it is ended.
+    """File for the command's standard output: the beginning and the end, ``KEPT_BYTES`` each. It is in the
+    directory of the launch, next to those of the campaign's other launches."""
+    stderr: Path  # File for the command's standard error, with the same limits.
+    timeout_s: float  # Time in seconds after which the command is ended.
     should_repeat: Callable[[Ended], bool] = lambda end: False
-    """Whether it is run once more; called when it has ended, its processes are gone and its files are
-    complete."""
+    """Whether to run the command once more; called when the command has ended, its processes no longer exist
+    and its files are complete."""
 
 
 def run(argv: Sequence[str], env: Mapping[str, str], stdout: Path, stderr: Path, timeout_s: float) -> Ended:
-    """Run one command to its end, or end it with everything that it started; see ``run_at_once``."""
+    """Run one command until it ends or its time is up; see ``run_at_once``."""
     return run_at_once([Command(argv, env, stdout, stderr, timeout_s)])[0]
 
 
 def run_at_once(commands: Sequence[Command]) -> list[Ended]:
-    """Run some commands at once to their ends, or end each with everything that it started.
+    """Run commands at once until each has ended, or its time is up; return how they ended, in the same order.
+
+    No process of the commands is left, also after an error.
 
     Raises:
-        OSError: one cannot be started; none of the others is left.
-        StorageError: the output of one cannot be written; none of them is left.
-        Interrupted: the work is to end; no process of the commands is left. KeyboardInterrupt likewise.
+        OSError: a command cannot be started.
+        StorageError: the output of a command cannot be written.
+        Interrupted: the user or the batch system ends the work.
+        KeyboardInterrupt: the user pressed Ctrl-C.
     """
     driver = _driver()
     guard = _guarding(driver)
@@ -115,10 +119,10 @@ def run_at_once(commands: Sequence[Command]) -> list[Ended]:
 
 @dataclass(eq=False)
 class _Running:
-    """Hold a command that runs, or has ended."""
+    """Represent a command that is running or has ended."""
 
     command: Command
-    driver: str  # Unique name of this process.
+    driver: str  # Unique name of this process (the driver of the launches).
     since_s: float = field(default_factory=time.time)  # Start of the command, in seconds since the epoch.
     process: subprocess.Popen[bytes] | None = None
     end: Ended = Ended(None, 0.0)
@@ -134,7 +138,7 @@ class _Running:
         """Start the command.
 
         Raises:
-            OSError: it cannot be started.
+            OSError: the command cannot be started.
         """
         argv = self.command.argv
         with _without_core_dumps():
@@ -143,12 +147,12 @@ class _Running:
 
     @property
     def exit_code(self) -> int | None:
-        """Return its exit code; None if it has not ended."""
+        """Return the exit code of the command; None if it has not ended."""
         return self.process.poll() if self.process is not None else None
 
     @property
     def pipes(self) -> Iterator[tuple[IO[bytes], "_Output"]]:
-        """Yield the pipes of its output and its messages, each with the file that receives them."""
+        """Yield the pipes of the command's standard output and error, each with the file for its content."""
         if self.process is not None and self.process.stdout is not None and self.process.stderr is not None:
             yield from zip((self.process.stdout, self.process.stderr), self.outputs, strict=True)
 
@@ -156,7 +160,7 @@ class _Running:
 def _started(
     argv: Sequence[str], env: Mapping[str, str], mark: str
 ) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
-    """Return the parent of a launch, and the pipe that reports why the launch cannot be started."""
+    """Start a launch; return its parent process, and a pipe with the error number if it cannot be started."""
     read_end, write_end = os.pipe()
     with os.fdopen(write_end, "wb"):
         process = subprocess.Popen(
@@ -176,7 +180,7 @@ def _started(
 
 
 def _check_started(failure: IO[bytes], word: str) -> None:
-    """Wait until the launch has begun; raise its error if it cannot be started."""
+    """Wait until the launch has begun; raise OSError if it cannot be started."""
     with failure:
         number = failure.read()
     if number:
@@ -184,11 +188,11 @@ def _check_started(failure: IO[bytes], word: str) -> None:
 
 
 def last_words(*files: Path, limit: int = 300) -> str:
-    """Return the end of the first of these outputs that has any text, on one line."""
+    """Return the end of the first of these files that contains any text, on one line."""
     for file in files:
         try:
             content = user_bytes(file).decode(errors="replace")
-        except UserError:  # the program replaced the file by something that is no readable file
+        except UserError:  # the program has replaced the file by something that cannot be read
             continue
         lines = [line.strip(" -*#") for line in content.splitlines()]
         if text := " | ".join(line for line in lines[-limit:] if line):
@@ -198,10 +202,10 @@ def last_words(*files: Path, limit: int = 300) -> str:
 
 @dataclass
 class _Output:
-    """Store the beginning and the end of what is written to a file.
+    """Store the beginning and the end of an output in a file.
 
     Raises:
-        StorageError: from each method, if the file cannot be written.
+        StorageError: the file cannot be written (raised by each method).
     """
 
     path: Path
@@ -242,10 +246,10 @@ class _Output:
 
 
 def _follow(running: list[_Running], guard: subprocess.Popen[bytes]) -> None:
-    """Read what commands write until each has ended, or was ended at its deadline.
+    """Read the outputs of commands until each command has ended, or was ended at its deadline.
 
-    A process that a command leaves in the background can hold its output open, so the end of the output is
-    not awaited.
+    This does not wait for the end of an output, since a process that a command has left in the background can
+    keep the output open.
     """
     remaining = set(range(len(running)))
     with selectors.DefaultSelector() as selector, contextlib.ExitStack() as opened:
@@ -262,7 +266,7 @@ def _follow(running: list[_Running], guard: subprocess.Popen[bytes]) -> None:
             for number in finished:
                 each, exit_code = running[number], running[number].exit_code
                 for pipe, _ in each.pipes:
-                    with contextlib.suppress(KeyError):  # the pipe was closed and unregistered already
+                    with contextlib.suppress(KeyError):  # the pipe had ended and is no longer registered
                         selector.unregister(pipe)
                 _end([each])
                 each.end = Ended(exit_code, time.monotonic() - each.started)
@@ -286,7 +290,11 @@ def _follow(running: list[_Running], guard: subprocess.Popen[bytes]) -> None:
 
 
 def _watch(each: _Running, selector: selectors.BaseSelector, opened: contextlib.ExitStack) -> float:
-    """Have a selector wake when a command writes or ends; return how often to look whether it has ended."""
+    """Register a command's pipes and its end with a selector.
+
+    Return the time between checks whether the command has ended, in seconds: infinite if the selector is
+    notified of the end.
+    """
     for pipe, output in each.pipes:
         os.set_blocking(pipe.fileno(), False)
         selector.register(pipe, selectors.EVENT_READ, output)
@@ -298,7 +306,7 @@ def _watch(each: _Running, selector: selectors.BaseSelector, opened: contextlib.
 
 
 def _read_piece(pipe: int, output: _Output) -> bool:
-    """Read one piece from a pipe; return whether there was one."""
+    """Read once from a pipe; return whether there was any output."""
     try:
         chunk = os.read(pipe, _CHUNK)
     except BlockingIOError:
@@ -309,9 +317,9 @@ def _read_piece(pipe: int, output: _Output) -> bool:
 
 @contextlib.contextmanager
 def _without_core_dumps() -> Iterator[None]:
-    """Start processes without core dumps meanwhile.
+    """Disable core dumps of processes that are started in this context.
 
-    Settings that crash are part of a search, and their core dumps would fill the disk.
+    A search also tries settings that crash, and their core dumps would fill the disk.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
@@ -323,7 +331,7 @@ def _without_core_dumps() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _exit_descriptor(pid: int) -> Iterator[int | None]:
-    """Yield a descriptor that is readable when the process ends; None if the kernel has none."""
+    """Yield a file descriptor that becomes readable when a process ends; None if the kernel offers none."""
     try:
         descriptor = os.pidfd_open(pid)
     except OSError:
@@ -336,10 +344,10 @@ def _exit_descriptor(pid: int) -> Iterator[int | None]:
 
 
 def _end(running: Sequence[_Running]) -> None:
-    """End commands and everything that carries their marks, and read what is left in their pipes.
+    """End commands and all processes with their marks, and read what is left in their pipes.
 
-    A second Ctrl-C only shortens the time to end. A command that was ended in this way already stays as it
-    is.
+    A second Ctrl-C only shortens the time in which processes can end. Commands for which this was done before
+    are left out.
     """
     running = [each for each in running if not each.outputs[0].finished]
     if not running:
@@ -360,7 +368,7 @@ def _end(running: Sequence[_Running]) -> None:
         for pipe, output in each.pipes:
             with pipe:
                 os.set_blocking(pipe.fileno(), False)
-                for _ in range(_LAST_CHUNKS):  # a process that escaped could write without end
+                for _ in range(_LAST_CHUNKS):  # limited, since a process that was not ended may go on writing
                     if not _read_piece(pipe.fileno(), output):
                         break
         for output in each.outputs:
@@ -369,12 +377,12 @@ def _end(running: Sequence[_Running]) -> None:
 
 @cache
 def _driver() -> str:
-    """Return a name of this process that no other one has."""
+    """Return a unique name of this process."""
     return uuid.uuid4().hex
 
 
 def _guarding(driver: str) -> subprocess.Popen[bytes]:
-    """Return the process that ends the launches if this process is killed: one guard for all of them."""
+    """Return the guard: a process that ends all launches of this process if it is killed."""
     if _guard_of(driver).poll() is not None:
         _guard_of.cache_clear()
     return _guard_of(driver)
@@ -396,7 +404,7 @@ def _guard_of(driver: str) -> subprocess.Popen[bytes]:
 
 
 def _tell(guard: subprocess.Popen[bytes], running: Sequence[_Running]) -> None:
-    """Notify the guard of the launches under way."""
+    """Send the start time and the process groups of the running launches to the guard."""
     begun_s = min((each.since_s for each in running), default=0.0)
     groups = " ".join(str(each.process.pid) for each in running if each.process is not None)
     if guard.stdin is not None:

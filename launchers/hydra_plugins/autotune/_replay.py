@@ -1,8 +1,9 @@
-"""Observe trials by recorded launches in place of a cluster.
+"""Observe trials with recorded launches in place of a cluster.
 
-A launch of a point returns one of its recorded runs, a repeated launch another one. Their order is drawn by
-(seed, point), and which one is next follows from the directories of the earlier launches, so a campaign that
-was interrupted goes on as if it had not been. If only one run was recorded, it is returned each time.
+A launch of a point returns one of the recorded runs of the point, and a repeated launch another one. The
+order of the runs is random, but determined by (seed, point). The directories of earlier launches show which
+run is next, so a campaign that was interrupted goes on as if it had not been. If only one run was recorded,
+it is returned each time.
 """
 
 from __future__ import annotations
@@ -33,25 +34,28 @@ from autotune.space import Point, Space
 from autotune.space.given import fixed
 from autotune.stacks.ports import LaunchOutcome, Placement
 
-RECORD = "replayed.json"  # File in the directory of each launch that says which recorded run it returned.
+RECORD = "replayed.json"  # File in the directory of each launch: which recorded run the launch returned.
 
 
 @dataclass(frozen=True)
 class Replay:
-    """Observe trials in a recorded campaign."""
+    """Observe trials with the runs of a recorded campaign."""
 
     recorded: RecordedTable  # The recorded runs.
     seed: int  # Random seed of the order in which the runs of a point are returned.
     measurement: Measurement  # The measurements that are requested.
-    space: Space  # The space of the trials' points.
-    directory: Path  # Each launch gets a folder in its ``launches/``.
+    space: Space  # The search space.
+    directory: Path  # The campaign's directory; each launch gets a folder in its ``launches/``.
 
     def observe(self, trial: Trial) -> Observation:
         """Return the observation of a recorded run; see ``Observer``."""
         return observation(trial, self.run(trial), self.measurement.estimator)
 
     def run(self, trial: Trial) -> LaunchOutcome:
-        """Return a recorded run: ``invalid`` for an unknown point, ``crashed`` if all its runs failed."""
+        """Return a recorded run of the trial's point as the outcome of a launch.
+
+        Its status is ``invalid`` if the point was not recorded, ``crashed`` if all runs of the point failed.
+        """
         directory = launch_directory(self.directory, trial)
         requested = Point() if trial.subject is Subject.UNTOUCHED else trial.point
         if trial.subject is Subject.UNTOUCHED and not self.recorded.knows_defaults:
@@ -78,7 +82,7 @@ class Replay:
         return restricted if restricted in self.recorded.runs else None
 
     def _slots(self) -> Iterator[tuple[int, int]]:
-        """Yield communicator and message sizes that were recorded and are requested."""
+        """Yield (communicator size, message size) for the message sizes that were recorded and requested."""
         for comm_size in self.recorded.comm_sizes:
             for size in self.recorded.sizes_bytes:
                 if size in self.measurement.probe.sizes_bytes:
@@ -102,7 +106,10 @@ class Replay:
     def _deployed(
         self, rules: Sequence[Rule], point: Point, comm_size: int, size: int
     ) -> tuple[Point, Point]:
-        """Return the point and the choice in effect at one size: by the rules, else the stack's default."""
+        """Return the recorded point and the per-size choice that rules select for one message size.
+
+        If no rule applies, or the rule's setting was not recorded, the choice is the default.
+        """
         rule = rule_at(rules, (self.recorded.collective, comm_size, size))
         if rule:
             ruled = rule.choice
@@ -121,7 +128,7 @@ class Replay:
         return self._drawn(self.recorded.runs.get(point, ()), str(point), number)
 
     def _drawn(self, runs: Sequence[Run], name: str, number: int) -> Run:
-        """Return the run of a repetition, in an order drawn by (seed, name) that is cycled through."""
+        """Return the run for a repetition; the runs are used in turn, in an order drawn from (seed, name)."""
         if not runs:
             return {}
         order = np.random.default_rng([self.seed, zlib.crc32(name.encode())]).permutation(len(runs))
@@ -129,12 +136,13 @@ class Replay:
 
 
 def replay_bench(scenario: Scenario) -> Bench:
-    """Return the bench that answers from the table or campaign that the scenario's ``replay`` names.
+    """Return the bench that takes results from the table or campaign that the scenario's ``replay`` names.
 
     Raises:
-        ScenarioError: an unknown key, no table, or a campaign of several collectives of which none is named.
+        ScenarioError: a key is unknown, no table is named, or a campaign has several collectives and none is
+            named.
         TableError: the table cannot be used.
-        UserError: the directory holds no campaign.
+        UserError: the directory contains no campaign.
     """
     options: dict[str, Any] = dict(scenario.replay)
     table, collective = options.pop("table", None), options.pop("collective", None)
@@ -165,12 +173,13 @@ def replay_bench(scenario: Scenario) -> Bench:
 
 
 def recorded_campaign(campaign: CampaignDirectory, collective: str | None = None) -> RecordedTable:
-    """Return a campaign's own launches for replay, with raw samples if they are stored, else medians.
+    """Return the launches of a campaign for replay, with raw samples if they are stored, else medians.
 
     Launches that failed are replayed as failures.
 
     Raises:
-        ScenarioError: the collective was not measured, never successfully, or none of several is named.
+        ScenarioError: the collective was not measured, has no results, or is not named although the campaign
+            measured several.
     """
     space, measured = campaign.about.space, campaign.about.scenario.collective
     if collective is None and len(measured) > 1:
@@ -226,7 +235,7 @@ def _samples(run: Run, cell: Cell, values: Point) -> CellSamples:
 
 
 def _launched(directory: Path, point: Point) -> int:
-    """Return how many other launches beside this directory returned a run of the point."""
+    """Return how many other launches of the campaign have returned a run of the point."""
     records = [path for path in directory.parent.glob(f"*/{RECORD}") if path.parent != directory]
     return sum(_recorded(path) == dict(point) for path in records)
 

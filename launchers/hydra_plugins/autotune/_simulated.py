@@ -1,9 +1,9 @@
 """Observe trials on a model of a cluster in place of the cluster.
 
-``autotune.simulate`` places and times a launch, which gives raw samples, as a probe would: the model's time,
-the job's factor, the calls' spread and rare spikes. The same trial with the same seed gives the same samples;
-every new seed is a new job. Nothing sleeps: ``duration_s`` is the time that the launch would have taken. All
-results are stamped ``SIMULATED``.
+``autotune.simulate`` computes the time of each call. Samples are drawn from this time: it is multiplied by a
+random factor of the job, calls differ, and some are spikes. The same trial with the same seed gives the same
+samples; every new seed is a new job. Nothing sleeps: ``duration_s`` is the time that the launch would have
+taken. All results are marked ``SIMULATED``.
 """
 
 import math
@@ -42,8 +42,8 @@ from autotune.space.joined import DISCOVER
 from autotune.stacks.ports import START_S, LaunchOutcome, Placement
 
 _THREADS = "threads"
-"""Name of the parameter with the threads of a rank; with more of them a node has fewer ranks, and every core
-is in use."""
+"""Name of the parameter with the number of threads of a rank. With more threads a node has fewer ranks, such
+that every core is in use."""
 
 
 @dataclass(frozen=True)
@@ -52,36 +52,39 @@ class Simulated:
 
     machine: Machine  # The hardware.
     placement: Placement  # Where the ranks go.
-    measurement: Measurement  # What every launch measures.
-    space: Space  # The space of the trials' points.
+    measurement: Measurement  # The measurements that are requested.
+    space: Space  # The search space.
     noise: NoiseModel = QUIET  # How much samples differ.
     faults: Faults = RELIABLE  # How often launches fail.
-    seed: int = 0  # Random seed of noise and faults, together with each trial's own.
-    truth: Truth = NOTHING_PLANTED  # Effects of planted knobs.
+    seed: int = 0  # Random seed of noise and faults; it is combined with the seed of each trial.
+    truth: Truth = NOTHING_PLANTED  # Effects of knobs that the simulation invents, to test discoveries.
     bench: Mapping[str, Any] = field(default_factory=dict)
-    """The values that defaults have in the cluster's configuration files."""
-    at_once: bool = False  # Whether several launches can be alive at once and take turns.
+    """Values that the modelled cluster's configuration files give to parameters with default values."""
+    at_once: bool = False  # Whether several launches can run at once and take turns.
 
     def observe(self, trial: Trial) -> Observation:
-        """Return the observation that the launch would have; see ``Observer``."""
+        """Return the observation of a simulated launch; see ``Observer``."""
         return observation(trial, self.run(trial), self.measurement.estimator)
 
     def observe_at(self, trial: Trial, moment: int, jobs: int) -> Observation:
-        """Return the observation of a launch in a heat; see ``campaign.heats.Modelled``."""
+        """Return the observation of a launch in a heat (launches that run at once and take turns).
+
+        See ``campaign.heats.Modelled``.
+        """
         outcome = self.run(trial, moment, self.measurement.heat_s)
-        # Launches of a heat start together, and each has its own turns.
+        # The launches of a heat share the time of their start, but not the time of their measurements.
         started_s = START_S * (1 - 1 / jobs) if outcome.duration_s >= START_S else 0.0
         outcome = replace(outcome, duration_s=outcome.duration_s - started_s)
         return observation(trial, outcome, self.measurement.estimator)
 
     def run(self, trial: Trial, moment: int | None = None, budget_s: float | None = None) -> LaunchOutcome:
-        """Return the outcome that the model predicts; ``invalid`` if the machine cannot do what is requested.
+        """Return the outcome that the model predicts; ``invalid`` if the machine cannot run the trial.
 
         Args:
             trial: The trial.
-            moment: Launches with the same moment share what the machine does then; None: the launch has its
-                own.
-            budget_s: Time for the timed calls, in seconds; None: the probe's.
+            moment: Number of a moment: launches at the same moment have the same disturbances by the machine;
+                None: the trial's number.
+            budget_s: Time for the timed calls, in seconds; None: the time budget of the probe.
         """
         moment = trial.number if moment is None else moment
         if trial.phase is Phase.STARTS:
@@ -139,7 +142,7 @@ class Simulated:
     ) -> Iterator[CellSamples]:
         """Yield the samples of every cell that is measured, in the order of the request."""
         probe = self.measurement.probe
-        # As many samples as the confidence interval of a median needs, within what the request allows.
+        # The confidence interval of a median needs this many samples; the request's limits apply.
         needed = math.ceil((1.96 * 1.2533 * self.noise.within / probe.precision) ** 2)
         n = max(probe.min_samples, min(probe.max_samples, needed))
         for collective in probe.collectives:
@@ -147,7 +150,7 @@ class Simulated:
             for comm_size in probe.comm_sizes or (fabric.cluster.ranks,):
                 for choice in choices_of(self.space, trial, collective) or (None,):
                     values = dict(choice or {})
-                    # With threads the same job has fewer ranks.
+                    # With threads the job has fewer ranks. A cell has as many as the job has without threads.
                     collective_and_ranks = (collective, comm_size * int(point.get(_THREADS, 1)))
                     try:
                         if choice is not None:
@@ -169,7 +172,7 @@ class Simulated:
     def _other_calls(
         self, point: Point, fabric: Fabric, rng: np.random.Generator, factor: float
     ) -> dict[str, float]:
-        """Return the mean seconds of the other calls that a launch of the verification measures."""
+        """Return the mean times in seconds of the other calls that a launch of the verification measures."""
         means = {}
         ranks = fabric.cluster.ranks
         probe = replace(self.measurement.probe, beside=self.measurement.other_calls)
@@ -185,9 +188,9 @@ class Simulated:
         return means
 
     def _planted(self, point: Point, collective: str, sizes: tuple[int, ...]) -> np.ndarray:
-        """Return the effect of planted knobs at these sizes, shape `(n_sizes,)`.
+        """Return the factor of the invented knobs on the time at each message size, shape `(n_sizes,)`.
 
-        It is known at the scenario's sizes and interpolated between them.
+        The factors are given at the scenario's sizes and interpolated between them.
         """
         scenario_sizes = self.measurement.probe.sizes_bytes or (0,)
         factors = self.truth.factor(point.items(), len(scenario_sizes), collective)
@@ -195,7 +198,7 @@ class Simulated:
 
 
 def _measuring_s(cells: Sequence[CellSamples], budget_s: float) -> float:
-    """Return the duration of all calls in seconds, limited to what the budget allows to be timed."""
+    """Return the duration of all calls in seconds; the budget limits the timed calls."""
     sampled_s = sum(float(cell.samples_s.sum()) for cell in cells)
     if sampled_s <= budget_s:
         return sampled_s
@@ -208,10 +211,10 @@ def _ppn(place: Placement) -> int:
 
 
 def _shared(cores: int, threads: int) -> int:
-    """Return the ranks of a node if each has so many threads.
+    """Return the number of ranks on a node with ``cores`` cores if each rank has ``threads`` threads.
 
     Raises:
-        ScenarioError: cores would be left over.
+        ScenarioError: the number of cores is not a multiple of the number of threads.
     """
     if cores % threads:
         raise ScenarioError(f"{threads} threads a rank", f"needed: a divisor of the node's {cores} cores")
@@ -219,7 +222,7 @@ def _shared(cores: int, threads: int) -> int:
 
 
 def stamp_of(machine: Machine) -> Stamp:
-    """Return the stamp of every result of a model."""
+    """Return the stamp that marks all results of a modelled machine as simulated."""
     source = machine.calibrated_from
     return Stamp(BenchKind.SIMULATED, f"calibrated from {source}" if source else "uncalibrated")
 
@@ -227,7 +230,7 @@ def stamp_of(machine: Machine) -> Stamp:
 def _curve(
     fabric: Fabric, collective: str, comm_size: int, values: Mapping[str, Any], sizes: tuple[int, ...]
 ) -> np.ndarray:
-    """Return the model's times with these per-call values, shape `(n_sizes,)`."""
+    """Return the model's times in seconds with given per-size values, shape `(n_sizes,)`."""
     algorithm = str(values.get("algorithm", "default"))
     return predict(fabric, collective, algorithm, int(values.get("segsize", 0)), sizes, comm_size)
 
@@ -235,7 +238,10 @@ def _curve(
 def _deployed(
     fabric: Fabric, collective: str, comm_size: int, rules: tuple[Rule, ...], sizes: tuple[int, ...]
 ) -> np.ndarray:
-    """Return the model's times if a rules file chooses by size, and the stack where it does not."""
+    """Return the model's times in seconds if rules choose by message size, shape `(n_sizes,)`.
+
+    Where no rule applies, the MPI's default is used.
+    """
     rows_by_choice: dict[Point, list[int]] = {}
     for i, size in enumerate(sizes):
         rows_by_choice.setdefault(choice_at(rules, (collective, comm_size, size)), []).append(i)
@@ -246,11 +252,12 @@ def _deployed(
 
 
 def simulated_bench(scenario: Scenario) -> Bench:
-    """Return the bench of a modelled cluster: the parameters of its machine, and the stamp on everything.
+    """Return the bench (observer, search space and description) for a campaign on a modelled cluster.
 
     Raises:
-        ScenarioError: no machine, a machine, noise or faults that are wrong, or more ranks than cores.
-        SpaceError: the space cannot be read, or a fixed value is outside of it.
+        ScenarioError: the machine is missing, the machine, noise or faults are wrong, or there are more ranks
+            than cores.
+        SpaceError: the search space cannot be read, or does not contain a fixed value.
     """
     if not scenario.machine:
         shipped = [path.stem for path in sorted((folder("conf") / "machine").glob("*.yaml"))]
@@ -261,7 +268,7 @@ def simulated_bench(scenario: Scenario) -> Bench:
     truth = truth_from(disturbed.knobs, len(scenario.sizes))
     declared = named_space(scenario)
     place = placement(scenario)
-    NodeLayout(place.nodes, _ppn(place)).check(machine)  # otherwise each launch would fail for it
+    NodeLayout(place.nodes, _ppn(place)).check(machine)  # otherwise each launch would fail
     return Bench(
         observer=lambda measurement, space, directory: Simulated(
             *(machine, place, measurement, space, disturbed.noise, disturbed.faults, scenario.seed),
@@ -293,7 +300,7 @@ def _knobs(planted: Mapping[str, Any]) -> Space:
 
 
 def _facts(space: Space, machine: Machine, nodes: int) -> frozenset[str]:
-    """Return all requirements of the space except transports and nodes that do not exist there."""
+    """Return all facts that the space requires, without transports and nodes that the machine lacks."""
     required = {t for p in space.parameters for t in p.requires}
     required |= {t for p in space.parameters for tokens in p.value_requires.values() for t in tokens}
     available = {f"ucx_tl:{name}" for name in machine.transports} | {"ucx_tl:sm"}

@@ -1,17 +1,18 @@
-"""Implement the launcher port by Slurm: in the present allocation, or by a job for each launch.
+"""Make launches under Slurm: in the present allocation, or with a job for each launch.
 
-::
+The setting ``allocation`` has three values::
 
     allocation   the campaign runs            a launch is              nodes
     inside       in a job of the user's       mpirun or srun in it     the allocation's first ones
-    campaign     in a job of its own, which   the same                 the same, asked for by name
-                 passes on before its end
+    campaign     in a job of its own, which   the same                 the same, requested by name
+                 submits the next one
+                 before its end
     trial        where it was started         a job                    those of the first job, by name
 
-``InAllocation`` serves the first two, ``TrialJobs`` the third; this module selects one of them, and hands a
-campaign to a job or to the job's successor. Neither relies on an exit code: ``mpirun`` returns 0 when its
-allocation or a node is lost. The probe's completion record counts, and if there is none, what Slurm says
-about the job.
+``InAllocation`` makes the launches in the first two ways, ``TrialJobs`` in the third; this module selects one
+of them, and submits the job that runs a campaign, or continues it. Neither relies on an exit code: ``mpirun``
+returns 0 when its allocation or a node is lost. The probe's result file decides, and if there is none, the
+state of the job in Slurm.
 """
 
 import os
@@ -41,14 +42,14 @@ JOB_ID = "SLURM_JOB_ID"  # Variable that Slurm sets in every allocation.
 
 
 def prepare(scenario: Scenario, settings: BatchSettings) -> None:
-    """Let a job of its own run the campaign, if this is a login node.
+    """Submit a job that runs the campaign, if this is a login node and the settings ask for such a job.
 
-    It is called before the first launch.
+    This is called before the first launch.
 
     Raises:
-        HandedOver: a job runs the campaign, or has run it already; there is nothing left to do here.
+        HandedOver: a job runs the campaign, or will run it; this process has nothing left to do.
         StackError: Slurm refuses the job, or does not answer.
-        ScenarioError: ``allocation=inside``, or jobs beside each other, and there is no allocation.
+        ScenarioError: there is no allocation, but ``allocation=inside`` or several jobs at once need one.
     """
     inside = JOB_ID in os.environ and not _is_of_another(scenario)
     if settings.allocation == "inside" and not inside:
@@ -61,8 +62,8 @@ def prepare(scenario: Scenario, settings: BatchSettings) -> None:
             "site.at_once is above 1, but this is not an allocation",
             "start it with salloc or in a batch script, or use hydra.launcher.allocation=trial",
         )
-    # In a job of another campaign, a campaign that was begun is never handed back: when their time is up,
-    # two jobs would submit each other without end.
+    # In the job of another campaign, no further job is submitted for a campaign that was begun. Otherwise two
+    # jobs would submit each other without end when their time is up.
     has_begun = JOB_ID in os.environ and (scenario.directory / FILE).is_file()
     if inside or has_begun or settings.allocation == "trial" or _is_complete(scenario):
         return
@@ -72,7 +73,7 @@ def prepare(scenario: Scenario, settings: BatchSettings) -> None:
         if job is None or not job.waits_in_vain:
             raise HandedOver(f"job {job_id} runs this campaign already", f"scancel {job_id} ends it")
         slurm.cancel(job_id)  # a node of the campaign has died: the next job uses other nodes
-    start_over(scenario)  # here, because Slurm may start the job more than once
+    start_over(scenario)  # not in the job, because Slurm may start the job more than once
     job_id = hand_over(scenario, settings, slurm)
     raise HandedOver(
         f"job {job_id} runs this campaign; its output: {scenario.directory / 'slurm'}/{job_id}_0_log.out",
@@ -87,7 +88,7 @@ def _is_of_another(scenario: Scenario) -> bool:
 
 
 def _is_complete(scenario: Scenario) -> bool:
-    """Whether the campaign is complete with these very settings, so that no nodes are needed to say so."""
+    """Whether the campaign is complete with the same settings, so that its result needs no nodes."""
     if scenario.campaign.fresh or not (scenario.directory / FILE).is_file():
         return False
     campaign = read_campaign(scenario.directory)
@@ -99,10 +100,10 @@ def _is_complete(scenario: Scenario) -> bool:
 def launcher(
     scenario: Scenario, settings: BatchSettings, installation: Installation, extra: tuple[str, ...]
 ) -> Launcher:
-    """Return the launcher that the scenario asks for.
+    """Return the launcher for the scenario's way of using Slurm (``allocation``).
 
     Raises:
-        StackError: Slurm does not answer, or has no plugin for this MPI.
+        StackError: Slurm does not answer, has no plugin for this MPI, or the allocation has too few nodes.
     """
     slurm = _slurm(scenario)
     command = _command(scenario.launch.tool, installation, extra, slurm)
@@ -124,13 +125,15 @@ def launcher(
 
 
 def hand_over(scenario: Scenario, settings: BatchSettings, slurm: Slurm, predecessor: str = "") -> str:
-    """Submit the job that runs this very command, or continues it; return its number.
+    """Submit a job that runs the command line of this process again; return the number of the job.
+
+    The job starts the campaign or continues it.
 
     Args:
         scenario: The request.
         settings: The scenario's settings for Slurm.
-        slurm: Takes the job.
-        predecessor: Number of the job that must have ended; empty: none.
+        slurm: The connection to Slurm.
+        predecessor: Number of a job that must have ended before; empty: none.
 
     Raises:
         StackError: Slurm refuses the job, or does not answer.
@@ -151,7 +154,7 @@ def hand_over(scenario: Scenario, settings: BatchSettings, slurm: Slurm, predece
 
 
 def queue(directory: Path, span: Callable[[float], str]) -> tuple[str, ...]:
-    """Return the waiting and running jobs of a campaign in words; empty if Slurm is not here.
+    """Return the waiting and running jobs of a campaign in words; empty if this machine has no Slurm.
 
     ``span`` converts a number of seconds to words.
     """
@@ -170,7 +173,7 @@ def queue(directory: Path, span: Callable[[float], str]) -> tuple[str, ...]:
 def _this_command() -> list[str]:
     """Return the command line of this process, without ``campaign.fresh``.
 
-    That option is for the first start alone.
+    This option is for the first start only: a later job would start the campaign over again.
     """
     words = [word for word in sys.orig_argv[1:] if not word.startswith("campaign.fresh=")]
     return [sys.executable, *words]
@@ -181,7 +184,7 @@ def _slurm(scenario: Scenario) -> Slurm:
 
 
 def _command(tool: str, installation: Installation, extra: tuple[str, ...], slurm: Slurm) -> CommandLine:
-    """Return how ranks are started inside an allocation; ``auto``: by the MPI's own ``mpirun``."""
+    """Return a function that builds the command line of a launch: with ``srun``, else with ``mpirun``."""
     if tool != "srun":
         return Mpirun(installation, extra).command
     reply = slurm.ask(["srun", "--mpi=list"])
@@ -197,9 +200,9 @@ def _command(tool: str, installation: Installation, extra: tuple[str, ...], slur
 
 
 def why_slurm() -> str:
-    """Return why this machine counts as part of a Slurm cluster; empty if it does not.
+    """Return why this machine is assumed to belong to a Slurm cluster; empty if it is not.
 
-    Client programs alone prove nothing: packages install them on machines that belong to no cluster.
+    The commands of Slurm alone prove nothing: packages install them on machines outside of any cluster.
     """
     if os.environ.get(JOB_ID):
         return f"in allocation {os.environ[JOB_ID]}"

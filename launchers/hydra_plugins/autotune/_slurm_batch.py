@@ -1,8 +1,8 @@
-"""Convert settings of the scenario to submitit's parameters, and submit jobs.
+"""Convert settings of the scenario to parameters of the library submitit, and submit jobs.
 
-submitit writes the script and calls ``sbatch``; the command that the job runs is stored beside the script, as
-a pickled list of words, so nothing of it is ever read by a shell. The content of the script is checked here
-first: a line break in a value would start a line of its own.
+submitit writes the batch script and calls ``sbatch``. The command that the job runs is stored next to the
+script as a pickled list of words, so no shell reads it. Values for the script are checked before: a line
+break in a value would start a new line of the script.
 """
 
 import hashlib
@@ -46,26 +46,27 @@ class BatchSettings:
     """Hold the scenario's settings for Slurm; an empty value means the site's default."""
 
     allocation: str = "auto"
-    """``inside`` (the present allocation), ``campaign`` (one job for all launches), ``trial`` (a job each),
-    or ``auto``: inside if there is an allocation, else ``campaign``."""
+    """``inside`` (launches in the present allocation), ``campaign`` (one job for all launches), ``trial`` (a
+    job for each launch), or ``auto``: ``inside`` if there is an allocation, else ``campaign``."""
     partition: str = ""  # Partition, or several separated by commas.
     account: str = ""  # Account that pays for the jobs.
     qos: str = ""  # Quality of service.
     time: str = ""  # Time limit of a job in Slurm's notation (``30``, ``2:00:00``, ``1-12``).
     constraint: str = ""  # Node features.
     exclusive: bool = True
-    """Whether nobody else may run on the nodes: their work would disturb the measurements."""
+    """Whether no other jobs may run on the nodes, since they would disturb the measurements."""
     sbatch: tuple[str, ...] = ()  # Further options of sbatch, each as on its command line (``--mem=0``).
     prelude: tuple[str, ...] = ()
     """The site's shell lines at the start of each job: module loads, activation of an environment."""
     same_nodes: bool = True  # Whether later jobs of a campaign ask for the nodes of its first one.
-    margin_s: int = 60  # Time between the end of a job's last launch and its own, in seconds.
+    margin_s: int = 60  # Time between the end of a job's last launch and the job's end, in seconds.
 
     def __post_init__(self) -> None:
-        """Check the values that go into a script.
+        """Check the values that are written into a batch script.
 
         Raises:
-            ScenarioError: an unknown way, no time, no option, or a value with a control character.
+            ScenarioError: ``allocation``, a time or an option of sbatch is invalid, or a value contains a
+                control character.
         """
         if self.allocation not in ALLOCATIONS:
             raise ScenarioError(
@@ -92,26 +93,26 @@ class BatchSettings:
 class Order:
     """Describe one job that is requested."""
 
-    name: str  # Unique name, by which a job can be found if it is unclear whether it was submitted.
+    name: str  # Unique name, to find the job if it is not known whether it was submitted.
     nodes: int  # Number of nodes.
     ppn: int  # Number of ranks that will be started on each node.
     time: str  # Time limit in Slurm's notation; empty: the site's default.
     hosts: tuple[str, ...] = ()  # Names of the nodes; empty: any nodes.
-    predecessor: str = ""  # Number of the job that must have ended; empty: none.
+    predecessor: str = ""  # Number of a job that must have ended before; empty: none.
     requeue: bool = False
     """Whether the job survives the death of a node: Slurm starts it again on other nodes, or with ``hosts``
-    it goes on until it has submitted its successor."""
-    warn_s: int = 0  # Time before its end, in seconds, at which the job gets ``SIGNAL``; 0: it does not.
+    it keeps running until it has submitted the next job."""
+    warn_s: int = 0  # Seconds before the job's end at which it gets ``SIGNAL``; 0: it gets no signal.
 
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Store the nodes of a campaign in its directory."""
+    """Store the names of the nodes of a campaign in its directory."""
 
     directory: Path  # The campaign's directory.
 
     def read(self) -> tuple[str, ...]:
-        """Return their names; empty if none were recorded yet, or the file is not one that ``write`` made."""
+        """Return the names of the nodes; empty if there is no file, or no file that ``write`` made."""
         try:
             names = json.loads(content(self.directory, "nodes.json"))
         except (JournalError, ValueError, RecursionError):
@@ -119,7 +120,7 @@ class Nodes:
         return tuple(names) if isinstance(names, list) and all(isinstance(n, str) for n in names) else ()
 
     def first_of(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
-        """Return these hosts, the campaign's own first if all of them are among these."""
+        """Return the hosts; the campaign's nodes come first if all of them are among the hosts."""
         recorded = self.read()
         return (
             (*recorded, *(host for host in hosts if host not in recorded))
@@ -128,16 +129,16 @@ class Nodes:
         )
 
     def write(self, hosts: tuple[str, ...]) -> None:
-        """Record the nodes, unless they are recorded already."""
+        """Write the names of the nodes to the file, unless they are in it already."""
         if hosts and hosts != self.read():
-            descriptor, partial = mkstemp(dir=self.directory)  # a name that nobody can have used before
+            descriptor, partial = mkstemp(dir=self.directory)  # a name that nobody can predict
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 json.dump(hosts, file)
             Path(partial).replace(self.directory / "nodes.json")
 
 
 def job_name(directory: Path) -> str:
-    """Return the name with which all jobs of one campaign begin, and those of no other."""
+    """Return the text with which the names of all jobs of a campaign, and of no other campaign, begin."""
     place = str(directory.absolute())
     plain = re.sub(r"[^A-Za-z0-9_-]", "-", directory.name)[:40]
     return f"autotune-{plain}-{hashlib.sha256(place.encode()).hexdigest()[:8]}"
@@ -146,14 +147,14 @@ def job_name(directory: Path) -> str:
 def parameters(settings: BatchSettings, order: Order) -> dict[str, Any]:
     """Return the parameters of a job for submitit.
 
-    Options that submitit does not know, and those for which its own defaults are unsuitable (its signal,
-    limits in whole minutes), go through its ``additional_parameters``.
+    Options that submitit does not know, and those whose defaults in submitit are unsuitable (its signal,
+    limits in whole minutes), are passed as ``additional_parameters``.
     """
-    # If nodes are named, a job that Slurm starts again after a node's death would wait for that node.
+    # If nodes are named, Slurm must not start the job again after a node's death: it would wait for the node.
     extra: dict[str, Any] = {"requeue" if order.requeue and not order.hosts else "no-requeue": True}
     if order.requeue and order.hosts:
-        extra["no-kill"] = True  # the campaign in it survives the loss of a node, and submits its successor
-    # submitit's own signal would reach, and kill, the daemons of mpirun; CONT has no effect.
+        extra["no-kill"] = True  # the campaign survives the loss of a node, and submits the next job
+    # The signal that submitit requests by default would kill the daemons of mpirun; CONT has no effect.
     extra["signal"] = f"B:{SIGNAL}@{order.warn_s}" if order.warn_s else "CONT@1"
     for line in settings.sbatch:
         key, equals, value = line.removeprefix("--").partition("=")
@@ -171,11 +172,11 @@ def parameters(settings: BatchSettings, order: Order) -> dict[str, Any]:
         "job_name": order.name,
         "nodes": order.nodes,
         "ntasks_per_node": order.ppn,
-        "wckey": None,  # submitit's own default is refused where keys are checked
+        "wckey": None,  # sites that check such keys refuse submitit's default
         "time": order.time or None,  # submitit's default of five minutes would replace the site's
         "stderr_to_stdout": True,
-        # Ignored until the campaign handles it, as it would end one that is starting; the campaign asks Slurm
-        # for its remaining time itself.
+        # The shell ignores the signal until the campaign handles it: the signal would end a campaign that is
+        # just starting, and the campaign asks Slurm for its remaining time in any case.
         "setup": [*([f"trap '' {SIGNAL}"] if order.warn_s else []), *settings.prelude] or None,
         "use_srun": False,
         "additional_parameters": extra,
@@ -184,16 +185,16 @@ def parameters(settings: BatchSettings, order: Order) -> dict[str, Any]:
 
 
 def submit(folder: Path, settings: BatchSettings, order: Order, words: Sequence[str], slurm: Slurm) -> str:
-    """Submit a job that becomes the command ``words``, and return the job's number.
+    """Submit a job that runs the command ``words``, and return the job's number.
 
-    A queue that is full and a controller that does not answer are waited for, with growing pauses.
+    If the queue is full or Slurm does not answer, the submission is repeated with growing pauses.
 
     Args:
-        folder: For scripts and logs, on a file system that the nodes share.
+        folder: Folder for scripts and logs, on a file system that the nodes share.
         settings: The scenario's settings for Slurm.
         order: The job.
         words: The command, which no shell reads.
-        slurm: Takes the job.
+        slurm: The connection to Slurm.
 
     Raises:
         StackError: Slurm refuses the job, or does not answer for ``slurm.patience_s``.
@@ -218,13 +219,13 @@ def submit(folder: Path, settings: BatchSettings, order: Order, words: Sequence[
             overran = isinstance(exc.__cause__, CalledProcessError) and exc.__cause__.returncode in _OVERRAN
             if not overran and not is_transient(message):
                 raise StackError(f"Slurm refuses the job: {message}", _SETTINGS) from exc
-            slurm.cancel_named(order.name)  # the job may have been accepted nevertheless
+            slurm.cancel_named(order.name)  # Slurm may have accepted the job in spite of the error
             slurm.bear(f"Slurm takes no job: {message}", began_s, pause_s)
     raise AssertionError("pauses never end")
 
 
 def become(words: Sequence[str]) -> None:
-    """Replace this process, inside the job, by the command, which then gets Slurm's signals."""
+    """Replace this process, which runs inside a job, by a command, so that it gets Slurm's signals."""
     os.execvp(words[0], list(words))  # noqa: S606 - a list of words, no shell
 
 
@@ -232,11 +233,12 @@ def _executor(folder: Path, slurm: Slurm, hosts: Sequence[str]) -> "submitit.Slu
     import submitit
 
     class Bounded(submitit.SlurmExecutor):
-        """Limit the time that ``sbatch`` may take.
+        """Limit the time of ``sbatch``, and refuse a job that can never start.
 
-        Slurm queues many jobs that can never start, so that is checked first. The check is skipped if nodes
-        are asked for by name, which may be back later, or if a job has run already: that shows that others
-        can start, whatever a controller says that has just come back.
+        Slurm accepts many jobs that can never start, so ``sbatch --test-only`` checks the job first. The
+        check is skipped if nodes are requested by name, since these may be back later. It is also skipped if
+        a job of the campaign has run before: that proves that such jobs can start, whatever Slurm reports
+        just after its restart.
         """
 
         def _make_submission_command(self, submission_file_path: Path) -> list[str]:
@@ -249,8 +251,8 @@ def _executor(folder: Path, slurm: Slurm, hosts: Sequence[str]) -> "submitit.Slu
     refuse_links(folder)
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        make_own(folder)  # the job executes files in it, so nobody else may write there
-        # exec: Slurm signals the batch shell alone, so the shell must give way to the campaign.
+        make_own(folder)  # the job executes files in this folder, so no other user may write to it
+        # exec: Slurm signals the batch shell alone, so the campaign must replace the shell.
         return Bounded(folder, python=f"exec {shlex.quote(sys.executable)} -P")
     except RuntimeError as exc:
         raise StackError("no srun here", "hydra/launcher=slurm needs Slurm's commands on the PATH") from exc
@@ -259,6 +261,6 @@ def _executor(folder: Path, slurm: Slurm, hosts: Sequence[str]) -> "submitit.Slu
 
 
 def _one_line(key: str, value: str) -> None:
-    """Refuse a value that would not stay in its line of the script."""
+    """Refuse a value that is not one printable line, since it would add lines to the batch script."""
     if any(not character.isprintable() for character in value):
         raise ScenarioError(f"{key}={value!r} holds a control character", "write it in one printable line")

@@ -1,8 +1,8 @@
-"""Make launches in the present allocation, and request another one before it ends.
+"""Make launches in the present allocation, and submit a job that continues the campaign before it ends.
 
-The job's remaining time is requested before each launch, since an administrator can change it; a signal of
-Slurm shortly before the end covers changes since then. Stopping between launches loses nothing: whoever
-continues makes the trial that is announced in the journal.
+Slurm is asked for the remaining time of the job before each launch, since an administrator can change it; if
+it is changed later, a signal of Slurm shortly before the end warns. No results are lost if the campaign stops
+between launches: the next job makes the trial that the journal announces.
 """
 
 import contextlib
@@ -30,22 +30,22 @@ def _named(reasons: Mapping[str, str]) -> str:
 
 
 class Ending(Exception):  # noqa: N818 - not an error: Slurm says that this job's time is nearly over
-    """Raised out of a running launch by Slurm's signal."""
+    """Raised during a launch when Slurm signals that the job ends soon."""
 
 
 @dataclass
 class InAllocation:
-    """Make launches in the present allocation, until its end is near."""
+    """Make launches in the present allocation (the Slurm job of this process), until its end is near."""
 
     job_id: str  # Number of the allocation's job.
-    hosts: tuple[str, ...]  # Its nodes, those of the campaign first; a launch uses as many as it needs.
-    command: CommandLine  # Builds ``mpirun`` or ``srun``.
-    slurm: Slurm  # Answers questions about the allocation.
-    nodes: Nodes  # Stores the campaign's nodes.
+    hosts: tuple[str, ...]  # Nodes of the allocation, the campaign's earlier ones first; used in this order.
+    command: CommandLine  # Builds the command line of ``mpirun`` or ``srun``.
+    slurm: Slurm  # The connection to Slurm.
+    nodes: Nodes  # Stores the names of the campaign's nodes.
     margin_s: float = 60.0  # Time between the end of the last launch and that of the allocation, in seconds.
     successor: Callable[[], str] | None = None
-    """Submits the job that continues the campaign; None: the user continues it."""
-    wall_clock: Callable[[], float] = time.time  # Returns the time in seconds since the epoch.
+    """Function that submits the job that continues the campaign; None: the user continues it."""
+    wall_clock: Callable[[], float] = time.time  # Function that returns the seconds since the epoch.
     _longest_s: float = 0.0
     _in_launch: bool = False
     _warned: bool = False
@@ -56,25 +56,26 @@ class InAllocation:
 
     @property
     def away(self) -> bool:
-        """Whether this machine is none of the nodes: ``salloc`` may leave its user on the login node."""
+        """Whether this machine is not one of the nodes: with ``salloc`` it can be the login node."""
         return os.environ.get("SLURMD_NODENAME", platform.node().partition(".")[0]) not in self.hosts
 
     def heed_signal(self) -> None:
-        """Hand the campaign over when Slurm announces the end of the job."""
+        """Install a handler for Slurm's signal before the end of the job: it makes the next job continue."""
         signal.signal(getattr(signal, f"SIG{SIGNAL}"), self._on_signal)
 
     def run(self, request: LaunchRequest) -> LaunchOutcome:
-        """Run a launch and return how it ended; see ``run_at_once``."""
+        """Make a launch and return how it ended; see ``run_at_once``."""
         return self.run_at_once([(self, request)])[0]
 
     def run_at_once(self, runs: Sequence[tuple[Launcher, LaunchRequest]]) -> list[LaunchOutcome]:
-        """Run launches that are alive at once on the same nodes and cores, and return how they ended.
+        """Make launches at the same time on the same nodes and cores, and return how they ended.
 
-        See the port. The first launch in an allocation is always made, and in a job of a chain it counts even
-        if it was cut short, so that the chain advances even where a launch takes longer than a job.
+        See the protocol ``Launcher``. The first launch in an allocation is always made. If another job is to
+        continue the campaign, a first launch that the allocation's end cuts short counts as timed out, so
+        that the campaign advances even if a launch takes longer than a job.
 
         Raises:
-            Interrupted: the allocation is over, or nearly so; ``HandedOver`` if a successor goes on.
+            Interrupted: the allocation has ended or ends soon; ``HandedOver`` if another job continues.
             StackError: Slurm does not answer, a node is unfit, or the launcher cannot be started.
         """
         if self._suspect:
@@ -99,7 +100,7 @@ class InAllocation:
             self._leave(f"Slurm announced the end of job {self.job_id}")
         cut = room_s < timeout_s and any(outcome.status is Status.TIMEOUT for outcome in outcomes)
         if cut and (self._longest_s or self.successor is None):
-            self._leave(f"job {self.job_id} ends before the launch does")  # it will be made again
+            self._leave(f"job {self.job_id} ends before the launch does")  # the launch will be repeated
         self._longest_s = max(self._longest_s, *(outcome.duration_s for outcome in outcomes))
         if any(outcome.result is not None for outcome in outcomes):
             self.nodes.write(hosts)
@@ -110,13 +111,13 @@ class InAllocation:
     def _started(
         self, maker: Launcher, request: LaunchRequest, in_heat: bool
     ) -> tuple[LaunchRequest, list[str], dict[str, str]]:
-        """Return a launch on the first nodes, with the words and the environment that start it."""
+        """Return a launch on the first nodes with its command line and environment."""
         placement = replace(request.placement, hosts=self.hosts[: request.placement.nodes])
         argv, env = maker.command(request, placement)
         return request, argv, {**env, **(OVERLAPPING if in_heat else {})}
 
     def heard(self, program: Sequence[str], placement: Placement, env: Mapping[str, str]) -> str:
-        """Return the outputs of a program on the nodes of the next launch; see the port ``Hearing``."""
+        """Return the outputs of a program on the nodes of the next launch; see the protocol ``Hearing``."""
         on_nodes = replace(placement, hosts=self.hosts[: placement.nodes])
         return heard_here(self.command, program, on_nodes, env)
 
@@ -136,10 +137,10 @@ class InAllocation:
     def _explained(
         self, outcomes: Sequence[LaunchOutcome], hosts: tuple[str, ...], began_s: float
     ) -> list[LaunchOutcome]:
-        """Return launches, some without a result, with Slurm's explanation; remove what they left there.
+        """Add to failed launches what Slurm and the nodes report as the reason, and remove their leftovers.
 
         Raises:
-            Interrupted: the allocation is over, which is not the launch's fault: it is made again.
+            Interrupted: the allocation has ended; that is the reason, and the launch will be repeated.
         """
         self._allocation()
         if not self.slurm.starts_on(hosts):
@@ -157,7 +158,7 @@ class InAllocation:
         ]
 
     def _look(self, hosts: tuple[str, ...]) -> None:
-        """Refuse nodes on which launches would fail, and name slow ones, before the first launch."""
+        """Raise an error for nodes on which launches would fail, and report slow nodes, before any launch."""
         self._looked, reports = True, self._health(hosts)
         if reasons := unfit(reports, hosts):
             raise StackError(
@@ -170,7 +171,7 @@ class InAllocation:
         return self.slurm.health(hosts, self.nodes.directory / "health") if len(hosts) > 1 else ()
 
     def _wait_for_nodes(self) -> None:
-        """Wait until every node answers, or Slurm has decided that the job is over."""
+        """Wait until every node answers; raise an error if Slurm ends the job or the wait takes too long."""
         deadline = self.slurm.clock() + self.slurm.patience_s
         for pause_s in pauses():
             self._allocation()

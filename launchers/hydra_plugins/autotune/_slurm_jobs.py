@@ -1,7 +1,7 @@
-"""Ask Slurm about its jobs and nodes, patiently.
+"""Ask Slurm about its jobs and nodes, and wait for it if it does not answer.
 
-One class calls Slurm's own commands: each call has a time limit, and a Slurm that does not answer, which
-happens on every cluster, is waited for with growing pauses. The accounting database is not needed; many small
+One class calls Slurm's own commands. Each call has a time limit. If Slurm does not answer, which happens on
+every cluster, calls are repeated with growing pauses. The accounting database is not needed; many small
 clusters have none.
 """
 
@@ -22,27 +22,28 @@ from hydra_plugins.autotune import _guard, _health
 from hydra_plugins.autotune._health import Health
 from hydra_plugins.autotune._slurm_words import NEVER, NOT_NOW, STARTING, Job, is_transient, job_of
 
-SLACK_S = 10.0  # Time in seconds between the moment for which an age was computed and its use on a node.
+SLACK_S = 10.0  # Seconds that are added to the age of files to remove, for the time until a node uses it.
 
 OVERLAPPING = {"SLURM_OVERLAP": "1"}
-"""Variables of a launch beside others. Its steps, as which ``mpirun`` starts its daemons too, share cores,
-memory and devices with all others. Without it a step waits until another has ended (srun(1))."""
+"""Variables of a launch that runs at the same time as others. With them its steps in Slurm (``mpirun`` starts
+its daemons as steps, too) share cores, memory and devices with other steps. Otherwise a step waits until
+another one has ended (srun(1))."""
 
-_NOTICE_S = 10.0  # Length of a wait in seconds from which on the user is informed.
+_NOTICE_S = 10.0  # Length of a wait in seconds after which the user is informed.
 
 
 @dataclass(frozen=True, slots=True)
 class Slurm:
     """Call Slurm's commands."""
 
-    patience_s: float = 3600.0  # How long a Slurm that does not answer is waited for, in seconds.
+    patience_s: float = 3600.0  # Longest time to wait for an answer of Slurm, in seconds.
     call_timeout_s: float = 60.0  # Time limit of one command, in seconds.
-    sleep: Callable[[float], None] = interruption.pause  # Waits for some seconds.
-    clock: Callable[[], float] = time.monotonic  # Measures the time for ``patience_s``.
-    say: Callable[[str], object] = sys.stderr.write  # Informs the user of waiting.
+    sleep: Callable[[float], None] = interruption.pause  # Function that waits for some seconds.
+    clock: Callable[[], float] = time.monotonic  # Function that returns a time for ``patience_s``.
+    say: Callable[[str], object] = sys.stderr.write  # Function that informs the user of waiting.
 
     def job(self, job_id: str) -> Job | None:
-        """Return a job as Slurm knows it; None if it has forgotten it.
+        """Return the present state of a job; None if Slurm no longer knows the job.
 
         Raises:
             StackError: no answer for ``patience_s``.
@@ -59,7 +60,7 @@ class Slurm:
         self.ask(["scancel", job_id])
 
     def cancel_named(self, name: str) -> None:
-        """Cancel jobs that an unclear submission of this user may have left in the queue.
+        """Cancel this user's jobs named ``name``, which may exist after a submission that seemed to fail.
 
         Raises:
             StackError: no answer for ``patience_s``.
@@ -67,7 +68,7 @@ class Slurm:
         self.ask(["scancel", f"--user={getpass.getuser()}", f"--name={name}"])
 
     def hostnames(self, nodelist: str) -> tuple[str, ...]:
-        """Return the names in Slurm's short form (``cn[0-3]``).
+        """Return the host names of a list in Slurm's short form (``cn[0-3]``).
 
         Raises:
             StackError: no answer for ``patience_s``.
@@ -86,7 +87,7 @@ class Slurm:
         return tuple(h for h in names if states.get(h, "unknown").strip() not in STARTING)
 
     def never_starts(self, submission: Sequence[str]) -> str:
-        """Return why no job of this ``sbatch`` command line could ever start; empty if unknown or one can."""
+        """Return why a job of an ``sbatch`` command line can never start; empty if it can, or if unknown."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             reply = self._call([submission[0], "--test-only", *submission[1:]])
             _, separator, why = reply.stderr.partition(NEVER)
@@ -96,7 +97,7 @@ class Slurm:
         return ""
 
     def queued(self, name: str) -> str:
-        """Return the number of this user's job with this name that waits or runs; empty if there is none.
+        """Return the number of this user's waiting or running job named ``name``; empty if there is none.
 
         Raises:
             StackError: no answer for ``patience_s``.
@@ -107,7 +108,7 @@ class Slurm:
     def jobs(self, name: str) -> tuple[tuple[str, Job], ...]:
         """Return this user's waiting and running jobs whose names begin with ``name``.
 
-        Each is a pair: the rest of its name, and the job.
+        Each entry is a pair of the rest of the job's name and the job.
 
         Raises:
             StackError: no answer for ``patience_s``.
@@ -120,35 +121,37 @@ class Slurm:
         return tuple((suffix, job) for suffix, job_id in suffix_and_id if (job := self.job(job_id)))
 
     def starts_on(self, hosts: Sequence[str]) -> bool:
-        """Whether every one of these nodes of the allocation starts a process when asked to."""
+        """Whether a process can be started on each of these nodes of the allocation."""
         return self._on_each(hosts, "--kill-on-bad-exit=1", "true")
 
     def sweep(self, hosts: Sequence[str], age_s: float) -> bool:
-        """Remove shared memory that ranks left on nodes of the allocation, see ``_guard.sweep``.
+        """Remove shared memory that ranks have left on nodes of the allocation; return whether it worked.
 
-        Return success.
+        See ``_guard.sweep``.
 
         Args:
-            hosts: Nodes of a launch that ended badly; libraries clean up behind one that ended well.
-            age_s: How long ago the launch began, in seconds; an age, since each node's clock may differ.
+            hosts: Nodes of a launch that failed; after a successful launch, libraries have removed theirs.
+            age_s: How long ago the launch began, in seconds. The start time itself would not do, since the
+                clocks of nodes can differ.
         """
         words = (sys.executable, "-I", "-S", str(Path(_guard.__file__)), _guard.SWEEP, f"{age_s:.0f}")
         return self._on_each(hosts, *words)
 
     def health(self, hosts: Sequence[str], folder: Path) -> tuple[Health, ...]:
-        """Return the health of nodes of the allocation, as far as they report it.
+        """Return the health of those nodes of the allocation that report it.
 
-        The folder, on a file system that all of them share, is emptied: there they find each other.
+        The folder is emptied. It must be on a file system that all nodes share: they exchange their addresses
+        in it.
         """
         words = (sys.executable, "-I", "-S", _health.__file__, str(make_empty(folder).absolute()), *hosts)
         reports = []
         for line in self._each(hosts, *words).stdout.splitlines():
-            with contextlib.suppress(ValueError, TypeError):  # a prolog of the site may print anything
+            with contextlib.suppress(ValueError, TypeError):  # the site's prolog scripts may print any lines
                 reports.append(Health(**json.loads(line)))
         return tuple(reports)
 
     def _on_each(self, hosts: Sequence[str], *words: str) -> bool:
-        """Whether these words end well in one process on each node; options of ``srun`` come first."""
+        """Whether a command succeeds in one process on each node; options of ``srun`` may precede it."""
         return self._each(hosts, *words).returncode == 0
 
     def _each(self, hosts: Sequence[str], *words: str) -> subprocess.CompletedProcess[str]:
@@ -160,10 +163,10 @@ class Slurm:
             return subprocess.CompletedProcess(srun, 1, "", "")
 
     def ask(self, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        """Return a command's reply, once Slurm answers at all.
+        """Return the result of a command of Slurm; repeat the command while Slurm does not answer.
 
         Raises:
-            StackError: the command does not exist, or no answer for ``patience_s``.
+            StackError: the command does not exist, or Slurm does not answer for ``patience_s``.
         """
         began_s = self.clock()
         for pause_s in pauses():
@@ -178,10 +181,15 @@ class Slurm:
         raise AssertionError("pauses never end")
 
     def bear(self, complaint: str, began_s: float, pause_s: float) -> None:
-        """Wait once more for a Slurm that is away or busy; inform the user once, when it begins to take long.
+        """Wait once more while Slurm does not answer or is busy; inform the user once if that takes long.
+
+        Args:
+            complaint: What is wrong, for messages.
+            began_s: Time at which the waiting began, by ``clock``.
+            pause_s: Length of this wait in seconds.
 
         Raises:
-            StackError: it has been so for ``patience_s``.
+            StackError: the waiting would take longer than ``patience_s``.
         """
         waited_s = self.clock() - began_s
         if waited_s + pause_s > self.patience_s:
@@ -205,7 +213,7 @@ class Slurm:
 
 
 def pauses(first_s: float = 0.5, factor: float = 1.5, last_s: float = 30.0) -> Iterable[float]:
-    """Yield growing pauses between questions in seconds, without end."""
+    """Yield the lengths of pauses between attempts in seconds, growing up to ``last_s``, without end."""
     pause_s = first_s
     while True:
         yield pause_s

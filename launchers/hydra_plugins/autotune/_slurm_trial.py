@@ -1,8 +1,8 @@
-"""Run each launch, or heat, in a job of its own: submit it, watch it, and run its content.
+"""Make each launch in a Slurm job of its own, or the launches of a heat (which take turns) in one job.
 
 The campaign runs where it was started. It writes ``launch.json`` in a launch's directory and submits a job
-whose whole command is ``python -m hydra_plugins.autotune._slurm_trial DIRECTORY …``; that runs the launch,
-those of a heat at once, in the job's allocation and writes ``ended.json``.
+with the command ``python -m hydra_plugins.autotune._slurm_trial DIRECTORY …``. In the job's allocation, this
+program makes the launches in the directories at the same time, and writes ``ended.json`` for each.
 """
 
 import contextlib
@@ -26,38 +26,38 @@ from hydra_plugins.autotune._slurm_jobs import OVERLAPPING, SLACK_S, Slurm, paus
 from hydra_plugins.autotune._slurm_words import RUNNING, WAITING, Job
 
 LAUNCH, ENDED = "launch.json", "ended.json"
-"""Files in the directory of a launch: what its job has to run, and how that ended."""
+"""Files in the directory of a launch: the command that its job runs, and how the command ended."""
 
 _ANSWER = "nodes_answer"
-"""Key of ``ended.json``: whether each node started a process when the launch had failed."""
+"""Key of ``ended.json``: whether each node could start a process after the launch had failed."""
 
 _STARTUP_S = 60  # Time in seconds that a job may take in addition to the launch itself.
-_LATE_FILES = 6  # Number of times that a job's files are looked for after its end.
+_LATE_FILES = 6  # Number of attempts to read a job's files after its end.
 
 
 @dataclass(frozen=True, slots=True)
 class TrialJobs:
-    """Run each launch in a job of its own, those of a heat in one."""
+    """Make each launch in a job of its own, or the launches of a heat in one job."""
 
-    directory: Path  # The campaign's directory, which also stores the nodes it runs on.
+    directory: Path  # The campaign's directory, which also contains the names of its nodes.
     settings: BatchSettings  # The scenario's settings for Slurm.
-    command: CommandLine  # Builds ``mpirun`` or ``srun``.
-    slurm: Slurm  # Takes the jobs.
-    queue_timeout_s: float = 3600.0  # How long a job may wait for its start, in seconds.
+    command: CommandLine  # Builds the command line of ``mpirun`` or ``srun``.
+    slurm: Slurm  # The connection to Slurm.
+    queue_timeout_s: float = 3600.0  # Longest time that a job may wait for its start, in seconds.
     away: bool = True  # Whether jobs run on other machines than this one.
 
     at_once: ClassVar[bool] = True
 
     def run(self, request: LaunchRequest) -> LaunchOutcome:
-        """Run a launch and return how it ended; see ``run_at_once``."""
+        """Make a launch and return how it ended; see ``run_at_once``."""
         return self.run_at_once([(self, request)])[0]
 
     def run_at_once(self, runs: Sequence[tuple[Launcher, LaunchRequest]]) -> list[LaunchOutcome]:
-        """Run launches that are alive at once in one job, and return how they ended; see the port.
+        """Make launches at the same time in one job, and return how they ended; see ``Launcher``.
 
-        If a job is cancelled, preempted or loses a node, its unfinished launches are lost, and whoever asked
-        makes them again. A job that never starts is an outcome too. A Slurm that does not answer is waited
-        for.
+        If a job is cancelled, preempted or loses a node, its unfinished launches get the status ``lost``, and
+        the caller repeats them. They are also lost if the job never starts. If Slurm does not answer, this
+        waits.
 
         Raises:
             StackError: Slurm refuses the job for its options, or does not answer for hours.
@@ -81,7 +81,7 @@ class TrialJobs:
         return [self._outcome(request, job) for request in requests]
 
     def _run_job(self, requests: Sequence[LaunchRequest], name: str, hosts: tuple[str, ...]) -> Job:
-        """Return the job at its end or, if it was cancelled here, as it was before."""
+        """Submit a job and return its last state: at its end, or before this method has cancelled it."""
         places, timeout_s = [r.placement for r in requests], max(r.timeout_s for r in requests)
         nodes = max(place.nodes for place in places)
         order = Order(
@@ -148,7 +148,10 @@ class TrialJobs:
 
 
 def main(directories: Sequence[Path]) -> int:
-    """Run, in the job, what each ``launch.json`` says, write ``ended.json``, and leave no shared memory."""
+    """Run the command in each ``launch.json``, write ``ended.json``, and remove shared memory that is left.
+
+    This runs inside the job.
+    """
     began_s = time.monotonic()
     ends = _processes.run_at_once([_command(directory) for directory in directories])
     slurm, answer = Slurm(patience_s=0, call_timeout_s=_STARTUP_S / 2), True
@@ -186,7 +189,10 @@ def _command(directory: Path) -> _processes.Command:
 
 
 def _ended(directory: Path, slurm: Slurm, job: Job) -> tuple[_processes.Ended, bool]:
-    """Return how the launch ended, and whether its nodes answered then, as far as its job recorded it."""
+    """Return how a launch ended and whether its nodes answered then, as its job recorded it.
+
+    Without such a record, the result follows from the state of the job.
+    """
     for pause_s in islice(pauses(), _LATE_FILES):
         with contextlib.suppress(FileNotFoundError):
             record = json.loads((directory / ENDED).read_text(encoding="utf-8"))
@@ -194,7 +200,7 @@ def _ended(directory: Path, slurm: Slurm, job: Job) -> tuple[_processes.Ended, b
             return _processes.Ended(**record), answer
         if job.state != "COMPLETED":
             break
-        slurm.sleep(pause_s)  # a shared file system may show the file later than Slurm reports the end
+        slurm.sleep(pause_s)  # on a shared file system, the file may appear after Slurm reports the end
     duration_s = (job.ends_s or 0.0) - job.started_s if job.started_s else 0.0
     end = _processes.Ended(None if job.verdict in ("timeout", RUNNING) else 0, max(0.0, duration_s))
     return end, True

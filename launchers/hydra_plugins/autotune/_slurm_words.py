@@ -1,11 +1,11 @@
-"""Convert Slurm's words to values: states and reasons of jobs, states of nodes, messages, notations."""
+"""Interpret texts of Slurm: states and reasons of jobs, states of nodes, error messages, times."""
 
 import re
 from dataclasses import dataclass
 from datetime import datetime
 
-WAITING = "waiting"  # Verdict on a job that has not started.
-RUNNING = "running"  # Verdict on a job that has started and not ended.
+WAITING = "waiting"  # Class of the states of a job that has not started.
+RUNNING = "running"  # Class of the states of a job that has started and not ended.
 
 _STATES = {
     WAITING: "PENDING CONFIGURING REQUEUED REQUEUE_FED REQUEUE_HOLD SPECIAL_EXIT RESV_DEL_HOLD",
@@ -16,9 +16,10 @@ _STATES = {
     "lost": "BOOT_FAIL CANCELLED DEADLINE LAUNCH_FAILED NODE_FAIL PREEMPTED RECONFIG_FAIL REVOKED",
 }
 VERDICTS = {state: verdict for verdict, states in _STATES.items() for state in states.split()}
-"""For each state of a job ``WAITING``, ``RUNNING``, or the status of a launch whose job ended in it."""
+"""Maps a state of a job to ``WAITING``, ``RUNNING``, or the status of a launch whose job ended in this
+state."""
 
-_ENDING = ("COMPLETING", "STAGE_OUT")  # States of a job whose processes are being ended, or have been.
+_ENDING = ("COMPLETING", "STAGE_OUT")  # States of a job whose processes are ending or have ended.
 
 _TRANSIENT = (
     "unable to contact slurm",
@@ -36,38 +37,38 @@ _TRANSIENT = (
     "system call failed",
     "munge",
 )
-"""Parts of messages which mean that asking again later may help."""
+"""Parts of error messages which mean that the same command may succeed later."""
 
 _HOPELESS = ("ReqNodeNotAvail", "Nodes_required_for_job_are_DOWN", "BadConstraints", "NodeDown")
-"""Beginnings of the reasons of a job that waits for nodes which may never become available."""
+"""Beginnings of Slurm's reasons why a job waits, if it waits for nodes that may never become available."""
 
 NEVER = "allocation failure: "
-"""Message of ``sbatch --test-only`` before the reason why a job can never start."""
+"""Text in the output of ``sbatch --test-only`` that precedes the reason why a job can never start."""
 NOT_NOW = ("are busy", "down, drained or reserved")
-"""Parts of such a reason about nodes that may be back later."""
+"""Parts of such a reason which mean that the nodes may be available later."""
 
 STARTING = ("idle", "alloc", "mix", "comp", "resv", "plnd", "planned", "maint")
-"""States of a node on which a job can start, now or when others have ended."""
+"""States of a node on which a job can start, now or when other jobs have ended."""
 
 TIME = re.compile(r"\d+|\d+:\d\d|\d+:\d\d:\d\d|\d+-\d+(:\d\d){0,2}|UNLIMITED", re.IGNORECASE)
-"""A time limit: minutes, M:SS, H:MM:SS, D-H, D-H:MM, D-H:MM:SS."""
+"""Pattern of a time limit: minutes, M:SS, H:MM:SS, D-H, D-H:MM, D-H:MM:SS."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Describe a job as ``scontrol show job`` does."""
+    """Describe a job with fields of the output of ``scontrol show job``."""
 
-    id: str  # Its number.
-    state: str  # Its state in Slurm's word, such as ``PENDING``.
-    reason: str = ""  # Why it waits or ended, in Slurm's word; empty: no reason.
-    nodelist: str = ""  # The nodes that it got, in Slurm's short form.
-    submitted_s: float | None = None  # Time of its submission, in seconds since the epoch.
+    id: str  # Number of the job.
+    state: str  # State of the job in Slurm's word, such as ``PENDING``.
+    reason: str = ""  # Why the job waits or ended, in Slurm's word; empty: no reason.
+    nodelist: str = ""  # The nodes of the job, in Slurm's short form.
+    submitted_s: float | None = None  # Time of the submission, in seconds since the epoch.
     started_s: float | None = None
-    """Time of its start, in seconds since the epoch; for a waiting job the time at which Slurm expects it to
+    """Time of the start, in seconds since the epoch; for a waiting job the time at which Slurm expects it to
     start."""
     ends_s: float | None = None
-    """Time at which it ended, or will end at the latest, in seconds since the epoch; None: no limit, or not
-    known."""
+    """Time at which the job ended, or will end at the latest, in seconds since the epoch; None: it has no
+    limit, or the time is not known."""
 
     @property
     def verdict(self) -> str:
@@ -76,12 +77,12 @@ class Job:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing can be launched in it any more; ``COMPLETING`` hides how it ended."""
+        """Whether nothing can be launched in the job any more, since it has ended or is ending."""
         return self.verdict != RUNNING or self.state in _ENDING
 
     @property
     def waits_in_vain(self) -> bool:
-        """Whether it waits for nodes that may never become available."""
+        """Whether the job waits for nodes that may never become available."""
         return self.verdict == WAITING and self.reason.startswith(_HOPELESS)
 
     @property
@@ -92,12 +93,12 @@ class Job:
         return max(0.0, self.started_s - self.submitted_s)
 
     def in_words(self) -> str:
-        """Return state and reason for people."""
+        """Return the state and its reason as a text for users."""
         return f"job {self.id} is {self.state}" + (f" ({self.reason})" if self.reason else "")
 
 
 def job_of(text: str) -> Job | None:
-    """Return the job in the output of ``scontrol show job -o``; None if there is none in it."""
+    """Return the job that the output of ``scontrol show job -o`` describes; None if it describes none."""
     fields: dict[str, str] = {}
     for word in text.split():
         key, equals, value = word.partition("=")
@@ -117,7 +118,7 @@ def job_of(text: str) -> Job | None:
 
 
 def is_transient(message: str) -> bool:
-    """Whether a message of Slurm means that it is busy or away, and not that the request was wrong."""
+    """Whether an error message means that Slurm is busy or does not answer, not that a request was wrong."""
     lower = message.lower()
     return any(part in lower for part in _TRANSIENT)
 
@@ -127,7 +128,7 @@ def _value_or_empty(value: str | None) -> str:
 
 
 def _epoch_s(value: str | None) -> float | None:
-    """Return Slurm's local time, which has no zone, in seconds since the epoch; None if it is no time."""
+    """Return a local time that Slurm prints without time zone, in seconds since the epoch; else None."""
     try:
         return datetime.fromisoformat(value or "").timestamp()
     except ValueError:  # "Unknown", "N/A"

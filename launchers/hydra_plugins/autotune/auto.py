@@ -1,4 +1,4 @@
-"""Offer the Hydra launcher ``auto``: Slurm if present, else mpirun if hosts are given, else a simulation."""
+"""Define the Hydra launcher ``auto``: Slurm if present, else mpirun if hosts are given, else a simulation."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,24 +12,24 @@ if TYPE_CHECKING:
 
 @offered("auto")
 class AutoLauncher(Sequential):
-    """Use the launcher that suits this machine, and report which one that is."""
+    """Use the launcher that suits this machine and the scenario, and report which one it is."""
 
     def prepare(self, scenario: "Scenario") -> None:
-        """Prepare a campaign as the selected launcher does.
+        """Let the selected launcher prepare a campaign.
 
         Raises:
             HandedOver: a batch job runs the campaign.
-            StackError: Slurm refuses it, or does not answer.
+            StackError: Slurm refuses the job, or does not answer.
         """
         plugin, _ = _selected(scenario)
         if hasattr(plugin, "prepare"):
             plugin.prepare(scenario)
 
     def connect(self, scenario: "Scenario") -> "Bench":
-        """Return the bench where the launches of a campaign are made.
+        """Return the bench (observer, search space and description) for the launches of a campaign.
 
         Raises:
-            StackError: Slurm or hosts are there, but no MPI.
+            StackError: there is Slurm, or there are hosts, but no MPI.
         """
         plugin, why = _selected(scenario)
         bench: Bench = plugin.connect(scenario)

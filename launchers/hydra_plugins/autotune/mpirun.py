@@ -1,7 +1,7 @@
-"""Offer the Hydra launcher ``mpirun``: ``hydra/launcher=mpirun``.
+"""Define the Hydra launcher ``mpirun``: ``hydra/launcher=mpirun``.
 
-Hydra executes plugin modules outside of ``sys.modules``, so annotations here are evaluated or quoted, never
-postponed: a dataclass could not resolve them.
+Hydra executes plugin modules without an entry in ``sys.modules``. A dataclass could not resolve postponed
+annotations then, so annotations here are evaluated or quoted.
 """
 
 from dataclasses import dataclass, field
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 class MpirunConf:
     """Define the keys of ``hydra.launcher`` for ``mpirun``."""
 
-    extra: list[str] = field(default_factory=list)  # Further words for mpirun's command line.
+    extra: list[str] = field(default_factory=list)  # Further options for mpirun's command line.
     agent: list[str] = field(default_factory=lambda: ["ssh"])
     """The command that starts a command on another host."""
-    check_hosts: bool = True  # Whether to ask each host first if it has the same MPI, Python and project.
+    check_hosts: bool = True  # Whether to check first that all hosts have the same MPI, Python and project.
 
 
 @offered("mpirun", MpirunConf)
 class MpirunLauncher(Sequential):
-    """Run jobs of a multirun one after another, and the launches of each campaign by ``mpirun``."""
+    """Run jobs of a multirun one after another; the launches of each campaign are made with ``mpirun``."""
 
     def __init__(
         self,
@@ -39,11 +39,11 @@ class MpirunLauncher(Sequential):
         self.extra, self.agent, self.check_hosts = tuple(extra or ()), tuple(agent or ["ssh"]), check_hosts
 
     def prepare(self, scenario: "Scenario") -> None:
-        """Ask the hosts of the scenario whether they are fit.
+        """Check that all hosts of the scenario have the same versions of Python, MPI and this project.
 
         Raises:
-            StackError: some are not; they are named.
-            ScenarioError: a hostfile that cannot be read.
+            StackError: some hosts are unfit; the message names them.
+            ScenarioError: the hostfile cannot be read.
         """
         from hydra_plugins.autotune._mpirun import check_hosts, on_hosts
 
@@ -51,10 +51,10 @@ class MpirunLauncher(Sequential):
             check_hosts(on_hosts(scenario), self.agent)
 
     def connect(self, scenario: "Scenario") -> "Bench":
-        """Return the bench where the launches of a campaign are made.
+        """Return the bench (observer, search space and description) for the launches of a campaign.
 
         Raises:
-            ScenarioError: more ranks than cores.
+            ScenarioError: there are more ranks than cores.
             StackError: there is no MPI.
         """
         from autotune.campaign.bench import check_cores, mpi_bench

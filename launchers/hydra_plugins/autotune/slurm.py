@@ -1,7 +1,7 @@
-"""Offer the Hydra launcher ``slurm``: ``hydra/launcher=slurm``.
+"""Define the Hydra launcher ``slurm``: ``hydra/launcher=slurm``.
 
-Hydra executes plugin modules outside of ``sys.modules``, so annotations here are evaluated or quoted, never
-postponed: a dataclass could not resolve them.
+Hydra executes plugin modules without an entry in ``sys.modules``. A dataclass could not resolve postponed
+annotations then, so annotations here are evaluated or quoted.
 """
 
 from dataclasses import dataclass, field
@@ -20,23 +20,24 @@ class SlurmConf:
     """Define the keys of ``hydra.launcher`` for ``slurm``; an empty value means the site's default."""
 
     allocation: str = "auto"
-    """``inside``, ``campaign`` or ``trial``; ``auto``: inside an allocation, else campaign."""
+    """``inside`` (the present allocation), ``campaign`` (one job for all launches), ``trial`` (a job for
+    each), or ``auto``: ``inside`` if there is an allocation, else ``campaign``."""
     partition: str = ""  # Partition, or several separated by commas.
     account: str = ""
     qos: str = ""
     time: str = ""  # Time limit of one job: ``30`` (minutes), ``2:00:00``, ``1-12``.
     constraint: str = ""  # Node features.
-    exclusive: bool = True  # Whether nobody else may run on the nodes.
+    exclusive: bool = True  # Whether no other jobs may run on the nodes.
     sbatch: list[str] = field(default_factory=list)  # Further options: ``[--mem=0, --reservation=tuning]``.
     prelude: list[str] = field(default_factory=list)  # Shell lines of each job: ``[module load openmpi]``.
-    same_nodes: bool = True  # Whether later jobs ask for the nodes of the first.
-    margin_s: int = 60  # Time between the end of a job's last launch and its own, in seconds.
-    extra: list[str] = field(default_factory=list)  # Further words for mpirun or srun.
+    same_nodes: bool = True  # Whether later jobs of a campaign ask for the nodes of its first one.
+    margin_s: int = 60  # Time between the end of a job's last launch and the job's end, in seconds.
+    extra: list[str] = field(default_factory=list)  # Further options for mpirun or srun.
 
 
 @offered("slurm", SlurmConf)
 class SlurmLauncher(Sequential):
-    """Run jobs of a multirun one after another, and the launches of each campaign under Slurm."""
+    """Run jobs of a multirun one after another; the launches of each campaign are made under Slurm."""
 
     def __init__(self, extra: list[str] | None = None, **settings: Any) -> None:
         super().__init__()
@@ -44,18 +45,18 @@ class SlurmLauncher(Sequential):
         self.settings = settings
 
     def prepare(self, scenario: "Scenario") -> None:
-        """Let a job run the campaign, if called on a login node.
+        """Submit a job that runs the campaign, if this is a login node.
 
         Raises:
             HandedOver: a job runs the campaign.
-            StackError: Slurm refuses it, or does not answer.
+            StackError: Slurm refuses the job, or does not answer.
         """
         from hydra_plugins.autotune._slurm import prepare
 
         prepare(scenario, self._settings())
 
     def connect(self, scenario: "Scenario") -> "Bench":
-        """Return the bench where the launches of a campaign are made.
+        """Return the bench (observer, search space and description) for the launches of a campaign.
 
         Raises:
             StackError: there is no MPI, or no Slurm.
