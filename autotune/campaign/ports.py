@@ -54,7 +54,7 @@ class Suggestion:
     point: Point  # The point to launch.
     note: str = ""  # The reason, in a few words for the log.
     expected_gain: float | None = None
-    """Expected relative gain of the best over all settings; None: the proposer does not estimate it."""
+    """Expected relative gain in the time of the envelope; None: the proposer does not estimate it."""
 
 
 class Proposer(Protocol):
