@@ -1,4 +1,4 @@
-"""Describe what a setting with its rules deploys, compared with an untouched stack (step 11 of the flow)."""
+"""Describe what a setting with its rules changes, compared with the untouched stack (own defaults)."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,7 +16,7 @@ def deploys(space: Space, setting: Recommendation) -> bool:
 
 
 def has_rules(setting: Recommendation) -> bool:
-    """Whether the setting's files hold rules for messages of any size."""
+    """Whether the setting has a rule that chooses anything at some message size."""
     return any(rule.choice for rule in setting.rules)
 
 
@@ -28,7 +28,7 @@ def ruled(space: Space, setting: Recommendation, slots: Iterable[Slot]) -> set[S
 def same_calls(space: Space, setting: Recommendation, slots: Iterable[Slot]) -> set[Slot]:
     """Return the slots in which a setting makes the calls of the untouched stack.
 
-    There is no job-wide change then, and no rule in the slot.
+    These are the slots without a rule, and only if the setting has no job-wide change.
     """
     every = set(slots)
     return set() if space.says(setting.point) else every - ruled(space, setting, every)

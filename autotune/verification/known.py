@@ -1,14 +1,14 @@
-"""Collect the evidence of the search's own launches before the verification (between steps 10 and 11).
+"""Collect the evidence of the search's own launches about losses, before the verification.
 
-The evidence decides what is verified, and is never a proof: a setting that surely loses somewhere by it is
-not launched again, but shown as a choice with its cost.
+The evidence decides which settings are verified, and is never a proof: a setting that surely loses at some
+size by this evidence is not launched again, but shown as a choice with its cost.
 
-The posterior of the difference to the defaults in a slot, where these are known from n₀ launches, is ln t₀ −
-ln t ± √(σ² + s̃²/n₀) · t, with s̃ of each slot its own. In heats each launch has a default beside it and s̃
-is that of ratios, so that n₀ and the noise of the other side drop out. The setting's own ln t ± σ is that of
-``recommend.posterior`` over all settings: what a family of settings loses, launch after launch, does not
-depend on the single launch that each of them had. s̃ is that of the launches that the search repeated, see
-``recommend.repeats``.
+The posterior of the difference to the defaults in a slot (collective, communicator size, message size), where
+the defaults have n₀ launches, is ln t₀ − ln t ± √(σ² + s̃²/n₀) · t, with the standard deviation s̃ of a
+launch in that slot. In heats each launch has a default beside it and s̃ is that of ratios, so that n₀ and the
+noise of the other side drop out. The setting's own ln t ± σ comes from ``recommend.posterior`` over all
+settings: a loss that similar settings show, launch after launch, is expected of a setting with a single
+launch. s̃ comes from the launches that the search repeated, see ``recommend.repeats``.
 """
 
 import math
@@ -27,12 +27,12 @@ from autotune.verification.comparison import Comparison
 from autotune.verification.sequential import DOUBT, SequentialDesign
 
 _FAR, _APART = 0.5, 0.3
-"""Gain on the log scale beyond which a setting gives no hint for others, and loss beyond which it gives
-none."""
+"""Limit on the log scale to which gains and losses are clipped before they inform about other settings, and
+loss in a slot above which a setting does not inform about others at all."""
 
 
 def search_noise(history: History) -> LaunchNoise:
-    """Return how far launches of one setting differed before the verification."""
+    """Return how much launches of one setting differed before the verification."""
     return launch_noise(history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH))
 
 
@@ -62,7 +62,7 @@ class Known:
         settings: Sequence[Candidate],
         optimism: Mapping[Slot, float] | None = None,
     ) -> "Known":
-        """Return the evidence of these launches of the defaults and of these settings together.
+        """Return the evidence from launches of the defaults and of settings.
 
         Args:
             space: The space of settings.
@@ -89,7 +89,7 @@ class Known:
         return cls(space, default, sum(o.ok for o in baseline), noise, design)._with_rows(rows)
 
     def after(self, fresh: Iterable[tuple[Point, Sequence[Comparison]]]) -> "Known":
-        """Return the evidence with fresh launches of some settings, which also inform about similar ones."""
+        """Return the evidence with fresh launches of some settings, which inform about similar ones too."""
         rows = []
         for point, comparisons in fresh:
             gains = {c.slot: c.gain for c in comparisons}
@@ -145,7 +145,7 @@ class Known:
         )
 
     def chance(self, point: Point, measured: Mapping[Slot, float] | None = None, n_made: int = 0) -> float:
-        """Return the predictive probability that a verification's launches leave no doubt about a setting.
+        """Return the predictive probability that a verification will not find a setting doubtful.
 
         The estimate of a slot after N launches of each side is (n · ``measured`` + (N − n) · new) / N, where
         n is the number of launches made and new ± √(spread² + 2 s² / (N − n)) is the posterior predictive
@@ -185,7 +185,7 @@ class Known:
         return float(np.prod(passes) ** (1 / math.sqrt(k)))
 
     def luck(self, point: Point) -> float:
-        """By how much a setting's launches look better than it is, ln as a mean over the slots."""
+        """Return how much better a setting looks than it is believed to be: mean over the slots, in ln."""
         shown = {row[0]: row[1] for row in self.rows}.get(point)
         mean, _ = self.believed.get(point, ({}, None))
         if shown is None or not mean:
@@ -198,12 +198,12 @@ class Known:
         return self.noise.sds(self.baseline)
 
     def _spread(self, sd: Array) -> Array:
-        """The standard deviations with that of the defaults, which ratios of heats have in them already."""
+        """Return the standard deviations with that of the defaults, which ratios of heats already contain."""
         if self.design.heats:
             return sd
         return np.hypot(sd, self._sds / math.sqrt(max(self.launches, 1)))
 
     def seen_slower(self, candidate: Candidate) -> bool:
-        """Whether a setting is slower somewhere by its own interval, and by more than ``max_loss``."""
+        """Whether a setting's own launches show it slower in some slot, by more than ``max_loss``."""
         slot_gains = gains(against(self.space, candidate, self.baseline), self.baseline)
         return any(g.interval[1] < 1.0 and g.ratio < 1.0 - self.design.max_loss for g in slot_gains)

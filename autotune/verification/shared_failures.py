@@ -1,4 +1,4 @@
-"""Suspect settings that share values with settings that fail (step 11 of the flow).
+"""Suspect settings that share values with settings that fail (data flow: verification).
 
 A fault belongs to a level of a factor more often than to one setting: of two settings that differ in one
 other value, one may hang in a fifth of its launches and the other may have been lucky. So among settings that
@@ -21,7 +21,7 @@ Levels = frozenset[tuple[str, Hashable]]
 
 @dataclass(frozen=True, slots=True)
 class FailingSetting:
-    """Hold a setting with the failures among its launches."""
+    """Hold the values of a launched setting, and the failures among its launches."""
 
     levels: Levels  # The levels that the setting has.
     failures: Failures  # Failures among its launches.
@@ -36,7 +36,7 @@ class Suspicion:
     launches: int  # Number of launches of these settings.
 
     def concerns(self, levels: Levels, failures: Failures) -> bool:
-        """Whether a setting has one of the levels, and its own launches do not exclude the rate."""
+        """Whether a setting has a suspected level, and its own launches do not exclude the failure rate."""
         if not self.levels & levels:
             return False
         rate = self.failed / self.launches
@@ -55,7 +55,7 @@ def levels_of(space: Space, point: Point, rules: Iterable[Rule]) -> Levels:
 
 
 def suspicions(settings: Iterable[FailingSetting]) -> tuple[Suspicion, ...]:
-    """Return the suspicions by settings that may fail more often than the untouched stack."""
+    """Return the suspicions raised by settings that may fail more often than the untouched stack."""
     failing = [setting for setting in settings if setting.failures.doubtful and not setting.failures.wrong]
     if not failing:
         return ()
