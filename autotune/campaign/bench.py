@@ -52,7 +52,7 @@ class Bench:
     findings: tuple[Finding, ...] = ()  # Findings about the place, for ``doctor``.
     chosen: str = ""  # Which launcher was chosen and why, if the user named none; else empty.
     stamp: Stamp = field(default_factory=Stamp)
-    """Mark on everything that comes from here, if no MPI runs here."""
+    """Mark on all results from this place if no real MPI runs here, as with a model or a table."""
     collective: tuple[str, ...] = ()
     """The only collectives that can be measured here, as with a recorded table; empty: any."""
     sizes: tuple[int, ...] = ()  # The only message sizes that can be measured here; empty: any.
@@ -60,7 +60,7 @@ class Bench:
     """Whether the stack's defaults can be launched; without them nothing is compared."""
     knobs: Space | None = None
     """With ``space=discover``: the parameters that the stack declares, besides ``space``."""
-    at_once: bool = False  # Whether several launches can be alive at once on the same cores and take turns.
+    at_once: bool = False  # Whether several launches can be alive at once on the same cores, in turns.
     launched_by: Mapping[str, Any] = field(default_factory=dict)
     """Configuration from which the same launcher can be made again; empty: the default launcher."""
     launcher: Launcher | None = None  # Starts launches of the stack; None: there is no stack to launch.
@@ -100,7 +100,7 @@ class Compose(Protocol):
     def __call__(self, document: dict[str, Any], launches: bool = True) -> tuple[Scenario, Bench]:
         """Return scenario and bench; ``launches`` says whether anything will be launched on the bench.
 
-        If nothing will be launched, only what is there already is examined.
+        If nothing will be launched, the launcher does not prepare itself.
         """
 
 

@@ -26,7 +26,7 @@ class Conclusion:
 
     baseline: Envelope  # Times of the stack's own defaults, by (collective, ranks, message size).
     effects: tuple[Effects, ...]
-    """The screening's analyses, one for each objective; empty until it is complete."""
+    """The screening's analyses, one for each objective; empty until the screening is complete."""
     screening: ScreeningResult | None  # The decision on each factor; None without a complete screening.
     verdict: Verdict | None  # The result of the verification; None before its first launch.
     recommendation: Recommendation | None
@@ -53,7 +53,7 @@ class Conclusion:
 
     @property
     def harmless(self) -> Recommendation | None:
-        """Return the best setting that makes no other call slower; None if none was verified."""
+        """Return the best verified setting that makes no call slower that it was not tuned for, else None."""
         choice = self.choice(ChoiceKind.HARMLESS)
         return None if choice is None else choice.recommendation
 

@@ -30,7 +30,7 @@ class Share:
         return str(self.launches) if self.launches == self.most else f"{self.launches} to {self.most}"
 
     def hours(self, nodes: int, launch_s: float, timeout_s: float) -> tuple[float, float]:
-        """Return the node-hours if every launch only measures, and if every one runs into its timeout."""
+        """Return the node-hours if launches last only as long as they measure, and if all time out."""
         return self.launches * nodes * launch_s / 3600, self.most * nodes * timeout_s / 3600
 
     def row(self, nodes: int, launch_s: float, timeout_s: float) -> tuple[str, str, str]:

@@ -93,7 +93,7 @@ class Discovery:
     def next_trial(self, history: History, seed: int, time: TimeLeft = PLENTY) -> Trial | None:
         """Return the next trial; None once the discovery is complete.
 
-        At least one launch of the untouched stack must have ended well.
+        At least one launch with the stack's own defaults must have ended well.
         """
         return next(self.next_trials(history, seed, time), None)
 

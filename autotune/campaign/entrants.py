@@ -12,7 +12,7 @@ from autotune.stacks.ports import LaunchOutcome, LaunchRequest, Rendering
 
 @dataclass(frozen=True, slots=True)
 class Entrant:
-    """Represent a trial in a heat.
+    """Represent a trial in a heat (launches that are alive at once and measure in turns).
 
     It has several launches if the library reads the swept choice only once, when it starts.
     """

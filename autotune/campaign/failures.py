@@ -81,7 +81,7 @@ def settled(history: History) -> History:
 
 
 def on_working_machine(history: History) -> Iterator[Observation]:
-    """Yield the observations, except failures in a row in which the untouched stack failed too."""
+    """Yield the observations, except series of failures in which the stack's own defaults failed too."""
     run: list[Observation] = []
     for observation in history:
         if observation.status.may_pass:

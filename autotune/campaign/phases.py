@@ -202,7 +202,7 @@ class Search:
         return None
 
     def _further(self, standing: Standing, pending: Iterable[Point]) -> Iterator[Trial]:
-        """Yield the proposer's further choices, to be measured beside settings without a result yet.
+        """Yield the proposer's further choices, to be measured at once with settings that have no result yet.
 
         The proposer is given an expected result for each of those: the last one of the setting, or that of
         the default. This is the constant liar (Ginsbourger, Le Riche and Carraro, "Kriging is well-suited to

@@ -76,7 +76,7 @@ class Plan:
 
     @property
     def recorded(self) -> bool:
-        """Whether launches are looked up in a table, which answers the same each time and has no drift."""
+        """Whether launches are looked up in a recorded table: repetitions are equal, and nothing drifts."""
         return self.campaign.bench.stamp.kind is BenchKind.REPLAYED
 
     @cached_property
@@ -97,7 +97,7 @@ class Plan:
                 "raise it, or lower discover.launches and verify.launches",
             )
         remaining = requested.total_launches - reserved
-        if self.campaign.heats:  # each heat spends one launch on the untouched stack
+        if self.campaign.heats:  # each heat spends one launch on the stack's own defaults
             remaining = max(remaining * SETTINGS_PER_HEAT // (SETTINGS_PER_HEAT + 1), 1)
         return replace(requested, launches=min(requested.launches, remaining))
 
@@ -155,7 +155,7 @@ class Plan:
             self.verifier.design.launches,
             self.verifier.design.setting_launches,
         )
-        # Two settings and the untouched stack, and one of them again with the stack if it was inconclusive.
+        # Two settings and the defaults; then, if one setting was inconclusive, it and the defaults again.
         reserved = round_launches if self.budget.total_seconds is None else 5 * setting_launches
         if in_time > reserved or self.campaign.discovering or self.verifier.wants(at_one_moment(history)):
             return reserved

@@ -60,7 +60,7 @@ class BenchFacts:
     """Configuration from which the same launcher can be made again; empty: the default launcher."""
     ranks: int = 0  # Number of ranks of a launch; 0 if not known.
     nodes: int = 1  # Number of nodes over which the ranks are spread.
-    at_once: bool = False  # Whether several launches can be alive at once, and take turns.
+    at_once: bool = False  # Whether several launches can be alive at once and measure in turns.
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class CampaignSpec:
 
     @property
     def confirmed(self) -> tuple[Point, ...]:
-        """Return the points that a discovery confirmed, which are verified in any case."""
+        """Return the points that a discovery confirmed, which are verified whatever the search finds."""
         return self.narrowing.confirmed if self.narrowing is not None else ()
 
     @property

@@ -46,7 +46,7 @@ STATES = StatePriors()
 
 @dataclass(frozen=True)
 class Ratios:
-    """Logarithms of ratios to the default of the same heat, by slot."""
+    """Logarithms of a launch's ratios to the default of its heat, by (collective, ranks, message size)."""
 
     point: Point  # The setting's values.
     z: float  # State of the machine in the heat, as defined above.

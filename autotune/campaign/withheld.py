@@ -21,7 +21,7 @@ _MCA = "OMPI_MCA_"
 
 
 def withheld(scenario: Scenario) -> Scenario:
-    """Return the scenario without the values of secrets; applying it twice changes nothing more."""
+    """Return the scenario with placeholders for the values of secrets; existing placeholders are kept."""
     mca, env = (
         {name: _proof(name, value) if is_secret(name) else value for name, value in pairs.items()}
         for pairs in (scenario.mpi.mca, scenario.mpi.env)

@@ -47,7 +47,7 @@ def size_reach(measured: Collection[int]) -> tuple[int, int]:
 
 
 def reached(slots: Collection[Slot], collective: str, comm_size: int | None, message_bytes: float) -> bool:
-    """Whether measurements in these slots are evidence about a call.
+    """Whether measurements in these slots (collective, communicator size, message size) inform about a call.
 
     Args:
         slots: The slots that were measured.

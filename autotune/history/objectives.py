@@ -36,7 +36,7 @@ _COUNTED = {
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """Describes a quantity that settings are compared by, and the slots that count for it."""
+    """Describes a quantity by which settings are compared, and the slots (calls and sizes) that count."""
 
     name: str  # One of ``UNITS``, or a program's response.
     min_bytes: int = 0  # Smallest message size that counts.
@@ -109,7 +109,7 @@ class Winner:
     median_s: float  # Time of the choice in seconds, pooled over launches.
     sem_s: float  # Standard error of the time, in seconds.
     choice: Point  # Per-size values: call-level ones and launch-level ones that can be deployed per size.
-    n: int = 0  # Number of samples that the time comes from.
+    n: int = 0  # Number of samples from which the time was computed.
 
 
 Envelope = Mapping[Slot, Winner]  # Best per-size choice of one job-wide setting in each slot.
@@ -124,7 +124,7 @@ def job_setting(space: Space, point: Point) -> Point:
 
 
 def slots(observations: Iterable[Observation]) -> tuple[Slot, ...]:
-    """Return all slots that any of the observations measured, sorted."""
+    """Return all slots (collective, communicator size, message size) of the observations, sorted."""
     cells = {slot_of(e.cell) for o in observations for e in o.usable}
     return tuple(sorted(cells))
 

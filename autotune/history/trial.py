@@ -63,7 +63,7 @@ class Phase(StrEnum):
 
 
 class Subject(StrEnum):
-    """Says which settings a launch has: a sweep, the untouched stack, or deployed files."""
+    """Says what a launch measures: a sweep of choices, the stack's own defaults, or deployed files."""
 
     SWEEP = "sweep"  # A point (job-wide values); the launch measures every call-level choice.
     UNTOUCHED = "untouched"  # Nothing set: the stack's own defaults decide.
@@ -100,8 +100,8 @@ class BlockMember:
     """Describes the settings of one launch in a block of the verification."""
 
     point: Point  # The job-wide values.
-    subject: Subject  # ``untouched``, or ``deployed``.
-    rules: tuple[Rule, ...] = ()  # The per-size table of a ``deployed`` side.
+    subject: Subject  # ``untouched`` (the stack's own defaults) or ``deployed``.
+    rules: tuple[Rule, ...] = ()  # The per-size table of a ``deployed`` setting.
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +112,10 @@ class Trial:
     them from its journal, and never decides differently.
     """
 
-    number: int  # Counted from 1, unique in its campaign.
+    number: int  # Number of the trial, from 1, unique in its campaign.
     phase: Phase  # Why the trial is run.
     point: Point  # The job-wide values.
-    subject: Subject = Subject.SWEEP  # A sweep, the untouched stack, or deployed files.
+    subject: Subject = Subject.SWEEP  # A sweep, the stack's own defaults, or deployed files.
     block: int = 0  # Trials of one block share what drifts slowly: the node placement, the boot setting.
     seed: int = 0  # Random seed for the launch.
     note: str = ""  # Reason for this point in words: the row of the design, or the proposer's reason.
@@ -312,7 +312,7 @@ class History:
 
 
 def _of_default(observation: Observation, space: Space) -> Observation:
-    """Return a launch of the untouched stack as one of a space's default point, and any other unchanged.
+    """Return a launch with the stack's own defaults as one of a space's default point; others unchanged.
 
     A discovery may have narrowed the space, and with it the default point, since the launch was made.
     """

@@ -29,7 +29,7 @@ class Block:
 
     @property
     def slots(self) -> frozenset[Slot]:
-        """Return the slots in which any of the launches was measured."""
+        """Return the slots (collective, communicator size, message size) that any launch measured."""
         return frozenset(slot for launch in self.logs for slot, _ in launch)
 
     def gains(self, slot: Slot) -> list[float]:

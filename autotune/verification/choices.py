@@ -34,7 +34,7 @@ class ChoiceKind(StrEnum):
     """Name the criterion of a choice."""
 
     RECOMMENDED = "recommended"  # The best setting without a significant loss at any size.
-    HARMLESS = "harmless"  # The best verified setting that makes no other call of a job slower.
+    HARMLESS = "harmless"  # The best verified setting that makes no call slower that was not tuned.
     OVERALL = "overall"  # The best on the whole, with all sizes weighted alike.
     PROFILE = "profile"  # The best for the calls that an application makes, by ``objective.weights``.
 
@@ -89,7 +89,7 @@ class Choice:
     """``holds``: verified; ``refused``: launched in the verification and not confirmed; else not verified."""
     prices: tuple[Price, ...]  # The loss at each size that has one, the largest first.
     failures: Failures = NO_FAILURES
-    """Failures among the setting's fresh launches and those of the untouched stack beside them."""
+    """Failures among fresh launches of the setting, and of the stack's own defaults beside them."""
 
     @property
     def unverified(self) -> str:

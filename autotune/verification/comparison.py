@@ -51,7 +51,7 @@ _REMEMBERED = 512
 
 
 class SlotDecision(StrEnum):
-    """State the decision on one slot."""
+    """State the decision on one slot (collective, communicator size, message size)."""
 
     STILL_BETTER = "still better"
     """The setting is significantly faster than the reference, and a mean time that is slower by ``margin`` is
@@ -59,7 +59,7 @@ class SlotDecision(StrEnum):
     NO_LONGER = "no longer"  # A gain of more than ``max_loss`` is excluded at the error rate.
     INCONCLUSIVE = "inconclusive"  # Neither of these; more launches may be conclusive.
     SAME_CALLS = "same calls"
-    """Both sides make the same calls there; only the overhead of all such slots together is tested."""
+    """Both sides make the same calls in the slot; only the overhead of all such slots together is tested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +76,18 @@ class Comparison:
     shrunk: float = math.nan
     """``gain`` shrunk towards the mean of all slots, the more the less certain it is."""
     loses: bool = False
-    """Whether it is slower by more than ``max_loss``, significant at the error rate of all slots together."""
-    wins: bool = False  # Whether it is faster, significant at the error rate of all slots together.
+    """Whether the setting is significantly slower by more than ``max_loss``, in a test of all slots."""
+    wins: bool = False  # Whether the setting is significantly faster, by a test of all slots together.
     doubtful: bool = False
-    """Whether it was seen slower by more than ``max_loss``, and by more than some slot is by chance in two of
-    five comparisons."""
+    """Whether the setting was seen slower by more than ``max_loss``, and by more than some slot is by chance
+    in two of five comparisons."""
     at_least: float = -math.inf  # One-sided lower bound of ``mean_gain``.
     mean_sem: float = math.nan  # Standard error of ``mean_gain``, on which the bound rests.
     mean_gain: float = math.nan  # Ln of the ratio of mean times.
 
     @property
     def overhead(self) -> bool:
-        """Whether both sides make the same calls there, so that only the overhead can differ."""
+        """Whether both sides make the same calls in the slot, so that only the overhead can differ."""
         return self.decision is SlotDecision.SAME_CALLS
 
 
@@ -95,12 +95,12 @@ class Comparison:
 class Claims:
     """Hold what launches show about all slots, without the bounds that take longer to compute."""
 
-    gains: bool  # Whether the setting is faster, on the whole or in a slot, significant at the error rate.
+    gains: bool  # Whether the setting is significantly faster, on the whole or in a slot.
     loses: frozenset[Slot]
-    """Slots in which it is slower by more than ``max_loss``, significant at the error rate."""
-    doubtful: frozenset[Slot]  # Slots in which it was seen slower by more than ``max_loss``.
-    open: frozenset[Slot]  # Slots in which a loss of ``margin`` is not excluded.
-    wins: frozenset[Slot]  # Slots in which it is faster, significant at the error rate of all slots together.
+    """Slots in which the setting is significantly slower by more than ``max_loss``."""
+    doubtful: frozenset[Slot]  # Slots in which the setting was seen slower by more than ``max_loss``.
+    open: frozenset[Slot]  # Slots in which the launches do not exclude a loss of ``margin``.
+    wins: frozenset[Slot]  # Slots in which the setting is significantly faster, by a test of all slots.
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -200,7 +200,7 @@ def overall(
 
     Args:
         blocks: The blocks of launches.
-        slots: Slots to average; None: those that all working launches have.
+        slots: Slots to average; None: those that every launch without a failure has.
         alpha: Error rate of the interval.
     """
     worked = [{slot for slot, _ in launch} for block in blocks for launch in block.logs if launch]
@@ -261,7 +261,7 @@ def _drawn(
 
 
 def _of_means(calls: Drawn, design: SequentialDesign) -> tuple[Floats, Floats, Floats]:
-    """Return ln of the reference's mean time over the setting's, its error and lower bound, by slot."""
+    """Return ln of (mean time of the reference / of the setting), its standard error and bound, by slot."""
     times = _paired(calls)
     return (*mean_ratio.log_ratio(*times), mean_ratio.bound(*times, design.bound_alpha))
 

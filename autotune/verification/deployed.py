@@ -11,7 +11,7 @@ from autotune.space import Point, Space
 
 
 def deploys(space: Space, setting: Recommendation) -> bool:
-    """Whether a setting differs from the untouched stack at all."""
+    """Whether a setting changes anything of the stack's own defaults."""
     return space.says(setting.point) or any(space.says(rule.choice) for rule in setting.rules)
 
 
@@ -21,12 +21,12 @@ def has_rules(setting: Recommendation) -> bool:
 
 
 def ruled(space: Space, setting: Recommendation, slots: Iterable[Slot]) -> set[Slot]:
-    """Return the slots in which a rule chooses anything, so that it could be dropped."""
+    """Return the slots (calls and message sizes) in which one of the setting's rules chooses anything."""
     return {slot for slot in slots if space.says(choice_at(setting.rules, slot))}
 
 
 def same_calls(space: Space, setting: Recommendation, slots: Iterable[Slot]) -> set[Slot]:
-    """Return the slots in which a setting makes the calls of the untouched stack.
+    """Return the slots in which a setting makes the same calls as the stack's own defaults.
 
     These are the slots without a rule, and only if the setting has no job-wide change.
     """

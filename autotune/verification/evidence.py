@@ -204,7 +204,7 @@ def _orders(block: Drawn, rows: NDArray[np.intp]) -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=256)
 def _balanced(n: int, n_tuned: int) -> Floats:
-    """Return every order of ``n`` launches with ``n_tuned`` of the setting, less its mean."""
+    """Return ℓ − ℓ̄ of every order of ``n`` launches with ``n_tuned`` of the setting."""
     orders = np.zeros((math.comb(n, n_tuned), n))
     for order, tuned_positions in zip(orders, combinations(range(n), n_tuned), strict=True):
         order[list(tuned_positions)] = 1.0

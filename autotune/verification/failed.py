@@ -46,16 +46,16 @@ def failure(observation: Observation, attempts: bool = False) -> Status | None:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """Hold the failures among launches of a setting, and among launches of the untouched stack."""
+    """Hold the failures among launches of a setting, and among launches with the stack's own defaults."""
 
     deployed: tuple[Status, ...] = ()  # How launches of the setting failed, one status each.
     n_deployed: int = 0  # Number of launches of the setting.
-    untouched: tuple[Status, ...] = ()  # How launches of the untouched stack failed, one status each.
-    n_untouched: int = 0  # Number of launches of the untouched stack.
+    untouched: tuple[Status, ...] = ()  # How launches with the stack's own defaults failed, one status each.
+    n_untouched: int = 0  # Number of launches with the stack's own defaults.
 
     @classmethod
     def of(cls, launches: Iterable[Observation]) -> "Failures":
-        """Count the failures in these launches of both sides."""
+        """Count the failures in these launches of a setting and of the stack's own defaults."""
         observations = list(launches)
         sides = {side: [o for o in observations if o.trial.subject is side] for side in Subject}
         return cls.between(sides[Subject.DEPLOYED], sides[Subject.UNTOUCHED])
@@ -73,7 +73,7 @@ class Failures:
 
     @property
     def any(self) -> bool:
-        """Whether any launch failed, of either side."""
+        """Whether any launch of the setting or of the defaults failed."""
         return bool(self.deployed or self.untouched)
 
     @property
@@ -83,7 +83,7 @@ class Failures:
 
     @property
     def more(self) -> bool:
-        """Whether the setting surely fails more often than the untouched stack, or is wrong."""
+        """Whether the setting surely fails more often than the defaults, or gives wrong results."""
         return self.surely_more(ONE_IN_TWENTY)
 
     @property
@@ -97,13 +97,13 @@ class Failures:
         return self.wrong or (bool(self.deployed) and self._chance() <= _EVEN)
 
     def surely_more(self, alpha: float) -> bool:
-        """Whether the setting fails significantly more often than the untouched stack, at this error rate."""
+        """Whether the setting fails more often than the defaults, significant at the error rate ``alpha``."""
         return self.wrong or (len(self.deployed) >= _LEAST and self._chance() <= alpha)
 
     def starts_to_exclude(self, rate: float) -> int:
         """Return how many more launches without a failure would exclude a failure rate of the setting.
 
-        No launches are needed if the untouched stack fails too and the setting no more often: then the
+        No launches are needed if the defaults fail too and the setting no more often: then the
         machine is at fault. To exclude a rate of one in ten takes 29 launches, or 46 if one of them failed.
         """
         if rate >= 1.0 or (self.untouched and not self.unsettled):
@@ -122,7 +122,7 @@ class Failures:
         return how and f"{how} more often than the untouched stack"
 
     def _chance(self) -> float:
-        """Return the probability of as many failures of the setting, or more, if both sides fail alike."""
+        """Return p, the probability of so many or more failures of the setting if both sides fail alike."""
         from scipy.stats import hypergeom
 
         failed, launches = len(self.deployed) + len(self.untouched), self.n_deployed + self.n_untouched

@@ -38,17 +38,17 @@ def search_noise(history: History) -> LaunchNoise:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Hold the search's evidence about settings against the baseline."""
+    """Hold the search's evidence on how settings compare with the stack's own defaults."""
 
     space: Space  # The space of settings.
-    baseline: Envelope  # Times of the stack's own defaults, by slot.
+    baseline: Envelope  # Times of the stack's own defaults, by (collective, ranks, message size).
     launches: int  # Number of launches of the baseline.
     noise: LaunchNoise  # Noise of the launches that the search repeated.
     design: SequentialDesign  # The design of the test: losses that do not matter, and error rates.
     rows: tuple[tuple[Point, tuple[float, ...], int], ...] = ()
     """For each setting its point, ln of setting / default in each slot of the baseline, and its number of
     launches."""
-    fresh: int = 0  # Number of rows, at the end, that come from a verification.
+    fresh: int = 0  # Number of rows that come from a verification; they are the last ones.
     believed: Mapping[Point, tuple[Mapping[Slot, float], Array]] = field(default_factory=dict)
     """For each setting ln of default / setting in each slot, and the standard deviations of ln t there."""
 
@@ -108,7 +108,7 @@ class Known:
         # The search's launches, and not the fresh ones, decide whether a setting is a hint for others.
         searched = dict(zip(reversed(points), reversed(curves), strict=True))
         near = np.flatnonzero([(searched[point] < _APART).all() for point in points])
-        # The untouched stack gains nothing against itself, in the search as in fresh launches.
+        # The stack's own defaults gain nothing against themselves, in the search as in fresh launches.
         settings = [*(points[i] for i in near), self.space.untouched]
         launch_counts = [*(launches[i] for i in near), max(self.launches, 1)]
         is_fresh = np.append(near >= len(rows) - self.fresh, True)
@@ -116,7 +116,7 @@ class Known:
             self.space, settings, np.vstack([mean[near], 0.0 * mean[:1]]), launch_counts, self._sds, is_fresh
         )
         mean[near], sd[near] = (belief[:-1] for belief in beliefs)
-        mean[curves == 0] = 0.0  # there the setting makes the untouched stack's own calls
+        mean[curves == 0] = 0.0  # there the setting makes the same calls as the defaults
         believed = {
             point: (dict(zip(self.baseline, (-row).tolist(), strict=True)), row_sd)
             for point, row, row_sd in zip(points, mean, sd, strict=True)
@@ -126,7 +126,7 @@ class Known:
     def losses(self, candidate: Candidate) -> tuple[Slot, ...]:
         """Return the slots in which a setting is slower by more than ``max_loss``.
 
-        The error rate holds for all slots together.
+        The probability of an error applies to all slots together.
         """
         from scipy.stats import t
 

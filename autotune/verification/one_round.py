@@ -17,7 +17,7 @@ class VerificationRound:
     """Compare a setting with its rules against the untouched stack (the MPI's own defaults)."""
 
     setting: Recommendation  # The setting under comparison.
-    launches: tuple[Observation, ...] = ()  # Launches of both sides, in order.
+    launches: tuple[Observation, ...] = ()  # Launches of the setting and of the defaults, in order.
     blocks: tuple[Block, ...] = ()
     """Complete blocks of this round, and the slots with the same calls in rounds with other rules."""
     other_blocks: tuple[Block, ...] = ()
@@ -62,12 +62,12 @@ class VerificationRound:
 
     @property
     def total(self) -> Comparison | None:
-        """Return the comparison of all slots together; None before the setting's speed was compared."""
+        """Return the comparison of the mean over all slots; None before the setting's speed was compared."""
         return overall(self.blocks, frozenset(c.slot for c in self.comparisons)) if self.compared else None
 
     @property
     def total_otherwise(self) -> Comparison | None:
-        """Return the comparison of all slots together in the other loop; None if not measured."""
+        """Return the comparison of the mean over all slots in the probe's other loop; None if unmeasured."""
         slots = frozenset(c.slot for c in self.other_comparisons)
         return overall(self.other_blocks, slots) if slots else None
 
@@ -100,10 +100,10 @@ class VerificationRound:
 
 
 def fresh_launches(rounds: Iterable[VerificationRound]) -> int:
-    """Return the number of launches in rounds; rounds may share launches of the untouched stack."""
+    """Return the number of launches in rounds; rounds may share launches with the stack's own defaults."""
     return len({o.trial.number for each_round in rounds for o in each_round.launches})
 
 
 def launches_behind(rounds: Iterable[VerificationRound], point: Point) -> int:
-    """Return the number of launches of one setting and of the untouched stack beside it."""
+    """Return the number of launches of one setting and of the stack's own defaults beside it."""
     return fresh_launches(each_round for each_round in rounds if each_round.setting.point == point)

@@ -102,12 +102,12 @@ class Drawn:
         return part.sum(axis=0), variance.sum(axis=0)
 
     def deviation(self, gain: Floats | float = 0.0) -> Floats:
-        """Return S of each slot over its standard deviation."""
+        """Return S of each slot divided by its standard deviation."""
         total, variance = self.statistic(gain)
         return np.asarray(total / np.sqrt(np.maximum(variance, _LEAST_SCALE)))
 
     def significant(self, alpha: float, sign: float = 1.0) -> NDArray[np.bool_]:
-        """Whether the setting was significantly faster at any look so far, by slot; ``sign`` −1: slower."""
+        """Whether the setting was significantly faster after any block, by slot; ``sign`` −1: slower."""
         significant = np.zeros(self.y.shape[2], dtype=bool)
         for n in range(1, len(self.y) + 1):
             until = Drawn(self.y[:n], self.tuned[:n])
@@ -126,8 +126,8 @@ class Drawn:
     def bound(self, gain: Floats, alpha: float, sign: float = 1.0) -> Floats:
         """Return a lower bound on the true gain, by slot; ``sign`` −1: an upper bound.
 
-        The bound is wrong at any look with a probability of at most ``alpha``, and infinite where nothing is
-        excluded. ``gain`` is the estimate.
+        The probability that it is wrong after any of the blocks is at most ``alpha``. It is infinite where
+        nothing is excluded. ``gain`` is the estimate.
         """
         threshold, centre = critical(self.launches, alpha), np.nan_to_num(gain)
         distance = np.maximum(np.nan_to_num(np.hypot(*self.spread(centre))), _LEAST_SPREAD)

@@ -87,7 +87,7 @@ class Race:
 
     @property
     def launches(self) -> int:
-        """Return the number of launches made so far."""
+        """Return the number of timed launches made so far."""
         return sum(map(len, self.blocks))
 
     @property
@@ -151,7 +151,7 @@ class Race:
         return [s for s in raced if self._expected(s) > harms.get(s.point, min_gain)]
 
     def _unlike(self, best_verified: Course, fresh: Sequence[Recommendation]) -> list[Recommendation]:
-        """Return the settings that share the fewest changes with one that makes other calls slower."""
+        """Return those of the fresh settings that share the fewest changes with the best verified setting."""
         changes = set(self._space.changes(best_verified.rounds[-1].setting.point).items())
         shared = {s.point: len(changes & set(self._space.changes(s.point).items())) for s in fresh}
         return [s for s in fresh if shared[s.point] == min(shared.values())]
@@ -217,12 +217,12 @@ def closed(block: Sequence[Observation]) -> bool:
 
 
 def side_of(trial: Trial) -> Point | None:
-    """Return the job-wide values of a trial's setting; None for the untouched stack."""
+    """Return the job-wide values of a trial's setting; None for the stack's own defaults."""
     return trial.point if trial.subject is Subject.DEPLOYED else None
 
 
 def _launches_with(block: Sequence[Observation], point: Point) -> tuple[Observation, ...]:
-    """Return the launches of a setting in a block, and those of the untouched stack."""
+    """Return the launches of a block that are of a setting or of the stack's own defaults."""
     return tuple(o for o in block if side_of(o.trial) in (None, point))
 
 

@@ -88,7 +88,7 @@ class Verifier:
             number += 1
 
     def _member(self, setting: Recommendation | None) -> BlockMember:
-        """Return the member of a block for a setting, or for the untouched stack (None)."""
+        """Return the member of a block for a setting, or for the stack's own defaults (None)."""
         if setting is None:
             return BlockMember(self.space.default, Subject.UNTOUCHED)
         return BlockMember(setting.point, Subject.DEPLOYED, setting.rules)

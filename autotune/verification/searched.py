@@ -64,7 +64,7 @@ class Searched:
 
     @property
     def deployable(self) -> list[Recommendation]:
-        """Return the recommendations that differ from the untouched stack, with as few rules as possible."""
+        """Return the recommendations that differ from the defaults, each with as few rules as possible."""
         settings = (plain(self.space, setting) for setting in self.recommended)
         return [setting for setting in settings if deploys(self.space, setting)]
 

@@ -47,8 +47,8 @@ class SequentialDesign:
     miss a fault that occurs in a fifth of them in 7 % of campaigns. Settings that are 5 or 10 % faster are
     exported as often as with 16, which take a third more launches (``benchmarks/error_rates.py``)."""
     alpha: float = 0.01
-    """Error rate of a campaign: of all settings, looks and slots together. A rate of 5 % exports no more
-    settings."""
+    """Error rate of a campaign: for all settings, all slots, and all evaluations after a block together. With
+    a rate of 5 % no more settings would be exported."""
     bound_alpha: float = ONE_IN_TWENTY
     """Error rate of the bound on what a campaign may lose at any size, which is stated with 95 %."""
     max_loss: float = 0.01  # Differences below this share do not matter.
@@ -56,8 +56,8 @@ class SequentialDesign:
     """The largest loss that the launches may leave possible for an exported setting, as a share."""
     max_failures: float = 0.1
     """Rate of failures that launches of an exported setting exclude; 1: none is excluded."""
-    heats: bool = False  # Whether the launches of a block are alive at once and take turns.
-    timed: bool = False  # Whether time limits the launches of all settings together, instead of their number.
+    heats: bool = False  # Whether the launches of a block are alive at once and measure in turns.
+    timed: bool = False  # Whether a time limit, not a number, limits the launches of all settings together.
 
     def __post_init__(self) -> None:
         if self.setting_launches < 1:
@@ -98,12 +98,12 @@ class SequentialDesign:
 
     @property
     def launches(self) -> int:
-        """Return the launches of a setting and of the untouched stack together, if nothing is doubtful."""
+        """Return the number of launches of a setting and of the defaults together, if nothing is doubtful."""
         return 2 * self.setting_launches
 
     @property
     def most(self) -> int:
-        """Return the largest number of launches of all settings and the untouched stack together."""
+        """Return the largest number of launches of all settings and of the stack's own defaults together."""
         return LONGEST * self.launches
 
     @property
@@ -157,8 +157,8 @@ class SequentialDesign:
 
     @property
     def hidden(self) -> float:
-        """Return ln of the speed-up down to which a loss may stay hidden.
+        """Return ln of the largest loss (as a speed-up below 1) that an exported setting may still have.
 
-        A loss that does not matter may stay hidden in any case.
+        A loss up to ``max_loss``, which does not matter, need not be excluded in any case.
         """
         return math.log1p(-max(self.margin, self.max_loss))

@@ -16,7 +16,7 @@ from autotune.space import Point, Space
 from autotune.verification.failed import Failures, excludes_rate
 
 Levels = frozenset[tuple[str, Hashable]]
-"""The values that a setting sets, by factor; a rule's choice is a level of its collective."""
+"""Pairs (factor, value) that a setting sets; a rule's choice is a value of its collective."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class FailingSetting:
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """Hold the levels that failing settings have in common, and how often these failed."""
+    """Hold the levels (values) that failing settings have in common, and how often these settings failed."""
 
     levels: Levels  # The levels that are suspected.
     failed: int  # Number of launches of these settings that failed.
@@ -43,7 +43,7 @@ class Suspicion:
         return not excludes_rate(len(failures.deployed), failures.n_deployed, rate)
 
     def text(self, levels: Levels) -> str:
-        """Return the levels that a setting shares with the failing ones, and how often these failed."""
+        """Return in words the levels that a setting shares with failing ones, and how often these failed."""
         shared = ", ".join(f"{name}={value}" for name, value in sorted(self.levels & levels, key=str))
         return f"shares {shared} with what failed in {self.failed} of {self.launches} launches"
 
@@ -55,7 +55,7 @@ def levels_of(space: Space, point: Point, rules: Iterable[Rule]) -> Levels:
 
 
 def suspicions(settings: Iterable[FailingSetting]) -> tuple[Suspicion, ...]:
-    """Return the suspicions raised by settings that may fail more often than the untouched stack."""
+    """Return the suspicions raised by settings that may fail more often than the stack's own defaults."""
     failing = [setting for setting in settings if setting.failures.doubtful and not setting.failures.wrong]
     if not failing:
         return ()

@@ -29,7 +29,7 @@ _A = {"tight": "a tight", "interleaved": "an interleaved", "": "the other"}
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Hold the verdict of a verification."""
+    """Hold the result of a verification."""
 
     recommendation: Recommendation
     """The verified setting with gains from fresh launches; until then the leading one; empty without any."""
@@ -42,7 +42,7 @@ class Verdict:
     design: SequentialDesign = field(default_factory=SequentialDesign)
     """The design of the test."""
     other_loop: str = ""
-    """Name of the probe's other loop."""
+    """Name of the second loop in which the probe measured; empty: none."""
     harmless: "Verdict | None" = None
     """The verdict on the best verified setting that makes no call slower for which it was not tuned; None:
     there is none, or this verdict is on that setting."""
@@ -140,7 +140,7 @@ class Verdict:
 
     @property
     def _otherwise(self) -> str:
-        """Return the result in the probe's other loop, with slower slots; empty if not measured."""
+        """Return the result in the probe's other loop in words, with slower slots; empty if not measured."""
         last = self.rounds[-1]
         total = last.total_otherwise
         if total is None or not self.other_loop:
@@ -230,7 +230,7 @@ class Verdict:
 
 
 def _identity(verified_round: VerificationRound) -> tuple[Point, bool]:
-    """Return the identity of a round: a setting, with rules or without."""
+    """Return the job-wide values of a round's setting, and whether the setting has rules."""
     return verified_round.setting.point, has_rules(verified_round.setting)
 
 
