@@ -279,7 +279,7 @@ class Course:
         return decided and self._holding_rules(current, keeps) != current.setting.rules
 
     def chance(self, current: VerificationRound, n_own: int, n_total: float) -> float:
-        """Return the predictive probability that a round's setting holds after ``n_total`` of its launches.
+        """Return the predictive probability that a setting is verified after ``n_total`` of its launches.
 
         The mean of all of them is expected at that of the launches so far, with an error s √(1/n − 1/N) · t
         by the launches to come and a flat prior. Slots of a launch are correlated, so k slots count as √k.

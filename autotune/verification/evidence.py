@@ -3,7 +3,7 @@
 Within a block, every order with the same number of launches of each side had the same chance to be drawn.
 Nothing else is assumed: if the setting had no effect, each launch would have shown the same times in any
 other order, so all orders are equally likely [1]. Drift, shifts, alternation, heavy tails and dependence
-between slots are in the times, and therefore in that distribution. Launches that are not known are left out
+between slots are in the times, and therefore in that distribution. Launches without a time are left out
 of it.
 
 Notation: y is ln t in one slot, ℓ is 1 for launches of the setting and 0 for others, ℓ̄ its mean over the

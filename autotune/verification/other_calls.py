@@ -14,7 +14,7 @@ y_bsi = ln of launch i of side s in block b,
     y_bsi = μ_b + δ_s + ε_bsi
 
 by least squares, where the interval of δ is Student's [1]. With one launch of each side in a block it is the
-paired t test. Intervals of all calls hold together with 95 % (Bonferroni), so that hardly any setting is
+paired t test. Intervals of all calls are right together with 95 % (Bonferroni), so that hardly any setting is
 called slower by chance; the claim that a loss is excluded is wrong only if the bound of that very call is
 (intersection–union, see ``comparison``), so each bound has 95 % by itself.
 
