@@ -1,1 +1,1 @@
-"""Run a campaign: the loop with its ports, the observation of one trial, the directory (steps 3 to 9)."""
+"""Run a campaign: the loop with its ports, the observation of one trial, the campaign's directory."""

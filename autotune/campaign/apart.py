@@ -1,10 +1,9 @@
-"""Decide whether launches can run at the same time in a heat, or only one after another (steps 5 to 7).
+"""Decide whether launches can be alive at once (a heat), or only be made one after another.
 
 Some machines cannot keep several launches alive at once: a device admits one process only, memory is too
 small for all of them, or a batch system lets a job start one program at a time. That is no fault of a
-setting, and it shows in a heat alone. So a heat whose launches fail before any heat here has succeeded is
-repeated with its launches one after the other; where those that failed end well now, heats are given up at
-this place.
+setting, and it is seen in a heat alone. So if launches fail in a heat before any heat here has succeeded, all
+launches of it are repeated one after the other; if the failed ones end well then, heats are given up here.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,9 +17,9 @@ from autotune.probe.protocol import NO_HEAT
 APART = "launched apart"  # Prefix of the note on a launch that was made alone because a heat is impossible.
 
 _FOR_MEMORY = ("SIGKILL", "OUT_OF_MEMORY")
-"""Words in a launch's reason which say that it may have been killed for lack of memory; they count even after
-a heat has succeeded."""
-_IN_VAIN = 2  # Number of heats that fail this way before no more are tried: a single one may be chance.
+"""Words in the reason of a failed launch which suggest that it was killed for lack of memory; then heats may
+be impossible even if an earlier heat has succeeded."""
+_IN_VAIN = 2  # Number of heats that fail in this way before no more are tried: one may be chance.
 
 Entrant = TypeVar("Entrant")
 
@@ -64,13 +63,13 @@ class HeatsHere:
         if together:
             victims = [later for first, later in zip(together, repeated, strict=True) if not first.ok]
             if not impossible and not all(o.ok for o in victims):
-                return tuple(together)  # they fail alone as well, so the heat was not the cause
+                return tuple(together)  # the launches fail alone as well, so the heat was not the cause
             self.in_vain += 1
             self.why_none = why if impossible or self.in_vain >= _IN_VAIN else ""
         return tuple(replace(o, notes=(*o.notes, f"{APART}: {why}")) for o in repeated)
 
     def _suspicion(self, together: Sequence[Observation]) -> str:
-        """Return why a heat may be impossible here, by how its launches ended; empty if nothing says so."""
+        """Return why heats may be impossible here, from how the launches ended; empty without a reason."""
         reasons = [o.reason for o in together if o.status in (Status.CRASHED, Status.TIMEOUT)]
         impossible = [o.reason for o in together if NO_HEAT in o.reason]
         memory = [reason for reason in reasons if any(word in reason for word in _FOR_MEMORY)]
@@ -78,6 +77,6 @@ class HeatsHere:
 
 
 def why_apart(observation: Observation) -> str:
-    """Return why a launch of a heat was made alone; empty if it was not, or does not belong to a heat."""
+    """Return why a launch of a heat was made alone; empty if it was not made alone, or has no heat."""
     notes = (note for note in observation.notes if note.startswith(APART))
     return next(notes, "").removeprefix(f"{APART}: ")

@@ -1,6 +1,7 @@
 """Describe where a campaign's trials are made: who observes them, and which parameters can be set there.
 
-A Hydra launcher plugin's ``connect(scenario)`` returns a ``Bench``; nothing above it knows which one it is.
+A Hydra launcher plugin's ``connect(scenario)`` returns a ``Bench``; the rest of the program does not know
+which plugin made it.
 """
 
 import os
@@ -38,31 +39,31 @@ Finding = tuple[str, str]  # A line that ``doctor`` shows: (subject, finding).
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Describe one place to make trials at."""
+    """Describe a place where trials are launched."""
 
     observer: Observers  # Makes the observer of a campaign's trials.
     space: Space
-    """The parameters that can be set here, with the scenario's fixed values applied; its ``dropped`` says
-    which cannot."""
-    placement: Placement  # Where the ranks go, unless a trial maps them.
+    """The parameters that can be set here, with the scenario's fixed values applied; ``space.dropped`` lists
+    those that cannot."""
+    placement: Placement  # Nodes and cores of the ranks, unless a trial sets a mapping.
     description: str  # The software that is measured, such as MPI and UCX versions, in one line.
     stack: Stack | None = None
     """The MPI that is launched; None: there is none, and parameter files have no effect."""
     findings: tuple[Finding, ...] = ()  # Findings about the place, for ``doctor``.
-    chosen: str = ""  # Which launcher was chosen and why, if the user left that open; else empty.
+    chosen: str = ""  # Which launcher was chosen and why, if the user named none; else empty.
     stamp: Stamp = field(default_factory=Stamp)
-    """Mark on everything that comes from here, if no MPI runs here."""
+    """Mark on all results from this place if no real MPI runs here, as with a model or a table."""
     collective: tuple[str, ...] = ()
-    """The collectives that can be measured here, if the place decides that, as a recording does."""
-    sizes: tuple[int, ...] = ()  # Message sizes that can be measured here, if the place decides that.
+    """The only collectives that can be measured here, as with a recorded table; empty: any."""
+    sizes: tuple[int, ...] = ()  # The only message sizes that can be measured here; empty: any.
     has_defaults: bool = True
     """Whether the stack's defaults can be launched; without them nothing is compared."""
     knobs: Space | None = None
     """With ``space=discover``: the parameters that the stack declares, besides ``space``."""
-    at_once: bool = False  # Whether several launches can be alive at once on the same cores and take turns.
+    at_once: bool = False  # Whether several launches can be alive at once on the same cores, in turns.
     launched_by: Mapping[str, Any] = field(default_factory=dict)
-    """The launcher's own configuration, so that it can be found again; empty: the default one."""
-    launcher: Launcher | None = None  # Starts launches of the stack; None: nothing does.
+    """Configuration from which the same launcher can be made again; empty: the default launcher."""
+    launcher: Launcher | None = None  # Starts launches of the stack; None: there is no stack to launch.
 
     @property
     def whole(self) -> Space:
@@ -71,7 +72,7 @@ class Bench:
 
     @property
     def facts(self) -> BenchFacts:
-        """Return the facts that a campaign keeps about the place."""
+        """Return the facts that a campaign stores about this place."""
         stack, place = self.stack, self.placement
         fixed, coll = (stack.fixed, stack.coll) if stack else ({}, ())
         details = (self.launched_by, place.ranks, place.nodes, self.at_once)
@@ -79,7 +80,7 @@ class Bench:
         return BenchFacts(self.description, self.findings, environment, coll, self.stamp, *details)
 
     def asked(self, scenario: Scenario) -> Scenario:
-        """Return the scenario with the options that the place decides."""
+        """Return the scenario with the options that this place determines, such as collectives and sizes."""
         scenario_here = replace(
             scenario, collective=self.collective or scenario.collective, sizes=self.sizes or scenario.sizes
         )
@@ -90,28 +91,29 @@ class Bench:
 
 
 class Compose(Protocol):
-    """Make a scenario and its place from a configuration."""
+    """Make a scenario and its bench from a configuration."""
 
     @property
     def origin(self) -> Mapping[str, Any]:
-        """Return the scenario's name and the launcher: all that another process needs to make the same."""
+        """Return the scenario's name and the launcher, by which another process can make the same again."""
 
     def __call__(self, document: dict[str, Any], launches: bool = True) -> tuple[Scenario, Bench]:
-        """Return scenario and bench; ``launches`` says whether something will be launched there.
+        """Return scenario and bench; ``launches`` says whether anything will be launched on the bench.
 
-        If nothing will be launched, only what is there already is examined.
+        If nothing will be launched, the launcher does not prepare itself.
         """
 
 
 def mpi_bench(scenario: Scenario, connect: Callable[[Installation], Launcher]) -> Bench:
-    """Return the bench of a real MPI: find it, ask for its facts, and reduce the space to what it supports.
+    """Return the bench of a real MPI: find and query it, and reduce the space to what it supports.
 
     Args:
         scenario: The request.
         connect: Makes the launcher of an installation.
 
     Raises:
-        StackError: no MPI, or one that fails; or the scenario forces an algorithm that is not cleared.
+        StackError: no MPI is found, or it fails; or the scenario forces an algorithm that the conformance
+            table does not clear (it was never checked, or failed).
         SpaceError: the space cannot be read, or a fixed value is outside of it.
     """
     place = placement(scenario)
@@ -148,10 +150,10 @@ def mpi_bench(scenario: Scenario, connect: Callable[[Installation], Launcher]) -
 
 
 def named_space(scenario: Scenario) -> Space:
-    """Return the space that a scenario names, without the parameters of patterns that it does not measure.
+    """Return the space that a scenario names, without parameters of calls that the scenario does not measure.
 
     Raises:
-        SpaceError: it cannot be read.
+        SpaceError: the space cannot be read.
     """
     name = scenario.discover.space if scenario.space == DISCOVER else scenario.space
     measured = job_facts(scenario.cluster.nodes, scenario.collective)
@@ -169,7 +171,7 @@ def _without_measured(parameter: Parameter) -> Parameter:
 
 
 def machine_now() -> tuple[Finding, ...]:
-    """Watch this machine for a moment and return other load on it; none if its kernel has no counters."""
+    """Watch this machine for a moment and return its other load; empty if the kernel has no counters."""
     counts_before, began_s = counters(), time.process_time()
     time.sleep(_LOOK_S)
     counts_after, own_s = counters(), time.process_time() - began_s
@@ -195,7 +197,7 @@ def check_cores(scenario: Scenario) -> None:
     """Refuse more ranks than this machine has cores, unless the scenario allows that.
 
     Raises:
-        ScenarioError: there are more.
+        ScenarioError: there are more ranks than cores.
     """
     cores = len(os.sched_getaffinity(0))
     crowded = placement(scenario).oversubscribe and scenario.ranks is not None
@@ -207,7 +209,7 @@ def check_cores(scenario: Scenario) -> None:
 
 
 def placement(scenario: Scenario) -> Placement:
-    """Return where the ranks go; if the scenario says nothing, one rank on each core of this machine.
+    """Return the placement of the ranks; if the scenario sets none, one rank on each core of this machine.
 
     Raises:
         ScenarioError: there are fewer ranks than nodes.

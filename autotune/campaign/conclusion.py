@@ -1,4 +1,4 @@
-"""Draw conclusions from the history of a campaign, computed once (step 10 of the flow)."""
+"""Draw conclusions from the history of a campaign, computed once (data flow: recommend)."""
 
 import math
 from dataclasses import dataclass, replace
@@ -24,22 +24,22 @@ from autotune.verification.verdict import Verdict
 class Conclusion:
     """Hold what the history of a campaign shows so far."""
 
-    baseline: Envelope  # Times of the stack's own defaults, by slot.
+    baseline: Envelope  # Times of the stack's own defaults, by (collective, ranks, message size).
     effects: tuple[Effects, ...]
-    """The screening's analyses, one for each objective; empty until it is complete."""
+    """The screening's analyses, one for each objective; empty until the screening is complete."""
     screening: ScreeningResult | None  # The decision on each factor; None without a complete screening.
     verdict: Verdict | None  # The result of the verification; None before its first launch.
     recommendation: Recommendation | None
-    """The best setting, verified where a verification has run; None before any setting was measured
-    completely."""
+    """The best setting, as verified if a verification has run; None before any setting was measured at all
+    sizes."""
     choices: tuple[Choice, ...] = ()  # Settings that may be exported, the recommendation first.
 
     @property
     def speedup(self) -> tuple[float, tuple[float, float]]:
         """Return the geometric mean of the speed-ups over all sizes, and its 95 % interval.
 
-        Fresh launches count where there are any, else those of the search. All values are NaN without a
-        recommendation that has gains.
+        The values come from fresh launches (made for the verification) if there are any, else from the
+        search. All values are NaN without a recommendation that has gains.
         """
         recommended = self.recommendation
         if recommended is None or not recommended.gains:
@@ -47,13 +47,13 @@ class Conclusion:
         return recommended.speedup, speedup_interval(recommended)
 
     def against(self, point: Point) -> str:
-        """Return the verification's objection to a setting; empty if it has none or did not launch it."""
+        """Return the verification's objection to a setting; empty without one, or if it was not launched."""
         rounds = self.verdict.rounds if self.verdict else ()
         return next((r.against for r in reversed(rounds) if r.setting.point == point), "")
 
     @property
     def harmless(self) -> Recommendation | None:
-        """Return the best setting that makes no other call slower; None if none was verified."""
+        """Return the best verified setting that makes no call slower that it was not tuned for, else None."""
         choice = self.choice(ChoiceKind.HARMLESS)
         return None if choice is None else choice.recommendation
 
@@ -79,7 +79,7 @@ def conclude(campaign: CampaignSpec, history: History, date: str) -> Conclusion:
         date: ISO date of the last launch, for the provenance of exported files.
 
     Raises:
-        ScenarioError: an error rate of the verification is out of its range.
+        ScenarioError: an error rate of the verification is outside of its range.
     """
     plan, history = Plan(campaign), at_one_moment(history)
     effects, screening = plan.screening(history) or ((), None)
@@ -114,7 +114,7 @@ def under(campaign: CampaignSpec, history: History, point: Point, date: str) -> 
 def _signed(
     campaign: CampaignSpec, choice: Choice, verdict: Verdict | None, date: str, texts: tuple[str, ...]
 ) -> Choice:
-    """Return a choice with the provenance that its files state: origin, verification and other choices."""
+    """Return a choice with the provenance that its files name: origin, verification and other choices."""
     provenance = _provenance(campaign, choice.recommendation, date)
     if choice.kind is ChoiceKind.HARMLESS and verdict:
         verdict = verdict.harmless or verdict
@@ -130,7 +130,7 @@ def _signed(
 def _provenance(campaign: CampaignSpec, recommended: Recommendation, date: str) -> Provenance:
     bench = campaign.bench
     words = dialect(campaign.space.stack)
-    # Where the defaults stay, nothing is set, not even a parameter that only repeats a default.
+    # If the defaults are recommended, nothing is set, not even a parameter that only repeats a default.
     ruled = any(rule.sets for rule in recommended.rules)
     point = recommended.point if ruled or recommended.point != campaign.space.untouched else Point()
     env, placement = words.environment(campaign.space, point, {}, bench.coll)

@@ -1,4 +1,4 @@
-"""Predict the cost of a campaign before anything runs (steps 3 to 11 of the flow)."""
+"""Predict the launches and the time of each phase of a campaign before anything runs."""
 
 import math
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Share:
 
     phase: str  # Name of the phase.
     launches: int  # Number of launches planned.
-    most: int  # Number of launches at most, where the verification has to try further settings.
+    most: int  # Largest number of launches, if the verification has to try further settings.
     launch_s: float = 0.0
     """Time for which each launch measures, in seconds; starting and ending it comes on top."""
 
@@ -30,7 +30,7 @@ class Share:
         return str(self.launches) if self.launches == self.most else f"{self.launches} to {self.most}"
 
     def hours(self, nodes: int, launch_s: float, timeout_s: float) -> tuple[float, float]:
-        """Return the node-hours if every launch only measures, and if every one runs into its timeout."""
+        """Return the node-hours if launches last only as long as they measure, and if all time out."""
         return self.launches * nodes * launch_s / 3600, self.most * nodes * timeout_s / 3600
 
     def row(self, nodes: int, launch_s: float, timeout_s: float) -> tuple[str, str, str]:
@@ -42,8 +42,8 @@ class Share:
 def shares(strategy: Strategy) -> tuple[Share, ...]:
     """Return the phases of a campaign with their launches.
 
-    A round of the verification ends earlier where fewer launches are conclusive. Where its setting does not
-    hold, another round verifies the next best.
+    A round of the verification ends earlier if fewer launches are conclusive. If its setting is not
+    confirmed, another round verifies the next best one.
     """
     plan, scenario = strategy.plan(), strategy.campaign.scenario
     n_screening = plan.design.n_runs if plan.design and not strategy.discovery else 0
@@ -74,7 +74,7 @@ def shares(strategy: Strategy) -> tuple[Share, ...]:
 
 
 def _starts(plan: Plan) -> tuple[Share, ...]:
-    """Return the phase of launches that time nothing; it has more if a launch of the setting fails."""
+    """Return the phase of launches that only start and check results; a failure makes more necessary."""
     if plan.verifier is None:
         return ()
     launches, rate = plan.verifier.design.setting_launches, plan.verifier.design.max_failures

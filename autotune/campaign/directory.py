@@ -1,4 +1,4 @@
-"""Read a campaign's directory for its verbs and its report (steps 8 and 10 of the flow).
+"""Read a campaign's directory, for the commands and the report that show a campaign (data flow: journal).
 
 Everything comes from the journal, so it can be read while the campaign runs, after it was killed, and on a
 machine without any MPI.
@@ -33,9 +33,9 @@ class CampaignDirectory:
     about: CampaignSpec  # The campaign's description.
     history: History  # All observations.
     state: State  # The state of the campaign, such as running or ended.
-    reason: str  # Reason for the state in words; empty where the state says it all.
+    reason: str  # Reason for the state in words; empty where the state needs none.
     pending: tuple[Trial, ...] = ()
-    """Trials that were begun and not observed; under way if the campaign is running."""
+    """Trials that were begun and not observed yet; if the campaign is running, they are under way."""
     lines: int = 0  # Number of lines that were read from the journal.
 
     @property
@@ -91,8 +91,8 @@ def read_campaign(directory: Path) -> CampaignDirectory:
     """Return the campaign in a directory.
 
     Raises:
-        UserError: there is no campaign.
-        JournalError: its journal is damaged or of a newer format.
+        UserError: the directory contains no campaign.
+        JournalError: the campaign's journal is damaged or of a newer format.
     """
     if (campaign := find_campaign(directory)) is not None:
         return campaign
@@ -106,7 +106,7 @@ def find_campaign(directory: Path) -> CampaignDirectory | None:
     """Return the campaign in a directory; None if none was begun, or it ended before writing its description.
 
     Raises:
-        JournalError: its journal is damaged or of a newer format.
+        JournalError: the campaign's journal is damaged or of a newer format.
     """
     events = read_events(directory)
     if (description := campaign_in(events)) is None:
@@ -124,8 +124,8 @@ def last_written(directory: Path) -> str:
 def _state(directory: Path, events: Sequence[Mapping[str, Any]]) -> tuple[State, str]:
     """Return the campaign's state and its reason.
 
-    The journal's last event says the state; without such an event it depends on whether some process still
-    holds the journal's lock.
+    If the journal's last event is ``ended``, it contains the state; otherwise the state depends on whether a
+    process still has the journal locked.
     """
     last = events[-1]
     if last["event"] == "ended":
@@ -136,7 +136,7 @@ def _state(directory: Path, events: Sequence[Mapping[str, Any]]) -> tuple[State,
 
 
 def start_over(scenario: Scenario) -> None:
-    """Rename an existing campaign to the first free of ``NAME.1``, ``NAME.2`` … for ``campaign.fresh``.
+    """Rename an existing campaign to a free name (``NAME.1``, ``NAME.2`` …), if ``campaign.fresh`` is set.
 
     Raises:
         UserError: the directory exists and is not a campaign.

@@ -1,7 +1,7 @@
-"""Discover which of many parameters matter: the next trial and the result, from the history (steps 3, 4).
+"""Discover which of many parameters matter: next trial and result, from the history (data flow: screening).
 
-A launch of a discovery sets one point, leaves every per-call choice to the stack, and is short. Its cost is
-not part of the search's budget.
+A launch of a discovery sets one point (the job-wide values), leaves every per-call choice to the stack, and
+is short. Its cost is not part of the search's budget.
 """
 
 import math
@@ -36,14 +36,14 @@ from autotune.space import Parameter, Point, Space, Value
 from autotune.space.joined import narrowed
 
 _CROWD = 8
-"""Number of parameters that one value of another parameter must put into effect to become an arm of its
-own."""
+"""Number of parameters that a value of another parameter must enable to become an arm of the discovery: a
+value, such as ``pml=ucx``, with which a whole group of parameters is tried."""
 _ADDS = 0.005
-"""Mean gain over the sizes, in ln of the time, above which another level is expected to add to those chosen
-already."""
+"""Mean gain over the sizes, in ln of the time, above which a further level (value of a parameter) is added to
+those already chosen."""
 _RESOLVED = 0.05
-"""Mean gain over the sizes, in ln of the time, below which a verification may be inconclusive: it aims at
-half of its margin."""
+"""Mean gain over the sizes, in ln of the time, below which a verification may be inconclusive: a verification
+aims to resolve half of its margin."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class Discovery:
     options: Discover  # The scenario's limits on launches, time and error rate.
     seed: int  # Random seed of the whole discovery.
     expert_names: frozenset[str] = frozenset()
-    """Parameters that experts named for what is tuned; they go first, and are part of the search in any
-    case."""
+    """Names of the parameters in the experts' search space (``discover.space``): they are tried first, and
+    searched whatever the discovery finds."""
 
     @cached_property
     def settings(self) -> tuple[Mapping[str, Value], ...]:
@@ -75,7 +75,7 @@ class Discovery:
 
     @cached_property
     def arms(self) -> tuple[Arm, ...]:
-        """Return the arms, each with the changes that are possible in it."""
+        """Return the arms (values that enable a group of parameters), each with its possible changes."""
         gates = {name for setting in self.settings for name in setting}
         return tuple(
             self._arm(setting, base, gates) for setting, base in zip(self.settings, self.bases, strict=True)
@@ -93,12 +93,12 @@ class Discovery:
     def next_trial(self, history: History, seed: int, time: TimeLeft = PLENTY) -> Trial | None:
         """Return the next trial; None once the discovery is complete.
 
-        At least one launch of the untouched stack must have ended well.
+        At least one launch with the stack's own defaults must have ended well.
         """
         return next(self.next_trials(history, seed, time), None)
 
     def next_trials(self, history: History, seed: int, time: TimeLeft = PLENTY) -> Iterator[Trial]:
-        """Yield the next trials that may be made at once, since none depends on another's result."""
+        """Yield the next trials, as far as none depends on another's result, so that all may run at once."""
         observations = history.of(Phase.DISCOVERY).observations
         if observations and history.observations[-1].trial.phase is not Phase.DISCOVERY:
             return  # the campaign has gone on to its next phase, so the discovery is over
@@ -121,7 +121,7 @@ class Discovery:
                 note=str(stage),
                 timeout_s=timeout_s,
             )
-            # The design reads measured curves only at its next look, so a copy serves until then.
+            # The design evaluates curves only every few runs, so until then an earlier curve serves.
             curve = next((r.curve for r in reversed(runs) if r.arm == run.arm and r.ok), ())
             runs.append(replace(run, curve=curve))
             planned_runs.append(run)
@@ -131,9 +131,10 @@ class Discovery:
     def _planned_run(
         self, history: History, observations: Sequence[Observation], runs: Sequence[Run], time: TimeLeft
     ) -> tuple[Run, Stage] | None:
-        """Return the next run of this cycle with its stage; None when no more are worthwhile.
+        """Return the next run of this cycle and its stage; None when no further runs are worthwhile.
 
-        While no confirmed change gains without a loss, the cycle goes on for more runs.
+        A cycle is a screening with the confirmation of its findings. It is extended by more runs while no
+        confirmed change gains without a loss.
         """
         if not observations:
             return self.design.next_run(())
@@ -159,7 +160,7 @@ class Discovery:
         return min(discovery_s, remaining_s / 2)
 
     def _promising(self, history: History) -> bool:
-        """Whether something was confirmed that gains, without a loss, more than a verification can miss.
+        """Whether a confirmed change gains, without a loss at any size, more than a verification may miss.
 
         An arm also counts if it gains as much on the whole, together with the best level confirmed in it: the
         search can find out, with rules and experts' settings, whether its losses at single sizes are
@@ -195,8 +196,8 @@ class Discovery:
     def searched(self, findings: DiscoveryResult) -> Space:
         """Return the space left to search.
 
-        It has the levels that help with finer ones between them, the parameters that experts named, and those
-        that select an arm.
+        It contains the levels that help and the values between them, the parameters that experts named, and
+        the parameters that select an arm.
         """
         levels: dict[str, set[Value]] = {}
         for effect in (*findings.active, *findings.unconfirmed):
@@ -209,10 +210,11 @@ class Discovery:
     def suggested(self, findings: DiscoveryResult, space: Space) -> tuple[Point, ...]:
         """Return the points to search first.
 
-        These are: the harmless changes of the default arm together; in each arm the best active level of each
-        factor, all together; of those the levels whose gains add up, and the level that gains most by itself,
-        since levels that do the same add nothing to each other or exclude each other; and with these each
-        level that there was no time to confirm.
+        The first one combines the harmless changes of the default arm. For each arm follow three points: the
+        best active levels of its factors whose gains add up, the one level that gains most, and the best
+        active levels of all factors. Levels with the same effect add nothing to each other or exclude each
+        other, so fewer levels may be better. The last points add to the best levels one that there was no
+        time to confirm.
         """
         points, unconfirmed_points = [], []
         for arm, setting in enumerate(self.settings):
@@ -231,7 +233,7 @@ class Discovery:
         return tuple(dict.fromkeys(p for p in candidates if p != space.default))
 
     def free(self, findings: DiscoveryResult, space: Space) -> tuple[Point, ...]:
-        """Return the best active levels of the default arm that slow down no size, as one point."""
+        """Return one point with the best levels of the default arm that slow down no size; else nothing."""
         point = space.complete(dict(e.change for e in self._harmless(findings)))
         return (point,) if point != space.default else ()
 
@@ -278,7 +280,7 @@ class Discovery:
         base = self.bases[matching_arms[-1]]
         defaults = {p.name: p.default for p in self.space.job} | dict(base)
         changes = frozenset((name, value) for name, value in point.items() if value != defaults[name])
-        if not observation.ok:  # an error message that names the parameter at fault saves launches to find it
+        if not observation.ok:  # if the error names one of the parameters, only that one is blamed
             blamed = frozenset(c for c in changes if re.search(rf"\b{re.escape(c[0])}\b", observation.reason))
             changes = blamed if len(blamed) == 1 else changes
         curve = curve_in(observation)
@@ -300,7 +302,7 @@ def _spent_s(observations: Sequence[Observation]) -> tuple[float, float]:
 
 
 def _behind(findings: DiscoveryResult, arm: int) -> list[float]:
-    """Return ln of an arm's time over the default's at each size; empty if either was not measured."""
+    """Return ln of (time of an arm / time of the default) at each size; empty if either is not measured."""
     return [a - b for a, b in zip(findings.arms[arm], findings.arms[0], strict=False)]
 
 
@@ -309,10 +311,11 @@ def _active(findings: DiscoveryResult, arm: int) -> list[ChangeEffect]:
 
 
 def adding_up(effects: Sequence[ChangeEffect], arm_log_ratio: Sequence[float] = ()) -> tuple[Change, ...]:
-    """Return the level of an arm that gains most over all sizes, then levels that gain where those do not.
+    """Return the level of an arm that gains most over all sizes, then levels that gain at other sizes.
 
     If several levels act at the same size, only the largest gain and the largest loss there are expected to
-    count. The loss at the worst size counts as much as the mean gain over all sizes, as it may undo that.
+    count. The loss at the worst size counts as much as the mean gain over all sizes, since it may cancel that
+    gain.
 
     Args:
         effects: Confirmed effects of levels of the arm, each with one value for each size.
@@ -338,7 +341,7 @@ def adding_up(effects: Sequence[ChangeEffect], arm_log_ratio: Sequence[float] = 
 
 
 def _screened_levels(parameter: Parameter, max_levels: int) -> tuple[Value, ...]:
-    """Return the levels of a parameter that are screened, far apart; the search may try the others."""
+    """Return the levels of a parameter to screen, evenly chosen; the search may try the others."""
     alternatives = [v for v in parameter.values if v != parameter.default]
     if len(alternatives) <= max_levels:
         return tuple(alternatives)
@@ -347,12 +350,12 @@ def _screened_levels(parameter: Parameter, max_levels: int) -> tuple[Value, ...]
 
 
 def curve_in(observation: Observation) -> tuple[float, ...]:
-    """Return ln of the times in seconds that a launch measured, by collective, communicator and size."""
+    """Return ln of a launch's times in seconds, sorted by collective, communicator size, message size."""
     usable = sorted(observation.usable, key=lambda e: slot_of(e.cell))
     return tuple(float(np.log(e.median_s)) for e in usable)
 
 
 def slots_of(history: History) -> tuple[Slot, ...]:
-    """Return the slots of a discovery's curves, in the order of its effects."""
+    """Return the slots (collective, communicator size, message size) of a discovery, in effects' order."""
     estimates = chain.from_iterable(o.usable for o in history.of(Phase.DISCOVERY))
     return tuple(sorted({slot_of(estimate.cell) for estimate in estimates}))

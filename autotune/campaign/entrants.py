@@ -1,4 +1,4 @@
-"""Treat a trial in a heat as one entrant: its launches and their joint outcome (steps 5 to 7)."""
+"""Treat a trial in a heat (launches alive at once) as one entrant: its launches and their joint outcome."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,13 +12,13 @@ from autotune.stacks.ports import LaunchOutcome, LaunchRequest, Rendering
 
 @dataclass(frozen=True, slots=True)
 class Entrant:
-    """Represent a trial in a heat.
+    """Represent a trial in a heat (launches that are alive at once and measure in turns).
 
-    It has several launches if the library reads once what the trial sweeps.
+    It has several launches if the library reads the swept choice only once, when it starts.
     """
 
     maker: Launches  # The observer whose trial it is.
-    trial: Trial  # The trial that is made.
+    trial: Trial  # The trial to launch.
     parts: tuple[Rendering, ...]  # The rendering of each launch.
     folders: tuple[Path, ...]  # The directory of each launch.
 
@@ -27,7 +27,7 @@ class Entrant:
         """Prepare the launches of a trial, each with an empty folder.
 
         Raises:
-            SpaceError: the stack has no word for something in the space.
+            SpaceError: the stack cannot express a parameter or a value of the space.
         """
         rendering = maker.stack.render(maker.space, trial, maker.measurement.probe.collectives)
         rendering = maker.measurement.amended(rendering)
@@ -42,25 +42,25 @@ class Entrant:
 
     @property
     def seconds(self) -> float:
-        """Return the time for the turns of all its launches, in seconds."""
+        """Return the time for the turns of all launches of the trial, in seconds."""
         return self.trial.measured_s or self.maker.measurement.heat_s
 
     def request(self, part: int, heat: Heat) -> LaunchRequest:
-        """Return the request for one part in a heat, after writing the part's files."""
+        """Write the files of one launch (part) of the trial, and return the request to its launcher."""
         probe = replace(self._probe_request(part), heat=heat)
         request = self.maker.write_request(self.trial, self.parts[part], self.folders[part], probe)
         timeout_s = heat.jobs * request.timeout_s + heat.turn_limit_s + heat.seconds + heat.join_s
         return replace(request, timeout_s=timeout_s, ended_file=heat.ended(heat.job))
 
     def checked(self, part: int, outcome: LaunchOutcome) -> LaunchOutcome:
-        """Return the outcome of a part after checking that it is what was requested."""
+        """Return the outcome of a launch (part), with another status if its result is not as requested."""
         outcome = self.maker.with_requested_cells(outcome, self._probe_request(part))
         if outcome.result is None:
             return outcome
         return as_printed(outcome, self.parts[part].must_print, self.folders[part])
 
     def together(self, outcomes: Sequence[LaunchOutcome]) -> LaunchOutcome:
-        """Return the joint outcome of all its launches, each a share of the heat."""
+        """Return the joint outcome of all launches of the trial."""
         if len(outcomes) == 1:
             return outcomes[0]
         outcome = self.maker.together(self.parts, outcomes)

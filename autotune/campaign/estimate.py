@@ -1,4 +1,4 @@
-"""Estimate when a campaign will end, from its plan and how long its launches take (steps 4 to 11)."""
+"""Estimate when a campaign will end, from its plan and the durations of its launches."""
 
 import math
 from collections import defaultdict
@@ -26,10 +26,10 @@ def seconds_left(
     Args:
         plan: The plan of the campaign.
         discovery: The discovery, complete or not; None if the campaign has none.
-        history: All observations, those of heats as ratios.
-        took: Seconds of all launches so far, by phase.
-        time: Limits of the phases before the verification.
-        total_s: Limit of all phases together in seconds; infinite without one.
+        history: All observations, those of heats as ratios to the default (``same_moment``).
+        took: Durations of all launches so far in seconds, by phase.
+        time: Time limits of the phases before the verification.
+        total_s: Time limit of all phases together in seconds; infinite without one.
     """
     if not any(took.values()):
         return math.inf
@@ -49,7 +49,7 @@ def seconds_left(
 
 
 def granted_s(plan: Plan, history: History, elapsed_s: float) -> float:
-    """Return the seconds that the budgets leave to all phases; infinite without a limit.
+    """Return the seconds that the time and node-hour budgets leave to all phases; infinite without a limit.
 
     ``elapsed_s`` is the time since the campaign began, in seconds.
     """
@@ -62,20 +62,20 @@ def granted_s(plan: Plan, history: History, elapsed_s: float) -> float:
 
 
 def divided(plan: Plan, history: History, remaining_s: float, searched_s: float) -> TimeLeft:
-    """Divide the remaining time: return what is left before the verification, for which a share is reserved.
+    """Return the time left before the verification: the remaining time without the share reserved for that.
 
     Args:
         plan: The plan of the campaign.
         history: All observations so far.
         remaining_s: Time left to all phases, in seconds.
-        searched_s: Time that has passed without that of the discovery, in seconds.
+        searched_s: Time since the campaign began, without that of the discovery, in seconds.
     """
     campaign = plan.campaign
     launch_s, fresh_s = expected_s(history, campaign.scenario), verified_s(history, campaign)
     raced = remaining_s // fresh_s if fresh_s else math.inf
     reserved_s = plan.kept_launches(history, raced) * fresh_s
     if (total_s := plan.budget.total_seconds) is not None:
-        reserved_s = min(reserved_s, total_s / 2)  # else, with long launches, nothing is found to verify
+        reserved_s = min(reserved_s, total_s / 2)  # else long launches would leave no time for a search
     available_s, limit = remaining_s - reserved_s, plan.budget.seconds
     return TimeLeft(
         available_s, available_s if limit is None else min(available_s, limit - searched_s), launch_s, raced
@@ -97,7 +97,7 @@ def remaining_s(campaign: CampaignSpec, history: History) -> float:
 def _verification(plan: Plan, history: History) -> int:
     """Return the expected number of further launches of the verification.
 
-    It is the rest of one round, and more only once that round is over.
+    It is the rest of the first round, and more only once that round is over.
     """
     if plan.verifier is None:
         return 0
@@ -106,12 +106,12 @@ def _verification(plan: Plan, history: History) -> int:
         return round_launches - n_launched
     if len(history.of(Phase.STARTS)):
         return 0
-    # A setting that is inconclusive by then seldom uses all the launches it may have: expect two more blocks.
+    # A setting that is still inconclusive seldom uses all the launches it may have: expect two more blocks.
     return min(plan.verifier.launches_left(history), 2 * plan.verifier.design.each)
 
 
 def _starts(plan: Plan, history: History) -> int:
-    """Return the expected number of further launches that only start."""
+    """Return the expected number of further launches that only start, check results and end."""
     planned = plan.verifier.design.starts if plan.verifier is not None else 0
     return max(planned - len(history.of(Phase.STARTS)), 0)
 

@@ -1,14 +1,14 @@
-"""Decide what follows from launches that failed, as functions of the history (steps 4 and 9 of the flow).
+"""Decide what follows from launches that failed, as functions of the history (data flow: trial, proposer).
 
-A launch can be the victim of its machine rather than of its point. So a point whose launch failed in a way
-that may pass, or whose curve has a gap because of a wrong result, is launched once more as soon as another
-launch has ended well. Where several points in a row are lost, a launch of the untouched stack shows whether
-the machine still works; if that fails too, the failures are no evidence about their points. A time limit
-makes a launch that hangs cost only a multiple of those that did not.
+A launch can fail because of its machine rather than of its point (the job-wide values). So a point whose
+failure may be temporary, or whose curve has a gap because of a wrong result, is launched once more as soon as
+another launch has ended well. If several points in a row fail, a launch of the untouched stack (with the
+MPI's own defaults) shows whether the machine still works; if that fails too, the failures are no evidence
+about their points. A time limit makes a launch that hangs cost only a multiple of those that did not.
 
 A launch is lost if its job was cancelled, preempted or revoked, a node died, or somebody ended its launcher.
-That is no observation of its point: it is made again at once (``campaign.lost``). A launch that is lost each
-of ``RULE.attempts`` times may kill its nodes itself: it stays lost, and counts.
+That says nothing about its point, so the launch is made again at once (``campaign.lost``). A launch that is
+lost ``RULE.attempts`` times in a row may itself kill its nodes: it is recorded as lost, and counts as failed.
 """
 
 import math
@@ -26,30 +26,30 @@ class FailureRule:
     """Set the limits at which failures end a campaign, or rule out a value."""
 
     attempts: int = 3
-    """Number of untouched launches that must fail in a row, at least, before a machine counts as broken; also
-    the number of attempts at a launch that is lost each time, before that counts as its own doing."""
+    """Least number of launches of the untouched stack that must fail in a row before the machine counts as
+    broken; also the number of lost attempts at a launch after which it counts as failed."""
     false_alarm: float = 0.01
     """Chance of ending a campaign although its machine fails no more often than before."""
     in_a_row: int = 3
-    """Number of points that must fail in a row to make the machine suspect; it doubles each time the machine
-    proves well. Also the number of points with a value that were never applied as requested before the
-    value counts as one that cannot be applied here."""
+    """Number of points that must fail in a row before the machine is suspected; it doubles each time the
+    machine then turns out to work. Also the number of points with some value, none of them applied as
+    requested, after which the value counts as one that cannot be applied here."""
     in_vain: int = 2
-    """Number of second tries that may fail too, on top of as many as succeed, before no more are made,"""
-    share_in_vain: float = 0.05  # and the share of all launches that is allowed in addition.
+    """Second tries may fail as often as they succeed, and this many times more; then no more are made."""
+    share_in_vain: float = 0.05  # Share of all launches by which that number of failures is raised.
     shortest_s: float = 10.0  # Shortest time limit of a launch, in seconds.
     times: float = 8.0
-    """Time limit of a launch as a multiple of the longest that ended well: a busy machine takes several times
-    as long, and what hangs costs no more than that."""
+    """Time limit of a launch as a multiple of the longest launch that ended well: a busy machine takes
+    several times as long, and a launch that hangs costs no more than this."""
 
 
 RULE = FailureRule()
 
 
 def second_try(history: History) -> Trial | None:
-    """Return the first trial that failed in a way that may pass and was not repeated yet; None without one.
+    """Return the first trial whose failure may be temporary and that was not repeated yet; None without one.
 
-    Where second tries mostly fail too, failures here do not pass, and no more second tries are made.
+    If most second tries fail too, failures here are not temporary, and no more second tries are made.
     """
     tries = [o for o in on_working_machine(history) if o.trial.repeats]
     in_vain = sum(not (o.ok and _final(o)) for o in tries)
@@ -76,12 +76,12 @@ def first_tries(history: Iterable[Observation]) -> tuple[Observation, ...]:
 
 
 def settled(history: History) -> History:
-    """Return the history without failures that passed and without those of a broken machine."""
+    """Return the history without failures that a second try corrected or that a broken machine caused."""
     return History(first_tries(on_working_machine(history)))
 
 
 def on_working_machine(history: History) -> Iterator[Observation]:
-    """Yield the observations without those of a machine that did not run the untouched stack either."""
+    """Yield the observations, except series of failures in which the stack's own defaults failed too."""
     run: list[Observation] = []
     for observation in history:
         if observation.status.may_pass:
@@ -94,7 +94,7 @@ def on_working_machine(history: History) -> Iterator[Observation]:
 
 
 def suspect(history: History) -> bool:
-    """Whether so many points were lost in a row that the untouched stack has to show what is at fault."""
+    """Whether so many points failed in a row that a launch of the defaults must test the machine."""
     needed, run = RULE.in_a_row, list[Observation]()
     for observation in history:
         if observation.status.may_pass and observation.trial.phase is not Phase.DISCOVERY:
@@ -108,8 +108,8 @@ def suspect(history: History) -> bool:
 def broken(history: History) -> bool:
     """Whether the machine has to be repaired before anything else is launched.
 
-    That is so after as many launches in a row that failed, of the untouched stack or of both sides of a
-    verification, as ``_more_than_chance`` returns. Whoever continues the campaign allows as many again.
+    That is so once as many launches in a row have failed, of the untouched stack or of both sides of a
+    verification, as ``_more_than_chance`` returns. A campaign that is continued may fail as often again.
     """
     if not any(o.ok for o in history):
         return len(history.of(Phase.BASELINE)) % RULE.attempts == 0 < len(history.of(Phase.BASELINE))
@@ -131,9 +131,9 @@ def broken(history: History) -> bool:
 def _more_than_chance(earlier: Sequence[Observation]) -> int:
     """Return how many failures in a row mean a broken machine.
 
-    It is ``RULE.attempts``, or more where launches fail by chance: if one in ten fails, three in a row are to
-    be expected somewhere in a night. Failures by chance are those that passed when repeated, and those of a
-    verification, whose two sides both worked before.
+    It is ``RULE.attempts``, or more if launches fail by chance: if one in ten fails, three failures in a row
+    are to be expected somewhere in a long campaign. Failures by chance are those of launches that ended well
+    when repeated, and those of a verification, whose two sides both worked before.
     """
     repeated_well = {o.trial.repeats for o in earlier if o.ok}
     passed = sum(
@@ -147,7 +147,7 @@ def _more_than_chance(earlier: Sequence[Observation]) -> int:
 
 
 def applicable(space: Space, history: Iterable[Observation]) -> Space:
-    """Return the space without what was ``never_applied``.
+    """Return the space without the values that ``never_applied`` finds.
 
     A parameter whose other values are all removed keeps its default and is fixed to it.
     """
@@ -160,11 +160,11 @@ def applicable(space: Space, history: Iterable[Observation]) -> Space:
 
 
 def never_applied(space: Space, history: Iterable[Observation]) -> dict[tuple[str, Value], str]:
-    """Return the values with which no launch was as requested, each with the reason.
+    """Return the values that no launch applied as requested, as (parameter, value), each with the reason.
 
-    Where launches of several values failed together, the value that most of them share is at fault, and of
-    equals that of the earlier parameter: what depends on it fails with it, and the other values are judged by
-    their other launches.
+    If the launches had several such values, the value that most of them share is at fault, or on a tie that
+    of the earlier parameter: parameters that depend on it fail with it. The other values are then judged by
+    their remaining launches.
     """
     launches = [o for o in history if o.trial.phase in (Phase.SCREENING, Phase.SEARCH)]
     removed: dict[tuple[str, Value], str] = {}
@@ -193,18 +193,18 @@ def never_applied(space: Space, history: Iterable[Observation]) -> dict[tuple[st
 
 
 def limit_s(scenario: Scenario) -> float:
-    """Return how long a launch may take in seconds, however long others took."""
+    """Return the time limit of a launch in seconds that applies however long other launches took."""
     # Besides the timed part a launch starts ranks, warms cells up and checks results.
     return scenario.launch.timeout_s or 60.0 + 5 * scenario.probe.budget_s
 
 
 def enough_s(longest_s: float) -> float:
-    """Return how long a launch may take in seconds, given the longest that ended well."""
+    """Return the time limit of a launch in seconds, from the longest launch that ended well."""
     return max(RULE.shortest_s, RULE.times * longest_s)
 
 
 def with_time_limit(trial: Trial, scenario: Scenario, space: Space, history: History) -> Trial:
-    """Return the trial with a time limit from launches of its kind, unless the scenario names one.
+    """Return the trial with a time limit from similar launches, unless the scenario sets one.
 
     A trial that is repeated has twice that limit.
     """
@@ -217,7 +217,7 @@ def with_time_limit(trial: Trial, scenario: Scenario, space: Space, history: His
 
 
 def _final(observation: Observation) -> bool:
-    """Whether repeating the launch would show no more: it failed for good, or wrong results left no gap."""
+    """Whether a repetition is useless: the failure is permanent, or wrong results left no slot empty."""
     if not observation.ok:
         return not observation.status.may_pass
     wrong = {slot_of(e.cell) for e in observation.estimates if e.status is Status.WRONG_RESULT}
@@ -229,7 +229,7 @@ def _untouched(run: list[Observation]) -> int:
 
 
 def _points(run: list[Observation]) -> int:
-    """Return how many points these are launches of, not counting the baseline."""
+    """Return the number of different points among these launches, not counting the baseline."""
     return len({o.trial.point for o in run if o.trial.phase is not Phase.BASELINE})
 
 

@@ -1,4 +1,4 @@
-"""Performance guidelines that a campaign's own launches violate (outside the flow, for steps 10 and 12)."""
+"""Performance guidelines (such as allreduce ≤ reduce + bcast) that a campaign's own launches violate."""
 
 from autotune.campaign.spec import CampaignSpec
 from autotune.history.trial import History
@@ -14,8 +14,8 @@ def campaign_findings(
 
     Args:
         about: Description of the campaign.
-        history: Its launches.
-        recommendation: The setting that would be exported; None where there is none.
-        rate: Chance of any violation being reported where no guideline is violated.
+        history: All launches of the campaign.
+        recommendation: The setting that would be exported; None if there is none.
+        rate: Probability that a violation is reported although no guideline is violated.
     """
     return findings(of_campaign(about.space, history, recommendation), rate, about.scenario.verify.max_loss)

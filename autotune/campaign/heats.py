@@ -1,8 +1,8 @@
-"""Measure settings at the same moment: launches that are alive at once, in turns (steps 5 to 7 of the flow).
+"""Measure settings at the same moments, by launches that are alive at once and measure in turns: a *heat*.
 
-Launches at different moments differ by several per cent, on a machine that does other work by far more, since
-each meets another moment. In a heat all of them meet the same moments, so the remaining differences belong to
-the settings, or to what a launch keeps for its life, such as the place of its memory.
+Launches at different moments differ by several per cent, and by far more on a machine that does other work.
+In a heat all launches meet the same moments, so the remaining differences belong to the settings, or to
+properties that a launch keeps until it ends, such as the place of its memory (data flow: launch and probe).
 """
 
 import secrets
@@ -24,14 +24,14 @@ from autotune.stacks.ports import LaunchOutcome
 
 @runtime_checkable
 class Modelled(Protocol):
-    """Define an observer whose launches are computed; it is given those that share a moment."""
+    """Define an observer that computes launches by a model, also those that share a moment."""
 
     @property
     def at_once(self) -> bool:
         """Whether several launches can be alive at once on the modelled machine."""
 
     def observe_at(self, trial: Trial, moment: int, jobs: int) -> Observation:
-        """Return the result of a launch that takes turns with others.
+        """Return the result of a launch that measures in turns with others.
 
         Args:
             trial: The trial to launch.
@@ -41,7 +41,7 @@ class Modelled(Protocol):
 
 
 def at_once(*sides: Observer) -> bool:
-    """Whether launches by these observers can be alive at once and take turns."""
+    """Whether launches by these observers can be alive at once and measure in turns."""
     if any(isinstance(side, Modelled) for side in sides):
         return all(isinstance(side, Modelled) and side.at_once for side in sides)
     makers = [side for side in sides if isinstance(side, Launches)]
@@ -55,15 +55,15 @@ def at_once(*sides: Observer) -> bool:
 def observe_heat(entrants: Sequence[tuple[Observer, Trial]]) -> tuple[Observation, ...]:
     """Launch some trials at once, each by its observer, and let them measure in turns.
 
-    Returns one observation for each trial. The trials may be of different MPIs. A heat is made again if a
-    launch of it was ended from outside. Where a heat turns out to be impossible, launches are made one after
-    the other, and their notes say so (``campaign.apart``).
+    Returns one observation for each trial. The trials may be of different MPIs. A heat is made again if
+    something outside of it ended one of its launches. Where a heat turns out to be impossible, launches are
+    made one after the other, and their notes say so (``campaign.apart``).
 
-    A launch that fails does not end the others. The duration of each is its share of the heat's.
+    A launch that fails does not end the others. The duration of the heat is divided equally among them.
 
     Raises:
         StackError: nothing can be launched at all, or some of these cannot be launched at once.
-        SpaceError: the stack has no word for something in the space.
+        SpaceError: the stack cannot express a parameter or a value of the space.
         Interrupted: the user ended the campaign; nothing of the heat is left running.
     """
     if not at_once(*(maker for maker, _ in entrants)):
@@ -86,7 +86,7 @@ def _observed(entrants: Sequence[tuple[Observer, Trial]]) -> tuple[Observation, 
         reasons = [o.reason for o in outcomes if o.status is Status.LOST and not o.given_up]
         if not reasons or len(lost) == RULE.attempts - 1:
             break
-        interruption.check()  # whoever ended a launch may be ending this campaign too
+        interruption.check()  # a signal that ended a launch may be ending this campaign too
         lost.append(reasons[0])
     share = 1 / len(outcomes)
     outcomes = [replace(o, duration_s=o.duration_s * share, queue_s=o.queue_s * share) for o in outcomes]
@@ -122,9 +122,9 @@ def _launched(entrants: Sequence[Entrant]) -> list[LaunchOutcome]:
 def _explained(outcomes: Sequence[LaunchOutcome], turn_limit_s: float) -> list[LaunchOutcome]:
     """Return the outcomes, corrected by what the launches of the heat report about each other.
 
-    A launch that kept its turn for too long was ended by the others: that is a timeout and not a crash. One
-    that the others gave up on although it ended well was not alive at the same time, so its result is
-    invalid.
+    If a launch kept its turn for too long, the others ended it: that is a timeout and not a crash. If the
+    others gave up waiting for a launch that ended well, it was not alive at the same time as they were, so
+    its result is invalid.
     """
     taken_out: dict[str, TakenOut] = {}
     for outcome in outcomes:

@@ -1,4 +1,4 @@
-"""Remember the request to end a campaign, and act on it where nothing is lost (any step).
+"""Remember the request to end a campaign, and act on it at a moment when nothing is lost.
 
 An exception that a signal handler raises can fall into a destructor or a callback of some library, where it
 is swallowed, and the campaign would run on. So handlers only record the request, and wake up whoever waits.
@@ -14,7 +14,7 @@ from types import FrameType
 from autotune.errors import Interrupted
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals that end the work, except those that the parent process ignores, as under ``nohup``."""
+"""Signals that end the work, unless the parent process ignored them, as ``nohup`` does."""
 
 _wishes: list[int] = []
 _pipes: list[int] = []
@@ -28,11 +28,11 @@ def heeded(*signals: signal.Signals) -> Iterator[None]:
         signals: Signals to treat in this way besides ``SIGNALS``.
 
     Raises:
-        Interrupted: there was a request; it is raised at the end of the context at the latest.
+        Interrupted: a request arrived; the error is raised at the end of the context at the latest.
     """
     awake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     wishing = {number: signal.getsignal(number) for number in (*SIGNALS, *signals)}
-    # None stands for a handler that was not installed from Python and could not be restored: it stays.
+    # A handler that was not installed from Python is None; it could not be restored, so it stays.
     former = {number: was for number, was in wishing.items() if was not in (signal.SIG_IGN, None)}
     _pipes.append(awake)
     previous = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
@@ -50,7 +50,7 @@ def heeded(*signals: signal.Signals) -> Iterator[None]:
         os.close(awake)
         os.close(wake)
         wished = bool(_wishes)
-        if not _pipes:  # the outermost context ends, and requests end with it
+        if not _pipes:  # at the end of the outermost context requests are forgotten
             _wishes.clear()
     if wished:
         raise Interrupted("interrupted")
@@ -60,7 +60,7 @@ def check() -> None:
     """Raise an error if a request to end the work has arrived.
 
     Raises:
-        Interrupted: there is such a request.
+        Interrupted: such a request has arrived.
     """
     if _wishes:
         raise Interrupted("interrupted")
@@ -70,9 +70,9 @@ def check() -> None:
 
 
 def alarm() -> int | None:
-    """Return a descriptor that is readable when it is time for ``check``.
+    """Return a file descriptor that becomes readable when a signal arrives, so that ``check`` may be called.
 
-    Return None if signals are not handled now.
+    Return None outside of ``heeded``, where signals are not handled.
     """
     return _pipes[-1] if _pipes else None
 
@@ -81,7 +81,7 @@ def pause(seconds: float) -> None:
     """Sleep for some seconds, or until there is a request to end the work.
 
     Raises:
-        Interrupted: there is such a request.
+        Interrupted: such a request has arrived.
     """
     select.select(list(_pipes), (), (), seconds)
     check()

@@ -1,4 +1,4 @@
-"""Choose how long the launches of a heat measure, from the heats made so far (step 4 of the flow).
+"""Choose how long the launches of a heat (alive at once, in turns) measure, from the heats made so far.
 
 The notation is that of ``measure.two_stage``: launches of one setting in several heats are one group for each
 cell, with the ratio to the untouched launch of the same heat as their estimate. All cells of a launch share
@@ -22,7 +22,7 @@ def with_length(trials: tuple[Trial, ...], history: History, scenario: Scenario)
     """Return the trials of a heat, each with the time that it measures; unchanged where too little is known.
 
     The time is at least that of a launch of a discovery, which is meant to be short, and at most
-    ``probe.budget_s``. The default beside levels of a discovery measures as long as they do.
+    ``probe.budget_s``. In a heat of a discovery the default measures as long as the other launches.
     """
     if not trials or not trials[0].heat:
         return trials

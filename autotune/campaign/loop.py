@@ -1,6 +1,7 @@
-"""Run the loop: take a trial from the strategy, write it, observe it, write the result (steps 4 to 9).
+"""Run the loop: take a trial from the strategy, write it, observe it, write the result.
 
-The loop knows ports only: how a trial is observed, stored, proposed and shown is given to it.
+The loop knows only ports (protocols): the objects that observe, store, propose and show trials are passed to
+it (data flow: trial to proposer).
 """
 
 import math
@@ -37,19 +38,19 @@ class CampaignLoop:
     store: Store  # Stores trials and observations as events.
     listener: Listener  # Is notified of each step.
     clock: Clock  # Measures the time for time limits.
-    deadline: float = math.inf  # Time on that clock after which nothing may still be running.
-    noted: Callable[[History], None] = lambda history: None  # Is called with the history after each launch.
+    deadline: float = math.inf  # Time on ``clock`` at which everything must have ended.
+    noted: Callable[[History], None] = lambda history: None  # Called with the history after each launch.
     observe_heat: Callable[[Sequence[Trial]], Sequence[Observation]] | None = None
-    """Launches trials at once, in turns; None: that is impossible, and they are launched one after the
-    other."""
-    cut: bool = False  # Whether time was up before the verification was complete.
+    """Launches several trials that are alive at once and measure in turns; None: that is impossible here, and
+    trials are launched one after the other."""
+    cut: bool = False  # Whether the time was up before the campaign was complete.
     plan: Plan = field(init=False)  # The plan in effect.
     _shown: set[Phase] = field(default_factory=set)
     _took: defaultdict[Phase, list[float]] = field(default_factory=lambda: defaultdict(list))
     _discovery_s: float = 0.0
-    """Time of the discovery in seconds, also between its launches; it has a budget of its own."""
+    """Time of the discovery in seconds, with the time between its launches; it has its own budget."""
 
-    _has_narrowed: bool = False  # Whether the store has what the discovery decided.
+    _has_narrowed: bool = False  # Whether the discovery's decisions are in the store.
 
     def __post_init__(self) -> None:
         self.plan = self.strategy.plan()
@@ -63,7 +64,7 @@ class CampaignLoop:
             unobserved: Trials that were begun and not observed, if ``history`` is given.
 
         Raises:
-            CampaignError: the stack's own defaults cannot be measured, or no longer: the machine is broken.
+            CampaignError: the stack's own defaults cannot be measured (any more): the machine is broken.
             Interrupted: the user ended the campaign; calling again continues it.
         """
         if history is None:
@@ -97,15 +98,15 @@ class CampaignLoop:
             self._announce(first, comparable, self._left_s(started, history), started, time)
             if not announced:
                 self.store.append(*self._narrowed(), *map(trial_event, trials))
-            most_s = remaining_s + (time.launch_s or math.inf)  # one that began in time may end as others did
+            most_s = remaining_s + (time.launch_s or math.inf)  # what began in time may last as usual
             near_limit = most_s < (first.timeout_s or limit_s(self.plan.campaign.scenario))
             observations = self._observed(
                 [replace(t, timeout_s=most_s) for t in trials] if near_limit else trials
             )
             if not all(o.ok for o in observations):
-                interruption.check()  # whoever ends the campaign may have ended the launch first
+                interruption.check()  # a signal that ends the campaign may have ended the launch first
             if near_limit and any(o.status is Status.TIMEOUT for o in observations):
-                self.cut = True  # that is not its point's fault: a campaign that continues launches it again
+                self.cut = True  # not its point's fault: a campaign that is continued launches it again
                 break
             took_s = self.clock() - begin
             self._took[first.phase] += [took_s / len(settings)] * len(settings)
@@ -122,7 +123,7 @@ class CampaignLoop:
         return history
 
     def _narrowed(self) -> tuple[dict[str, Any], ...]:
-        """Return the event of what the discovery decided, once it is complete and unless it is written."""
+        """Return the event with the discovery's decisions once they are made; empty if it is written."""
         narrowing = self.plan.campaign.narrowing
         if narrowing is None or self._has_narrowed:
             return ()
@@ -156,7 +157,7 @@ class CampaignLoop:
         self.listener.launching(trial, self.clock() - started, remaining_s)
 
     def _expected(self, phase: Phase, history: History) -> int:
-        """Return the number of launches of a phase; 0 if the budget decides."""
+        """Return the planned number of launches of a phase; 0 if only the budget limits it."""
         design, verifier, discovery = self.plan.design, self.plan.verifier, self.strategy.discovery
         if phase is Phase.DISCOVERY and discovery is not None:
             return discovery.design.launches
@@ -165,7 +166,7 @@ class CampaignLoop:
         return verifier.launches_left(history) if phase is Phase.VERIFY and verifier is not None else 0
 
     def _time(self, started: float, history: History) -> TimeLeft:
-        """Return the time left before the verification, for whose launches time is reserved."""
+        """Return the time left before the verification; the time reserved for its launches is subtracted."""
         searched_s = self.clock() - started - self._discovery_s
         return divided(self.plan, at_one_moment(history), self._left_s(started, history), searched_s)
 
@@ -176,7 +177,7 @@ class CampaignLoop:
 
 
 def _announced(pending: list[Trial]) -> tuple[Trial, ...]:
-    """Remove the first interrupted trial, with those of its heat, from the list, and return them."""
+    """Remove the first interrupted trial and the others of its heat from the list, and return them."""
     first = pending[:1]
     together = [t for t in pending if t.heat and t.heat == first[0].heat] or first
     pending[:] = [t for t in pending if t not in together]

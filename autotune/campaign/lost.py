@@ -1,4 +1,4 @@
-"""Repeat launches that were lost, since that says nothing of their setting (step 5 of the flow)."""
+"""Repeat launches that were lost (ended from outside), since a loss says nothing about their setting."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,20 +12,20 @@ from autotune.stacks.ports import LaunchOutcome
 
 
 def made_until_not_lost(attempt: Callable[[], LaunchOutcome], directory: Path) -> LaunchOutcome:
-    """Launch, again while the launch is lost, and return the outcome.
+    """Make a launch, repeat it while it is lost (ended from outside), and return the last outcome.
 
     Args:
         attempt: Makes the launch once; it is called ``RULE.attempts`` times at most.
         directory: The launch's directory; files that a lost attempt left there are removed.
 
     Raises:
-        Interrupted: whoever ended the launch ends this campaign too.
+        Interrupted: the user ended the campaign, and the launch with it.
     """
     reasons: list[str] = []
     while True:
         outcome = attempt()
         if outcome.status is not Status.OK:
-            interruption.check()  # whoever ends the campaign may have ended the launch first
+            interruption.check()  # a signal that ends the campaign may have ended the launch first
         if outcome.status is not Status.LOST or outcome.given_up:
             return replace(outcome, lost_before=tuple(reasons))
         if len(reasons) == RULE.attempts - 1:

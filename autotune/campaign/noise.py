@@ -1,4 +1,4 @@
-"""Report the limits of the measurements: interference, moments, resolution, what was not tried (step 8).
+"""Report the limits of a campaign's measurements: interference, resolution, values that were not tried.
 
 Notation: launches of one setting differ by σ on the log scale; the mean difference of n fresh launches of
 each side is known to ± z σ √(2/n) with 95 %.
@@ -35,7 +35,7 @@ class Remark:
 
     subject: str  # The subject, one word or two.
     text: str  # The finding in words.
-    grave: bool = False  # Whether everybody who reads the result must know it.
+    grave: bool = False  # Whether every reader of the result must know it.
 
 
 def disturbed(observation: Observation) -> str:
@@ -47,7 +47,7 @@ def disturbed(observation: Observation) -> str:
 def remarks(campaign: CampaignSpec, history: History) -> tuple[Remark, ...]:
     """Return the remarks on the noise of a campaign so far.
 
-    None for a recording, which has no noise of its own.
+    There is none for a recorded table, which has no noise of its own.
     """
     if campaign.bench.stamp.kind is BenchKind.REPLAYED:
         return ()
@@ -72,7 +72,7 @@ def resolution(
     Args:
         campaign: The campaign's description.
         sigma: Standard deviation of ln of the time between launches of one setting.
-        subject: The launches that differ by it, as the subject of the sentence.
+        subject: The launches that differ by ``sigma``, as the subject of a sentence.
     """
     verify = campaign.scenario.verify
     if not verify.enabled or not verify.launches:
@@ -105,8 +105,8 @@ def spread(history: History) -> float | None:
 def spread_in_heats(history: History) -> float | None:
     """Return the spread of launches of one setting that were alive at once; None with too few of them.
 
-    They met the same moments, so the spread that remains is what a launch keeps for its life, and the noise
-    within it.
+    Such launches met the same moments, so the remaining spread comes from properties that each launch keeps
+    until it ends, such as the place of its memory, and from the noise within it.
     """
     groups: dict[tuple[int, Subject, Point], list[Observation]] = defaultdict(list)
     for o in history:
@@ -137,9 +137,9 @@ def _left_out(campaign: CampaignSpec, history: History) -> Remark | None:
 
 
 def untimed(history: History) -> Remark | None:
-    """Return a remark on launches that had no time for some cells, with the last one's note.
+    """Return a remark on launches whose time did not suffice for all cells, with the note of the last one.
 
-    Return None if all had.
+    Return None if every launch measured all of its cells.
     """
     notes = [note for o in history for note in o.notes if NOT_TIMED in note]
     if not notes:
@@ -149,7 +149,7 @@ def untimed(history: History) -> Remark | None:
 
 
 def heats_apart(history: History) -> Remark | None:
-    """Return a remark on launches of heats that were made alone, with the last reason; None without any."""
+    """Return a remark on launches that could not be made at once as a heat, with a reason; None without."""
     reasons = [reason for o in history if (reason := why_apart(o))]
     if not reasons:
         return None
@@ -169,7 +169,7 @@ def _machine(history: History) -> Remark | None:
 
 
 def _moments(history: History) -> Remark:
-    """Return a remark on how many launches had the untouched stack beside them, and how well these agree."""
+    """Return a remark on how many launches ran beside the default in a heat, and how precise heats are."""
     launches = [o for o in history if o.ok and o.trial.subject is not Subject.UNTOUCHED]
     compared = sum(bool(o.trial.heat) for o in launches)
     text = (

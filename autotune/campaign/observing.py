@@ -1,9 +1,9 @@
-"""Observe a trial: launch it and turn what it measured into an observation (steps 4 to 7 of the flow).
+"""Observe a trial: launch it and turn its measurements into an observation (data flow: trial to observation).
 
-Whoever makes trials is an ``Observer``: ``Launches`` here, where processes are started and a trial meets a
-stack and a launcher, neither of which sees the other; a model, a recording or any program elsewhere. The
-directory of a launch of processes holds ``request.json``, ``result.json``, ``samples.npz``, what was printed,
-and the files of a deployed subject.
+An ``Observer`` makes trials. ``Launches``, in this module, starts processes: a stack renders the trial, a
+launcher starts the ranks, and neither of the two knows the other. Other observers compute trials by a model,
+look them up in a recorded table, or run any program. The directory of a launch of processes contains
+``request.json``, ``result.json``, ``samples.npz``, the printed output, and the files of a deployed setting.
 """
 
 import math
@@ -48,14 +48,14 @@ from autotune.stacks.ports import Launcher, LaunchOutcome, LaunchRequest, Placem
 from autotune.stacks.stack import Stack
 
 _HEAT_SHARE = 1 / 3
-"""Share of a single launch's time that a launch in a heat measures. What differs between launches of a heat
-is what each keeps for its life, 2 % on two cores, and a third of the time leaves as large an error within
-a launch."""
+"""Time that a launch measures in a heat (launches that are alive at once and measure in turns), as a share of
+the time of a launch alone. Launches of a heat differ by properties that each keeps until it ends, such as the
+place of its memory: by 2 % on two cores. A third of the time leaves as large an error within a launch."""
 
 
 _CHECKED = 6
-"""Number of calls of each cell, after the one whose result is checked, in a launch that only shows whether it
-fails: the probe times no fewer."""
+"""Number of calls of each cell (one collective, communicator size, message size and algorithm) in a launch
+that only shows whether it fails, after the call whose result is checked. The probe times at least so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ class Measurement:
 
     probe: ProbeRequest  # Request to the probe; choices and expectations come from each trial.
     timeout_s: float  # Time limit of one launch, in seconds.
-    estimator: str = "median"  # How samples become one number, see ``measure.location``.
+    estimator: str = "median"  # Reduces samples to one number, see ``measure.location``.
     discovery_s: float = 0.3  # Time that a launch of the discovery measures, in seconds.
-    other_loop: str = ""  # Second loop in which launches of the verification measure every cell; empty: none.
+    other_loop: str = ""  # Second loop in which the verification measures every cell; empty: none.
     other_calls: tuple[str, ...] = ()  # Other calls that launches of the verification measure too.
     heat_s: float = 0.5  # Time for the turns of each launch of a heat, in seconds.
     amended: Callable[[Rendering], Rendering] = lambda rendering: rendering
-    """Changes each rendering, where a user's own settings are measured; only an MPI obeys that."""
+    """Changes environment and files of each launch where a user's own settings are measured; for MPI only."""
 
 
 class Observer(Protocol):
@@ -81,7 +81,7 @@ class Observer(Protocol):
 
         Raises:
             StackError: nothing can be launched at all.
-            SpaceError: the stack has no word for something in the space.
+            SpaceError: the stack cannot express a parameter or a value of the space.
             Interrupted: the user ended the work; nothing of the launch is left running.
         """
 
@@ -92,7 +92,7 @@ class Observers(Protocol):
     def __call__(self, measurement: Measurement, space: Space, directory: Path) -> Observer:
         """Return the observer of a space's trials.
 
-        Each launch gets a folder in ``launches/`` of a directory.
+        Each launch gets a folder in ``launches/`` of the directory.
         """
 
 
@@ -100,14 +100,14 @@ class Observers(Protocol):
 class Launches:
     """Observe trials as processes: rendered by a stack, started by a launcher, measured by the probe."""
 
-    stack: Stack  # Renders trials.
+    stack: Stack  # Turns a trial into environment variables, files and choices.
     launcher: Launcher  # Starts processes.
-    placement: Placement  # Where the ranks go, unless the trial maps them.
+    placement: Placement  # Nodes and cores of the ranks, unless the trial sets a mapping.
     measurement: Measurement  # What every launch measures.
     space: Space  # The space of the trials' points.
-    directory: Path  # Each launch gets a folder in its ``launches/``.
+    directory: Path  # Each launch gets a folder in ``launches/`` of this directory.
     heats: HeatsHere = field(default_factory=HeatsHere)
-    """Whether heats are possible there, as far as heats have shown."""
+    """Whether heats (launches alive at once, measuring in turns) are possible, by the heats made so far."""
 
     def observe(self, trial: Trial) -> Observation:
         """Launch a trial and return its observation; see ``Observer``."""
@@ -131,7 +131,7 @@ class Launches:
         return observation(trial, outcome, measurement.estimator)
 
     def _launched(self, trial: Trial, rendering: Rendering, directory: Path, parts: int = 1) -> LaunchOutcome:
-        """Launch in a directory and return the outcome; ``parts`` launches share a trial's time."""
+        """Make a launch in a directory and return its outcome; ``parts`` launches share the trial's time."""
         probe = self.probe_request(trial, rendering, parts)
 
         def attempt() -> LaunchOutcome:
@@ -144,7 +144,7 @@ class Launches:
         return as_printed(outcome, rendering.must_print, directory)
 
     def probe_request(self, trial: Trial, rendering: Rendering, parts: int = 1) -> ProbeRequest:
-        """Return the request to the probe of one launch; ``parts`` launches share a trial's time."""
+        """Return the request to the probe of one launch; ``parts`` launches share the trial's time."""
         measurement = self.measurement
         probe = replace(
             measurement.probe, choices=rendering.choices, expect=rendering.expect, seed=trial.seed
@@ -177,7 +177,7 @@ class Launches:
         )
 
     def together(self, parts: Sequence[Rendering], outcomes: Sequence[LaunchOutcome]) -> LaunchOutcome:
-        """Return one outcome of the launches that swept a trial's choices; the first one's if all failed."""
+        """Merge the outcomes of launches that swept a trial's choices; return the first one if all failed."""
         good = [outcome for outcome in outcomes if outcome.result is not None and outcome.status is Status.OK]
         if not good or good[0].result is None:
             return outcomes[0]
@@ -210,9 +210,10 @@ class Launches:
         )
 
     def with_requested_cells(self, outcome: LaunchOutcome, probe: ProbeRequest) -> LaunchOutcome:
-        """Return the outcome, ``invalid`` if its result has other cells than were requested.
+        """Return the outcome, with status ``invalid`` if its result has other cells than were requested.
 
-        One cell under a wrong name would be a size that no other launch has, and end every comparison.
+        A cell under a wrong name would add a message size that no other launch has, so that no other launch
+        would count as complete.
         """
         if outcome.result is None:
             return outcome
@@ -233,7 +234,7 @@ class Launches:
 
 
 def as_printed(outcome: LaunchOutcome, required: Sequence[str], directory: Path) -> LaunchOutcome:
-    """Return the outcome, ``not_applied`` if the launch did not print what the trial requires."""
+    """Return the outcome, with status ``not_applied`` if the launch did not print all required texts."""
     path = directory / "stdout"
     if not required or not path.exists():  # some launchers do not store what ranks print
         return outcome
@@ -281,17 +282,17 @@ def measurement_of(scenario: Scenario, ranks: int) -> Measurement:
 
 
 def choices_of(space: Space, trial: Trial, collective: str) -> tuple[Point, ...]:
-    """Return the per-call choices that a trial sweeps; none if it leaves them to the stack or to rules."""
+    """Return the per-call choices that a trial sweeps; empty if the stack or a rules file chooses."""
     return tuple(space.choices(collective, trial.point)) if trial.subject is Subject.SWEEP else ()
 
 
 def launch_directory(directory: Path, trial: Trial) -> Path:
-    """Make and return the folder of a launch, in place of what an interrupted launch of its trial left."""
+    """Make and return an empty folder for a launch; files of an interrupted attempt at it are removed."""
     return make_empty(directory / "launches" / f"{trial.number:04d}")
 
 
 def parameters(directory: Path, trial: Trial) -> Mapping[str, str]:
-    """Return every control variable that a trial's launch read, on all ranks; empty if none was reported."""
+    """Return the values of all MPI control variables that a trial's launch reported; empty without any."""
     result = ProbeResult.read(directory / "launches" / f"{trial.number:04d}")
     return result.parameters if result else {}
 
@@ -327,7 +328,7 @@ def observation(trial: Trial, outcome: LaunchOutcome, estimator: str = "median")
 def _estimate(cell: CellSamples, estimator: str, with_mean: bool) -> Estimate:
     """Return the estimate of a cell.
 
-    ``with_mean`` adds the plain mean of the calls, which a program waits for.
+    ``with_mean`` adds the plain mean of the calls, since a program waits for the sum of its calls.
     """
     estimated_cell = Cell(cell.collective, cell.comm_size, cell.message_bytes, Point.of(cell.values))
     samples = cell.valid_s
@@ -344,7 +345,7 @@ def _estimate(cell: CellSamples, estimator: str, with_mean: bool) -> Estimate:
 
 
 def _means(cell: CellSamples) -> dict[str, float]:
-    """Return the plain mean of all calls, and that of the calls that no other work interrupted."""
+    """Return the means of all and of uninterrupted calls, and number and seconds of the calls behind them."""
     times_s = cell.valid_s
     interrupted_calls = interrupted(times_s)
     quiet = times_s[~interrupted_calls]
@@ -361,7 +362,7 @@ def estimated(cell: Cell, times_s: ArrayLike, estimator: Estimator | str = Estim
     """Return the estimate of a cell from its valid times `(n,)` in seconds, at least one."""
     with np.errstate(over="ignore", invalid="ignore"):
         located = estimate(times_s, estimator)
-    # One sample says nothing about its error: an error as large as the value keeps anyone from relying on it.
+    # One sample gives no standard error. An error as large as the value makes sure that nobody relies on it.
     sem_s = located.value_s if math.isnan(located.sem_s) else located.sem_s
     within = (located.low_s, located.high_s, located.n_outliers)
     return Estimate(cell, located.value_s, sem_s, located.n, Status.OK, *within)

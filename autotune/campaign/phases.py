@@ -1,7 +1,7 @@
-"""The phases of a campaign before its verification (steps 3 and 9 of the flow).
+"""The phases of a campaign before its verification (data flow: screening and proposer).
 
-Each phase is a class. ``due`` yields the trials that it would make at once by now, the next one first: none
-of them depends on the result of another one. A phase with nothing due is over, or not yet begun.
+Each phase is a class. Its method ``due`` yields the trials that could be launched at once now, the next one
+first: none of them depends on the result of another one. A phase that yields nothing is over, or not begun.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,18 +23,18 @@ from autotune.space import Point, Space, Value
 from autotune.verification.rounds import Verifier
 
 _WORTH_A_LAUNCH = 1e-3
-"""Least relative gain that another launch of a leader must promise."""
+"""Least expected relative gain for which a leader (a setting that may be the best) is launched again."""
 
 
 class CampaignPhase(Protocol):
     """Choose the trials of one phase."""
 
     def due(self, standing: Standing) -> Iterator[Trial]:
-        """Yield the trials that may be made at once, the next one first; none if the phase wants none."""
+        """Yield the trials that may be made at once, the next one first; none if the phase needs none."""
 
 
 def before_verification(plan: Plan, proposer: Proposer | None) -> tuple[CampaignPhase, ...]:
-    """Return the phases in their order; the first one with a trial due is next.
+    """Return the phases in their order; the first one that yields a trial is next.
 
     Without a proposer (None) nothing is searched.
     """
@@ -58,12 +58,12 @@ class FirstBaseline:
 
 @dataclass(frozen=True)
 class Repetitions:
-    """Find out whether the machine was at fault where launches failed; recorded launches have no machine."""
+    """Find out whether the machine was at fault where launches failed; not used with a recorded table."""
 
     plan: Plan
 
     def due(self, standing: Standing) -> Iterator[Trial]:
-        """Yield the launch that failures make necessary."""
+        """Yield a launch of the stack's own defaults or a failed trial again, if failures call for one."""
         if self.plan.recorded or standing.room <= 0:
             return
         launches = standing.history.of(Phase.BASELINE, Phase.DISCOVERY, Phase.SCREENING, Phase.SEARCH)
@@ -82,7 +82,7 @@ class ScreeningRuns:
     plan: Plan
 
     def due(self, standing: Standing) -> Iterator[Trial]:
-        """Yield the remaining runs of the block under way, as many as there is room for but at least one."""
+        """Yield the remaining runs of the design's current block that the budget allows, at least one."""
         if (design := self.plan.design) is None:
             return
         made = sum(not o.trial.repeats for o in standing.history.of(Phase.SCREENING))
@@ -99,10 +99,10 @@ class Baseline:
     """Measure the stack's own defaults as often as requested."""
 
     plan: Plan
-    searched: bool  # Whether this is after the search: before it the last launch is held back.
+    searched: bool  # Whether the search is over; before it, the last launch is reserved.
 
     def due(self, standing: Standing) -> Iterator[Trial]:
-        """Yield the next missing launch; before the search not the last one, unless two launches differ."""
+        """Yield the next launch; the last one waits for the end of the search, unless two launches differ."""
         missing = self.plan.n_baseline - standing.n_baseline
         baseline_launches = standing.history.of(Phase.BASELINE)
         if missing > 1 or (missing == 1 and (self.searched or two_that_differ(baseline_launches))):
@@ -111,12 +111,12 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Suggested:
-    """Launch what the discovery found, all of it together."""
+    """Launch the settings that the discovery suggested."""
 
     plan: Plan
 
     def due(self, standing: Standing) -> Iterator[Trial]:
-        """Yield launches of suggested points; each is launched first, and again if launches differ."""
+        """Yield launches of the suggested points, those with the fewest launches first, within the budget."""
         room = max(standing.room, 0)
         for point in unproved(self.plan.campaign.suggested, standing.history)[:room]:
             note = "what the discovery found, together"
@@ -125,7 +125,7 @@ class Suggested:
 
 @dataclass(frozen=True)
 class Search:
-    """Launch what the proposer chooses, and leaders again.
+    """Launch the proposer's choices, and launch leaders (settings that may be the best) again.
 
     The proposer chooses in the screened space for the first half of the search. Then the factors that the
     screening fixed are free again, each tried once more at the best setting found: a factor that does nothing
@@ -150,7 +150,7 @@ class Search:
         yield from trials[1:]
 
     def _next(self, standing: Standing) -> Trial | None:
-        """Return the proposer's choice, or what precedes it; a leader where nothing else is left."""
+        """Return the trial before the proposer's choice if one is due, else that choice, else a leader."""
         preceding = self._preceding(standing)
         if isinstance(preceding, Trial):
             return preceding
@@ -162,7 +162,8 @@ class Search:
     def _preceding(self, standing: Standing) -> Trial | Mapping[str, Value]:
         """Return the trial that precedes the proposer's choice.
 
-        If there is none, return the factors that are fixed where the proposer chooses first.
+        If there is none, return the fixed factors with their values: the proposer first chooses among
+        settings that have these values.
         """
         plan, room, fixed = self.plan, standing.search_room, self.plan.fixed(standing.history)
         if standing.n_searched >= room - round(plan.campaign.scenario.confirm.share * room):
@@ -188,7 +189,7 @@ class Search:
         return self.plan.trial(standing.number, Phase.SEARCH, point, f"a leader again{reason}")
 
     def _proposed(self, history: History, fixed: Mapping[str, Value]) -> Trial | None:
-        """Return the proposer's choice, which it makes first among settings with these factors fixed."""
+        """Return the proposer's choice among settings with these values fixed; if it has none, among all."""
         plan, scenario = self.plan, self.plan.campaign.scenario
         max_loss = scenario.verify.max_loss if plan.verifier else None
         spaces = [plan.space.fix(fixed), plan.space] if fixed else [plan.space]
@@ -201,7 +202,7 @@ class Search:
         return None
 
     def _further(self, standing: Standing, pending: Iterable[Point]) -> Iterator[Trial]:
-        """Yield the proposer's further choices, to be measured beside settings without a result yet.
+        """Yield the proposer's further choices, to be measured at once with settings that have no result yet.
 
         The proposer is given an expected result for each of those: the last one of the setting, or that of
         the default. This is the constant liar (Ginsbourger, Le Riche and Carraro, "Kriging is well-suited to
@@ -221,7 +222,7 @@ class Search:
             planned_points.add(proposal.point)
 
     def _expected(self, history: History, point: Point) -> Iterator[Observation]:
-        """Yield a launch of a setting as it is expected to end: as its last one did, or the default's."""
+        """Yield the expected observation of a setting: a copy of its last one, or of the default's."""
         observations = history.of_points(self.plan.space)
         last_of = {o.trial.point: o for o in observations if o.ok}
         if (similar := last_of.get(point) or last_of.get(self.plan.space.default)) is not None:
@@ -246,9 +247,9 @@ def doubtful(
     min_gain: float,
     history: History,
 ) -> Sequence[Point]:
-    """Return the settings whose next launch may change the recommendation, by gain, the largest first.
+    """Return the settings whose next launch may change the recommendation, the largest expected gain first.
 
-    A setting expected to lose somewhere is worth less, as it will not be exported. Launches of one setting
+    A setting that probably loses somewhere is worth less, as it will not be exported. Launches of one setting
     differ by several per cent, so the best of many that were launched once is mostly the luckiest. A leader
     that was lucky falls behind when it is launched again.
 
@@ -262,7 +263,7 @@ def doubtful(
     evidence = verifier.searched(history).known if verifier else None
     compared = [c for c in candidates(objectives, space, history) if not evidence or not evidence.losses(c)]
     if compared and (default := untouched(objectives, space, history)):
-        compared.append(default)  # it may turn out best as well, but the baseline measures it
+        compared.append(default)  # the default may be best too, but launches of the baseline measure it
     if len(compared) < 2:
         return ()
     costs = [loss(objectives, c) / len(objectives) for c in compared]
@@ -285,16 +286,16 @@ def next_freed(
     fixed: Mapping[str, Value],
     history: History,
 ) -> tuple[str, Point] | None:
-    """Return the next factor to be set free and the point that does it; None when all were freed.
+    """Return the next fixed factor to try at its other level, and the point to launch; None after the last.
 
-    The point is the best setting so far with the first factor that was not freed yet at its other level.
+    The point is the best setting so far, with the other level of the first factor that was not tried yet.
 
     Args:
         space: The space of settings.
         objectives: The objectives.
-        factors: The factors that the screening fixed, in the order in which they are set free.
-        fixed: The values to which it fixed them.
-        history: All observations so far, whose trials say which factors they set free.
+        factors: The factors that the screening fixed, in the order in which they are tried.
+        fixed: The value to which the screening fixed each factor.
+        history: All observations so far; their trials record which factors they tried again.
     """
     freed_names = {o.trial.freed for o in history}
     best = leader(objectives, space, history)

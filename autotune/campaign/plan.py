@@ -1,7 +1,7 @@
-"""Plan a campaign whose space is known: shares of the budget, design, verification (step 3).
+"""Plan a campaign whose space is known: shares of the budget, design, verification (data flow: screening).
 
 A plan changes once at most, when a discovery has found the space to search. How far a campaign has got with
-its plan is its *standing*, which all phases follow.
+its plan is its *standing*, from which every phase derives its trials.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,9 +28,10 @@ from autotune.verification.rounds import Verifier
 from autotune.verification.sequential import SequentialDesign
 
 SETTINGS_PER_HEAT = 3
-"""Number of settings beside the untouched stack in a heat, at most. A setting costs 1 + 1/k launches where k
-share a heat: 2, 1.5, 1.33 and, with five, 1.2. Of more settings, the last ones are chosen without the
-results of the first ones."""
+"""Largest number of settings in a heat (launches that are alive at once and measure in turns), besides the
+untouched stack (the MPI's own defaults). If k settings share a heat, each costs 1 + 1/k launches: 2, 1.5 and
+1.33 for one to three settings, 1.2 for five. The more settings share a heat, the more of them are chosen
+without the results of the others."""
 
 Screened = tuple[tuple[screening.Effects, ...], screening.ScreeningResult]
 """A screening's analyses, one for each objective, and the decision on each factor."""
@@ -40,11 +41,11 @@ Screened = tuple[tuple[screening.Effects, ...], screening.ScreeningResult]
 class Standing:
     """Describe how far a campaign has got."""
 
-    history: History  # All launches so far, those of a heat as ratios to the untouched launch beside them.
-    time: TimeLeft  # The time that is left.
+    history: History  # All launches so far, those of a heat as ratios to its launch of the defaults.
+    time: TimeLeft  # The time that is left before the verification.
     n_baseline: int  # Number of launches of the baseline so far.
     room: int  # Number of launches that screening and search may still make.
-    search_room: int  # Number of launches of the whole search, limited by the time there is.
+    search_room: int  # Number of launches of the whole search that budget and time allow.
 
     @property
     def number(self) -> int:
@@ -75,15 +76,15 @@ class Plan:
 
     @property
     def recorded(self) -> bool:
-        """Whether launches are looked up in a table, which answers the same each time and has no drift."""
+        """Whether launches are looked up in a recorded table: repetitions are equal, and nothing drifts."""
         return self.campaign.bench.stamp.kind is BenchKind.REPLAYED
 
     @cached_property
     def budget(self) -> Budget:
-        """Return the budget of baseline, screening and search: the rest of the limit on all phases.
+        """Return the budget of baseline, screening and search: what the limit on all phases leaves for these.
 
         Raises:
-            ScenarioError: the limit leaves them nothing.
+            ScenarioError: the limit leaves no launch for these phases.
         """
         requested, scenario = self.campaign.scenario.budget, self.campaign.scenario
         if requested.total_launches is None:
@@ -96,15 +97,15 @@ class Plan:
                 "raise it, or lower discover.launches and verify.launches",
             )
         remaining = requested.total_launches - reserved
-        if self.campaign.heats:  # each heat spends one launch on the untouched stack
+        if self.campaign.heats:  # each heat spends one launch on the stack's own defaults
             remaining = max(remaining * SETTINGS_PER_HEAT // (SETTINGS_PER_HEAT + 1), 1)
         return replace(requested, launches=min(requested.launches, remaining))
 
     @cached_property
     def verifier(self) -> Verifier | None:
-        """Return what compares candidates with the stack's own defaults.
+        """Return the verifier, which compares candidates with the stack's own defaults.
 
-        Return None if disabled, or for a replayed table.
+        Return None if the verification is disabled, or launches are replayed from a recorded table.
 
         Raises:
             ScenarioError: an error rate, a loss or a margin out of its range.
@@ -133,16 +134,16 @@ class Plan:
 
     @property
     def _first_round(self) -> int:
-        """Return the number of launches of a round of the verification, which are reserved for it."""
+        """Return the number of launches that are reserved for a round of the verification."""
         return self.verifier.design.launches if self.verifier else 0
 
     def kept_launches(self, history: History, in_time: float = 0.0) -> int:
         """Return the number of launches for which time is reserved for the verification.
 
-        Without a limit on the time of all phases that is one round, with one it is the launches of two
-        settings and more. If the search has found nothing to verify by the time these need, nothing is
-        reserved, so that a search follows even a discovery that took long; if it finds nothing after a
-        setting was refused, one round.
+        Without a time limit on all phases it is one round; with a time limit it is enough to compare two
+        settings and one of them again. If the remaining time does not suffice for these launches and the
+        search has found nothing to verify yet, nothing is reserved, so that a search can follow even a long
+        discovery; if a verification was begun before, one round is reserved.
 
         Args:
             history: All observations so far.
@@ -154,7 +155,7 @@ class Plan:
             self.verifier.design.launches,
             self.verifier.design.setting_launches,
         )
-        # Two settings and the untouched stack, and one of them again with the stack if it was inconclusive.
+        # Two settings and the defaults; then, if one setting was inconclusive, it and the defaults again.
         reserved = round_launches if self.budget.total_seconds is None else 5 * setting_launches
         if in_time > reserved or self.campaign.discovering or self.verifier.wants(at_one_moment(history)):
             return reserved
@@ -162,18 +163,18 @@ class Plan:
 
     @property
     def n_baseline(self) -> int:
-        """Return the number of untouched launches: as requested, but at most a third of a small budget."""
+        """Return the number of launches of the defaults: as requested, at most a third of a small budget."""
         return min(self.campaign.scenario.baseline.launches, max(1, self.budget.launches // 3))
 
     @property
     def _whole_design(self) -> screening.ScreeningDesign | None:
-        """Return the screening's runs even if they have no room; None if disabled, or without factors."""
+        """Return the screening's design, even one beyond the budget; None if disabled, or without factors."""
         scenario = self.campaign.scenario
         return None if self.campaign.discovered else _design(self.space, scenario.screening, scenario.seed)
 
     @property
     def design(self) -> screening.ScreeningDesign | None:
-        """Return the screening's runs; None if it is disabled, has nothing to screen, or has no room."""
+        """Return the screening's design; None if disabled, without factors, or larger than the budget."""
         design = self._whole_design
         return design if design and design.n_runs < self.budget.launches - self.n_baseline else None
 
@@ -185,7 +186,7 @@ class Plan:
     def screening(self, history: History) -> Screened | None:
         """Return effects and decisions of the screening; None until it is complete, or if too much failed."""
         rows = failures.first_tries(history.of(Phase.SCREENING))
-        design = self._whole_design  # runs that were made had room, whatever the budget is now
+        design = self._whole_design  # complete runs count even if a smaller budget now has no room for them
         if design is None or len(rows) < design.n_runs:
             return None
         scenario = self.campaign.scenario
@@ -253,7 +254,7 @@ def _screened(
     try:
         for i, objective in enumerate(objectives):
             values = [score[i].value if score else np.nan for score in row_scores]
-            # One sample says nothing about its error; the design's own residuals then do.
+            # One sample gives no standard error; without errors the design's residuals are used.
             has_error = [any(e.n > 1 for e in row.usable) for row in rows]
             errors = [s[i].sem if s and k else np.nan for s, k in zip(row_scores, has_error, strict=True)]
             effects.append(screening.analyse(design_as_run, values, name=objective.name, sem=errors))

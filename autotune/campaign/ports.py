@@ -1,4 +1,4 @@
-"""Define the edges of the campaign, each with one or two methods; nothing here knows an adapter.
+"""Define the campaign's ports: protocols that adapters implement; no adapter is known here.
 
 =============  ====================================  ==========================================
 port           adapters                              promise
@@ -34,12 +34,12 @@ class Problem:
     """Describe a proposer's task."""
 
     space: Space  # The settings that may be chosen.
-    objectives: tuple[Objective, ...]  # The objectives, which judge a setting's envelope.
+    objectives: tuple[Objective, ...]  # Computed from a setting's envelope (best choice at each size).
     min_gain: float = 0.0  # The search stops when the expected relative gain falls below this.
     max_loss: float | None = None  # Relative loss at any size that rules a setting out; None: no loss does.
     history_space: Space | None = None
-    """The space of the history's points, if that is more than ``space``: a screening varied what is now
-    fixed."""
+    """The space of the history's points, if it is larger than ``space``: a screening also varied factors that
+    are fixed now."""
 
     @property
     def known(self) -> Space:
@@ -54,11 +54,11 @@ class Suggestion:
     point: Point  # The point to launch.
     note: str = ""  # The reason, in a few words for the log.
     expected_gain: float | None = None
-    """Relative gain expected of the envelope; None: the proposer does not say."""
+    """Expected relative gain in the time of the envelope; None: the proposer does not estimate it."""
 
 
 class Proposer(Protocol):
-    """Choose the next launch; a proposer is stateless, so that resuming is replaying."""
+    """Choose the next launch; a proposer is stateless, so a campaign is resumed by replaying its history."""
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
         """Return the next launch as a function of the arguments alone; None if none is worth a launch."""
@@ -68,7 +68,7 @@ class Store(Protocol):
     """Store an append-only list of events, each a JSON object with a key ``event``."""
 
     def append(self, *events: Mapping[str, Any]) -> None:
-        """Add some events, all or none; when this returns they survive a crash."""
+        """Add some events, all or none; once this returns, the events survive a crash."""
 
     def read(self) -> Sequence[Mapping[str, Any]]:
         """Return all events so far, oldest first."""
@@ -86,14 +86,14 @@ class Exporter(Protocol):
         ``directory`` is where the files will be, for absolute paths in them.
 
         Raises:
-            UserError: the recommendation holds something that the format cannot express.
+            UserError: the recommendation contains something that the format cannot express.
         """
 
     def use(self, recommendation: "Recommendation", directory: Path) -> str:
-        """Return the line that applies the files in a directory, complete; empty if there is none.
+        """Return the complete line that makes a program use the files in a directory; empty if there is none.
 
         Raises:
-            UserError: as ``export``.
+            UserError: as for ``export``.
         """
 
 
@@ -116,4 +116,4 @@ class Listener(Protocol):
         """A launch starts, ``elapsed_s`` after the campaign did; about ``left_s`` remain until its end."""
 
     def observed(self, step: Step) -> None:
-        """A launch ended, whatever its status; ``step`` holds what is known now."""
+        """A launch ended, with whatever status; ``step`` contains the campaign's state after it."""

@@ -1,15 +1,15 @@
-"""Express the launches of a heat as if all heats had been made at one moment (step 8 of the flow).
+"""Express the launches of heats (alive at once, in turns) as if all heats had been made at one moment.
 
-Notation: ``t`` is a setting's time at one size in a heat, ``t₀`` that of the untouched stack in the same
-heat, ``r₀`` that of the first untouched launch of the campaign. A moment affects the times of all launches of
-a heat alike, so the ratio t / t₀ belongs to the setting; the search reads
+Notation: ``t`` is a setting's time at one size in a heat, ``t₀`` that of the untouched stack (the MPI's own
+defaults) in the same heat, ``r₀`` that of the first untouched launch of the campaign. A moment affects the
+times of all launches of a heat alike, so the ratio t / t₀ belongs to the setting; the search reads
 
     t' = r₀ · t / t₀,   (s' / t')² = (s / t)² + (s₀ / t₀)²,
 
-where s are standard errors within a launch. The first untouched launch of each heat is used up by that; a
-second one, where a heat has it, shows how far such a ratio of the same setting to itself is from 1. Launches
-that were made alone, and those of a verification, which compares within its own heats, stay as they were
-measured.
+where s are standard errors within a launch. The first untouched launch of each heat is the reference and does
+not appear in the result; if a heat has a second one, its ratio shows how far the default is from itself.
+Launches that were made alone, and those of a verification, which compares within its own heats, stay as they
+were measured.
 """
 
 import math
@@ -32,8 +32,8 @@ _FAILED = "the untouched stack was not measured beside it"
 def at_one_moment(history: History) -> History:
     """Return the history with the ratios of each heat in place of its times.
 
-    A history without heats, such as one that this function returned, is returned itself. Each launch also
-    bears its share of the duration of the untouched one beside it.
+    A history without heats, such as a result of this function, is returned unchanged. The duration of each
+    launch includes its share of the duration of the reference beside it.
     """
     heats: dict[int, list[Observation]] = defaultdict(list)
     reference: dict[Slot, float] = {}
@@ -73,7 +73,7 @@ def at_one_moment(history: History) -> History:
 def _in_one_state(
     observations: Sequence[Observation], states: Mapping[int, float], reference: Mapping[Slot, float]
 ) -> Iterator[Observation]:
-    """Yield the launches of heats as the prevailing state of the machine would show them, see ``states``."""
+    """Yield the observations, those of heats corrected to the machine's prevailing state (see ``states``)."""
     of_heats = [o for o in observations if o.trial.number in states and o.ok]
     launches = [Ratios(o.trial.point, states[o.trial.number], _logs(o, reference)) for o in of_heats]
     prevailing = float(np.median(list(states.values()))) if states else 0.0
@@ -84,7 +84,7 @@ def _in_one_state(
 
 
 def _state(default: Observation, reference: tuple[tuple[Slot, float], ...]) -> float:
-    """Return the mean over the slots of ln of the default's time to that of the first heat."""
+    """Return the mean over the slots of ln (time of the default / its time in the first heat)."""
     reference_times = dict(reference)
     return float(np.mean([math.log(e.median_s / reference_times[_slot(e)]) for e in default.usable] or [0.0]))
 
@@ -124,7 +124,7 @@ def _alone(launch: Observation) -> Observation:
 def _as_ratio(
     launch: Observation, default: Observation, reference: tuple[tuple[Slot, float], ...], share_s: float
 ) -> Observation:
-    """Return a launch with its ratios to the default beside it, as times at the moment of the reference."""
+    """Return a launch with its ratios to the default beside it, times the reference's times."""
     defaults, reference_s = {slot_of(e.cell): e for e in default.usable}, dict(reference)
     estimates = []
     for e in launch.estimates:
@@ -136,7 +136,7 @@ def _as_ratio(
             estimates.append(nothing)
         else:
             estimates.append(_scaled(e, default_estimate, reference_s[slot_of(e.cell)]))
-    trial = replace(launch.trial, heat=0)  # the ratio is taken, so no later step needs the heat
+    trial = replace(launch.trial, heat=0)  # the ratio is computed here, so no later step needs the heat
     duration_s = launch.duration_s + share_s
     return replace(launch, trial=trial, estimates=tuple(estimates), duration_s=duration_s)
 

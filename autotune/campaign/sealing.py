@@ -52,7 +52,7 @@ def is_sealed(events: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _is_one_of(proofs: Iterable[object], document: object) -> bool:
-    """Whether one of the proofs is this user's own, by any key; values that are empty or no text are not."""
+    """Whether one of this user's keys made one of the proofs; empty or non-text values are no proofs."""
     encoded = [proof.encode() for proof in proofs if isinstance(proof, str) and proof]
     for folder in _folders() if encoded else ():
         with contextlib.suppress(OSError):

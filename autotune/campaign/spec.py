@@ -1,6 +1,6 @@
-"""Describe a campaign as a value, and convert it to and from the journal's ``campaign`` event (step 8).
+"""Describe a campaign as a value, and convert it to and from the journal's ``campaign`` event.
 
-The keys of the event are those that the first version wrote.
+The keys of the event are those that the first version wrote (data flow: journal).
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ class BenchKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Mark everything that comes from a place without a real MPI; empty where something real was measured."""
+    """Mark all results that do not come from a real MPI, but from a model or a table; empty for real ones."""
 
     kind: BenchKind = BenchKind.REAL  # The source of the launches' results.
     detail: str = ""  # Name of the model or of the recorded table.
@@ -48,30 +48,30 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class BenchFacts:
-    """Hold the facts that a campaign keeps about the place where its launches are made."""
+    """Hold the facts that a campaign stores about its bench, the place where its launches are made."""
 
     description: str = ""  # MPI and UCX versions in one line.
     findings: tuple[tuple[str, str], ...] = ()  # Facts about the machine as pairs (subject, finding).
     fixed: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables of every launch, also of untouched ones."""
+    """Environment variables of every launch, including launches of the MPI's own defaults."""
     coll: tuple[str, ...] = ()  # The collective components that exist there; empty if not known.
-    stamp: Stamp = Stamp()  # Whether something real was measured, or else what.
+    stamp: Stamp = Stamp()  # Whether a real MPI is measured; otherwise which model or table.
     launcher: Mapping[str, Any] = field(default_factory=dict)
-    """The launcher's own configuration, so that it can be found again; empty: the default one."""
+    """Configuration from which the same launcher can be made again; empty: the default launcher."""
     ranks: int = 0  # Number of ranks of a launch; 0 if not known.
     nodes: int = 1  # Number of nodes over which the ranks are spread.
-    at_once: bool = False  # Whether several launches can be alive at once, and take turns.
+    at_once: bool = False  # Whether several launches can be alive at once and measure in turns.
 
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """Hold what a complete discovery decided."""
+    """Hold the decisions of a complete discovery."""
 
     space: Space  # The space that is left to search.
     suggested: tuple[Point, ...]  # Points to search first.
     confirmed: tuple[Point, ...]
-    """Points to verify in any case: a discovery confirmed that they gain and saw no loss of theirs at any
-    size."""
+    """Points to verify whatever the search finds: the discovery confirmed that they gain, and saw no loss at
+    any size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,9 @@ class CampaignSpec:
     knobs: Space | None = None
     """With ``space=discover``: the parameters that the stack declares, besides ``space``."""
     discovered: DiscoveryResult | None = None
-    """Result of a complete discovery, which left ``space`` to search; None without one."""
+    """Result of a complete discovery, which reduced the search to ``space``; None without one."""
     narrowing: Narrowing | None = None
-    """The decisions of that discovery, as the journal has them; None: nothing yet."""
+    """The decisions of that discovery as stored in the journal; None: none are stored yet."""
 
     @property
     def discovering(self) -> bool:
@@ -96,7 +96,7 @@ class CampaignSpec:
 
     @property
     def heats(self) -> bool:
-        """Whether settings and the default are alive at once and take turns."""
+        """Whether launches of settings and of the default are alive at once and measure in turns (a heat)."""
         scenario = self.scenario
         return scenario.launch.heats and self.bench.at_once and scenario.probe.sync == "barrier"
 
@@ -107,7 +107,7 @@ class CampaignSpec:
 
     @property
     def confirmed(self) -> tuple[Point, ...]:
-        """Return the points that a discovery confirmed, which are verified in any case."""
+        """Return the points that a discovery confirmed, which are verified whatever the search finds."""
         return self.narrowing.confirmed if self.narrowing is not None else ()
 
     @property
@@ -135,8 +135,8 @@ LATER = (
     ("launch", "first_node"),
     ("campaign", "notify"),
 )
-"""Keys that earlier versions did not know; a journal names them only where they differ from their
-defaults."""
+"""Keys of a scenario that earlier versions did not know; the journal stores them only where they differ from
+their defaults."""
 
 
 def scenario_document(campaign: CampaignSpec) -> dict[str, Any]:
@@ -147,11 +147,11 @@ def scenario_document(campaign: CampaignSpec) -> dict[str, Any]:
             scenario[section] = {name: value for name, value in scenario[section].items() if name != key}
     for key in ("require", "operations"):
         if scenario[key] in ((), [], defaults()[key]):
-            del scenario[key]  # as above
+            del scenario[key]  # earlier versions did not know these keys either
     if scenario["verify"]["max_failures"] == NO_STARTS:
-        scenario["verify"] = {k: v for k, v in scenario["verify"].items() if k != "max_failures"}  # as above
+        scenario["verify"] = {k: v for k, v in scenario["verify"].items() if k != "max_failures"}  # nor this
     if campaign.knobs is None:
-        del scenario["discover"]  # it has no meaning there, and earlier versions did not write it
+        del scenario["discover"]  # it has no meaning then, and earlier versions did not write it
     return scenario
 
 
@@ -176,13 +176,13 @@ def campaign_event(campaign: CampaignSpec) -> dict[str, Any]:
 
 
 def narrowed_event(narrowing: Narrowing) -> dict[str, Any]:
-    """Return what a discovery decided as an event of the journal."""
+    """Return the decisions of a discovery as an event of the journal."""
     points = {key: [plain(p) for p in getattr(narrowing, key)] for key in ("suggested", "confirmed")}
     return {"event": "narrowed", "space": space_document(narrowing.space), **points}
 
 
 def _narrowing_of(event: Mapping[str, Any]) -> Narrowing:
-    """Return what a discovery decided by an event of the journal.
+    """Return the decisions of a discovery from an event of the journal.
 
     Raises:
         JournalError: the event is damaged.
@@ -201,16 +201,16 @@ def _narrowing_of(event: Mapping[str, Any]) -> Narrowing:
 def _bench_document(bench: BenchFacts) -> dict[str, Any]:
     document = {**plain(bench), "stamp": str(bench.stamp)}
     if not bench.at_once:
-        del document["at_once"]  # as above
+        del document["at_once"]  # earlier versions did not know this key
     return document
 
 
 def campaign_of(event: Mapping[str, Any]) -> CampaignSpec:
-    """Return the description that an event of the journal holds.
+    """Return the campaign that a ``campaign`` event of the journal describes.
 
     Raises:
-        ScenarioError: a scenario of another version.
-        JournalError: a bench of another version, or a description that is damaged.
+        ScenarioError: the scenario is of another version.
+        JournalError: the bench is of another version, or the description is damaged.
     """
     reader = Document("the journal's site", JournalError, own=True, newer=True)
     try:
@@ -232,8 +232,8 @@ def campaign_in(events: Sequence[Mapping[str, Any]]) -> CampaignSpec | None:
     """Return the campaign that a journal describes, with the latest changes to it; None if it describes none.
 
     Raises:
-        ScenarioError: a scenario of another version.
-        JournalError: a bench of another version, or several campaigns.
+        ScenarioError: the scenario is of another version.
+        JournalError: the bench is of another version, or the journal describes several campaigns.
     """
     started = [event for event in events if event["event"] == "campaign"]
     if len(started) > 1:

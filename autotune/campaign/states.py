@@ -1,18 +1,19 @@
-"""States of a machine that change what a setting gains, and ratios corrected for them (step 8 of the flow).
+"""Correct ratios between settings for states of the machine that change what a setting gains.
 
-The ratio of a setting to the default beside it belongs to the setting, and to the state of the machine: two
-cores that share a cache in one minute and lie apart in the next (a virtual machine whose cores are moved),
-the nodes of a job. Which state a heat saw, its default shows: ``z``, the mean over message sizes of
-ln (t₀ / r₀), r₀ its time in the first heat. Where ratios of one setting differ with z, those of other heats
-are moved to the state that prevails, z*, the median over launches:
+The ratio of a setting to the default beside it depends on the setting and on the state of the machine: two
+cores that share a cache in one minute and do not in the next (a virtual machine whose cores are moved), or
+the nodes of a job. The state in a heat (launches alive at once) is measured by its default: ``z`` is the mean
+over message sizes of ln (t₀ / r₀), with t₀ the default's time in the heat and r₀ that in the first heat.
+Where ratios of one setting vary with z, they are corrected to the prevailing state z*, the median over
+launches:
 
     ln ρ' = ln ρ − b · (z − z*).
 
 b, of each setting in each slot, is a weighted median of the slopes Δ ln ρ / Δz between two launches of the
 same setting (Sen, Journal of the American Statistical Association 63, 1968, 1379–1389), with the weight |Δz|
-(Sievers, ibid. 73, 1978, 628–631) and what the other setting has in common with this one. A slope of nothing
-has the weight of ``STATES.doubt``. On a machine of one state z hardly differs: nothing is corrected while
-all weights together are less than that, and hardly anything after many launches.
+(Sievers, ibid. 73, 1978, 628–631) times the likeness of the two settings. A slope of zero is added with the
+weight ``STATES.doubt``. On a machine with one state z hardly differs: nothing is corrected while all weights
+together are less than that, and hardly anything after many launches.
 """
 
 from collections import defaultdict
@@ -32,12 +33,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class StatePriors:
-    """Priors on the states of a machine before it has shown any."""
+    """Priors on the states of a machine, in effect before launches have shown any."""
 
     doubt: float = 1.0
-    """Weight of a slope of zero: as much as one setting seen in states e times as slow as one another."""
+    """Weight of a slope of zero: that of two launches of one setting in states that differ by a factor e."""
     unlike: float = 0.5
-    """Weight of a slope of another setting, for each value that differs; 0: each stands for itself."""
+    """Factor on the weight of another setting's slope for each value that differs; 0: others do not count."""
 
 
 STATES = StatePriors()
@@ -45,15 +46,15 @@ STATES = StatePriors()
 
 @dataclass(frozen=True)
 class Ratios:
-    """Logarithms of ratios to the default of the same heat, by slot."""
+    """Logarithms of a launch's ratios to the default of its heat, by (collective, ranks, message size)."""
 
     point: Point  # The setting's values.
-    z: float  # State of its heat.
+    z: float  # State of the machine in the heat, as defined above.
     logs: Mapping[Slot, float]  # ln (t / t₀), a mean over the choices of a slot.
 
 
 def corrections(launches: Sequence[Ratios], prevailing: float) -> list[dict[Slot, float]]:
-    """Return what to add to ln (t / t₀) of each launch, by slot; nothing where no slope is believed."""
+    """Return the term to add to ln (t / t₀) of each launch, by slot; without a slope there is no term."""
     settings: dict[Point, list[int]] = defaultdict(list)
     for i, launch in enumerate(launches):
         settings[launch.point].append(i)
@@ -83,7 +84,7 @@ def corrections(launches: Sequence[Ratios], prevailing: float) -> list[dict[Slot
 
 
 def _alike(settings: Sequence[Point], others: Sequence[Point]) -> Floats:
-    """Return how alike settings are to others, shape ``(n_settings, n_others)``: 1 for the same."""
+    """Return the likeness of settings to others, shape ``(n_settings, n_others)``: 1 for the same setting."""
     values = [frozenset(point.items()) for point in settings]
     differing = np.array([[len(a ^ frozenset(b.items())) / 2 for b in others] for a in values])
     return np.asarray(STATES.unlike**differing)

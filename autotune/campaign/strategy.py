@@ -1,12 +1,13 @@
-"""Choose the next trial as a function of the history (steps 3, 4 and 9 of the flow).
+"""Choose the next trial as a function of the history (data flow: screening, proposer and verification).
 
 There is no other state: a campaign that was killed goes on by reading its journal. The order is
 
     baseline · discovery or screening · baseline · search, one choice at a time · baseline · verification
 
-Where launches can be alive at once, each of these has the untouched stack beside it in a heat, and phases
-read ratios of heats. The budget is for all but the verification, which has its own, and does not count the
-untouched launches beside others. The durations of earlier launches limit the next one.
+Where launches can be alive at once, each of these runs in a heat together with the untouched stack (the MPI's
+own defaults), and the phases read ratios to that. The budget covers all phases but the verification, which
+has its own, and does not count the untouched launches beside others. The time limit of a launch follows from
+the durations of earlier ones.
 """
 
 import math
@@ -50,7 +51,7 @@ class Strategy:
             self.discovery = Discovery(campaign.whole, scenario.discover, scenario.seed, expert_names)
 
     def plan(self, history: History = _NOTHING, time: TimeLeft = PLENTY) -> Plan:
-        """Return the plan by this history; once a discovery is complete, with the space it left to search."""
+        """Return the plan for this history; after a complete discovery, with the space left to search."""
         history = at_one_moment(history)
         discovery_launches = history.of(Phase.DISCOVERY)
         if self.discovery is None or not len(discovery_launches):
@@ -82,14 +83,14 @@ class Strategy:
         return next((failures.with_time_limit(trial, *limit) for trial in due), None)
 
     def next_heat(self, history: History, time: TimeLeft = PLENTY) -> tuple[Trial, ...]:
-        """Return the next trial and those that are made at once with it; empty if the budget has none left.
+        """Return the next trial and those to make at once with it (a heat); empty if the budget is used up.
 
-        Before the verification the first trial of several is the untouched stack.
+        Before the verification the first trial of a heat is a launch of the stack's own defaults.
         """
         plan, due = self._due(at_one_moment(history), time)
         if (first := next(due, None)) is None:
             return ()
-        # Launches that only start compare nothing.
+        # Launches that only start, without timing, are not compared, so each of them is made alone.
         trials: tuple[Trial, ...] = (first,)
         if self.campaign.heats and first.phase is Phase.VERIFY:
             trials = (first, *due)
@@ -106,7 +107,7 @@ class Strategy:
         return tuple(failures.with_time_limit(t, *limit) for t in trials)
 
     def _due(self, history: History, time: TimeLeft) -> tuple[Plan, Iterator[Trial]]:
-        """Return the plan in effect and the trials that are due by it and may be made at once."""
+        """Return the plan in effect, and its next trials that may be made at once."""
         plan = self._first_plan
         for plan, trials in self._sources(history, time):
             if (first := next(trials, None)) is not None:
@@ -114,7 +115,7 @@ class Strategy:
         return plan, iter(())
 
     def _sources(self, history: History, time: TimeLeft) -> Iterator[tuple[Plan, Iterator[Trial]]]:
-        """Yield the sources of trials in their order, each with its plan; the first that has any is next.
+        """Yield the sources of trials in order, each with its plan; the first that has a trial is next.
 
         A verification that was begun goes on before anything else but the discovery.
         """
@@ -125,7 +126,7 @@ class Strategy:
         standing, verifier, searching = plan.standing(history, time), plan.verifier, not time.up
         if verifier and len(history) and history.observations[-1].trial.phase in (Phase.VERIFY, Phase.STARTS):
             yield plan, verifier.due(history, time.raced)
-            # If it verified nothing and time is left, the search goes on.
+            # If no setting was verified and time is left, the search goes on.
             searching &= not (time.all_s < math.inf and verifier.holds(history))
         for phase in before_verification(plan, self.proposer) if searching else ():
             yield plan, phase.due(standing)

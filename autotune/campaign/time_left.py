@@ -1,4 +1,4 @@
-"""Divide the time that is left to a campaign among its phases (steps 4 to 9 of the flow)."""
+"""Estimate how long launches take, and how many of them the time left to a campaign allows."""
 
 import math
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from autotune.history.trial import History, Observation, Phase
 from autotune.scenario import Scenario
 
 RECENT, FEW = 8, 3
-"""Number of launches from which the duration of the next one is estimated (more would follow a change too
-slowly), and the number below which they are too few by themselves: the first one of a search also loads
-its libraries."""
+"""RECENT: number of launches from which the duration of the next one is estimated; more would follow a change
+too slowly. FEW: fewer launches are too few for an estimate, since the first one of a search also loads its
+libraries."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
     """Hold the time left for everything before the verification; infinite where nothing limits it."""
 
-    all_s: float = math.inf  # Time of all phases, without what the verification needs, in seconds.
+    all_s: float = math.inf  # Time of all phases without that reserved for the verification, in seconds.
     search_s: float = math.inf  # Time of the search, which may have a limit of its own, in seconds.
     launch_s: float = 0.0  # Expected duration of a launch of the search, in seconds.
-    raced: float = math.inf  # Number of launches of the verification that could end in time.
+    raced: float = math.inf  # Number of launches of the verification that the remaining time allows.
 
     @property
     def up(self) -> bool:
@@ -42,8 +42,8 @@ PLENTY = TimeLeft()  # The time left without any limit.
 def expected_s(history: History, scenario: Scenario) -> float:
     """Return the expected duration of a launch of the search in seconds.
 
-    It is the longest of the last few that worked. One disturbed launch of the baseline does not decide it: a
-    discovery's launches also show how long starting and ending takes.
+    It is the longest of the last few launches that ended well. While there are few of them, it is limited by
+    a discovery's launches, which also show how long starting and ending takes.
     """
     durations_s = _worked_s(
         history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH, Phase.VERIFY).observations
@@ -59,8 +59,8 @@ def expected_s(history: History, scenario: Scenario) -> float:
 def verified_s(history: History, campaign: CampaignSpec) -> float:
     """Return the average duration of a launch of the verification in seconds.
 
-    An MPI is measured in two loops there, which takes twice as long, except in a heat, where each loop has a
-    part of the time. An average suffices: many launches are made, so the duration of a single one does not
+    A verification measures an MPI in two loops, which takes twice as long, except in a heat, where the loops
+    share the time. An average suffices: many launches are made, so the duration of a single one does not
     matter.
     """
     durations_s, scenario = _worked_s(history.of(Phase.VERIFY).observations), campaign.scenario

@@ -1,9 +1,9 @@
-"""Launch several sides in turn: who runs beside whom, in what order, and until when.
+"""Launch the sides of a comparison (settings or environments) in turn: in what order, and until when.
 
-Settings are compared by launches in blocks, in which each side has as many launches as the others. Their
-order is drawn (``verification.orders``). The launches of a block are alive at once where the launcher can do
-that, else they are made one after the other. All comparisons launch by this module; who takes part, and when
-a comparison is decided, is their own matter.
+Sides are compared by launches in blocks, in which each side has as many launches as the others. Their order
+is drawn at random (``verification.orders``). The launches of a block are alive at once where the launcher can
+do that, else they are made one after the other. All comparisons make their launches by this module; each of
+them decides which sides take part, and when the result is clear.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ from autotune.verification.sequential import SequentialDesign
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The place of a launch in a comparison."""
+    """The position of one launch in a comparison."""
 
     number: int  # Number of the launch.
     block: int  # Number of its block, from 0.
@@ -36,22 +36,22 @@ class Side:
 
     name: str  # Name of the side in messages.
     observer: Observer  # Makes its launches.
-    trial: Callable[[Turn], Trial]  # Returns the trial of this side at a place of the comparison.
+    trial: Callable[[Turn], Trial]  # Returns the trial of this side at a position in the comparison.
 
 
 class TimeLimit(Protocol):
-    """The time of a comparison, in seconds."""
+    """The time that a comparison may take, in seconds."""
 
     @property
     def spent_s(self) -> float:
-        """Return the time since the beginning."""
+        """Return the time since the comparison began."""
 
     @property
     def left_s(self) -> float:
         """Return the remaining time; negative after the end."""
 
     def within(self, timeout_s: float) -> float:
-        """Return a time limit of a launch that does not reach beyond the end."""
+        """Return the time limit of a launch, shortened to the remaining time."""
 
 
 @dataclass
@@ -66,12 +66,12 @@ class BlockTime:
         return left_s > 0 and left_s >= (self.expected_s if self.longest_s is None else self.longest_s)
 
     def add(self, took_s: float) -> None:
-        """Note the duration of a block."""
+        """Record the duration of a block."""
         self.longest_s = max(self.longest_s or 0.0, took_s)
 
 
 def are_heats(sides: Sequence[Side]) -> bool:
-    """Return whether launches of these sides can be alive at once, and take turns."""
+    """Return whether launches of these sides can be alive at once and measure in turns (a heat)."""
     return at_once(*(side.observer for side in sides))
 
 
@@ -81,7 +81,7 @@ def turns_of(
     """Draw the launches of each block of a comparison.
 
     Args:
-        design: Number of launches of a side, and whether those of a block are made at once.
+        design: Sets the launches of each side, and whether those of a block are alive at once.
         n_sides: Number of sides.
         rng: Generator of the draw; None: a new one, so that the order differs each time.
         first_number: Number of the first launch.
@@ -98,12 +98,12 @@ def turns_of(
 def launch_block(entrants: Sequence[tuple[Observer, Trial]], heats: bool) -> tuple[Observation, ...]:
     """Launch some trials at once (``heats``), or else one after the other, and return their observations.
 
-    A launch that fails is an observation, and the others are made all the same.
+    A launch that fails gives an observation with its status, and the other launches are still made.
 
     Raises:
         StackError: nothing can be launched at all, or some of these cannot be launched at once.
-        SpaceError: the stack has no word for something in the space.
-        Interrupted: the user ended it.
+        SpaceError: the stack cannot express a parameter or a value of the space.
+        Interrupted: the user ended the comparison.
     """
     if heats:
         check()
@@ -118,18 +118,18 @@ def launch_block(entrants: Sequence[tuple[Observer, Trial]], heats: bool) -> tup
 def launch_each_once(
     sides: Sequence[Side], heats: bool, rng: np.random.Generator, first_number: int
 ) -> tuple[tuple[Turn, Observation], ...]:
-    """Launch each of some sides once, in an order that is drawn, and return their observations.
+    """Launch each side once, in a random order, and return the observations with their positions.
 
     Args:
-        sides: The sides.
-        heats: Whether to launch all of them at once.
+        sides: The sides of the comparison.
+        heats: Whether to launch all sides at once.
         rng: Generator of the draw.
         first_number: Number of the first launch.
 
     Raises:
         StackError: as ``launch_block`` raises it.
         SpaceError: as ``launch_block`` raises it.
-        Interrupted: the user ended it.
+        Interrupted: the user ended the comparison.
     """
     order = drawn(range(len(sides)), 1, rng)
     turns = [Turn(n, 0, side, int(rng.integers(2**31))) for n, side in enumerate(order, start=first_number)]
@@ -153,16 +153,16 @@ def take_turns(
     end of the time cuts short is not yielded.
 
     Args:
-        sides: The sides.
-        design: Number of launches of a side, and whether those of a block are made at once.
+        sides: The sides of the comparison.
+        design: Sets the launches of each side, and whether those of a block are alive at once.
         first_number: Number of the first launch.
-        time: The time of all launches; None: it is not limited.
+        time: The time limit of all launches together; None: there is none.
         expected_s: Expected duration of the first block.
 
     Raises:
         StackError: as ``launch_block`` raises it.
         SpaceError: as ``launch_block`` raises it.
-        Interrupted: the user ended it.
+        Interrupted: the user ended the comparison.
     """
     block_time = BlockTime(expected_s)
     for turns in turns_of(design, len(sides), first_number=first_number):

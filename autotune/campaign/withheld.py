@@ -1,8 +1,8 @@
 """Store scenarios without the values of secrets, with a proof that shows whether they changed.
 
 Journals and the files of ``guard`` are passed around. In place of a value of ``mpi.env`` or ``mpi.mca`` whose
-name is that of a secret they hold a word, and an HMAC of the value by the user's own key, so that whoever
-reads the file cannot test guesses. Whatever launches again takes the value from the environment.
+name suggests a secret they contain a placeholder, and an HMAC of the value with the user's own key, so that a
+reader of the file cannot test guesses. A later launch takes the value from the environment.
 """
 
 import re
@@ -21,7 +21,7 @@ _MCA = "OMPI_MCA_"
 
 
 def withheld(scenario: Scenario) -> Scenario:
-    """Return the scenario without the values of secrets; applying it twice changes nothing more."""
+    """Return the scenario with placeholders for the values of secrets; existing placeholders are kept."""
     mca, env = (
         {name: _proof(name, value) if is_secret(name) else value for name, value in pairs.items()}
         for pairs in (scenario.mpi.mca, scenario.mpi.env)
@@ -35,13 +35,13 @@ def _proof(name: str, value: Any) -> str:
 
 
 def with_secrets(scenario: Scenario, environment: Mapping[str, str]) -> tuple[Scenario, tuple[str, ...]]:
-    """Return the scenario with its withheld values from an environment.
+    """Return the scenario with its withheld values, taken from an environment.
 
-    The names of parameters whose value differs now are returned with it. An MCA parameter is in the
-    environment as ``OMPI_MCA_NAME``.
+    The second result names the parameters whose value has changed since. The value of an MCA parameter is
+    taken from the variable ``OMPI_MCA_NAME``.
 
     Raises:
-        ScenarioError: the environment lacks one.
+        ScenarioError: the environment lacks a withheld value.
     """
     changed: list[str] = []
 

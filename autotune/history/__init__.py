@@ -1,1 +1,1 @@
-"""Trials, their observations, the envelopes over them, and the journal that keeps them (steps 4, 7 and 8)."""
+"""Trials, their observations, envelopes (the best choice at each size), and the journal that stores them."""

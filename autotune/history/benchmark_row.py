@@ -15,7 +15,7 @@ class BenchmarkRow:
     collective: str
     """Operation: a name of `collectives.COLLECTIVES` where it is one, otherwise the benchmark's own name in
     lower case; empty where the table does not name it."""
-    comm_size: int | None  # Ranks that took part.
+    comm_size: int | None  # Number of ranks that took part.
     message_bytes: int
     """Message size in bytes as the benchmark counts it; 0 for a barrier. OSU and Intel count the whole vector
     of a reduce-scatter, and the block of one rank for other collectives that divide their data."""
@@ -25,8 +25,8 @@ class BenchmarkRow:
     probe counts it."""
     min_us: float | None = None
     """Smallest time in µs: over ranks for OSU and Intel, over calls for ReproMPI."""
-    max_us: float | None = None  # Largest time in µs, over the same.
-    iterations: int | None = None  # Calls behind the row.
+    max_us: float | None = None  # Largest time in µs, over ranks or calls as ``min_us``.
+    iterations: int | None = None  # Number of calls that the row summarises.
     bandwidth_MBps: float | None = None  # noqa: N815 (MB and Mb are different units)
     """Bandwidth as printed, in 10⁶ bytes per second."""
     labels: tuple[tuple[str, str], ...] = ()
@@ -35,7 +35,7 @@ class BenchmarkRow:
     """Settings of the launch as (name, value), sorted, taken from the lines of the log before the table. They
     become labels where they differ between tables, see ``context.told_apart``."""
     unread: str = field(default="", compare=False)
-    """Lines between this table and the previous one that no reader understands."""
+    """Lines between this table and the previous one that could not be parsed."""
 
     def __post_init__(self) -> None:
         """Check the numbers.

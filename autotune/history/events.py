@@ -1,17 +1,17 @@
-"""Trials and observations as events of the journal, and back: pure, nothing is read or written here.
+"""Convert trials and observations to events of the journal, and back, without reading or writing files.
 
 ======================  ==========================================================================
 event                   other keys
 ======================  ==========================================================================
 ``journal``             ``version``: of this format; always the first line
-``campaign``            what the campaign is: scenario, space, objectives, site; once
-``changed``             ``scenario``: sections of it that are others from here on
+``campaign``            description of the campaign: scenario, space, objectives, site; once
+``changed``             ``scenario``: sections that have other values from here on
 ``started``             ``pid`` and ``host`` of a process that writes from here on; ``seal`` of its user
-``narrowed``            what a discovery decided: the ``space`` left to search, points to search first
+``narrowed``            decisions of a discovery: the ``space`` left to search, points to search first
                         and points to verify
-``trial``               a trial, written before it is launched, with the decisions taken with it: the
-                        members of a block, a factor set free
-``observation``         what a trial showed; its ``trial`` is the number
+``trial``               a trial, written before it is launched, with the decisions that led to it: the
+                        members of a block, a factor to try again
+``observation``         the result of a trial; ``trial`` is the trial's number
 ``ended``               ``state``: complete, interrupted or failed; ``reason`` or ``launches``
 ======================  ==========================================================================
 
@@ -33,12 +33,12 @@ _REPAIR = "autotune status DIR --repair   keeps everything that can be read"
 _FIGURES = itemgetter("median_s", "sem_s", "n", "low_s", "high_s", "outliers")
 _KINDS = (float, float, int, float, float, int)
 _KEYS = {"cell", "median_s", "sem_s", "n", "status", "low_s", "high_s", "outliers", "extra"}
-"""Keys of the document of an estimate that may be used, in its usual form."""
+"""Keys of the usual JSON object of an estimate with status ``ok``."""
 _EVENT = Document("an event of the journal", JournalError, own=True, newer=True)
 
 
 class State(StrEnum):
-    """Says how a campaign stands, or how its last run ended."""
+    """Says whether a campaign is running, or how its last run ended."""
 
     RUNNING = "running"
     COMPLETE = "complete"
@@ -47,7 +47,7 @@ class State(StrEnum):
 
 
 def changed_event(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the event that says that, from here on, these sections of the scenario have other values."""
+    """Return the event which says that from here on some sections of the scenario have other values."""
     return {"event": "changed", "scenario": dict(sections)}
 
 
@@ -56,8 +56,8 @@ def started_event(pid: int, host: str, seal: str = "") -> dict[str, Any]:
 
     Args:
         pid: Process id of the writer.
-        host: Name of its machine.
-        seal: The user's seal of the campaign's description; empty where there is none.
+        host: Name of the writer's machine.
+        seal: The user's seal (HMAC) of the campaign's description; empty if there is none.
     """
     return {"event": "started", "pid": pid, "host": host, **({"seal": seal} if seal else {})}
 
@@ -66,15 +66,15 @@ def ended_event(state: State, **details: object) -> dict[str, Any]:
     """Return the event that says how a run of the campaign ended.
 
     Args:
-        state: How it ended.
-        details: ``launches``, the number that its budget paid for, where it ended well; ``reason`` where it
-            did not.
+        state: The state at the end.
+        details: ``launches``, the number of launches made from the budget, if the run ended well; else
+            ``reason``.
     """
     return {"event": "ended", "state": state.value, **details}
 
 
 def trial_event(trial: Trial) -> dict[str, Any]:
-    """Return a trial as an event; keys that few trials use are left out where they have no value."""
+    """Return a trial as an event; keys that few trials use are left out if they have no value."""
     event = {"event": "trial", **plain(trial)}
     for key in ("timeout_s", "repeats", "each", "heat", "measured_s", "block_members", "freed"):
         if not event[key]:
@@ -113,7 +113,7 @@ def observation_of(event: Mapping[str, Any], trial: Trial) -> Observation:
 
 
 def _estimate_of(document: Any) -> Any:
-    """Return the estimate in a document of the usual form; another form is returned for the full check."""
+    """Return the estimate in a document of the usual form; another one is returned for the full check."""
     if not isinstance(document, dict):
         return document
     cell, extra = _cell_of(document.get("cell")), document.get("extra")

@@ -14,7 +14,7 @@ from pathlib import Path
 from autotune.errors import JournalError
 
 FILE = "journal.jsonl"  # Name of the journal in a campaign's directory.
-WISHES = "site.json"  # Name of the file with the wishes of a whole site, next to the campaigns of its jobs.
+WISHES = "site.json"  # Name of the file with the jobs and limits that a site's user asked for.
 
 
 def campaign_of(path: Path) -> Path | None:

@@ -1,13 +1,13 @@
-"""The campaign's memory: ``journal.jsonl``, one event a line, appended and synced (step 8 of the flow).
+"""Store a campaign's events in its journal: ``journal.jsonl``, one event a line, appended and synced.
 
-One process writes, under a lock; anybody reads. Each line ends with its own number and a CRC-32 of everything
-in front of the checksum: ``…,"line":7,"crc":"89abcdef"}``. A line that was altered, doubled or left out is
-therefore an error that names it. Lines of version 1 have neither number nor checksum and are taken as they
-are; once one line was sealed, all later ones must be. What follows the last line break was cut off by a
-crash: readers leave it out, and the next writer cuts it away.
+One process writes, under a lock; anybody reads. Each line is *sealed*: it ends with its own number and a
+CRC-32 of everything in front of the checksum, ``…,"line":7,"crc":"89abcdef"}``. A line that was altered,
+doubled or left out is therefore an error that names it. Lines of version 1 are not sealed and are accepted
+without a check; after a sealed line all later ones must be sealed. Text after the last line break is a line
+that a crash cut off: readers ignore it, and the next writer removes it.
 
-Nobody else may be able to write here: the directory and the journal are the user's own, no link leads away,
-and new files are readable by the user alone.
+Nobody else may be able to write the journal: it and its directory must belong to the user, neither may be a
+link, and new files are readable by the user alone.
 """
 
 import fcntl
@@ -29,9 +29,9 @@ from autotune.errors import JournalError, LockedError, StorageError
 from autotune.history.folder import FILE, check_ours, refuse_links
 from autotune.structure import plain
 
-VERSION = 2  # Version of the journal's format; in version 1 lines were not sealed.
+VERSION = 2  # Version of the journal's format; in version 1 lines had no number and checksum.
 
-_MOST_BYTES = 1 << 30  # Largest journal that is read, in bytes; a launch takes some 5 kB of it.
+_MOST_BYTES = 1 << 30  # Size of the largest journal that is read, in bytes; a launch takes some 5 kB.
 
 _SEAL = re.compile(rb',"line":([0-9]{1,15}),"crc":"([0-9a-f]{8})"\}$')
 
@@ -41,7 +41,7 @@ class Line:
     """Holds one line of a journal, decoded."""
 
     event: Mapping[str, Any]  # The event, without line number and checksum.
-    number: int | None  # The line's own number, where the checksum is right; None: the line is not sealed.
+    number: int | None  # The line's own number, if its checksum is right; None: the line is not sealed.
 
 
 def sealed(event: Mapping[str, Any], number: int) -> bytes:
@@ -52,7 +52,7 @@ def sealed(event: Mapping[str, Any], number: int) -> bytes:
 
 
 def opened(line: bytes) -> Line:
-    """Return the event in a line, which is given without its line break.
+    """Return the event in a line, after checking its checksum; the line is given without its line break.
 
     Raises:
         ValueError: the line is damaged; the message says how.
@@ -72,7 +72,7 @@ def opened(line: bytes) -> Line:
 
 
 def as_read(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an event in the form in which it is read back once it was appended."""
+    """Return an event in the form in which it will be read from the journal."""
     return opened(sealed(event, 1)[:-1]).event
 
 
@@ -83,8 +83,8 @@ class Journal(AbstractContextManager["Journal"]):
         """Lock and open the journal, creating both if they do not exist.
 
         Raises:
-            LockedError: another process is writing it.
-            JournalError: it is damaged, of a newer format, or somebody else could have written it.
+            LockedError: another process is writing the journal.
+            JournalError: it is damaged or of a newer format, or somebody else could have written it.
             StorageError: the disk is full or read-only.
         """
         self._directory = directory
@@ -100,14 +100,14 @@ class Journal(AbstractContextManager["Journal"]):
             self.close()
             raise
 
-    torn_bytes: int  # Bytes of a last line that a crash had cut off and that was dropped; 0: there was none.
+    torn_bytes: int  # Length of a last line that a crash had cut off and that was removed; 0: none.
 
     def append(self, *events: Mapping[str, Any]) -> None:
-        """Append events, all or none of them; once this returns they survive a crash.
+        """Append events, all or none of them. Once this returns, the events are on disk and survive a crash.
 
         Raises:
             JournalError: somebody has removed, replaced or changed the journal since it was opened.
-            StorageError: the disk is full or read-only; the journal is as it was.
+            StorageError: the disk is full or read-only; the journal is unchanged.
         """
         lines = b"".join(sealed(event, self._lines + i) for i, event in enumerate(events, start=1))
         self._fresh = None
@@ -130,7 +130,7 @@ class Journal(AbstractContextManager["Journal"]):
 
     def read(self) -> Sequence[Mapping[str, Any]]:
         """Return all events so far, oldest first."""
-        events, self._fresh = self._fresh, None  # the events that were read to open it are handed out once
+        events, self._fresh = self._fresh, None  # events read at opening are returned once
         return read_events(self._directory) if events is None else events
 
     def close(self) -> None:
@@ -143,7 +143,7 @@ class Journal(AbstractContextManager["Journal"]):
         self.close()
 
     def _check(self) -> None:
-        """Refuse to append where earlier lines were lost or changed: later ones would mean nothing."""
+        """Refuse to append if earlier lines were lost or changed, since later lines depend on them."""
         path, opened_status = self._directory / FILE, os.fstat(self._file)
         try:
             path_status = path.lstat()
@@ -174,7 +174,7 @@ class Journal(AbstractContextManager["Journal"]):
 
 
 def read_events(directory: Path) -> Sequence[Mapping[str, Any]]:
-    """Return all events of a campaign, oldest first, without locking; empty where there is no journal yet.
+    """Return all events of a campaign, oldest first, without locking; empty if there is no journal yet.
 
     Raises:
         JournalError: a line is damaged, doubled or missing, the format is a newer one, or the journal is not
@@ -214,7 +214,7 @@ def read_events(directory: Path) -> Sequence[Mapping[str, Any]]:
 
 
 def content(directory: Path, name: str = FILE) -> bytes:
-    """Return the bytes of the journal, or of another file of a campaign; none where the file does not exist.
+    """Return the bytes of the journal, or of another file of a campaign; empty if the file does not exist.
 
     Raises:
         JournalError: a link or a device is in its place, or it cannot be read, or is larger than 1 GiB.
@@ -240,12 +240,12 @@ def content(directory: Path, name: str = FILE) -> bytes:
 
 
 def locked(directory: Path, name: str = FILE) -> int:
-    """Return a locked descriptor that appends to the journal, or to another file, which is made if need be.
+    """Open and lock the journal or another file for appending, creating it if missing; return its descriptor.
 
     Raises:
-        LockedError: another process holds the lock.
+        LockedError: another process has locked the file.
         JournalError: somebody else could have written the file, or a link is in its place.
-        StorageError: nothing can be written there.
+        StorageError: the directory cannot be written.
     """
     try:
         refuse_links(directory / name)
@@ -272,7 +272,7 @@ def locked(directory: Path, name: str = FILE) -> int:
 
 
 def is_locked(directory: Path, name: str = FILE) -> bool:
-    """Whether a process is writing the campaign; the kernel drops its lock in whatever way it ends."""
+    """Whether a process is writing the campaign; the kernel removes the lock however that process ends."""
     try:
         descriptor = os.open(directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -287,7 +287,7 @@ def is_locked(directory: Path, name: str = FILE) -> bool:
 
 
 def _lock(descriptor: int) -> None:
-    """Lock a journal, with a second try: ``is_locked`` of another process may hold the lock for a moment."""
+    """Lock a journal, with a second try, as ``is_locked`` in another process may lock it for a moment."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -296,9 +296,9 @@ def _lock(descriptor: int) -> None:
 
 
 def _integer(text: str) -> float:
-    """Return the value of a number without a point: an int of at most 64 bits, a float where it needs more.
+    """Return the value of a number without a decimal point: an int, or a float if it exceeds 64 bits.
 
-    No event that this program writes has a larger integer, so it can only be a wild figure.
+    This program never writes a larger integer, so such a number is wrong in any case.
     """
     number = int(text) if len(text) < 20 else 1 << 63
     return number if -(1 << 63) <= number < 1 << 63 else float(text)

@@ -1,10 +1,10 @@
-"""How a per-size table is read: which rule is in effect at a call (steps 10 to 12 of the flow).
+"""Find which rule of a per-size table is in effect at a call (data flow: recommend to files).
 
-Files choose by communicator size too, but a campaign measures only a few communicator sizes. A table holds
-within a factor of two of the communicator size that it was measured on; beyond that nothing is known and the
-stack decides. Where two tables meet, the smaller one holds up to the communicator size that the larger one
-was measured on. Inside a table a rule holds from its first message size up to the next rule; the rules
-together hold from half of the smallest message that was measured to twice the largest.
+Files choose by communicator size too, but a campaign measures only a few communicator sizes. A table applies
+within a factor of two of the communicator size on which it was measured; beyond that nothing is known and the
+stack decides. Where two tables meet, that of the smaller size applies up to the communicator size on which
+the other was measured. Inside a table a rule applies from its first message size up to the next rule; the
+rules together apply from half of the smallest message that was measured to twice the largest.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,13 +18,13 @@ T = TypeVar("T")
 
 
 def table_starts(measured: Sequence[int], exact: Collection[int] = ()) -> dict[int, int]:
-    """Return first communicator size → measured size whose table holds from there, in ascending order.
+    """Map first communicator sizes, ascending, to the measured size whose table applies from there on.
 
-    A measured size of 0 says that the stack decides from there.
+    A value of 0 means that the stack decides from there on.
 
     Args:
         measured: Measured communicator sizes in ranks, ascending and distinct.
-        exact: Those of them whose table no larger communicator may use.
+        exact: Measured sizes whose table must not be used for larger communicators.
     """
     starts: dict[int, int] = {}
     end = 2  # the smallest communicator that no table covers yet
@@ -41,18 +41,18 @@ def table_starts(measured: Sequence[int], exact: Collection[int] = ()) -> dict[i
 def size_reach(measured: Collection[int]) -> tuple[int, int]:
     """Return the range of message sizes in bytes that measured ones are evidence for.
 
-    It is given by its first size and by the first size beyond it.
+    The range is returned as its first size and the first size beyond it.
     """
     return -(-min(measured) // 2), 2 * max(measured) + 1
 
 
 def reached(slots: Collection[Slot], collective: str, comm_size: int | None, message_bytes: float) -> bool:
-    """Whether measurements in these slots are evidence about a call.
+    """Whether measurements in these slots (collective, communicator size, message size) inform about a call.
 
     Args:
         slots: The slots that were measured.
         collective: The collective that is called.
-        comm_size: Ranks of the communicator of the call; None: not known.
+        comm_size: Ranks of the call's communicator; None: not known.
         message_bytes: Message size of the call.
     """
     measured_by_comm_size: dict[int, list[int]] = {}
@@ -69,13 +69,13 @@ def reached(slots: Collection[Slot], collective: str, comm_size: int | None, mes
 
 
 def last_up_to(entries: Mapping[int, T], value: int) -> T | None:
-    """Return the entry that holds at a value, where each entry holds from its key on; None below all keys."""
+    """Return the entry for a value, where each entry applies from its key on; None below all keys."""
     start = max((start for start in entries if start <= value), default=None)
     return None if start is None else entries[start]
 
 
 def rule_at(rules: Sequence[Rule], slot: Slot) -> Rule | None:
-    """Return the rule in effect in a slot; None where no table holds."""
+    """Return the rule in effect in a slot (collective, communicator size, message size); None without one."""
     collective, comm_size, size = slot
     owner = _owner(sorted({rule.comm_size for rule in rules if rule.collective == collective}), comm_size)
     table = {r.min_bytes: r for r in rules if (r.collective, r.comm_size) == (collective, owner)}
@@ -83,11 +83,11 @@ def rule_at(rules: Sequence[Rule], slot: Slot) -> Rule | None:
 
 
 def _owner(measured: Sequence[int], comm_size: int) -> int:
-    """Return the measured communicator size whose table holds for a communicator size; 0 if none does."""
+    """Return the measured communicator size whose table applies to a communicator size; 0 if none does."""
     return comm_size if comm_size in measured else last_up_to(table_starts(measured), comm_size) or 0
 
 
 def choice_at(rules: Sequence[Rule], slot: Slot) -> Point:
-    """Return the choice of the rules in a slot; an empty point where they leave it to the stack."""
+    """Return the choice of the rules in a slot; an empty point if the stack decides."""
     rule = rule_at(rules, slot)
     return rule.choice if rule else Point()

@@ -1,8 +1,8 @@
-"""From estimates to curves, envelopes and scores (between steps 7 and 9 of the flow).
+"""Compute envelopes and scores from the estimates of launches (data flow: observation to proposer).
 
 Notation: a *slot* is one (collective, communicator size, message size); ``t`` is a time in seconds.
-Objectives judge the *envelope* of a job-wide setting: in each slot the best of its per-size choices, whether
-these were swept inside one launch or tried in several launches.
+Objectives are computed from the *envelope* of a job-wide setting: in each slot the best of its per-size
+choices, whether these were swept inside one launch or tried in several launches.
 """
 
 import math
@@ -20,30 +20,30 @@ from autotune.space import Point, Space
 
 Slot = tuple[str, int, int]  # (collective, communicator size, message size in bytes).
 
-_REACH = 700.0  # Close to the logarithm of the largest double, which is 709.8.
+_REACH = 700.0  # Largest logarithm of a ratio, close to that of the largest double, which is 709.8.
 
-Z95 = 1.96  # Standard errors to either side of a normal estimate that make an interval of 95 %.
+Z95 = 1.96  # Standard errors on either side of a normal estimate that make an interval of 95 %.
 
 UNITS = {"latency": "µs", "bandwidth": "GB/s", "memory": "MiB", "message_rate": "million/s", "overlap": "µs"}
 """Every objective there is, with its unit."""
 _COUNTED = {
     "message_rate": {name for name, collective in COLLECTIVES.items() if collective.pattern is Pattern.PAIRS},
-    # The time that is not hidden, not its share: the share also falls where the call alone becomes slower.
+    # The objective is the time that computation does not hide; its share also falls if the call gets slower.
     "overlap": {name for name, collective in COLLECTIVES.items() if collective.overlaps},
 }
-"""Objective that only some patterns count for → names of these patterns."""
+"""Maps each objective for which only some collectives count to the names of these collectives."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """Describes a quantity that settings are compared by, and the slots that count for it."""
+    """Describes a quantity by which settings are compared, and the slots (calls and sizes) that count."""
 
     name: str  # One of ``UNITS``, or a program's response.
     min_bytes: int = 0  # Smallest message size that counts.
     max_bytes: int | None = None  # Largest message size that counts; None: no limit.
     weights: Mapping[Slot, float] = field(default_factory=dict)
     """Weight of each slot; empty: all slots weigh the same. Otherwise missing slots weigh nothing."""
-    goal: str = ""  # What a program wants of its response: ``min`` or ``max``; empty for objectives of MPI.
+    goal: str = ""  # Goal of a program's response: ``min`` or ``max``; empty for objectives of MPI.
 
     def __post_init__(self) -> None:
         if self.goal:
@@ -81,10 +81,10 @@ class Objective:
 
 
 def response_slot(name: str) -> Slot:
-    """Return the slot of an external program's response.
+    """Return the slot of the response (the number that an external program reports).
 
-    A response is carried like the time of a message of one byte, so that whatever models curves models it
-    too: as it is where less is better, as its inverse where more is.
+    A response is stored as if it were the time of a message of one byte, so that every model of curves
+    applies to it: unchanged if less is better, as its inverse if more is better.
     """
     return (name, 1, 1)
 
@@ -106,36 +106,36 @@ class Score:
 class Winner:
     """Holds the best per-size choice in one slot, with its time."""
 
-    median_s: float  # Its time in seconds, pooled over launches.
+    median_s: float  # Time of the choice in seconds, pooled over launches.
     sem_s: float  # Standard error of the time, in seconds.
     choice: Point  # Per-size values: call-level ones and launch-level ones that can be deployed per size.
-    n: int = 0  # Number of samples that the time comes from.
+    n: int = 0  # Number of samples from which the time was computed.
 
 
-Envelope = Mapping[Slot, Winner]  # The best of one job-wide setting in each slot.
+Envelope = Mapping[Slot, Winner]  # Best per-size choice of one job-wide setting in each slot.
 
 Alternatives = Mapping[Slot, Mapping[Point, Winner]]
 """Every per-size choice of one job-wide setting in each slot."""
 
 
 def job_setting(space: Space, point: Point) -> Point:
-    """Return the part of a point that a whole job must share, without what a file can choose per size."""
+    """Return the part of a point that a whole job must share, without values that a file chooses per size."""
     return point if space.job_wide.issuperset(point) else point.restricted(space.job_wide)
 
 
 def slots(observations: Iterable[Observation]) -> tuple[Slot, ...]:
-    """Return all slots that any of the observations measured, sorted."""
+    """Return all slots (collective, communicator size, message size) of the observations, sorted."""
     cells = {slot_of(e.cell) for o in observations for e in o.usable}
     return tuple(sorted(cells))
 
 
 def slot_of(cell: Cell) -> Slot:
-    """Return the slot that a cell competes in."""
+    """Return the slot of a cell: its collective, communicator size and message size, without the choice."""
     return (cell.collective, cell.comm_size, cell.message_bytes)
 
 
 def place_text(slot: Slot) -> str:
-    """Return a slot in words, ``8 B of allreduce``; of a program's response, which has no size, its name."""
+    """Return a slot in words, ``8 B of allreduce``; the name alone for a program's response."""
     name, _, size = slot
     return f"{size} B of {name}" if name in COLLECTIVES else name
 
@@ -163,7 +163,7 @@ def pooled(estimates: Sequence[Estimate]) -> tuple[float, float, int]:
         within = float(np.sqrt(np.sum(errors**2))) / len(logs)
         between = float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
     else:
-        efficiency = math.sqrt(math.pi / 2 / len(logs))  # of a median against the mean, normal errors
+        efficiency = math.sqrt(math.pi / 2 / len(logs))  # error of a median of normal values, σ = 1
         within = efficiency * float(np.median(errors))
         between = efficiency * float(normal_scale(np.abs(logs - centre)))
     location = math.exp(centre)
@@ -171,7 +171,7 @@ def pooled(estimates: Sequence[Estimate]) -> tuple[float, float, int]:
 
 
 def alternatives(space: Space, observations: Iterable[Observation]) -> Alternatives:
-    """Return every choice in each slot of observations, which should share their job-wide setting."""
+    """Return every per-size choice in each slot; the observations should share their job-wide setting."""
     cells: dict[Slot, dict[Point, list[Estimate]]] = defaultdict(lambda: defaultdict(list))
     per_size = {p.name for p in space.job if p.per_size}
     for observation in observations:
@@ -193,7 +193,7 @@ def _winner(choice: Point, estimates: Sequence[Estimate]) -> Winner:
 
 
 def envelope(space: Space, observations: Iterable[Observation]) -> Envelope:
-    """Return the best choice in each slot over observations, which should share their job-wide setting."""
+    """Return the best per-size choice in each slot; the observations should share their job-wide setting."""
     return {
         slot: min(choices.values(), key=lambda winner: winner.median_s)
         for slot, choices in alternatives(space, observations).items()
@@ -215,11 +215,12 @@ def score(
     expected: Sequence[Slot] | None = None,
     memory_bytes: float = math.nan,
 ) -> Score | None:
-    """Return the objective's value on an envelope; None where a slot that counts is missing or none counts.
+    """Return the objective's value on an envelope; None if a slot that counts is missing, or none counts.
 
     latency: exp(Σ w·ln t) in µs, over the slots that count; bandwidth: exp(Σ w·ln(size/t)) in GB/s, with
-    weights that sum to one; message_rate: exp(Σ w·ln(1/t)) in millions a second, over what sends many
-    messages in a row; overlap: as latency, over what computes meanwhile; a response: as the program gave it.
+    weights that sum to one; message_rate: exp(Σ w·ln(1/t)) in millions a second, over calls that send many
+    messages in a row; overlap: as latency, over calls during which ranks compute; a response: as the program
+    reported it.
     Standard errors are propagated to first order: sem = value · sqrt(Σ (w·sem_t/t)²).
 
     Args:
@@ -255,7 +256,7 @@ def scores(
     observations: Sequence[Observation],
     expected: Sequence[Slot] | None = None,
 ) -> tuple[Score, ...] | None:
-    """Return the values of all objectives on the envelope of observations; None where one is missing.
+    """Return the values of all objectives on the envelope of observations; None if one has no value.
 
     ``expected`` are the slots that a complete envelope has, as for ``score``.
     """
@@ -268,7 +269,7 @@ def scores_of(
     observations: Sequence[Observation],
     expected: Sequence[Slot] | None = None,
 ) -> tuple[Score, ...] | None:
-    """Return the values of all objectives on the envelope of observations; None where one is missing.
+    """Return the values of all objectives on the envelope of observations; None if one has no value.
 
     ``curve`` is that envelope; ``expected`` are the slots that a complete one has, as for ``score``.
     """

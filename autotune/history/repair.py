@@ -1,4 +1,4 @@
-"""Recovery of what a damaged journal still says (step 8 of the flow): pure, nothing is read or written here.
+"""Recover the readable events of a damaged journal, from its bytes alone (data flow: journal).
 
 A trial whose observation was lost is launched again when the campaign continues. An observation whose trial
 was lost says nothing and is dropped.
@@ -20,7 +20,7 @@ Event = Mapping[str, Any]
 class Salvage:
     """Holds the readable part of a journal, and a list of what was lost."""
 
-    events: tuple[Event, ...]  # Events in order, without the first one, which says the format's version.
+    events: tuple[Event, ...]  # Events in order, without the first one, which contains the format's version.
     lost: tuple[str, ...]  # What cannot be read, in words.
 
 
@@ -42,7 +42,7 @@ def salvaged(text: bytes) -> Salvage:
 def _readable(text: bytes, lost: list[str]) -> list[Event]:
     """Return the events of the intact lines, each once, in the order of the lines' numbers.
 
-    What is damaged or missing is added to ``lost`` in words.
+    A description of each damaged or missing line is added to ``lost``.
     """
     *lines, torn = text.split(b"\n")
     events_by_number: dict[int, Event] = {}
@@ -73,7 +73,7 @@ def _readable(text: bytes, lost: list[str]) -> list[Event]:
 
 
 def _consistent(events: list[Event], lost: list[str]) -> Iterator[Event]:
-    """Yield the events without those that repeat something, or that are about a trial that is not there."""
+    """Yield the events, except repeated ones and those about a trial that was lost."""
     trials: dict[int, Trial] = {}
     observed: set[int] = set()
     described = False

@@ -1,4 +1,4 @@
-"""Trials, observations and the history (steps 4 and 7 of the flow).
+"""Define trials, observations and the history of a campaign (data flow: trial and observation).
 
 Notation: a *cell* is one (collective, communicator size, message size, call-level choice); an observation
 has one estimate for each cell that its launch measured.
@@ -13,28 +13,28 @@ from autotune.collectives import COLLECTIVES
 from autotune.space import Point, Space
 
 _SHORTEST_S, _LONGEST_S = 1e-9, 1e7
-"""Bounds in seconds of what the time of a call can be: not less than a clock's step, not more than months."""
-_LEAST, _MOST = 1e-100, 1e100  # Bounds of a program's response: its ratios and products are finite numbers.
+"""Bounds of a possible time of a call in seconds: not less than a clock's step, not more than months."""
+_LEAST, _MOST = 1e-100, 1e100  # Bounds of a program's response, within which ratios and products are finite.
 PLAIN_MEAN, CUT_MEAN = "plain_mean_s", "mean_s"
-"""Keys of ``Estimate.extra``: the plain mean of the calls; the mean that earlier versions kept, in which no
+"""Keys of ``Estimate.extra``: the plain mean of the calls; the mean that earlier versions stored, in which no
 call counted for more than ten medians."""
 UNINTERRUPTED_MEAN, INTERRUPTIONS = "uninterrupted_mean_s", "interruptions"
 """Keys of ``Estimate.extra``: the mean of the calls that no other work interrupted, and how many calls were
 interrupted."""
 UNINTERRUPTED_S = "uninterrupted_s"
-"""Key of ``Estimate.extra``: seconds in which the cell was measured, without interruptions and with the calls
-that bring ranks together."""
-_WILD = 100.0  # A standard error of so many times its value says that nothing is known.
+"""Key of ``Estimate.extra``: seconds for which the cell was measured, without the interruptions, but with the
+calls that synchronise the ranks."""
+_WILD = 100.0  # With a standard error of more than so many times the value, nothing is known.
 
 
 class Status(StrEnum):
-    """Says how a launch, or a single cell of it, ended. Names are only ever added: journals keep them."""
+    """Says how a launch, or a single cell of it, ended. Names are only ever added: journals contain them."""
 
-    OK = "ok"  # Measured, and everything that was asked for was applied.
+    OK = "ok"  # Measured, and all requested settings were applied.
     INVALID = "invalid"  # It could not be measured: bad request, wrong library, too few ranks.
     WRONG_RESULT = "wrong_result"  # The collective gave a wrong answer.
-    NOT_APPLIED = "not_applied"  # A setting was not what was asked for.
-    TIMEOUT = "timeout"  # Ended by us after ``timeout_s``.
+    NOT_APPLIED = "not_applied"  # A requested setting was not applied.
+    TIMEOUT = "timeout"  # This program ended it after ``timeout_s``.
     CRASHED = "crashed"  # The launch ended without a result.
     LOST = "lost"  # Ended from outside, by its job, a node, a daemon or this program: it is no evidence.
 
@@ -45,34 +45,34 @@ class Status(StrEnum):
 
 
 def status_of(word: str, reason: str) -> tuple[Status, str]:
-    """Return the status that a result names, and its reason; an unknown name is a damaged result."""
+    """Return the status that a result names, and its reason; ``invalid`` for an unknown name."""
     if word in list(Status):
         return Status(word), reason
     return Status.INVALID, f"damaged result: unknown status {word!r}"
 
 
 class Phase(StrEnum):
-    """Says why a trial is run. Names are only ever added: journals keep them."""
+    """Says why a trial is run. Names are only ever added: journals contain them."""
 
     BASELINE = "baseline"
     DISCOVERY = "discovery"
     SCREENING = "screening"
     SEARCH = "search"
     VERIFY = "verify"
-    STARTS = "starts"  # The verification tests whether launches start and end well; their times say nothing.
+    STARTS = "starts"  # The verification tests whether launches start and end well; times are not used.
 
 
 class Subject(StrEnum):
-    """Says what a launch is made of."""
+    """Says what a launch measures: a sweep of choices, the stack's own defaults, or deployed files."""
 
-    SWEEP = "sweep"  # A point, with every call-level choice swept inside.
+    SWEEP = "sweep"  # A point (job-wide values); the launch measures every call-level choice.
     UNTOUCHED = "untouched"  # Nothing set: the stack's own defaults decide.
     DEPLOYED = "deployed"  # A point together with the files that a user would install.
 
 
-TIMED = "timed_s"  # Key of ``Observation.extra``: seconds in timed calls, with what brings ranks together.
+TIMED = "timed_s"  # Key of ``Observation.extra``: seconds in timed calls and in synchronising ranks.
 LOST_BEFORE = "lost_before"  # Key of ``Observation.extra``: attempts that were lost before this one.
-_OWN = ("", 0, "0", "default", "auto")  # Values that leave it to the stack.
+_OWN = ("", 0, "0", "default", "auto")  # Per-size values that leave the choice to the stack.
 
 
 def left_to_the_stack(value: object) -> bool:
@@ -82,106 +82,107 @@ def left_to_the_stack(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One row of a per-size table: it says to use ``choice`` from ``min_bytes`` on, up to the next row."""
+    """One row of a per-size table: use ``choice`` from ``min_bytes`` on, up to the next row."""
 
     collective: str  # MPI's name without the prefix, lower case.
-    comm_size: int  # Ranks of the communicator that it was measured on.
-    min_bytes: int  # The first message size that it covers; below the first rule the stack decides.
-    choice: Point  # The per-size values; empty: leave it to the stack.
+    comm_size: int  # Ranks of the communicator on which the rule was measured.
+    min_bytes: int  # Smallest message size that the rule covers; below the first rule the stack decides.
+    choice: Point  # The per-size values; empty: the stack decides.
 
     @property
     def sets(self) -> bool:
-        """Whether the rule sets anything, so that a file must have it."""
+        """Whether the rule sets anything, so that a file must contain it."""
         return not all(map(left_to_the_stack, self.choice.values()))
 
 
 @dataclass(frozen=True, slots=True)
 class BlockMember:
-    """Says what one launch of a block of the verification is made of."""
+    """Describes the settings of one launch in a block of the verification."""
 
     point: Point  # The job-wide values.
-    subject: Subject  # ``untouched``, or ``deployed``.
-    rules: tuple[Rule, ...] = ()  # The per-size table of a ``deployed`` side.
+    subject: Subject  # ``untouched`` (the stack's own defaults) or ``deployed``.
+    rules: tuple[Rule, ...] = ()  # The per-size table of a ``deployed`` setting.
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Describes one launch to be made, and the decisions that were taken with it.
+    """Describes one launch to be made, and the campaign's decisions that led to it.
 
-    Decisions are written with the first launch that follows from them. Whoever continues the campaign reads
-    them, so that a journal is never decided again otherwise.
+    Decisions are written with the first launch that follows from them. A campaign that is continued reads
+    them from its journal, and never decides differently.
     """
 
-    number: int  # Counted from 1, unique in its campaign.
-    phase: Phase  # Why it is run.
+    number: int  # Number of the trial, from 1, unique in its campaign.
+    phase: Phase  # Why the trial is run.
     point: Point  # The job-wide values.
-    subject: Subject = Subject.SWEEP  # What the launch is made of.
+    subject: Subject = Subject.SWEEP  # A sweep, the stack's own defaults, or deployed files.
     block: int = 0  # Trials of one block share what drifts slowly: the node placement, the boot setting.
-    seed: int = 0  # Seed of everything random inside the launch.
-    note: str = ""  # Why this point: the row of the design, or the proposer's words.
-    rules: tuple[Rule, ...] = ()  # The per-size table that the files of a ``deployed`` subject hold.
-    timeout_s: float = 0.0  # Seconds after which the launch is ended; 0: as every launch of the campaign.
+    seed: int = 0  # Random seed for the launch.
+    note: str = ""  # Reason for this point in words: the row of the design, or the proposer's reason.
+    rules: tuple[Rule, ...] = ()  # The per-size table in the files of a ``deployed`` subject.
+    timeout_s: float = 0.0  # Seconds after which the launch is ended; 0: the campaign's usual limit.
     repeats: int = 0  # Number of the failed trial that this one repeats; 0: none.
-    each: int = 0  # Launches of each side in a block of the verification; 0: two, of earlier versions.
+    each: int = 0  # Launches of each side in a block of the verification; 0: two, as in earlier versions.
     heat: int = 0
-    """Number of the first trial of its heat, whose launches are alive together and measured in turns; 0: it
-    is launched alone."""
-    measured_s: float = 0.0  # Seconds of measuring in its own turns of a heat; 0: as every launch.
+    """Number of the first trial of its heat (launches that are alive at once and measure in turns); 0: the
+    trial is launched alone."""
+    measured_s: float = 0.0  # Seconds that the launch measures in its turns of a heat; 0: the usual time.
     block_members: tuple[BlockMember, ...] = ()
-    """The launches of the block that this one begins, itself first, in their order; empty: it begins none."""
-    freed: str = ""  # Factor that the screening had fixed and this trial sets free; empty: none.
+    """All launches of the block that this one begins, in order, itself first; empty: it begins no block."""
+    freed: str = ""  # Factor that the screening fixed and this trial tries again; empty: none.
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Names what one estimate is of."""
+    """Identifies what was measured: one collective, communicator size, message size and choice."""
 
     collective: str  # MPI's name without the prefix, lower case.
     comm_size: int  # Ranks of the communicator.
     message_bytes: int  # Size as OSU counts it: per rank for allreduce, bcast, reduce, else per block.
-    choice: Point = Point()  # Call-level values; empty: whatever the stack decides.
+    choice: Point = Point()  # Call-level values, such as the algorithm; empty: the stack decides.
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Holds the location of one cell's samples in one launch."""
+    """Holds the typical time (location) of one cell's samples in one launch."""
 
     cell: Cell  # What was measured.
     median_s: float  # The location in seconds: the median, or another estimator; NaN where not ``ok``.
     sem_s: float  # Standard error of the location within this launch, in seconds.
     n: int  # Number of samples.
-    status: Status = Status.OK  # Whether the cell may be used.
+    status: Status = Status.OK  # ``ok`` if the cell may be used, else why not.
     low_s: float = math.nan  # Lower end of the confidence interval of the location, in seconds.
     high_s: float = math.nan  # Upper end of the confidence interval, in seconds.
-    outliers: int = 0  # Number of samples far from the others; they are counted and not left out.
+    outliers: int = 0  # Number of samples far from the others; they are not left out.
     extra: Mapping[str, float] = field(default_factory=dict)
     """Further figures of the cell, by name with unit suffix."""
     reason: str = ""  # Why the status is not ``ok``, in words; empty where it is.
 
     @property
     def other_loop_s(self) -> float:
-        """The location in the probe's other loop, in seconds; NaN where it was not measured or is no time."""
+        """The location in the probe's other loop, in seconds; NaN if not measured, or no possible time."""
         seconds = self.extra.get("other_loop_s", math.nan)
         return seconds if _SHORTEST_S <= seconds <= _LONGEST_S else math.nan
 
     @property
     def mean_s(self) -> float:
-        """The plain mean of the calls in seconds; their location where the launch did not keep the mean.
+        """The plain mean of the calls in seconds; their location if the launch did not store the mean.
 
-        Only launches of the verification keep it. In journals of earlier versions the slowest calls were cut.
+        Only launches of the verification store it. In journals of earlier versions it is a mean in which the
+        times of the slowest calls were limited.
         """
         seconds = self.extra.get(PLAIN_MEAN, self.extra.get(CUT_MEAN, math.nan))
         return seconds if _SHORTEST_S <= seconds <= _LONGEST_S else self.median_s
 
     @property
     def uninterrupted_mean_s(self) -> float:
-        """The mean of the calls that no other work interrupted, in seconds; ``mean_s`` where unknown."""
+        """The mean of the calls that no other work interrupted, in seconds; ``mean_s`` if it is unknown."""
         seconds = self.extra.get(UNINTERRUPTED_MEAN, math.nan)
         return seconds if _SHORTEST_S <= seconds <= _LONGEST_S else self.mean_s
 
     @property
     def flaw(self) -> str:
-        """The reason why these cannot be figures of a measurement; empty if they can."""
+        """The reason why the figures cannot come from a measurement; empty if they can."""
         low, high = (_SHORTEST_S, _LONGEST_S) if self.cell.collective in COLLECTIVES else (_LEAST, _MOST)
         if not low <= self.median_s <= high:
             return f"{self.median_s:g} s is no time that a call can take"
@@ -190,7 +191,7 @@ class Estimate:
         return "" if self.n > 0 else "no samples"
 
     def believed(self) -> "Estimate":
-        """Return the estimate, or an ``invalid`` one where its figures cannot be those of a measurement."""
+        """Return the estimate, or an ``invalid`` one if its figures cannot come from a measurement."""
         if self.status is not Status.OK or not (flaw := self.flaw):
             return self
         return Estimate(self.cell, math.nan, math.nan, self.n, Status.INVALID, reason=flaw)
@@ -205,8 +206,8 @@ class Observation:
     estimates: tuple[Estimate, ...] = ()  # One for each cell; empty unless something was measured.
     reason: str = ""  # Why the status is not ``ok``, in words; empty where it is.
     duration_s: float = 0.0  # Seconds that the launch took, without the time in a queue.
-    queue_s: float = 0.0  # Seconds that it waited in the queue of a batch system.
-    hosts: tuple[str, ...] = ()  # Names of the nodes that it ran on.
+    queue_s: float = 0.0  # Seconds that the launch waited in the queue of a batch system.
+    hosts: tuple[str, ...] = ()  # Names of the nodes on which the launch ran.
     extra: Mapping[str, float] = field(default_factory=dict)
     """Launch-wide figures by name with unit suffix, e.g. ``memory_bytes``."""
     notes: tuple[str, ...] = ()  # Further reports of the probe in words, e.g. how calls were timed.
@@ -216,7 +217,7 @@ class Observation:
 
     @property
     def ok(self) -> bool:
-        """Whether the launch may be used."""
+        """Whether the results of the launch may be used."""
         return self.status is Status.OK
 
     @property
@@ -231,15 +232,15 @@ class Observation:
 
     @property
     def usable(self) -> Iterator[Estimate]:
-        """The estimates that may be used."""
+        """The estimates with status ``ok``; none if the launch has another status."""
         return (e for e in self.estimates if e.status is Status.OK) if self.ok else iter(())
 
     def believed(self) -> "Observation":
         """Return the observation without figures that no measurement can have given.
 
         A cell with an impossible time becomes ``invalid``, and so does the observation where no usable cell
-        remains; other impossible figures are left out. Every observation passes here, fresh or out of a
-        journal, so that whatever reads a history finds only positive and finite times.
+        remains; other impossible figures are left out. Every observation, new or read from a journal, goes
+        through this method, so that a history contains only positive and finite times.
         """
         estimates = tuple(estimate.believed() for estimate in self.estimates)
         status, reason = self.status, self.reason
@@ -277,7 +278,7 @@ class History:
 
     @property
     def next_number(self) -> int:
-        """The number of the trial that comes after all of these."""
+        """The number of the campaign's next trial."""
         return max((self.last_number, *(o.trial.number for o in self.observations))) + 1
 
     def of(self, *phases: Phase) -> "History":
@@ -297,8 +298,8 @@ class History:
     def of_points(self, space: Space) -> "History":
         """Return the launches that are evidence about points of a space.
 
-        These are the launches that swept a point. Where nothing is swept inside a launch and the scenario
-        fixes no parameter, launches of the untouched stack belong to them, as launches of the default point.
+        These are the launches that swept a point. If nothing is swept inside a launch and the scenario fixes
+        no parameter, launches of the untouched stack count too, as launches of the default point.
         """
         default_is_untouched = not space.call and all(p.held_from is None for p in space.job)
         subjects = {Subject.SWEEP, Subject.UNTOUCHED} if default_is_untouched else {Subject.SWEEP}
@@ -311,7 +312,7 @@ class History:
 
 
 def _of_default(observation: Observation, space: Space) -> Observation:
-    """Return a launch of the untouched stack as one of a space's default point; any other one as it is.
+    """Return a launch with the stack's own defaults as one of a space's default point; others unchanged.
 
     A discovery may have narrowed the space, and with it the default point, since the launch was made.
     """

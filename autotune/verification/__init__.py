@@ -1,1 +1,1 @@
-"""Verify settings on fresh launches: the tests against the baseline and their rounds (step 11)."""
+"""Verify settings on fresh launches (made after the search): tests against the stack's own defaults."""

@@ -1,8 +1,7 @@
-"""Group fresh launches in blocks (step 11 of the flow).
+"""Group the launches of a verification in blocks (data flow: verification).
 
-A *block* has as many launches of each side, in an order that ``orders`` draws. Earlier versions launched
-there and back, A B B A or B A A B, and treated these as launches in any order, as is still done when such a
-journal is read.
+A *block* has equally many launches of each side, in a random order that ``orders`` draws. Earlier versions
+launched in the orders A B B A or B A A B; launches of such journals are treated as if in any random order.
 """
 
 import math
@@ -19,18 +18,18 @@ from autotune.verification.interruptions import interrupted_more
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Hold launches of two sides whose order was drawn."""
+    """Hold the launches of two sides (setting and reference) in one block, in random order."""
 
     tuned: tuple[bool, ...]
-    """For each launch in order, whether it is of the setting, or else of the reference."""
+    """For each launch in order, whether it is one of the setting; else it is one of the reference."""
     logs: tuple[tuple[tuple[Slot, float], ...], ...]
-    """Slot and ln of the seconds of each launch; empty for one that failed."""
+    """For each launch, pairs of slot and ln of the typical time in seconds; empty for a failed launch."""
     means: tuple[tuple[tuple[Slot, float], ...], ...] = ()
-    """Slot and ln of the mean of the calls of each launch; empty if not known, and ``logs`` stands for it."""
+    """For each launch, pairs of slot and ln of the mean time of its calls; if empty, ``logs`` are used."""
 
     @property
     def slots(self) -> frozenset[Slot]:
-        """Return the slots in which any of the launches was measured."""
+        """Return the slots (collective, communicator size, message size) that any launch measured."""
         return frozenset(slot for launch in self.logs for slot, _ in launch)
 
     def gains(self, slot: Slot) -> list[float]:
@@ -44,7 +43,7 @@ class Block:
         )
 
     def within(self, slots: Collection[Slot]) -> "Block":
-        """Return the same launches, in some slots alone."""
+        """Return the same launches with some slots alone."""
         logs, means = (
             tuple(tuple(y for y in launch if y[0] in slots) for launch in values)
             for values in (self.logs, self.means)
@@ -63,7 +62,7 @@ def blocks_of(
     Args:
         reference: Launches of the reference.
         tuned: Launches of the setting.
-        other_loop: Whether to take times of the probe's other loop.
+        other_loop: Whether to use the times of the probe's other loop.
     """
     reference, tuned = tuple(reference), tuple(tuned)
     all_calls = interrupted_more(reference, tuned)

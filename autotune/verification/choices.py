@@ -1,8 +1,9 @@
-"""Offer choices for export, and show the cost of each (after step 11 of the flow).
+"""Offer settings for export, and show the cost of each (data flow: verification to files).
 
-A verdict answers one question: which setting gains, fails no more often than the untouched stack, and loses
-at no size more than its launches exclude. A user who runs large messages only may want the best on the whole
-and accept its cost at small ones; so a campaign ends in choices, each with its cost, verified or not.
+A verdict answers one question: which setting gains, fails no more often than the untouched stack (the MPI's
+own defaults), and loses at no size more than its launches exclude. A user who sends large messages only may
+want the best setting on the whole and accept its loss at small ones; so a campaign ends in several choices,
+each with its cost, verified or not.
 
 Which value a cost is associated with follows from the search's launches: of the job-wide values that a
 setting changes, it is the one whose launches differ the most, in that slot, from those that leave it at its
@@ -33,7 +34,7 @@ class ChoiceKind(StrEnum):
     """Name the criterion of a choice."""
 
     RECOMMENDED = "recommended"  # The best setting without a significant loss at any size.
-    HARMLESS = "harmless"  # The best verified setting that makes no other call of a job slower.
+    HARMLESS = "harmless"  # The best verified setting that makes no call slower that was not tuned.
     OVERALL = "overall"  # The best on the whole, with all sizes weighted alike.
     PROFILE = "profile"  # The best for the calls that an application makes, by ``objective.weights``.
 
@@ -65,9 +66,9 @@ class MainEffect:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Describe a loss at one size."""
+    """Describe the cost of a choice at one message size: how much slower it is than the default."""
 
-    gain: Gain  # The default against the choice in the slot.
+    gain: Gain  # Comparison of the default with the choice in the slot.
     effect: MainEffect | None
     """The value that the loss is associated with; None if no job-wide value is changed."""
 
@@ -81,18 +82,18 @@ class Price:
 class Choice:
     """Hold one setting that may be exported."""
 
-    kind: ChoiceKind  # Its criterion.
-    recommendation: Recommendation  # The setting, with gains from fresh launches if it had any.
+    kind: ChoiceKind  # The criterion by which the setting is best.
+    recommendation: Recommendation  # The setting, with gains from fresh launches if there are any.
     changes: Point  # The job-wide values that differ from the defaults.
     checked: Checked
-    """``holds``: verified; ``refused``: launched afresh, and slower somewhere; else not verified."""
-    prices: tuple[Price, ...]  # The losses at the sizes that have any, the largest first.
+    """``holds``: verified; ``refused``: launched in the verification and not confirmed; else not verified."""
+    prices: tuple[Price, ...]  # The loss at each size that has one, the largest first.
     failures: Failures = NO_FAILURES
-    """Failures among its fresh launches and those of the untouched stack beside them."""
+    """Failures among fresh launches of the setting, and of the stack's own defaults beside them."""
 
     @property
     def unverified(self) -> str:
-        """Return the mark for exported files of a choice that the verification did not confirm."""
+        """Return the mark in exported files of a choice that the verification did not confirm."""
         price = f"; {self.prices[0].text}" if self.prices else ""
         return f"UNVERIFIED ({_WORDS[self.kind]}{price}{self._failed})"
 
@@ -102,12 +103,12 @@ class Choice:
 
     @property
     def harms(self) -> bool:
-        """Whether it makes calls slower that it was not tuned for."""
+        """Whether the setting makes calls slower that it was not tuned for."""
         return bool(slower(self.recommendation.others))
 
     @property
     def text(self) -> str:
-        """Return one line for users."""
+        """Return one line for users: the setting, its gain, whether it is verified, and its cost."""
         rules = sum(rule.sets for rule in self.recommendation.rules)
         parts = [str(self.changes)] if self.changes else []
         parts += [f"{rules} rule{'s' if rules > 1 else ''} by message size"] if rules else []
@@ -183,7 +184,7 @@ def choices(
             elif _mean_gain(fresh := freshly_measured(space, launched.setting, launched), weighted) > 0.0:
                 listed.append(choice(kind, fresh, Checked.REFUSED))
             else:
-                continue  # by its fresh launches it is not even better on the whole
+                continue  # its fresh launches show that it is not even better on the whole
             break
         else:
             if not deploys(space, recommended):
@@ -201,7 +202,7 @@ def _mean_gain(setting: Recommendation, objectives: Sequence[Objective]) -> floa
 def main_effect(
     space: Space, history: History, baseline: Envelope, slot: Slot, changes: Point
 ) -> MainEffect | None:
-    """Return the changed value whose launches in the search are furthest behind those without it.
+    """Return the changed value whose launches in the search are slowest relative to those without it.
 
     The result is None if no value was changed, or the slot was not measured.
     """
@@ -226,7 +227,7 @@ def main_effect(
 
 
 def _launched(setting: Recommendation, verdict: Verdict | None) -> VerificationRound | None:
-    """Return the last round of a setting's job-wide values that could be compared; None if it had none."""
+    """Return the last complete round with a comparison of a setting's job-wide values; None without one."""
     rounds = verdict.rounds if verdict else ()
     comparable = [r for r in rounds if r.setting.point == setting.point and r.comparisons and r.complete]
     return comparable[-1] if comparable else None

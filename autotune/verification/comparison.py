@@ -1,10 +1,11 @@
-"""Test whether one setting is faster or slower than another, slot by slot, on fresh launches (step 11).
+"""Test whether one setting is faster or slower than another, slot by slot, on fresh launches.
 
-All results follow from the group-sequential test of the order of launches (see ``planned``), and from alpha,
-the error probability that the comparison may spend:
+A slot is one (collective, communicator size, message size). All results follow from the group-sequential test
+of the order of launches (see ``planned``), and from alpha, the error probability that the comparison may
+spend:
 
-- For one slot alone, ``low … high`` excludes more and less with alpha / 2 each. Rules are kept or dropped by
-  it.
+- For one slot alone, the interval ``low … high`` has an error rate of alpha / 2 at either end. It decides
+  whether a rule is kept or dropped.
 - For all slots together, gains and losses have alpha / 2 each. The setting ``gains`` if it is faster on the
   whole with half of that, or in one slot with the other half divided by the number of slots; such a slot
   ``wins``. It ``loses`` in a slot with alpha / 2 divided by their number. So in a comparison without any
@@ -44,28 +45,28 @@ from autotune.verification.planned import Drawn, Floats
 from autotune.verification.sequential import DOUBT, SequentialDesign
 
 WHOLE: Slot = ("all", 0, 0)
-"""Stands for the mean over slots."""
+"""A slot that stands for the mean over all slots."""
 _REMEMBERED = 512
-"""Number of cached comparisons: those of earlier launches are requested again at each later launch."""
+"""Number of cached comparisons: those of earlier launches are needed again after each later launch."""
 
 
 class SlotDecision(StrEnum):
-    """State the decision on one slot."""
+    """State the decision on one slot (collective, communicator size, message size)."""
 
     STILL_BETTER = "still better"
-    """Faster than the reference, significant at the error rate, and its mean time surely not slower by
-    ``margin``."""
-    NO_LONGER = "no longer"  # Not faster by more than ``max_loss``, significant at the error rate.
+    """The setting is significantly faster than the reference, and a mean time that is slower by ``margin`` is
+    excluded."""
+    NO_LONGER = "no longer"  # A gain of more than ``max_loss`` is excluded at the error rate.
     INCONCLUSIVE = "inconclusive"  # Neither of these; more launches may be conclusive.
     SAME_CALLS = "same calls"
-    """Both sides make the same calls there; only the overhead of all such slots together is tested."""
+    """Both sides make the same calls in the slot; only the overhead of all such slots together is tested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """Compare reference and tuned setting in one slot."""
 
-    slot: Slot  # The slot.
+    slot: Slot  # The (collective, communicator size, message size).
     launches: int  # Number of launches of the tuned side.
     gain: float  # Ln of the speed-up.
     sem: float  # Standard error of ``gain``; NaN if only one launch of either side is known.
@@ -75,38 +76,38 @@ class Comparison:
     shrunk: float = math.nan
     """``gain`` shrunk towards the mean of all slots, the more the less certain it is."""
     loses: bool = False
-    """Whether it is slower by more than ``max_loss``, significant at the error rate of all slots together."""
-    wins: bool = False  # Whether it is faster, significant at the error rate of all slots together.
+    """Whether the setting is significantly slower by more than ``max_loss``, in a test of all slots."""
+    wins: bool = False  # Whether the setting is significantly faster, by a test of all slots together.
     doubtful: bool = False
-    """Whether it was seen slower by more than ``max_loss``, and by more than some slot is by chance in two of
-    five comparisons."""
+    """Whether the setting was seen slower by more than ``max_loss``, and by more than some slot is by chance
+    in two of five comparisons."""
     at_least: float = -math.inf  # One-sided lower bound of ``mean_gain``.
     mean_sem: float = math.nan  # Standard error of ``mean_gain``, on which the bound rests.
     mean_gain: float = math.nan  # Ln of the ratio of mean times.
 
     @property
     def overhead(self) -> bool:
-        """Whether both sides make the same calls there, so that only the overhead can differ."""
+        """Whether both sides make the same calls in the slot, so that only the overhead can differ."""
         return self.decision is SlotDecision.SAME_CALLS
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """Hold the claims on all slots, without the bounds that take longer to compute."""
+    """Hold what launches show about all slots, without the bounds that take longer to compute."""
 
-    gains: bool  # Whether the setting is faster, on the whole or in a slot, significant at the error rate.
+    gains: bool  # Whether the setting is significantly faster, on the whole or in a slot.
     loses: frozenset[Slot]
-    """Slots in which it is slower by more than ``max_loss``, significant at the error rate."""
-    doubtful: frozenset[Slot]  # Slots in which it was seen slower by more than ``max_loss``.
-    open: frozenset[Slot]  # Slots in which a loss of ``margin`` is not excluded.
-    wins: frozenset[Slot]  # Slots in which it is faster, significant at the error rate of all slots together.
+    """Slots in which the setting is significantly slower by more than ``max_loss``."""
+    doubtful: frozenset[Slot]  # Slots in which the setting was seen slower by more than ``max_loss``.
+    open: frozenset[Slot]  # Slots in which the launches do not exclude a loss of ``margin``.
+    wins: frozenset[Slot]  # Slots in which the setting is significantly faster, by a test of all slots.
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def claims(
     blocks: tuple[Block, ...], design: SequentialDesign, same_calls: frozenset[Slot] = frozenset()
 ) -> Claims:
-    """Return the claims of launches in whole blocks.
+    """Return what launches in complete blocks show, significant at the error rates of the design.
 
     Args:
         blocks: The blocks of launches.
@@ -187,7 +188,7 @@ def compare(
 
 
 def decided(comparisons: Iterable[Comparison]) -> bool:
-    """Whether more launches could change nothing about any slot."""
+    """Whether every slot is decided, so that more launches would change nothing."""
     return all(c.decision is not SlotDecision.INCONCLUSIVE for c in comparisons)
 
 
@@ -195,11 +196,11 @@ def decided(comparisons: Iterable[Comparison]) -> bool:
 def overall(
     blocks: tuple[Block, ...], slots: frozenset[Slot] | None = None, alpha: float = 0.05
 ) -> Comparison:
-    """Return the mean gain over slots.
+    """Return the comparison of the mean over slots.
 
     Args:
         blocks: The blocks of launches.
-        slots: Slots to average; None: those that all working launches have.
+        slots: Slots to average; None: those that every launch without a failure has.
         alpha: Error rate of the interval.
     """
     worked = [{slot for slot, _ in launch} for block in blocks for launch in block.logs if launch]
@@ -218,10 +219,10 @@ def overall(
 
 
 def _decision(low: float, high: float, design: SequentialDesign, safe: bool = True) -> SlotDecision:
-    """Return the decision by an interval.
+    """Return the decision on a slot by the interval of its gain.
 
-    ``safe`` says whether the bound excludes a loss, which even a fast setting may have by a few very slow
-    launches.
+    ``safe`` says whether the bound on mean times excludes a loss; even a setting with a gain in typical times
+    may lose in the mean by a few very slow launches.
     """
     if low > 0.0:
         return SlotDecision.STILL_BETTER if safe else SlotDecision.INCONCLUSIVE
@@ -246,9 +247,9 @@ def _arrays(blocks: Sequence[Block], slots: Sequence[Slot], means: bool = False)
 def _drawn(
     blocks: Sequence[Block], same_calls: Collection[Slot], means: bool = False
 ) -> tuple[list[Slot], Drawn]:
-    """Return the slots that are tested, and the launches in them, or their means.
+    """Return the slots that are tested, and the times of launches in them, or with ``means`` the mean times.
 
-    Slots with the same calls are tested as one.
+    Slots in which both sides make the same calls are tested as one, by their mean.
     """
     slots = _slots(blocks)
     differing, identical = [s for s in slots if s not in same_calls], [s for s in slots if s in same_calls]
@@ -260,13 +261,13 @@ def _drawn(
 
 
 def _of_means(calls: Drawn, design: SequentialDesign) -> tuple[Floats, Floats, Floats]:
-    """Return ln of the reference's mean time over the setting's, its error and lower bound, by slot."""
+    """Return ln of (mean time of the reference / of the setting), its standard error and bound, by slot."""
     times = _paired(calls)
     return (*mean_ratio.log_ratio(*times), mean_ratio.bound(*times, design.bound_alpha))
 
 
 def _paired(calls: Drawn) -> tuple[Floats, Floats]:
-    """Return the times of both sides in pairs, the setting's first; the launches of a pair share a block."""
+    """Return times of both sides in pairs, the setting's first; both launches of a pair are in one block."""
     pairs = []
     for y, tuned in zip(calls.y, calls.tuned, strict=True):
         worked = np.isfinite(y).any(axis=1)

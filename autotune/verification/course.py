@@ -1,20 +1,19 @@
-"""Compare one setting with the untouched stack, round by round (step 11 of the flow).
+"""Compare one setting with the untouched stack (the MPI's own defaults), round by round.
 
 A setting is launched until its launches show that it gains, somewhere or on the whole, and exclude at every
-size a loss of more than ``margin``; then it holds, unless anything is doubtful. It is refused if it surely
-loses or fails more often, or if the predictive probability that all launches it may have would show that it
-holds falls below a tenth (Spiegelhalter, Freedman, Blackburn: Monitoring clinical trials: conditional or
-predictive power? Controlled Clinical Trials 7, 1986, 8-17).
+size a loss of more than ``margin``; then it *holds* (is verified), unless a size is doubtful, see
+``comparison``. It is refused if it surely loses or fails more often, or if the predictive probability that it
+would hold after all launches it may have falls below a tenth (Spiegelhalter, Freedman, Blackburn: Monitoring
+clinical trials: conditional or predictive power? Controlled Clinical Trials 7, 1986, 8-17).
 
-Before a setting is exported, launches that start, check results and time nothing are made until failures in
-more than one of ten launches are excluded, or failures as often as those of the settings that it shares
-values with.
+Before a setting is exported, launches that start, check results and time nothing are made until they exclude
+failures in more than one of ten launches, and the failure rate of failing settings that share values with it.
 
-Rules by message size under which the setting is not better are dropped. Where that leaves the stack's own
-calls, nothing is launched again. Under a job-wide change it leaves calls that were never launched, so the
-reduced setting is launched afresh, and keeps the evidence of the slots in which it makes the same calls. The
-setting without its rules is launched in the same way if sizes at which no rule acts are doubtful, since a
-stack that has rules looks them up at each call.
+Rules by message size under which the setting is not better are dropped. If the stack then makes its own calls
+there, nothing is launched again. If a job-wide value is changed, the remaining calls were never launched: so
+a new round launches the reduced setting, and reuses the evidence of slots (collective, communicator size,
+message size) in which it makes the same calls. The setting without its rules is launched in the same way if
+sizes at which no rule acts are doubtful, since a stack that has rules looks them up at each call.
 """
 
 import math
@@ -40,17 +39,17 @@ from autotune.verification.sequential import DOUBT, ONE_IN_TWENTY, SequentialDes
 from autotune.verification.shared_failures import Suspicion, levels_of
 
 _LOOKED_UP = 0.08
-"""Most that looking up rules costs a small message, in ln of the time."""
+"""Largest cost of looking up rules, as seen by a small message, in ln of the time."""
 HOPELESS = 0.1
 """Predictive probability below which a setting is abandoned: it takes ten such settings to verify one."""
 _ROUNDS = 4
-"""Number of rounds of a setting, at most: in each, rules are dropped and the rest is launched again."""
+"""Largest number of rounds of a setting; after each, rules are dropped and the rest is launched again."""
 
 Launches = tuple[Observation, ...]  # Launches of one block, in order.
 
 
 class Course:
-    """Walk through the rounds of one setting."""
+    """Evaluate one setting in rounds; after a round, rules may be dropped and the rest launched again."""
 
     def __init__(
         self,
@@ -66,15 +65,15 @@ class Course:
         """Set up the comparison of one setting.
 
         Args:
-            searched: The search's findings.
+            searched: What the launches before the verification showed.
             design: The design of the test, with the setting's share of the error rates.
-            blocks: The blocks of the setting.
-            both_count: Whether what loses in either loop of the probe loses.
-            open_block: Number of the block that is not complete yet, which says nothing of speed; None: all
-                are.
+            blocks: Launches of the setting and of the untouched stack, block by block.
+            both_count: Whether a loss in either of the probe's two loops counts.
+            open_block: Number of the block that is not complete yet, so its times are not used; None: all
+                blocks are complete.
             untouched: Every launch of the untouched stack; None: those in the blocks.
-            suspicions: Values that other settings that fail have in common.
-            starts: Launches of the setting that timed nothing.
+            suspicions: Values that other, failing settings have in common.
+            starts: Launches of the setting that only started and checked results.
         """
         self._searched, self._space = searched, searched.space
         self.design = design
@@ -85,27 +84,27 @@ class Course:
         self.rounds: list[VerificationRound] = []
         """The rounds so far; the last one is under way or has decided."""
         self.verified: Recommendation | None = None
-        """The setting with the rules that are left, if it holds; else None."""
+        """The verified setting with its remaining rules; None if the setting is not verified."""
         self.proving: Recommendation | None = None
-        """The setting with its remaining rules, if it holds but failures are not excluded yet; else None."""
+        """The setting with its remaining rules, if only failures are not excluded yet; else None."""
         self.not_worth = 0.0
-        """Its promised speed-up, if it was inconclusive, as settings that promise less would be; else 0."""
+        """The promised speed-up if the setting was inconclusive, as smaller ones would be too; else 0."""
 
     @property
     def under_way(self) -> bool:
-        """Whether more launches are wanted."""
+        """Whether more launches of the setting are needed."""
         return not self.rounds[-1].complete
 
     @cached_property
     def other_calls(self) -> tuple[OtherCall, ...]:
-        """Return its effects on other calls so far; none if it consists of rules alone, which affect none."""
+        """Return the setting's effects on calls that it was not tuned for; rules alone have none."""
         if not self.rounds or not self._space.says(self.rounds[-1].setting.point):
             return ()
         return other_calls((o for r in self.rounds for o in r.launches), self.design)
 
     @property
     def harmless(self) -> bool:
-        """Whether it holds, and no other call is slower."""
+        """Whether the setting is verified, and makes no call slower that it was not tuned for."""
         return self.verified is not None and not slower(self.other_calls)
 
     @property
@@ -116,7 +115,7 @@ class Course:
         return _launched(o for r in rounds for o in r.launches)
 
     def verify(self, setting: Recommendation) -> None:
-        """Walk through the rounds of a setting until it is refused, or holds, or needs another launch."""
+        """Evaluate the rounds of a setting until it is refused or verified, or needs another launch."""
         keeps, promised = self._needed(setting), setting.speedup
         while len(self.rounds) < _ROUNDS:
             current = self._round(setting, keeps)
@@ -154,16 +153,16 @@ class Course:
         return current.gains or any(c.decision is SlotDecision.STILL_BETTER for c in current.comparisons)
 
     def _holding_rules(self, current: VerificationRound, keeps: Collection[Slot]) -> tuple[Rule, ...]:
-        """Return the rules of a round's setting that hold."""
+        """Return the rules of a round's setting that its comparisons confirm."""
         unchanged = same_calls(self._space, current.setting, {c.slot for c in current.comparisons})
         return kept_rules(
             current.setting.rules, current.worst, unchanged.union(keeps), self._searched.one_row
         )
 
     def _better_without_rules(self, current: VerificationRound) -> bool:
-        """Whether a setting gains without rules too, and loses little at sizes without a rule.
+        """Whether a setting gains without its rules too, and loses little at sizes without a rule.
 
-        It may lose no more there than looking rules up costs.
+        At these sizes it may lose no more than looking rules up costs.
         """
         setting, doubtful = current.setting, current.lost | current.open | current.doubtful
         idle = doubtful - ruled(self._space, setting, doubtful)
@@ -179,8 +178,8 @@ class Course:
     def _disappoints(self, current: VerificationRound, promised: float) -> bool:
         """Whether a setting is no better, and the speed-up that it promised is out of reach.
 
-        A setting with large losses at one size alone may well hold, and says nothing of settings that promise
-        less.
+        A setting with large losses at one size alone may well be verified, and says nothing about settings
+        that promise less.
         """
         total = current.total
         if total is None or total.gain < self.design.least or total.low > 0.0:
@@ -188,7 +187,7 @@ class Course:
         return promised > ratio_of(total.high)
 
     def _round(self, setting: Recommendation, keeps: set[Slot]) -> VerificationRound:
-        """Return one round of the setting with its launches so far.
+        """Return the present round of the setting, with its launches so far.
 
         No rule is dropped in the slots of ``keeps``.
         """
@@ -212,7 +211,7 @@ class Course:
         return replace(current, complete=complete)
 
     def _failures(self, launches: Sequence[Observation]) -> Failures:
-        """Return the failures of a setting among these launches, and of the untouched stack until then."""
+        """Return the failures among launches of a setting, and of the untouched stack up to the last one."""
         launches = [*launches, *self.starts]
         latest = max(o.trial.number for o in launches)
         untouched = [o for o in launches if not _deployed(o)] if self._untouched is None else self._untouched
@@ -220,7 +219,7 @@ class Course:
         return Failures.between([o for o in launches if _deployed(o)], untouched_so_far)
 
     def _with_claims(self, current: VerificationRound, keeps: set[Slot]) -> VerificationRound:
-        """Return a round with the claims of its complete blocks so far."""
+        """Return a round with its claims of gains, losses and doubts, from the complete blocks so far."""
         loops = [
             (*self._earlier(current.setting, other_loop), *self._compared(current.launches, other_loop))
             for other_loop in (False, True)
@@ -247,7 +246,7 @@ class Course:
         )
 
     def _with_comparisons(self, current: VerificationRound) -> VerificationRound:
-        """Return a round with a comparison of every slot, by all complete blocks so far."""
+        """Return a round with a comparison of every slot, from all complete blocks so far."""
         if not current.blocks:
             return current
         slots = set().union(*(block.slots for block in current.blocks))
@@ -259,7 +258,7 @@ class Course:
         )
 
     def _is_over(self, current: VerificationRound, keeps: set[Slot], n_own: int) -> bool:
-        """Whether no more launches are wanted: all is clear, a loss is, or a gain is out of reach."""
+        """Whether no more launches are needed: all is decided, a loss is certain, or no gain can be shown."""
         if current.lost or n_own >= self.design.longest:
             return True
         settled = current.gains and not (current.open or current.doubtful)
@@ -280,7 +279,7 @@ class Course:
         return decided and self._holding_rules(current, keeps) != current.setting.rules
 
     def chance(self, current: VerificationRound, n_own: int, n_total: float) -> float:
-        """Return the predictive probability that ``n_total`` own launches leave no doubt about a round.
+        """Return the predictive probability that a setting is verified after ``n_total`` of its launches.
 
         The mean of all of them is expected at that of the launches so far, with an error s √(1/n − 1/N) · t
         by the launches to come and a flat prior. Slots of a launch are correlated, so k slots count as √k.
@@ -296,14 +295,14 @@ class Course:
         slots = max(len(current.comparisons), 1)
 
         def reaches(mean: float, sem: float, limit: float, deviations: float) -> float:
-            """Return the probability that the mean will be so many standard errors above a limit."""
+            """Return the probability that the final mean exceeds a limit by so many standard errors."""
             if not sem > 0.0:
                 return 1.0 if math.isnan(sem) else float(mean > limit)
             missing = (mean - limit) / sem - deviations * math.sqrt(share)
             return float(t.cdf(missing / math.sqrt(1 - share), n_own - 1))
 
         def excludes(c: Comparison) -> float:
-            """Return the probability that a loss that matters will be excluded, so that a rule may stay."""
+            """Return the probability that a loss of ``margin`` will be excluded, so that a rule may stay."""
             return reaches(c.mean_gain, c.mean_sem, self.design.hidden, bound)
 
         bound = float(t.isf(alpha, n_total - 1)) if n_total < math.inf else 0.0
@@ -329,13 +328,13 @@ class Course:
         return tuple(block for block in blocks if 2 * sum(block.tuned) == len(block.tuned))
 
     def _take(self, setting: Recommendation) -> Iterator[Launches]:
-        """Yield the blocks of a setting with these rules, each used once."""
+        """Yield the unused blocks that compare a setting with exactly these rules, and mark them as used."""
         while (block := next((b for b in self._blocks if _compares(b, setting)), None)) is not None:
             self._blocks.remove(block)
             yield block
 
     def _earlier(self, setting: Recommendation, other_loop: bool) -> tuple[Block, ...]:
-        """Return blocks of earlier rounds, in the slots in which these made the same calls."""
+        """Return blocks of earlier rounds, reduced to the slots in which the same calls were made."""
         blocks: list[Block] = []
         for earlier_round in self.rounds:
             earlier = earlier_round.setting
@@ -348,7 +347,7 @@ class Course:
         return tuple(blocks)
 
     def _needed(self, setting: Recommendation) -> set[Slot]:
-        """Return the slots in which the stack's own choice in this setting was seen slower than untouched.
+        """Return the slots in which this job-wide setting without rules was slower than the defaults.
 
         There a rule stays although it gains nothing: without it the setting would lose.
         """
@@ -365,11 +364,11 @@ def _deployed(observation: Observation) -> bool:
 
 
 def _launched(launches: Iterable[Observation]) -> int:
-    """Return how many of these launches are of the setting."""
+    """Return the number of launches of the setting among these."""
     return sum(map(_deployed, launches))
 
 
 def _compares(block: Launches, setting: Recommendation) -> bool:
-    """Whether a block compares this setting."""
+    """Whether a block compares this setting, with the same rules."""
     compared = (setting.point, setting.rules)
     return any(_deployed(o) and (o.trial.point, o.trial.rules) == compared for o in block)

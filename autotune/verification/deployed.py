@@ -1,4 +1,4 @@
-"""Describe what a setting with its rules deploys, compared with an untouched stack (step 11 of the flow)."""
+"""Describe what a setting with its rules changes, compared with the untouched stack (own defaults)."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -11,24 +11,24 @@ from autotune.space import Point, Space
 
 
 def deploys(space: Space, setting: Recommendation) -> bool:
-    """Whether a setting differs from the untouched stack at all."""
+    """Whether a setting changes anything of the stack's own defaults."""
     return space.says(setting.point) or any(space.says(rule.choice) for rule in setting.rules)
 
 
 def has_rules(setting: Recommendation) -> bool:
-    """Whether the setting's files hold rules for messages of any size."""
+    """Whether the setting has a rule that chooses anything at some message size."""
     return any(rule.choice for rule in setting.rules)
 
 
 def ruled(space: Space, setting: Recommendation, slots: Iterable[Slot]) -> set[Slot]:
-    """Return the slots in which a rule chooses anything, so that it could be dropped."""
+    """Return the slots (calls and message sizes) in which one of the setting's rules chooses anything."""
     return {slot for slot in slots if space.says(choice_at(setting.rules, slot))}
 
 
 def same_calls(space: Space, setting: Recommendation, slots: Iterable[Slot]) -> set[Slot]:
-    """Return the slots in which a setting makes the calls of the untouched stack.
+    """Return the slots in which a setting makes the same calls as the stack's own defaults.
 
-    There is no job-wide change then, and no rule in the slot.
+    These are the slots without a rule, and only if the setting has no job-wide change.
     """
     every = set(slots)
     return set() if space.says(setting.point) else every - ruled(space, setting, every)

@@ -1,15 +1,16 @@
-"""Evidence for a difference between two sides from the random order of launches, whenever one stops.
+"""Compute evidence for a difference between two sides from the random order of launches, stopping any time.
 
 Within a block, every order with the same number of launches of each side had the same chance to be drawn.
 Nothing else is assumed: if the setting had no effect, each launch would have shown the same times in any
 other order, so all orders are equally likely [1]. Drift, shifts, alternation, heavy tails and dependence
-between slots are in the times, and therefore in that distribution. Launches that are not known are left out
+between slots are in the times, and therefore in that distribution. Launches without a time are left out
 of it.
 
 Notation: y is ln t in one slot, ℓ is 1 for launches of the setting and 0 for others, ℓ̄ its mean over the
-launches of the block that are known; z is y less their median, over the robust standard deviation (1.4826
-times the median of absolute values) of these in all blocks so far, clipped to ±1; S = −Σ (ℓ − ℓ̄) z, so that
-S > 0 where the setting is faster. The evidence after some blocks is the e-value
+block's launches whose time is known; z is y minus the median of y in the block, divided by the robust
+standard deviation (1.4826 times the median of absolute values) of such differences in all blocks so far, and
+clipped to ±1; S = −Σ (ℓ − ℓ̄) z, so that S > 0 where the setting is faster. The evidence after some blocks is
+the e-value
 
     E = mean over λ of Π over blocks of exp(λ S) / mean over drawable orders of exp(λ S),
 
@@ -46,13 +47,13 @@ from autotune.verification.planned import ROBUST, median
 Floats = NDArray[np.float64]
 
 STRENGTHS = np.array([0.15, 0.3, 0.6, 1.2, 2.4, 4.8])
-"""λ: from one that detects small effects by many launches to one that detects large ones by few.
+"""Values of λ, from one that detects small effects by many launches to one that detects large ones by few.
 
 Of a clear effect the scores are ±0.67, and four launches a side reach 59 % of the evidence they can have at
 λ = 2.4, 97 % at 4.8.
 """
 _CLIP = 1.0
-"""Robust standard deviations beyond which the time of a launch counts no further."""
+"""Number of robust standard deviations at which z is clipped."""
 _LEAST_SCALE = 1e-12
 """Least spread of ln t: launches with the same time to the last bit are not divided by zero."""
 _FAR = 7.0
@@ -65,9 +66,9 @@ _STEPS = 12
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A block of launches in random order, in all slots that are compared."""
+    """A block of launches in random order, with their times in all slots that are compared."""
 
-    y: Floats  # ln t, ``(n_launches, n_slots)``; NaN where nothing is known.
+    y: Floats  # ln t, ``(n_launches, n_slots)``; NaN where a launch has no time.
     tuned: NDArray[np.bool_]  # Whether each launch is of the setting, ``(n_launches,)``.
 
 
@@ -144,9 +145,9 @@ def bound(blocks: Sequence[Drawn], alpha: float, sign: float = 1.0) -> Floats:
 
 
 def spread(blocks: Sequence[Drawn], gain: Floats) -> tuple[Floats, Floats]:
-    """Return the robust standard deviation of both sides within blocks, for each slot.
+    """Return the robust standard deviations of both sides within blocks, for each slot.
 
-    The first is that of the setting's launches, the second that of the others.
+    The first result is for the setting's launches, the second one for the others.
     """
     parts = [_centred(block, gain) for block in blocks]
     tuned, untuned = (
@@ -173,13 +174,13 @@ def _scores(blocks: Sequence[Drawn], delta: float | Floats) -> list[Floats]:
 
 
 def _centred(block: Drawn, delta: Floats) -> Floats:
-    """Return y + δ ℓ of each launch, less their median."""
+    """Return y + δ ℓ of each launch, minus the block's median of these."""
     y = block.y + np.outer(block.tuned, delta)
     return np.asarray(y - median(y))
 
 
 def _known(block: Drawn) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Return sets of known launches, where they are of both sides, each with the slots that have them."""
+    """Return (launches with a time, slots in which exactly these have one) where both sides have some."""
     patterns: dict[bytes, list[int]] = {}
     for column, is_known in enumerate(np.isfinite(block.y).T):
         if 0 < block.tuned[is_known].sum() < is_known.sum():
@@ -203,7 +204,7 @@ def _orders(block: Drawn, rows: NDArray[np.intp]) -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=256)
 def _balanced(n: int, n_tuned: int) -> Floats:
-    """Return every order of ``n`` launches with ``n_tuned`` of the setting, less its mean."""
+    """Return ℓ − ℓ̄ of every order of ``n`` launches with ``n_tuned`` of the setting."""
     orders = np.zeros((math.comb(n, n_tuned), n))
     for order, tuned_positions in zip(orders, combinations(range(n), n_tuned), strict=True):
         order[list(tuned_positions)] = 1.0

@@ -1,21 +1,20 @@
-"""Test whether a setting fails more often than the untouched stack (step 11 of the flow).
+"""Test whether a setting fails more often than the untouched stack (the MPI's own defaults).
 
-A launch that failed has no time, so the pair to which it belongs says nothing of speed; it counts here. If
-both sides fail alike, the number of failures on the setting's side, among F failures in N launches of which n
-are the setting's, is hypergeometric (Fisher's exact test, one-sided):
+A launch that failed has no time, so it says nothing about speed; it is counted here. If both sides fail
+alike, the number of failures on the setting's side, among F failures in N launches of which n are the
+setting's, is hypergeometric (Fisher's exact test, one-sided):
 
     p = Σ_{k ≥ f} C(n, k) C(N − n, F − k) / C(N, F).
 
 All launches of the untouched stack so far count, whatever setting they were beside. If p is below one in
 twenty the setting *fails more often*, and is refused. A single failure does not show how often a setting
-fails, so one failure decides nothing. Yet a job that dies costs more than any gain, so it is the setting that
-has to be cleared: where p ≤ 1/2 launches go on, and where they are used up with two failures or more and p <
-1/2, it *may fail more often*, and is refused. For a wrong result, frequency does not matter: it refuses at
-once.
+fails, so one failure decides nothing. Yet a job that dies costs more than any gain, so the burden of proof is
+on the setting: while p ≤ 1/2 launches go on, and if all launches are used up with two or more failures and
+p < 1/2, it *may fail more often*, and is refused. A single wrong result is enough to refuse a setting.
 
 A launch that ended well after an attempt that was lost is no failure, unless such attempts are significantly
 more frequent with the setting, at one in twenty: otherwise a setting that kills every fifth node would never
-be refused. A launch whose job never started says nothing.
+be refused. A launch whose job never started is not counted.
 """
 
 from collections import Counter
@@ -26,8 +25,7 @@ from autotune.history.trial import Observation, Status, Subject
 from autotune.verification.sequential import ONE_IN_TWENTY
 
 _EVEN = 0.5 + 1e-9
-"""Probability at which more failures are on the setting's side than its share, with an allowance for
-rounding."""
+"""Largest p at which the setting has more than its share of the failures, with an allowance for rounding."""
 _LEAST = 2
 """Least number of failures that shows how often a setting fails: one in n launches may be one in any
 number."""
@@ -35,7 +33,7 @@ _WORDS = {Status.TIMEOUT: "hung", Status.WRONG_RESULT: "gave wrong results", Sta
 
 
 def failure(observation: Observation, attempts: bool = False) -> Status | None:
-    """Return how a launch failed, as a whole or by a wrong result of some call; None if it did not.
+    """Return how a launch failed, as a whole or by a wrong result of some call; None if it did not fail.
 
     ``attempts`` says whether a launch that ended well after lost attempts counts as lost, too.
     """
@@ -48,16 +46,16 @@ def failure(observation: Observation, attempts: bool = False) -> Status | None:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """Hold the failures of a setting's launches, and of the untouched ones so far."""
+    """Hold the failures among launches of a setting, and among launches with the stack's own defaults."""
 
     deployed: tuple[Status, ...] = ()  # How launches of the setting failed, one status each.
     n_deployed: int = 0  # Number of launches of the setting.
-    untouched: tuple[Status, ...] = ()  # How launches of the untouched stack failed, one status each.
-    n_untouched: int = 0  # Number of launches of the untouched stack.
+    untouched: tuple[Status, ...] = ()  # How launches with the stack's own defaults failed, one status each.
+    n_untouched: int = 0  # Number of launches with the stack's own defaults.
 
     @classmethod
     def of(cls, launches: Iterable[Observation]) -> "Failures":
-        """Count the failures in these launches of both sides."""
+        """Count the failures in these launches of a setting and of the stack's own defaults."""
         observations = list(launches)
         sides = {side: [o for o in observations if o.trial.subject is side] for side in Subject}
         return cls.between(sides[Subject.DEPLOYED], sides[Subject.UNTOUCHED])
@@ -75,7 +73,7 @@ class Failures:
 
     @property
     def any(self) -> bool:
-        """Whether any launch failed, of either side."""
+        """Whether any launch of the setting or of the defaults failed."""
         return bool(self.deployed or self.untouched)
 
     @property
@@ -85,7 +83,7 @@ class Failures:
 
     @property
     def more(self) -> bool:
-        """Whether the setting surely fails more often than the untouched stack, or is wrong."""
+        """Whether the setting surely fails more often than the defaults, or gives wrong results."""
         return self.surely_more(ONE_IN_TWENTY)
 
     @property
@@ -95,18 +93,18 @@ class Failures:
 
     @property
     def unsettled(self) -> bool:
-        """Whether launches should go on, since the setting's share of the failures is too large."""
+        """Whether more launches are needed, since the setting has more than its share of the failures."""
         return self.wrong or (bool(self.deployed) and self._chance() <= _EVEN)
 
     def surely_more(self, alpha: float) -> bool:
-        """Whether the setting fails more often, significant at this error rate."""
+        """Whether the setting fails more often than the defaults, significant at the error rate ``alpha``."""
         return self.wrong or (len(self.deployed) >= _LEAST and self._chance() <= alpha)
 
     def starts_to_exclude(self, rate: float) -> int:
         """Return how many more launches without a failure would exclude a failure rate of the setting.
 
-        No launches are needed if the untouched stack fails too and the setting no more often: then the
-        machine is at fault. A rate of one in ten takes 29 launches without a failure, 46 with one.
+        No launches are needed if the defaults fail too and the setting no more often: then the
+        machine is at fault. To exclude a rate of one in ten takes 29 launches, or 46 if one of them failed.
         """
         if rate >= 1.0 or (self.untouched and not self.unsettled):
             return 0
@@ -124,7 +122,7 @@ class Failures:
         return how and f"{how} more often than the untouched stack"
 
     def _chance(self) -> float:
-        """Return the probability of as many failures of the setting, or more, if both sides fail alike."""
+        """Return p, the probability of so many or more failures of the setting if both sides fail alike."""
         from scipy.stats import hypergeom
 
         failed, launches = len(self.deployed) + len(self.untouched), self.n_deployed + self.n_untouched
@@ -132,14 +130,14 @@ class Failures:
 
     @property
     def text(self) -> str:
-        """Return how often each side failed, and how; empty if neither did."""
+        """Return in words how often each side failed, and how; empty if neither failed."""
         if not self.any:
             return ""
         tuned_text = f"{_counted(self.deployed)} of its {self.n_deployed} launches"
         return f"{tuned_text}, {_counted(self.untouched)} of the {self.n_untouched} untouched ones"
 
     def between_text(self, tuned: str, reference: str) -> str:
-        """Return the same for two settings by name; empty if neither failed."""
+        """Return how often each of two named settings failed, and how; empty if neither did."""
         sides = (tuned, self.deployed, self.n_deployed), (reference, self.untouched, self.n_untouched)
         each = [f"{name}: {_counted(failed)} of {launches} launches" for name, failed, launches in sides]
         return "; ".join(each) if self.any else ""
@@ -149,7 +147,7 @@ NO_FAILURES = Failures()  # Failures of no launches.
 
 
 def excludes_rate(failed: int, launches: int, rate: float) -> bool:
-    """Whether so many failures among these launches exclude a failure rate: P(Bin(n, rate) ≤ k) ≤ 1/20.
+    """Whether ``failed`` of ``launches`` exclude a failure rate: P(Bin(launches, rate) ≤ failed) ≤ 1/20.
 
     References:
         C. J. Clopper, E. S. Pearson, "The use of confidence or fiducial limits illustrated in the case of the

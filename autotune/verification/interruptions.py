@@ -1,4 +1,4 @@
-"""Find calls that other work interrupted, and settings that have more of them than the default (step 11).
+"""Find calls that other work interrupted, and settings that are interrupted more than the default.
 
 A process that needs the core takes it for a time slice of the scheduler, 0.75 ms and more on Linux, whatever
 call is under way. There are so many such interruptions a second of measured time, in all launches of a heat
@@ -9,9 +9,9 @@ of the default in the same blocks: then it makes others take its core, or waits 
 count.
 
 Interruptions come in clusters: a process that computes for a second takes eight slices of one launch and
-none of the next. So their number is not compared, but the rank of each launch in its block, and the
-probability is that of the draw which made launches of a block the setting's (van Elteren 1960; its
-distribution, block by block, by convolution: Pagano, Tritchler 1983).
+none of the next. So not their numbers are compared, but the ranks of launches within their block, and the
+probability refers to the random draw of the launches in a block that were the setting's (van Elteren 1960;
+the distribution is computed block by block, by convolution: Pagano, Tritchler 1983).
 
 References:
     Ph. van Elteren: On the combination of independent two-sample tests of Wilcoxon. Bulletin of the
@@ -32,14 +32,14 @@ from autotune.history.trial import INTERRUPTIONS, UNINTERRUPTED_S, Observation
 from autotune.verification.sequential import ONE_IN_TWENTY
 
 Rates = dict[Slot, dict[int, list[float]]]
-"""Slot → block → interruptions a second of each launch."""
+"""Maps each slot and block to the interruptions per second of each launch."""
 
 
 def interrupted_more(reference: Iterable[Observation], tuned: Iterable[Observation]) -> frozenset[Slot]:
-    """Return the slots in which a setting is interrupted more often a second than the reference.
+    """Return the slots in which a setting is significantly more often interrupted than the reference.
 
-    The error rate is 5 % over all slots and all looks, of which the one after k blocks has the share
-    1 / k (k + 1).
+    The error rate is 5 % over all slots and all looks (evaluations after a block); the look after k blocks
+    has the share 1 / k (k + 1).
     """
     reference_rates, tuned_rates = _rates(reference), _rates(tuned)
     common = [slot for slot in tuned_rates if slot in reference_rates]
@@ -54,9 +54,9 @@ def interrupted_more(reference: Iterable[Observation], tuned: Iterable[Observati
 
 
 def chance(tuned: dict[int, list[float]], reference: dict[int, list[float]]) -> float:
-    """Return the probability of ranks as high as these of the tuned launches, had blocks been drawn anew.
+    """Return the probability that the tuned launches have ranks as high as these by the random draw alone.
 
-    Both arguments hold the values of launches by block; blocks that lack one side say nothing.
+    Both arguments contain the values of launches by block; blocks without launches of one side are ignored.
     """
     distribution, observed = np.ones(1), 0
     for block, values in tuned.items():
@@ -76,7 +76,7 @@ def _doubled_ranks(values: Sequence[float]) -> list[int]:
 
 @lru_cache(maxsize=4096)
 def _sums(ranks: tuple[int, ...], drawn: int) -> NDArray[np.float64]:
-    """Return the probability of each sum of ``drawn`` of these ranks, shape ``(largest sum + 1,)``."""
+    """Return the probability of each sum of ``drawn`` ranks drawn at random, ``(largest sum + 1,)``."""
     ways = np.zeros((drawn + 1, sum(ranks) + 1))
     ways[0, 0] = 1.0
     for rank in ranks:

@@ -1,4 +1,4 @@
-"""Decide which rows of a per-size table hold after a comparison on fresh launches (step 11 of the flow)."""
+"""Decide which rows of a per-size table to keep after a comparison on fresh launches."""
 
 import math
 from collections import defaultdict
@@ -18,19 +18,19 @@ def kept_rules(
     stays: Collection[Slot] = (),
     one_row: Collection[str] = (),
 ) -> tuple[Rule, ...]:
-    """Return the rules that hold; at every size that is not better with confidence the stack decides again.
+    """Return the rules to keep; at every size that is not better with confidence the stack decides again.
 
-    Between a size that holds and one that does not, the boundary is where the line through both gains over ln
-    size crosses zero; if it does not cross, the earlier one holds up to the later size. A table without any
-    comparison stays as it is.
+    Between a size at which a rule is kept and one at which it is dropped, the boundary is where the line
+    through both gains over ln size crosses zero; if it does not cross zero, the decision at the smaller size
+    applies up to the larger one. A table without any comparison is returned unchanged.
 
     Args:
         rules: The rules of the setting.
         comparisons: The comparisons of the slots.
-        stays: Slots in which the rule holds although it is not better, because without it, under the same
+        stays: Slots in which the rule is kept although it is not better, because without it, under the same
             job-wide setting, they would be slower.
         one_row: Collectives for which the stack's files have one row for all sizes. The rule of such a
-            collective is kept as a whole, if it is better anywhere and loses nowhere.
+            collective is kept as a whole if it is better at some size and loses at none.
     """
     tables: dict[tuple[str, int], list[Rule]] = defaultdict(list)
     for rule in sorted(rules, key=lambda r: (r.collective, r.comm_size, r.min_bytes)):
@@ -56,9 +56,9 @@ def kept_rules(
 
 
 def _switches(sizes: Sequence[tuple[int, float, bool]]) -> list[tuple[int, bool]]:
-    """Return pairs (first size, whether the rules hold from there on), the first from 0.
+    """Return pairs (first size, whether the rules are kept from there on); the first pair begins at 0.
 
-    ``sizes`` are triples (size, gain, whether the rule holds).
+    ``sizes`` are triples (size, gain, whether the rule is kept).
     """
     switches = [(0, not sizes or sizes[0][2])]
     for (low, low_gain, held_before), (high, high_gain, holds) in pairwise(sizes):
@@ -70,7 +70,7 @@ def _switches(sizes: Sequence[tuple[int, float, bool]]) -> list[tuple[int, bool]
 
 
 def _clipped(table: Sequence[Rule], switches: Sequence[tuple[int, bool]]) -> list[Rule]:
-    """Return a table with the empty choice wherever its rules do not hold."""
+    """Return a table with the empty choice wherever its rules are dropped."""
     clipped: list[Rule] = []
     first = table[0].min_bytes  # the stack decides below this size
     bounds = {rule.min_bytes for rule in table} | {max(start, first) for start, _ in switches}
@@ -84,9 +84,9 @@ def _clipped(table: Sequence[Rule], switches: Sequence[tuple[int, bool]]) -> lis
 
 
 def _founded(table: Sequence[Rule], sizes: Sequence[int]) -> list[Rule]:
-    """Return a table without choices that no measured size reaches; the row before is extended instead.
+    """Return a table without choices at which no size was measured; the row before is extended instead.
 
-    Such a row remains where a choice began between two sizes and did not hold at the size it was meant for.
+    Such a row arises where a choice began between two sizes and was dropped at the size it was meant for.
     """
     rows: list[Rule] = []
     for rule, next_rule in zip(table, [*table[1:], None], strict=True):

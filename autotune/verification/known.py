@@ -1,14 +1,14 @@
-"""Collect the evidence of the search's own launches before the verification (between steps 10 and 11).
+"""Collect the evidence of the search's own launches about losses, before the verification.
 
-The evidence decides what is verified, and is never a proof: a setting that surely loses somewhere by it is
-not launched again, but shown as a choice with its cost.
+The evidence decides which settings are verified, and is never a proof: a setting that surely loses at some
+size by this evidence is not launched again, but shown as a choice with its cost.
 
-The posterior of the difference to the defaults in a slot, where these are known from n₀ launches, is ln t₀ −
-ln t ± √(σ² + s̃²/n₀) · t, with s̃ of each slot its own. In heats each launch has a default beside it and s̃
-is that of ratios, so that n₀ and the noise of the other side drop out. The setting's own ln t ± σ is that of
-``recommend.posterior`` over all settings: what a family of settings loses, launch after launch, does not
-depend on the single launch that each of them had. s̃ is that of the launches that the search repeated, see
-``recommend.repeats``.
+The posterior of the difference to the defaults in a slot (collective, communicator size, message size), where
+the defaults have n₀ launches, is ln t₀ − ln t ± √(σ² + s̃²/n₀) · t, with the standard deviation s̃ of a
+launch in that slot. In heats each launch has a default beside it and s̃ is that of ratios, so that n₀ and the
+noise of the other side drop out. The setting's own ln t ± σ comes from ``recommend.posterior`` over all
+settings: a loss that similar settings show, launch after launch, is expected of a setting with a single
+launch. s̃ comes from the launches that the search repeated, see ``recommend.repeats``.
 """
 
 import math
@@ -27,28 +27,28 @@ from autotune.verification.comparison import Comparison
 from autotune.verification.sequential import DOUBT, SequentialDesign
 
 _FAR, _APART = 0.5, 0.3
-"""Gain on the log scale beyond which a setting gives no hint for others, and loss beyond which it gives
-none."""
+"""Limit on the log scale to which gains and losses are clipped before they inform about other settings, and
+loss in a slot above which a setting does not inform about others at all."""
 
 
 def search_noise(history: History) -> LaunchNoise:
-    """Return how far launches of one setting differed before the verification."""
+    """Return how much launches of one setting differed before the verification."""
     return launch_noise(history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH))
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Hold the search's evidence about settings against the baseline."""
+    """Hold the search's evidence on how settings compare with the stack's own defaults."""
 
     space: Space  # The space of settings.
-    baseline: Envelope  # Times of the stack's own defaults, by slot.
+    baseline: Envelope  # Times of the stack's own defaults, by (collective, ranks, message size).
     launches: int  # Number of launches of the baseline.
     noise: LaunchNoise  # Noise of the launches that the search repeated.
     design: SequentialDesign  # The design of the test: losses that do not matter, and error rates.
     rows: tuple[tuple[Point, tuple[float, ...], int], ...] = ()
     """For each setting its point, ln of setting / default in each slot of the baseline, and its number of
     launches."""
-    fresh: int = 0  # Number of rows, at the end, that come from a verification.
+    fresh: int = 0  # Number of rows that come from a verification; they are the last ones.
     believed: Mapping[Point, tuple[Mapping[Slot, float], Array]] = field(default_factory=dict)
     """For each setting ln of default / setting in each slot, and the standard deviations of ln t there."""
 
@@ -62,7 +62,7 @@ class Known:
         settings: Sequence[Candidate],
         optimism: Mapping[Slot, float] | None = None,
     ) -> "Known":
-        """Return the evidence of these launches of the defaults and of these settings together.
+        """Return the evidence from launches of the defaults and of settings.
 
         Args:
             space: The space of settings.
@@ -89,7 +89,7 @@ class Known:
         return cls(space, default, sum(o.ok for o in baseline), noise, design)._with_rows(rows)
 
     def after(self, fresh: Iterable[tuple[Point, Sequence[Comparison]]]) -> "Known":
-        """Return the evidence with fresh launches of some settings, which also inform about similar ones."""
+        """Return the evidence with fresh launches of some settings, which inform about similar ones too."""
         rows = []
         for point, comparisons in fresh:
             gains = {c.slot: c.gain for c in comparisons}
@@ -108,7 +108,7 @@ class Known:
         # The search's launches, and not the fresh ones, decide whether a setting is a hint for others.
         searched = dict(zip(reversed(points), reversed(curves), strict=True))
         near = np.flatnonzero([(searched[point] < _APART).all() for point in points])
-        # The untouched stack gains nothing against itself, in the search as in fresh launches.
+        # The stack's own defaults gain nothing against themselves, in the search as in fresh launches.
         settings = [*(points[i] for i in near), self.space.untouched]
         launch_counts = [*(launches[i] for i in near), max(self.launches, 1)]
         is_fresh = np.append(near >= len(rows) - self.fresh, True)
@@ -116,7 +116,7 @@ class Known:
             self.space, settings, np.vstack([mean[near], 0.0 * mean[:1]]), launch_counts, self._sds, is_fresh
         )
         mean[near], sd[near] = (belief[:-1] for belief in beliefs)
-        mean[curves == 0] = 0.0  # there the setting makes the untouched stack's own calls
+        mean[curves == 0] = 0.0  # there the setting makes the same calls as the defaults
         believed = {
             point: (dict(zip(self.baseline, (-row).tolist(), strict=True)), row_sd)
             for point, row, row_sd in zip(points, mean, sd, strict=True)
@@ -126,7 +126,7 @@ class Known:
     def losses(self, candidate: Candidate) -> tuple[Slot, ...]:
         """Return the slots in which a setting is slower by more than ``max_loss``.
 
-        The error rate holds for all slots together.
+        The probability of an error applies to all slots together.
         """
         from scipy.stats import t
 
@@ -145,7 +145,7 @@ class Known:
         )
 
     def chance(self, point: Point, measured: Mapping[Slot, float] | None = None, n_made: int = 0) -> float:
-        """Return the predictive probability that a verification's launches leave no doubt about a setting.
+        """Return the predictive probability that a verification will not find a setting doubtful.
 
         The estimate of a slot after N launches of each side is (n · ``measured`` + (N − n) · new) / N, where
         n is the number of launches made and new ± √(spread² + 2 s² / (N − n)) is the posterior predictive
@@ -185,7 +185,7 @@ class Known:
         return float(np.prod(passes) ** (1 / math.sqrt(k)))
 
     def luck(self, point: Point) -> float:
-        """By how much a setting's launches look better than it is, ln as a mean over the slots."""
+        """Return how much better a setting looks than it is believed to be: mean over the slots, in ln."""
         shown = {row[0]: row[1] for row in self.rows}.get(point)
         mean, _ = self.believed.get(point, ({}, None))
         if shown is None or not mean:
@@ -198,12 +198,12 @@ class Known:
         return self.noise.sds(self.baseline)
 
     def _spread(self, sd: Array) -> Array:
-        """The standard deviations with that of the defaults, which ratios of heats have in them already."""
+        """Return the standard deviations with that of the defaults, which ratios of heats already contain."""
         if self.design.heats:
             return sd
         return np.hypot(sd, self._sds / math.sqrt(max(self.launches, 1)))
 
     def seen_slower(self, candidate: Candidate) -> bool:
-        """Whether a setting is slower somewhere by its own interval, and by more than ``max_loss``."""
+        """Whether a setting's own launches show it slower in some slot, by more than ``max_loss``."""
         slot_gains = gains(against(self.space, candidate, self.baseline), self.baseline)
         return any(g.interval[1] < 1.0 and g.ratio < 1.0 - self.design.max_loss for g in slot_gains)

@@ -1,4 +1,4 @@
-"""Bound the largest ratio of two plain means that pairs of launches do not exclude (step 11 of the flow).
+"""Bound the largest ratio of two plain means that pairs of launches do not exclude.
 
 A program waits for the sum of its calls, so a bound on what it may lose is a bound on the mean, of which rare
 slow launches or calls are a part. Each launch of a setting is paired with a launch of the reference that met
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 _FAR = 7.0
-"""Ln of the largest ratio that is considered: a thousand times as slow."""
+"""Ln of the largest ratio that is considered: a setting that is a thousand times as slow."""
 _STEPS = 30
 """Steps of bisection, which reach a relative width of a hundred-millionth."""
 
@@ -42,8 +42,8 @@ def log_ratio(tuned: Floats, reference: Floats) -> tuple[Floats, Floats]:
     """Return ln of the reference's mean over the tuned mean, and its standard error by the delta method.
 
     Args:
-        tuned: Times of launches of a setting, `(n_pairs, n_slots)`; NaN where one is not known.
-        reference: Times of the reference in the same pairs, `(n_pairs, n_slots)`; NaN where one is not known.
+        tuned: Times of launches of a setting, `(n_pairs, n_slots)`; NaN where a time is not known.
+        reference: Times of the reference in the same pairs, `(n_pairs, n_slots)`; NaN where not known.
 
     Returns:
         Two arrays of shape `(n_slots,)`; NaN where there are too few pairs.

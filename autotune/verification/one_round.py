@@ -1,4 +1,4 @@
-"""Compare one setting with its rules with the untouched stack, as far as launched (step 11 of the flow)."""
+"""Hold one round of the verification: a setting with its rules compared with the untouched stack."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,35 +14,36 @@ from autotune.verification.failed import NO_FAILURES, Failures
 
 @dataclass(frozen=True, slots=True)
 class VerificationRound:
-    """Compare one setting with its rules against the untouched stack."""
+    """Compare a setting with its rules against the untouched stack (the MPI's own defaults)."""
 
     setting: Recommendation  # The setting under comparison.
-    launches: tuple[Observation, ...] = ()  # Launches of both sides, in order.
+    launches: tuple[Observation, ...] = ()  # Launches of the setting and of the defaults, in order.
     blocks: tuple[Block, ...] = ()
-    """Complete blocks of the same calls: its own, and those of the same job-wide values with other rules."""
+    """Complete blocks of this round, and the slots with the same calls in rounds with other rules."""
     other_blocks: tuple[Block, ...] = ()
     """The same blocks in the probe's other loop, as far as it was measured."""
     comparisons: tuple[Comparison, ...] = ()  # Comparison of every slot after the last complete block.
     other_comparisons: tuple[Comparison, ...] = ()  # Comparison of every slot in the other loop.
     gains: bool = False
-    """Whether it is faster, significant at the error rate: on the whole, or in one slot at the rate of all. A
-    setting without that evidence is not deployed: noise that hides a gain hides a loss too."""
+    """Whether the setting is significantly faster: on the whole, or in one slot at the error rate of all
+    slots together. A setting without that evidence is not deployed: noise that hides a gain hides a loss
+    too."""
     lost: frozenset[Slot] = frozenset()
-    """Slots in which it is slower and dropping a rule would not change that: the setting is refused."""
+    """Slots in which the setting is slower, and dropping a rule would not help: it is refused."""
     open: frozenset[Slot] = frozenset()
-    """Slots in which it could be slower by more than ``margin``, and dropping a rule would not change
-    that."""
+    """Slots in which the setting could be slower by more than ``margin``, and dropping a rule would not
+    help."""
     doubtful: frozenset[Slot] = frozenset()
-    """Slots in which it was seen slower, and dropping a rule would not change that."""
-    both_count: bool = False  # Whether what loses in either loop loses.
-    failures: Failures = NO_FAILURES  # Failures of both sides, in all blocks of its job-wide setting so far.
+    """Slots in which the setting was seen slower, and dropping a rule would not help."""
+    both_count: bool = False  # Whether a loss in either of the probe's two loops counts.
+    failures: Failures = NO_FAILURES  # Failures of both sides, in all blocks of the job-wide setting so far.
     starts: tuple[
         Observation, ...
-    ] = ()  # Launches of the setting that timed nothing, also among ``failures``.
+    ] = ()  # Launches of the setting that timed nothing; ``failures`` counts them too.
     suspect: str = ""
-    """Values that its setting shares with settings that fail, as long as its own launches do not exclude
-    failures."""
-    complete: bool = False  # Whether no more launches are wanted.
+    """The values that the setting shares with failing settings, in words; empty once its own launches exclude
+    such failures."""
+    complete: bool = False  # Whether no more launches are needed.
 
     @property
     def runs(self) -> bool:
@@ -51,7 +52,7 @@ class VerificationRound:
 
     @property
     def compared(self) -> bool:
-        """Whether its speed could be compared."""
+        """Whether the setting's speed could be compared."""
         return bool(self.comparisons)
 
     @property
@@ -61,18 +62,18 @@ class VerificationRound:
 
     @property
     def total(self) -> Comparison | None:
-        """Return the comparison of all slots together; None before its speed was compared."""
+        """Return the comparison of the mean over all slots; None before the setting's speed was compared."""
         return overall(self.blocks, frozenset(c.slot for c in self.comparisons)) if self.compared else None
 
     @property
     def total_otherwise(self) -> Comparison | None:
-        """Return the comparison of all slots together in the other loop; None if not measured."""
+        """Return the comparison of the mean over all slots in the probe's other loop; None if unmeasured."""
         slots = frozenset(c.slot for c in self.other_comparisons)
         return overall(self.other_blocks, slots) if slots else None
 
     @property
     def against(self) -> str:
-        """Return the objection to its setting in a few words; empty if there is none."""
+        """Return the objection to the setting in a few words; empty if there is none."""
         if self.failures.doubtful:
             return f"{self.failures.objection} on fresh launches"
         if self.suspect:
@@ -87,7 +88,7 @@ class VerificationRound:
 
     @property
     def counting(self) -> tuple[Comparison, ...]:
-        """Return the comparisons in which nothing may be lost."""
+        """Return the comparisons in which a loss counts: of every slot, in both loops if both count."""
         return (*self.comparisons, *(self.other_comparisons if self.both_count else ()))
 
     @property
@@ -99,10 +100,10 @@ class VerificationRound:
 
 
 def fresh_launches(rounds: Iterable[VerificationRound]) -> int:
-    """Return the number of launches in rounds; raced settings share those of the untouched stack."""
+    """Return the number of launches in rounds; rounds may share launches with the stack's own defaults."""
     return len({o.trial.number for each_round in rounds for o in each_round.launches})
 
 
 def launches_behind(rounds: Iterable[VerificationRound], point: Point) -> int:
-    """Return the number of launches of one setting and of the untouched stack beside it."""
+    """Return the number of launches of one setting and of the stack's own defaults beside it."""
     return fresh_launches(each_round for each_round in rounds if each_round.setting.point == point)

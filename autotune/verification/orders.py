@@ -1,4 +1,4 @@
-"""Draw the order in which the launches of a block are made (step 11 of the flow, and every other comparison).
+"""Draw the order in which the launches of a block are made, in the verification and all other comparisons.
 
 In a block each side has as many launches as the others, in an order that is drawn at random: comparisons rest
 on that draw alone (see ``planned``). Verification takes its orders from here, and so does ``campaign.turns``,
@@ -22,5 +22,5 @@ def drawn(sides: Sequence[_T], each: int, rng: np.random.Generator) -> tuple[_T,
 def drawn_blocks(
     sides: Sequence[_T], widths: Sequence[int], rng: np.random.Generator
 ) -> tuple[tuple[_T, ...], ...]:
-    """Draw the orders of several blocks; ``widths`` holds the launches of each side in each of them."""
+    """Draw the orders of several blocks; ``widths`` is the number of launches of each side in each block."""
     return tuple(drawn(sides, width, rng) for width in widths)

@@ -1,4 +1,4 @@
-"""Measure effects of a setting on calls that it was not tuned for (step 11 of the flow).
+"""Measure effects of a setting on calls that it was not tuned for (data flow: verification).
 
 Files apply to every call of every job, and most values that are set for a whole job act on single messages.
 So launches of the verification measure other calls too (``verify.also``), in a share of their time and in
@@ -14,7 +14,7 @@ y_bsi = ln of launch i of side s in block b,
     y_bsi = μ_b + δ_s + ε_bsi
 
 by least squares, where the interval of δ is Student's [1]. With one launch of each side in a block it is the
-paired t test. Intervals of all calls hold together with 95 % (Bonferroni), so that hardly any setting is
+paired t test. Intervals of all calls are right together with 95 % (Bonferroni), so that hardly any setting is
 called slower by chance; the claim that a loss is excluded is wrong only if the bound of that very call is
 (intersection–union, see ``comparison``), so each bound has 95 % by itself.
 
@@ -37,11 +37,11 @@ _PREFIX = "beside "
 _LEAST_FREEDOM = 2  # Least degrees of freedom at which the spread of launches counts as known.
 
 _Blocks = Mapping[int, tuple[list[float], list[float]]]
-"""Seconds of the untouched launches, and of the setting's, in each block."""
+"""Maps each block to the seconds of its launches of the untouched stack and of the setting."""
 
 
 def other_calls(launches: Iterable[Observation], design: SequentialDesign) -> tuple[OtherCall, ...]:
-    """Return the effects on other calls in launches of one setting and of the untouched stack.
+    """Return a setting's effects on other calls, from its launches and those of the untouched stack.
 
     The result is empty if they measured no other call. Calls with too few launches for an interval are left
     out.
@@ -67,7 +67,7 @@ def _freedom(blocks: Sequence[tuple[list[float], list[float]]]) -> int:
 def _compared(
     name: str, blocks: Sequence[tuple[list[float], list[float]]], n_calls: int, design: SequentialDesign
 ) -> OtherCall:
-    """Return the comparison of one call; ``n_calls`` calls are judged together."""
+    """Return the comparison of one call, with intervals that are right for ``n_calls`` calls together."""
     from scipy.special import stdtrit
 
     logs = [tuple(np.log(side) for side in block) for block in blocks]

@@ -1,14 +1,15 @@
-"""Test differences by the drawn order of launches, group-sequentially (step 11 of the flow).
+"""Test differences between two sides by the random order of their launches, group-sequentially.
 
 Within a block every order with as many launches of each side was drawn with the same probability. Nothing
 else is assumed: had the setting no effect, each launch would have shown the same times in any other order
 [1]. Drift, shifts, alternation, heavy tails and dependence between slots are in the times, and so in that
 distribution.
 
-Notation: y is ln t in one slot, z is y less its median in the block, over the robust standard deviation of
-these in all blocks, clipped to ±1. S is the sum over launches of the setting of (mean z of the block − z), so
-that S > 0 where the setting is faster. Over the orders that could have been drawn its mean is zero, and a
-block of n launches, a of them of the setting, adds to its variance
+Notation: y is ln t in one slot (collective, communicator size, message size), z is y minus its median in the
+block, divided by the robust standard deviation of such differences in all blocks, and clipped to ±1. S is the
+sum over launches of the setting of (mean z of the block − z), so that S > 0 where the setting is faster. Over
+the orders that could have been drawn its mean is zero, and a block of n launches, a of them of the setting,
+adds to its variance
 
     a (n − a) / (n (n − 1)) · Σ (z − z̄)².
 
@@ -45,14 +46,14 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 FIRST = 16
-"""Launches of a setting by which half of the error rate is spent: as many as it has in heats before it is
-exported."""
+"""Number of launches of a setting by which half of the error rate is spent: as many as a setting has in heats
+(launches that are alive at once) before it is exported."""
 _LONGER = 1.5
 """Factor between the launches of successive plans. Right after one plan has ended the next one requires √1.5
 times as much; with a factor of 2 that is more than nine heats of two launches a side can show at one of
 ten sizes."""
 _CLIP = 1.0
-"""Robust standard deviations at which the deviation of a launch is clipped."""
+"""Number of robust standard deviations at which z is clipped."""
 ROBUST = 1.4826
 """Ratio of the standard deviation of a normal distribution to its median absolute value."""
 _LEAST_SCALE = 1e-12
@@ -68,9 +69,9 @@ _STEPS = 14
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Hold blocks of launches whose order was drawn, in all slots that are compared."""
+    """Hold blocks of launches in random order, with their times in all slots that are compared."""
 
-    y: Floats  # Ln t, `(n_blocks, n_launches, n_slots)`; NaN where nothing is known.
+    y: Floats  # Ln t, `(n_blocks, n_launches, n_slots)`; NaN where a launch has no time.
     tuned: NDArray[np.bool_]  # Whether each launch is of the setting, `(n_blocks, n_launches)`.
 
     @property
@@ -80,7 +81,7 @@ class Drawn:
 
     @property
     def launches(self) -> Floats:
-        """Return the number of known launches of the setting in each slot."""
+        """Return the number of launches of the setting that have a time in each slot."""
         return np.asarray((np.isfinite(self.y) & self.tuned[:, :, None]).sum(axis=(0, 1)), dtype=float)
 
     def statistic(self, gain: Floats | float = 0.0) -> tuple[Floats, Floats]:
@@ -101,12 +102,12 @@ class Drawn:
         return part.sum(axis=0), variance.sum(axis=0)
 
     def deviation(self, gain: Floats | float = 0.0) -> Floats:
-        """Return S of each slot over its standard deviation."""
+        """Return S of each slot divided by its standard deviation."""
         total, variance = self.statistic(gain)
         return np.asarray(total / np.sqrt(np.maximum(variance, _LEAST_SCALE)))
 
     def significant(self, alpha: float, sign: float = 1.0) -> NDArray[np.bool_]:
-        """Whether the setting was significantly faster at any look so far, by slot; ``sign`` −1: slower."""
+        """Whether the setting was significantly faster after any block, by slot; ``sign`` −1: slower."""
         significant = np.zeros(self.y.shape[2], dtype=bool)
         for n in range(1, len(self.y) + 1):
             until = Drawn(self.y[:n], self.tuned[:n])
@@ -123,10 +124,10 @@ class Drawn:
         return np.where(self._both_known, (low + high) / 2, math.nan)
 
     def bound(self, gain: Floats, alpha: float, sign: float = 1.0) -> Floats:
-        """Return the gain below which the launches so far exclude the true gain, by slot; ``sign`` −1: above.
+        """Return a lower bound on the true gain, by slot; ``sign`` −1: an upper bound.
 
-        The bound is wrong at any look with a probability of at most ``alpha``, and infinite where nothing is
-        excluded. ``gain`` is the estimate.
+        The probability that it is wrong after any of the blocks is at most ``alpha``. It is infinite where
+        nothing is excluded. ``gain`` is the estimate.
         """
         threshold, centre = critical(self.launches, alpha), np.nan_to_num(gain)
         distance = np.maximum(np.nan_to_num(np.hypot(*self.spread(centre))), _LEAST_SPREAD)
@@ -147,13 +148,13 @@ class Drawn:
         return np.where(never, -sign * math.inf, at(far))
 
     def spread(self, gain: Floats | float) -> tuple[Floats, Floats]:
-        """Return the robust standard deviations around the block, of the setting's launches and of others."""
+        """Return the robust standard deviations within blocks, of launches of the setting and of others."""
         centred = np.abs(self._centred(gain))
         tuned_sd, reference_sd = (ROBUST * median(centred[side]) for side in (self.tuned, ~self.tuned))
         return tuned_sd, reference_sd
 
     def errors(self, gain: Floats) -> Floats:
-        """Return the standard error of each slot's gain; NaN if only one launch of either side is known."""
+        """Return the standard error of each slot's gain; NaN if either side has fewer than two times."""
         finite = np.isfinite(self.y)
         n = np.array([finite[side].sum(axis=0) for side in (self.tuned, ~self.tuned)], dtype=float)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -161,7 +162,7 @@ class Drawn:
         return np.where(n.min(axis=0) > 1, error, math.nan)
 
     def _centred(self, gain: Floats | float) -> Floats:
-        """Return y + δ for launches of the setting, less the median of the block."""
+        """Return y, plus δ for launches of the setting, minus the median of the block."""
         y = self.y + self.tuned[:, :, None] * np.asarray(gain, dtype=float)
         return np.asarray(y - median(np.moveaxis(y, 1, 0))[:, None])
 
@@ -179,7 +180,7 @@ class Drawn:
 
 
 def critical(launches: Floats | float, alpha: float) -> Floats:
-    """Return the deviations of S that are significant after so many launches of a setting; see above."""
+    """Return S / sd(S) that is significant after so many launches of a setting, see the module's text."""
     from scipy.special import ndtri
 
     n = np.maximum(np.asarray(launches, dtype=float), 1.0)
@@ -188,7 +189,7 @@ def critical(launches: Floats | float, alpha: float) -> Floats:
 
 
 def median(y: Floats) -> Floats:
-    """Return the median over the first axis of the known values; NaN where there are none."""
+    """Return the median over the first axis, without NaN; NaN where all values are NaN."""
     if not len(y):
         return np.full(y.shape[1:], math.nan)
     if not np.isnan(y).any():

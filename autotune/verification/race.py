@@ -1,20 +1,21 @@
-"""Verify settings against the untouched stack on fresh launches (step 11 of the flow).
+"""Verify settings against the untouched stack (the MPI's own defaults) on fresh launches.
 
 A block launches the untouched stack and one setting equally often, in an order drawn at random. Each setting
-is judged by a ``Course`` of its own, and the next block follows from all launches before it. A setting that
-was begun stays until it holds, is refused, or the predictive probability that the remaining launches and time
-will verify it falls below a tenth: launches that are spread over several settings prove nothing of any. The
-next setting is the one with the largest expected benefit: its gain times the probability that its launches
-will leave no loss doubtful. With two settings in each heat, one that is 7 % faster was exported in 9 of 10
-campaigns, in 42 s, beside one that promises more and loses at one size; one after the other in 10 of 10, in
-36 s (noise of ``benchmarks/error_rates.py``).
+is evaluated by its own ``Course``, and the settings of the next block follow from all launches before it.
+Once begun, a setting is launched until it *holds* (is verified), is refused, or the predictive probability
+that the remaining launches and time will verify it falls below a tenth: launches that are divided among
+several settings prove nothing about any. The next setting is the one with the largest expected benefit: its
+gain times the probability that its launches will leave no loss doubtful. In simulations, a setting that is
+7 % faster competed with one that promises more and loses at one size. With both in each heat (launches alive
+at once), the first was exported in 9 of 10 campaigns, in 42 s; one after the other in 10 of 10, in 36 s
+(noise of ``benchmarks/error_rates.py``).
 
 Once a setting holds, only settings that promise more than its gain are tried, while there is time to verify
-one; the best that holds is exported. Remaining time goes to more launches of it, which raise the bound on
-what it may lose, and reveal rare events.
+one; the best that holds is exported. The remaining time is used for more launches of it, which tighten the
+bound on what it may lose, and reveal rare events.
 
 The settings may spend 2/3, 2/9, 2/27, … of the campaign's error rate, in the order in which they were first
-launched, so by the union bound all claims hold together, however many settings are tried.
+launched, so by the union bound all claims are right together, however many settings are tried.
 """
 
 import math
@@ -34,33 +35,33 @@ from autotune.verification.searched import Searched
 from autotune.verification.shared_failures import FailingSetting, levels_of, suspicions
 
 _EACH_BEFORE = 2
-"""Launches of each side in a block of earlier versions."""
+"""Number of launches of each side in a block in journals of earlier versions."""
 
 
 class Race:
-    """Hold the state of a verification's settings after its launches, and choose the next setting."""
+    """Hold the state of each setting under verification after all launches, and choose the next setting."""
 
     def __init__(self, searched: Searched, launches: Sequence[Observation], both_count: bool) -> None:
-        """Judge the settings by all launches of a verification.
+        """Evaluate the settings by all launches of a verification.
 
         Args:
-            searched: The search's findings.
-            launches: Launches of the verification, with those that only start.
-            both_count: Whether what loses in either loop of the probe loses.
+            searched: What the launches before the verification showed.
+            launches: Launches of the verification, with those that only start and check results.
+            both_count: Whether a loss in either of the probe's two loops counts.
         """
         self._design, self._settings = searched.design, searched.deployable
         self._space = searched.space
         starts = [o for o in launches if o.trial.phase is Phase.STARTS]
         launches = [o for o in launches if o.trial.phase is Phase.VERIFY]
         self.blocks = [tuple(group) for _, group in groupby(launches, key=lambda o: o.trial.block)]
-        """Launches by blocks, in order, without those that time nothing; the last block may be incomplete."""
+        """Timed launches by blocks, in order; the last block may be incomplete."""
         last = self.blocks[-1] if self.blocks else ()
         open_block = last[0].trial.block if last and not closed(last) else None
         promised = {s.point: s for s in self._settings}
         untouched = [o for o in launches if o.trial.subject is Subject.UNTOUCHED]
         failing = _tried(searched.space, [*launches, *starts], untouched)
         self.courses: dict[Point, Course] = {}
-        """The course of each setting by its point, in the order of their first launches."""
+        """The evaluation of each setting by its point, in the order of their first launches."""
         for trial in (o.trial for o in launches if o.trial.subject is Subject.DEPLOYED):
             if trial.point in self.courses:
                 continue
@@ -86,28 +87,28 @@ class Race:
 
     @property
     def launches(self) -> int:
-        """Return the number of launches made so far."""
+        """Return the number of timed launches made so far."""
         return sum(map(len, self.blocks))
 
     @property
     def best_verified(self) -> Course | None:
-        """Return the best setting that holds; None if none does, or not yet."""
+        """Return the best verified setting; None if no setting is verified (yet)."""
         holding = [course for course in self.courses.values() if course.verified is not None]
         return max(holding, key=_gain, default=None)
 
     @property
     def harmless(self) -> Course | None:
-        """Return the best setting that holds and makes no other call slower.
+        """Return the best verified setting that makes no call slower for which it was not tuned.
 
-        Return None if none does, or not yet.
+        Return None if there is none (yet).
         """
         return max((c for c in self.courses.values() if c.harmless), key=_gain, default=None)
 
     @property
     def proving(self) -> Course | None:
-        """Return the best setting that would hold except that failures are not excluded yet.
+        """Return the best setting whose speed is verified, but whose launches do not exclude failures yet.
 
-        Return None without one.
+        Return None if there is no such setting.
         """
         best, spares = (0.0 if c is None else _gain(c) for c in (self.best_verified, self.harmless))
         threshold = {id(c): best if slower(c.other_calls) else spares for c in self.courses.values()}
@@ -115,7 +116,7 @@ class Race:
         return max(proving, key=_gain, default=None)
 
     def next_settings(self, in_time: float = math.inf) -> tuple[Recommendation, ...]:
-        """Return the settings of the next block, with their remaining rules; empty if none is wanted.
+        """Return the settings of the next block, with their remaining rules; empty if no launch is needed.
 
         ``in_time`` is the number of launches that could end before time is up.
         """
@@ -139,8 +140,8 @@ class Race:
         continued = [c.rounds[-1].setting for c in under_way if fresh == [] or self._may_hold(c, in_time)]
         if (best_verified := self.best_verified) is None:
             return [*continued, *fresh]
-        # With a time limit all the time is used; a number of launches is not used up. If the best setting
-        # makes other calls slower, the best setting that does not is still to be found.
+        # A time limit is used up for further settings, a limit on launches is not. If the best setting makes
+        # other calls slower, the best setting that does not is still to be found.
         harmless = self.harmless
         min_gain = 0.0 if harmless is None else _gain(harmless)
         too_late = (harmless is not None and not self._design.timed) or in_time < self._design.launches
@@ -150,27 +151,27 @@ class Race:
         return [s for s in raced if self._expected(s) > harms.get(s.point, min_gain)]
 
     def _unlike(self, best_verified: Course, fresh: Sequence[Recommendation]) -> list[Recommendation]:
-        """Return the settings that share the fewest changes with one that makes other calls slower."""
+        """Return those of the fresh settings that share the fewest changes with the best verified setting."""
         changes = set(self._space.changes(best_verified.rounds[-1].setting.point).items())
         shared = {s.point: len(changes & set(self._space.changes(s.point).items())) for s in fresh}
         return [s for s in fresh if shared[s.point] == min(shared.values())]
 
     def _further(self) -> tuple[Recommendation, ...]:
-        """Return the setting that holds, if there is time left for more launches of it."""
+        """Return the best verified setting, if there is time for more launches of it; else nothing."""
         best_verified = self.best_verified
         if best_verified is None or not self._design.timed or best_verified.n_own >= self._design.longest:
             return ()
         return (best_verified.rounds[-1].setting,)
 
     def _may_hold(self, course: Course, in_time: float) -> bool:
-        """Whether a setting may still be verified with the launches that could end in time."""
+        """Whether a setting may still be verified by the launches that the remaining time allows."""
         remaining = min(in_time, self._design.room(self.launches)) // 2
         n_total = min(self._design.longest, course.n_own + remaining)
         early = 2 * course.n_own < self._design.setting_launches
         return early or course.chance(course.rounds[-1], course.n_own, n_total) >= HOPELESS
 
     def _expected(self, setting: Recommendation) -> float:
-        """Return the expected gain of a setting, times the probability that no loss refuses it."""
+        """Return the expected gain of a setting, times the probability that it is not refused for a loss."""
         course = self.courses.get(setting.point)
         compared = course is not None and course.rounds[-1].compared
         shown = math.log(max(1.0, setting.speedup)) - self._known.luck(setting.point)
@@ -178,7 +179,7 @@ class Race:
         return self._chance(setting, course) * max(gain, 0.0)
 
     def _chance(self, setting: Recommendation, course: Course | None) -> float:
-        """Return the probability that a setting will hold."""
+        """Return the probability that a setting will be verified."""
         if course is not None:
             return course.chance(course.rounds[-1], course.n_own, self._design.longest)
         return 1.0 if setting.point in self._confirmed else self._known.chance(setting.point)
@@ -187,7 +188,7 @@ class Race:
 def _tried(
     space: Space, launches: Sequence[Observation], untouched: Sequence[Observation]
 ) -> dict[Point, FailingSetting]:
-    """Return the settings that were launched, with the failures among all their launches."""
+    """Return the settings launched so far, by point, with the failures among all their launches."""
     deployed: dict[Point, list[Observation]] = defaultdict(list)
     for launch in launches:
         if launch.trial.subject is Subject.DEPLOYED:
@@ -202,7 +203,7 @@ def _tried(
 
 
 def _counting(comparison: Comparison) -> Comparison:
-    """Return a comparison whose gain is limited by that of the means, plus one standard error."""
+    """Return a comparison whose gain is at most the gain in mean times plus one standard error."""
     limit = comparison.mean_gain + comparison.mean_sem
     return replace(comparison, gain=min(comparison.gain, limit)) if math.isfinite(limit) else comparison
 
@@ -216,16 +217,16 @@ def closed(block: Sequence[Observation]) -> bool:
 
 
 def side_of(trial: Trial) -> Point | None:
-    """Return the setting's job-wide values; None for the untouched stack."""
+    """Return the job-wide values of a trial's setting; None for the stack's own defaults."""
     return trial.point if trial.subject is Subject.DEPLOYED else None
 
 
 def _launches_with(block: Sequence[Observation], point: Point) -> tuple[Observation, ...]:
-    """Return the launches of a setting in a block, and those of the untouched stack."""
+    """Return the launches of a block that are of a setting or of the stack's own defaults."""
     return tuple(o for o in block if side_of(o.trial) in (None, point))
 
 
 def _gain(course: Course) -> float:
-    """Return ln of the speed-up on the whole, as the setting's launches show it."""
+    """Return ln of the speed-up over all sizes in the launches of a setting; 0 before any was compared."""
     total = course.rounds[-1].total
     return total.gain if total is not None else 0.0

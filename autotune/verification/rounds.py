@@ -1,12 +1,12 @@
-"""Run the verification: what to launch next, and its verdict, as functions of the history (step 11).
+"""Run the verification: what to launch next, and its verdict, as functions of the history.
 
-The search's recommendations are raced (see ``race``) on fresh launches. Settings that surely lose by the
-search's evidence are never launched again.
+The search's recommendations compete (see ``race``) on fresh launches, made after the search. Settings that
+surely lose by the search's evidence are never launched again.
 
-An exported setting failed no more often than the untouched stack beside it. At every size its launches
-exclude a loss of more than ``margin``, and it was not seen slower by more than ``max_loss``, beyond what some
-size shows by chance in two comparisons of five. ``Verdict.hidden`` is the loss that they exclude;
-``benchmarks/error_rates.py`` measures how often a true loss passes.
+An exported setting failed no more often than the untouched stack (the MPI's own defaults) beside it. At every
+size its launches exclude a loss of more than ``margin``, and it was not seen slower by more than
+``max_loss``, beyond what some size shows by chance in two comparisons of five. ``Verdict.hidden`` is the loss
+that they exclude; ``benchmarks/error_rates.py`` measures how often a setting with a true loss is exported.
 """
 
 import math
@@ -34,18 +34,18 @@ from autotune.verification.verdict import Verdict
 
 @dataclass(frozen=True)
 class Verifier:
-    """Choose the launches of the verification, and give its verdict."""
+    """Choose the launches of the verification, and return its verdict."""
 
     space: Space  # The space of settings.
     objectives: tuple[Objective, ...]  # The objectives.
-    design: SequentialDesign  # How many launches a round has, and when they are looked at.
+    design: SequentialDesign  # Number of launches of a round, and error rates.
     seed: int = 0  # Random seed of the order within blocks.
     one_row: Collection[str] = field(default=(), hash=False)
     """Collectives for which the stack's files have one row for all sizes."""
     other_loop: str = ""  # Name of the probe's other loop, if launches measure it too; else empty.
-    both_count: bool = False  # Whether what loses in either loop loses.
+    both_count: bool = False  # Whether a loss in either of the probe's two loops counts.
     confirmed: tuple[Point, ...] = ()
-    """Settings that are verified even if the search sees no gain of theirs, or a loss that may be noise: a
+    """Settings that are verified even if the search sees them gain nothing, or lose within the noise: a
     discovery confirmed them by launches made at the same moment."""
 
     def next_trial(self, history: History, in_time: float = math.inf) -> Trial | None:
@@ -88,13 +88,13 @@ class Verifier:
             number += 1
 
     def _member(self, setting: Recommendation | None) -> BlockMember:
-        """Return the member of a block that launches a setting, or the untouched stack (None)."""
+        """Return the member of a block for a setting, or for the stack's own defaults (None)."""
         if setting is None:
             return BlockMember(self.space.default, Subject.UNTOUCHED)
         return BlockMember(setting.point, Subject.DEPLOYED, setting.rules)
 
     def _start(self, course: Course, number: int) -> Trial:
-        """Return a launch of a setting that starts, checks results, and times nothing."""
+        """Return a launch of a setting that only starts and checks results, to count failures."""
         setting = course.proving or course.rounds[-1].setting
         return Trial(
             number,
@@ -107,16 +107,16 @@ class Verifier:
         )
 
     def wants(self, history: History) -> bool:
-        """Whether there is something that may be verified, or verified further."""
+        """Whether there is a setting to verify, or to launch further."""
         race = _race(self, history)
         return race.proving is not None or bool(race.next_settings())
 
     def holds(self, history: History) -> bool:
-        """Whether a setting was verified."""
+        """Whether any setting was verified so far."""
         return _race(self, history).best_verified is not None
 
     def launches_left(self, history: History) -> int:
-        """Return how many more launches there may be; 0 if there is nothing to verify."""
+        """Return the largest number of launches that may follow; 0 if there is nothing to verify."""
         race = _race(self, history)
         if race.proving is not None:
             return max(race.proving.rounds[-1].failures.starts_to_exclude(self.design.max_failures), 1)
@@ -128,7 +128,7 @@ class Verifier:
         )
 
     def verdict(self, history: History) -> Verdict | None:
-        """Return the verdict of the launches so far; None if there is nothing that could be verified."""
+        """Return the verdict after the launches so far; None if there is no setting to verify."""
         race = _race(self, history)
         best_course = race.best_verified
         verified = best_course.verified if best_course else None
@@ -146,7 +146,7 @@ class Verifier:
         return replace(self._verified(race, best_course), harmless=harmless_verdict)
 
     def _verified(self, race: Race, course: Course) -> Verdict:
-        """Return the verdict on a setting that holds."""
+        """Return the verdict on a verified setting."""
         setting = course.verified or Recommendation(self.space.untouched, ())
         other_courses = (c for c in race.courses.values() if c is not course)
         rounds = tuple(r for c in (*other_courses, course) for r in c.rounds if r.launches)
@@ -159,7 +159,7 @@ class Verifier:
         return Verdict(fresh, rounds, True, -math.expm1(-hidden), self.design, self.other_loop)
 
     def searched(self, history: History) -> Searched:
-        """Return the findings of the launches before the verification."""
+        """Return what the launches before the verification showed."""
         search_history = history.of(*(phase for phase in Phase if phase not in (Phase.VERIFY, Phase.STARTS)))
         return _searched(self, search_history)
 
@@ -177,7 +177,7 @@ def _remaining(
 ) -> tuple[BlockMember, ...]:
     """Return the launches that a block still needs, in its order.
 
-    None are returned if all its settings were refused by its own launches: the block can show nothing more.
+    The result is empty if launches have refused all of the block's settings: it can show nothing more.
     """
     missing = list(order)
     for trial in (o.trial for o in launches):
@@ -197,7 +197,7 @@ def _searched(verifier: Verifier, search_history: History) -> Searched:
 
 @latest
 def _race(verifier: Verifier, history: History) -> Race:
-    """Return the race after all launches so far."""
+    """Return the state of the competing settings after all launches so far."""
     launches = history.of(Phase.VERIFY, Phase.STARTS).observations
     return Race(verifier.searched(history), launches, verifier.both_count)
 
@@ -205,8 +205,8 @@ def _race(verifier: Verifier, history: History) -> Race:
 def freshly_measured(space: Space, setting: Recommendation, last: VerificationRound) -> Recommendation:
     """Return a setting with the gains that fresh launches showed, by size and on the whole.
 
-    Gains are shrunk, and so are their intervals. If the setting, that of the last round or with fewer rules,
-    makes the stack's own calls in a slot, its gain there is 0.
+    Gains are shrunk towards their mean (see ``comparison``), and their intervals are centred on that. The
+    setting may have fewer rules than in the last round: where it makes the stack's own calls, its gain is 0.
     """
     reference, tuned = (
         envelope(space, [o for o in last.launches if o.trial.subject is side])
@@ -226,6 +226,6 @@ def freshly_measured(space: Space, setting: Recommendation, last: VerificationRo
     total = overall(last.blocks, differing)
     if not total.launches:
         return replace(setting, gains=tuple(gains))
-    share = len(differing) / len(last.comparisons)  # in all other slots the gain is 0
+    share = len(differing) / len(last.comparisons)  # in all other slots ln of the speed-up is 0
     average = (ratio_of(share * total.gain), ratio_of(share * total.low), ratio_of(share * total.high))
     return replace(setting, gains=tuple(gains), average=average)

@@ -1,4 +1,4 @@
-"""Select the search's findings that are raced in the verification (between steps 10 and 11 of the flow)."""
+"""Select the search's recommendations that are verified (data flow: recommend to verification)."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -26,13 +26,13 @@ from autotune.verification.sequential import SequentialDesign
 
 @dataclass(frozen=True)
 class Searched:
-    """Hold all that is known before the first launch of the verification."""
+    """Hold everything that is known before the first launch of the verification."""
 
     space: Space  # The space of settings.
     objectives: tuple[Objective, ...]  # The objectives.
     design: SequentialDesign  # The design of the test: losses that do not matter, and error rates.
     one_row: Collection[str]  # Collectives for which the stack's files have one row for all sizes.
-    confirmed: tuple[Point, ...]  # Settings that are verified even if the search sees no gain of theirs.
+    confirmed: tuple[Point, ...]  # Settings that are verified even if the search sees them gain nothing.
     history: History  # All observations before the verification.
 
     @cached_property
@@ -58,18 +58,18 @@ class Searched:
         arguments = (self.objectives, self.space, self._search_history, self.one_row, (safe, admitted), added)
         first = recommendations(*arguments)
         first_points = {setting.point for setting in first}
-        min_speedup = ratio_of(self.design.max_loss)  # a smaller gain on the whole is no reason to try them
+        min_speedup = ratio_of(self.design.max_loss)  # a smaller gain on the whole is not worth launches
         hidden = (r for r in recommendations(*arguments, len(measured)) if r.point not in first_points)
         return (*first, *(r for r in hidden if r.speedup > min_speedup))
 
     @property
     def deployable(self) -> list[Recommendation]:
-        """Return the recommendations that differ from the untouched stack, with as few rules as possible."""
+        """Return the recommendations that differ from the defaults, each with as few rules as possible."""
         settings = (plain(self.space, setting) for setting in self.recommended)
         return [setting for setting in settings if deploys(self.space, setting)]
 
     def own_choices(self, setting: Recommendation) -> dict[Slot, tuple[Winner, Winner]]:
-        """Return, by slot, what the stack itself chooses in this setting, and untouched."""
+        """Return, by slot, the stack's own choice under this job-wide setting, and under the defaults."""
         of_points = by_setting(self.space, self.history.of_points(self.space))
         launches = of_points.get(job_setting(self.space, setting.point), [])
         baseline = envelope(self.space, self.history.of(Phase.BASELINE))
@@ -92,9 +92,9 @@ class Searched:
 
     @property
     def _safest(self) -> tuple[Point, ...]:
-        """Return the setting most likely to lose nowhere among those that are believed to gain.
+        """Return the setting most likely to lose nowhere among those that probably gain; else nothing.
 
-        It is returned however many settings promise more.
+        It is verified however many settings promise more.
         """
         default = untouched(self.objectives, self.space, self._search_history)
         if default is None:

@@ -1,4 +1,4 @@
-"""Set how many launches a verification makes, and its error rates (step 11)."""
+"""Set how many launches a verification makes, and its error rates."""
 
 import math
 from dataclasses import dataclass, replace
@@ -16,19 +16,20 @@ ONE_IN_TWENTY = 0.05
 """Probability with which equal settings may be doubted by chance: refusing a setting claims nothing, so this
 rate is not part of the campaign's."""
 LONGEST = 4
-"""Factor by which a setting that is inconclusive may exceed the wanted launches, as may all settings
+"""Factor by which a setting that is inconclusive may exceed the planned launches, as may all settings
 together. One launch that is twice as slow among 24 leaves a loss of 23 % possible, among 36 one of 17 %.
 By Student's interval of means, with factors of 2, 3 and 4, settings that gain 5 % are exported in 75, 86
 and 90 % of campaigns, settings that gain 10 % in 92, 95 and 96 %, and settings that lose 5 % at one size
 in 12, 15 and 14 %; the median of launches stays. Settings that are hopeless have fewer launches
 (``benchmarks/error_rates.py``)."""
 EACH_IN_A_HEAT = 2
-"""Launches of each side in a heat. They have 6 orders, and the untouched stack has a second launch beside
-itself, which shows how well two launches of one setting agree when they meet the same moments."""
+"""Number of launches of each side in a heat (launches that are alive at once and measure in turns). They have
+6 orders, and a second launch of the untouched stack shows how well two launches of one setting agree when
+they meet the same moments."""
 IN_HEATS = 4 / 3
-"""Factor for the launches of a setting before it is exported if they are alive at once, where each measures
-for a third of the time. With 1, 4/3 and 2 settings that gain 2 % at all sizes are exported in 75, 85 and
-85 % of campaigns, in 31, 38 and 46 s (``benchmarks/error_rates.py``)."""
+"""Factor on the number of launches of a setting before it is exported, if they are alive at once: each then
+measures for a third of the time. With factors of 1, 4/3 and 2, settings that gain 2 % at all sizes are
+exported in 75, 85 and 85 % of campaigns, in 31, 38 and 46 s (``benchmarks/error_rates.py``)."""
 EACH = 4
 """Launches of each side in a block: they have 70 orders, so two blocks are conclusive on clear
 differences."""
@@ -39,15 +40,15 @@ may be conclusive alone."""
 
 @dataclass(frozen=True, slots=True)
 class SequentialDesign:
-    """Set the number of launches and the error rates, which hold however often one looks."""
+    """Set the number of launches and the error rates, which are kept however often results are evaluated."""
 
     setting_launches: int = 12
     """Launches of a setting before it is exported. Fewer launches show little of rare events: 12 launches
     miss a fault that occurs in a fifth of them in 7 % of campaigns. Settings that are 5 or 10 % faster are
     exported as often as with 16, which take a third more launches (``benchmarks/error_rates.py``)."""
     alpha: float = 0.01
-    """Error rate of a campaign: of all settings, looks and slots together. A rate of 5 % exports no more
-    settings."""
+    """Error rate of a campaign: for all settings, all slots, and all evaluations after a block together. With
+    a rate of 5 % no more settings would be exported."""
     bound_alpha: float = ONE_IN_TWENTY
     """Error rate of the bound on what a campaign may lose at any size, which is stated with 95 %."""
     max_loss: float = 0.01  # Differences below this share do not matter.
@@ -55,8 +56,8 @@ class SequentialDesign:
     """The largest loss that the launches may leave possible for an exported setting, as a share."""
     max_failures: float = 0.1
     """Rate of failures that launches of an exported setting exclude; 1: none is excluded."""
-    heats: bool = False  # Whether the launches of a block are alive at once and take turns.
-    timed: bool = False  # Whether time limits the launches of all settings together, instead of their number.
+    heats: bool = False  # Whether the launches of a block are alive at once and measure in turns.
+    timed: bool = False  # Whether a time limit, not a number, limits the launches of all settings together.
 
     def __post_init__(self) -> None:
         if self.setting_launches < 1:
@@ -75,7 +76,7 @@ class SequentialDesign:
 
     @classmethod
     def of_setting(cls, launches: int, heats: bool, **options: Any) -> "SequentialDesign":
-        """Return a design by launches of a setting; in heats it has more, as each is shorter.
+        """Return a design for a number of launches of a setting; in heats it has more, as each is shorter.
 
         ``options`` are further fields of the design.
         """
@@ -83,7 +84,7 @@ class SequentialDesign:
 
     @classmethod
     def of(cls, launches: int, alpha: float, max_loss: float, margin: float) -> "SequentialDesign":
-        """Return a design by launches of both sides together."""
+        """Return a design for a number of launches of both sides together."""
         return cls(max(1, math.ceil(launches / 2)), alpha, max_loss=max_loss, margin=margin)
 
     def share(self, part: float) -> "SequentialDesign":
@@ -97,22 +98,22 @@ class SequentialDesign:
 
     @property
     def launches(self) -> int:
-        """Return the launches for one setting with as many of the untouched stack, if nothing is doubtful."""
+        """Return the number of launches of a setting and of the defaults together, if nothing is doubtful."""
         return 2 * self.setting_launches
 
     @property
     def most(self) -> int:
-        """Return the largest number of launches of all settings and the untouched stack together."""
+        """Return the largest number of launches of all settings and of the stack's own defaults together."""
         return LONGEST * self.launches
 
     @property
     def longest(self) -> int:
-        """Return the largest number of launches of one setting, while it is inconclusive."""
+        """Return the largest number of launches of one setting that stays inconclusive."""
         return LONGEST * self.setting_launches
 
     @property
     def starts(self) -> int:
-        """Return the launches of a setting that time nothing, if none of its launches fails."""
+        """Return the number of launches of a setting that only start and check results, if none fails."""
         certain = self.max_failures >= 1
         needed = 0 if certain else math.ceil(math.log(ONE_IN_TWENTY) / math.log1p(-self.max_failures))
         return max(needed - self.setting_launches, 0)
@@ -122,7 +123,7 @@ class SequentialDesign:
         return math.inf if self.timed else self.most - n_made
 
     def launches_to_exclude(self, distance: float, sd: float, power: float = 0.5) -> float:
-        """Return the launches of a setting after which its bound excludes a loss.
+        """Return the number of launches of a setting after which its bound excludes a loss.
 
         The bound approaches the gain as 1/√n.
 
@@ -138,11 +139,11 @@ class SequentialDesign:
 
     @property
     def each(self) -> int:
-        """Return the launches of each side in a block."""
+        """Return the number of launches of each side in a block."""
         return min(EACH_IN_A_HEAT if self.heats else EACH, self.setting_launches)
 
     def widths(self, n_sides: int) -> tuple[int, ...]:
-        """Return the launches of each side in every block of a comparison of ``n_sides`` sides."""
+        """Return the number of launches of each side in every block of a comparison of ``n_sides`` sides."""
         first = FIRST_OF_TWO if n_sides == 2 and not self.heats else self.each
         widths = [min(first, self.setting_launches)]
         while remaining := self.setting_launches - sum(widths):
@@ -156,8 +157,8 @@ class SequentialDesign:
 
     @property
     def hidden(self) -> float:
-        """Return ln of the speed-up down to which a loss may stay hidden.
+        """Return ln of the largest loss (as a speed-up below 1) that an exported setting may still have.
 
-        A loss that does not matter may stay hidden in any case.
+        A loss up to ``max_loss``, which does not matter, need not be excluded in any case.
         """
         return math.log1p(-max(self.margin, self.max_loss))

@@ -1,4 +1,4 @@
-"""Suspect settings that share values with settings that fail (step 11 of the flow).
+"""Suspect settings that share values with settings that fail (data flow: verification).
 
 A fault belongs to a level of a factor more often than to one setting: of two settings that differ in one
 other value, one may hang in a fifth of its launches and the other may have been lucky. So among settings that
@@ -16,12 +16,12 @@ from autotune.space import Point, Space
 from autotune.verification.failed import Failures, excludes_rate
 
 Levels = frozenset[tuple[str, Hashable]]
-"""The values that a setting sets, by factor; a rule's choice is a level of its collective."""
+"""Pairs (factor, value) that a setting sets; a rule's choice is a value of its collective."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailingSetting:
-    """Hold a setting with the failures among its launches."""
+    """Hold the values of a launched setting, and the failures among its launches."""
 
     levels: Levels  # The levels that the setting has.
     failures: Failures  # Failures among its launches.
@@ -29,21 +29,21 @@ class FailingSetting:
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """Hold the levels that failing settings have in common, and how often these failed."""
+    """Hold the levels (values) that failing settings have in common, and how often these settings failed."""
 
     levels: Levels  # The levels that are suspected.
     failed: int  # Number of launches of these settings that failed.
     launches: int  # Number of launches of these settings.
 
     def concerns(self, levels: Levels, failures: Failures) -> bool:
-        """Whether a setting has one of the levels, and its own launches do not exclude the rate."""
+        """Whether a setting has a suspected level, and its own launches do not exclude the failure rate."""
         if not self.levels & levels:
             return False
         rate = self.failed / self.launches
         return not excludes_rate(len(failures.deployed), failures.n_deployed, rate)
 
     def text(self, levels: Levels) -> str:
-        """Return the levels that a setting shares with the failing ones, and how often these failed."""
+        """Return in words the levels that a setting shares with failing ones, and how often these failed."""
         shared = ", ".join(f"{name}={value}" for name, value in sorted(self.levels & levels, key=str))
         return f"shares {shared} with what failed in {self.failed} of {self.launches} launches"
 
@@ -55,7 +55,7 @@ def levels_of(space: Space, point: Point, rules: Iterable[Rule]) -> Levels:
 
 
 def suspicions(settings: Iterable[FailingSetting]) -> tuple[Suspicion, ...]:
-    """Return the suspicions by settings that may fail more often than the untouched stack."""
+    """Return the suspicions raised by settings that may fail more often than the stack's own defaults."""
     failing = [setting for setting in settings if setting.failures.doubtful and not setting.failures.wrong]
     if not failing:
         return ()

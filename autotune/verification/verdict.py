@@ -1,4 +1,4 @@
-"""Represent the verdict of a verification, as a value and in words (step 11 of the flow).
+"""Represent the verdict of a verification, as a value and in words (data flow: verification).
 
 The text states what was shown: the speed-up on fresh launches, the loss that they exclude at every size, and
 every launch that failed. A setting that could not be compared is not called "no better".
@@ -29,27 +29,27 @@ _A = {"tight": "a tight", "interleaved": "an interleaved", "": "the other"}
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Hold the verdict of a verification."""
+    """Hold the result of a verification."""
 
     recommendation: Recommendation
-    """The verified setting, with gains from the fresh launches; no setting and no rules if none holds."""
+    """The verified setting with gains from fresh launches; until then the leading one; empty without any."""
     rounds: tuple[VerificationRound, ...]
-    """The rounds of all settings that led to it."""
+    """The rounds of all settings that led to the verdict."""
     complete: bool
-    """Whether no more launches are wanted."""
+    """Whether no more launches are needed."""
     hidden: float = math.nan
-    """The largest loss at any size that the launches do not exclude, as a share; NaN if nothing holds."""
+    """The largest loss at any size that launches do not exclude, as a share; NaN if nothing is verified."""
     design: SequentialDesign = field(default_factory=SequentialDesign)
     """The design of the test."""
     other_loop: str = ""
-    """Name of the probe's other loop."""
+    """Name of the second loop in which the probe measured; empty: none."""
     harmless: "Verdict | None" = None
-    """The verdict on the best verified setting that makes no other call slower; None: there is none, or it is
-    this one."""
+    """The verdict on the best verified setting that makes no call slower for which it was not tuned; None:
+    there is none, or this verdict is on that setting."""
 
     @property
     def checked(self) -> Checked:
-        """Return how far the comparison got, and its result."""
+        """Return whether the verification is complete, and its result."""
         if not self.complete:
             return Checked.UNFINISHED
         if self.recommendation.rules or self.recommendation.gains:
@@ -59,7 +59,7 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """Return one line for reports and exported files."""
+        """Return the verdict in one line, for reports and exported files."""
         if self.checked is Checked.UNFINISHED:
             return f"UNVERIFIED (verification not finished{self._so_far}){self._failed}"
         stay = "; the stack's own defaults stay"
@@ -79,9 +79,9 @@ class Verdict:
 
     @property
     def _scope(self) -> str:
-        """Return its effect on other calls, and whether another setting avoids it.
+        """Return the effect on calls the setting was not tuned for, and whether another setting avoids it.
 
-        The result is empty if none was measured.
+        The result is empty if no such call was measured.
         """
         unavoided = slower(self.recommendation.others) and self.harmless is None
         warning = "no setting that makes none of them slower was verified" if unavoided else ""
@@ -96,7 +96,7 @@ class Verdict:
 
     @property
     def _so_far(self) -> str:
-        """Return the leading setting's gain at the last look, and its launches; empty without a gain yet."""
+        """Return the leading setting's gain so far, and its launches in words; empty without a gain yet."""
         rounds = [r for r in self.rounds if r.setting.point == self.recommendation.point]
         total = rounds[-1].total if rounds else None
         if total is None or total.low <= 0.0:
@@ -122,13 +122,13 @@ class Verdict:
 
     @property
     def _ends(self) -> list[VerificationRound]:
-        """Return the last round of each setting, which has all its pairs and failures."""
+        """Return the last round of each setting, which includes all its comparisons and failures."""
         with_next = zip_longest(self.rounds, self.rounds[1:])
         return [r for r, next_one in with_next if next_one is None or _identity(next_one) != _identity(r)]
 
     @property
     def _failed(self) -> str:
-        """Return every launch that failed, by settings; empty if none did."""
+        """Return the failed launches of each setting in words; empty if no launch failed."""
         last = {r.setting.point: r.failures for r in self.rounds}
         recommended = self.recommendation.point
         texts = [
@@ -140,7 +140,7 @@ class Verdict:
 
     @property
     def _otherwise(self) -> str:
-        """Return the result in the probe's other loop, with slower slots; empty if not measured."""
+        """Return the result in the probe's other loop in words, with slower slots; empty if not measured."""
         last = self.rounds[-1]
         total = last.total_otherwise
         if total is None or not self.other_loop:
@@ -153,7 +153,7 @@ class Verdict:
 
     @property
     def _refused(self) -> str:
-        """Return why no setting was accepted, and on how many launches that rests."""
+        """Return why no setting was accepted, and how many launches show that, in words."""
         better = list(self._better())
         if better:
             best, total = max(better, key=lambda pair: pair[1].gain)
@@ -213,9 +213,9 @@ class Verdict:
         return text + (f" ({conditions})" if conditions else "")
 
     def _more(self, best: VerificationRound, worst: Comparison) -> str:
-        """Return how many launches would show that a size does not lose, if it is as seen.
+        """Return in words how many launches would exclude a loss at a size, if the true gain is as measured.
 
-        The result is empty if that takes too many.
+        The result is empty if too many launches would be needed.
         """
         n_launches, design = best.failures.n_deployed, self.design
         spread = worst.mean_sem * math.sqrt(max(worst.launches, 1))
@@ -225,12 +225,12 @@ class Verdict:
         return f"it takes verify.launches={max(math.ceil(needed), n_launches + 1)} at least"
 
     def _loop(self, verified_round: VerificationRound, worst: Comparison) -> str:
-        """Return the loop of a comparison, if it is not the campaign's own; else empty."""
+        """Return the loop of a comparison in words, if it is not the campaign's own loop; else no text."""
         return "" if worst in verified_round.comparisons else f" in {_A[self.other_loop]} loop"
 
 
 def _identity(verified_round: VerificationRound) -> tuple[Point, bool]:
-    """Return the identity of a round: a setting, with rules or without."""
+    """Return the job-wide values of a round's setting, and whether the setting has rules."""
     return verified_round.setting.point, has_rules(verified_round.setting)
 
 
