@@ -130,8 +130,8 @@ class Pool:
     def _window_memory(self, n_bytes: int) -> View:
         """Return memory allocated by MPI, as the standard advises for windows.
 
-        Some libraries access such memory directly. It begins at a page, like that of ``buffer``, since copies by
-        the operating system cost time for each page.
+        Some libraries access such memory directly. It begins at a page, like that of ``buffer``, since copies
+        by the operating system cost time for each page.
         """
         allocated: Any = MPI.Alloc_mem(n_bytes + mmap.PAGESIZE)
         self._allocated.append(allocated)

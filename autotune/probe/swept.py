@@ -18,9 +18,8 @@ from autotune.probe.synchronisation import Timed
 
 Verdict: TypeAlias = tuple[str, str]  # Status of a cell as in ``CellSamples.status``, and the reason for it.
 OK: Verdict = ("ok", "")  # The verdict on a cell without any problem.
-NEVER_TIMED = (
-    "the launch's time was used up before its first timed call"  # Reason for a cell that has no sample.
-)
+NEVER_TIMED = "the launch's time was used up before its first timed call"
+"""Reason given for a cell that has no sample because the time was used up."""
 
 
 @dataclass(slots=True)
