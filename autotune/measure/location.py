@@ -56,8 +56,6 @@ class Location:
     value_s: float  # The estimate, in seconds.
     sem_s: float  # Standard error of the estimate, in seconds; not a number for a single sample.
     low_s: float  # Lower end of the 95 % interval, in seconds; the smallest of fewer than six samples.
-        float  # Lower end of the 95 % interval, in seconds; the smallest sample if there are less than six.
-    )
     high_s: float  # Upper end of the 95 % interval, in seconds.
     n: int  # Number of samples used; none is left out as an outlier.
     n_outliers: int  # Number of samples that `outliers` marks.

@@ -132,7 +132,7 @@ def next_round(
         rule: The rule's constants.
         rows: The samples of each cell, possibly none.
         cost_s: Wall time in seconds of one more sample of each cell, including barrier and check, such as
-                the time spent / n, or the time of the warm-up call. If it is not a number, the cell gets one
+            the time spent / n, or the time of the warm-up call. If it is not a number, the cell gets one
             sample.
         group: The group of each cell; cells of one group compete.
         elapsed_s: Time used so far in seconds, the same on all ranks.
