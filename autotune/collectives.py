@@ -33,7 +33,7 @@ class Pattern(StrEnum):
     PAIRS = "pairs"  # Each rank of the first half with one of the second half, except for an odd last rank.
     NEIGHBOURS = "neighbours"  # Ranks that are neighbours in a periodic grid.
     ONE_SIDED = "one_sided"  # The first rank reads or writes the memory of the last rank.
-    NONBLOCKING = "nonblocking"  # All to all, by a call that returns before it is complete.
+    NONBLOCKING = "nonblocking"  # All send to all, by a call that returns before it is complete.
 
 
 class Lookup(StrEnum):

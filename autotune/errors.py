@@ -132,7 +132,7 @@ class LockedError(CampaignError):
     exit_code = ExitCode.LOCKED
 
 
-class Interrupted(AutotuneError):  # noqa: N818 - not an error: the user asked for it
+class Interrupted(AutotuneError):  # noqa: N818 - this is no error: the user asked for it
     """Raised when the user or the batch system has interrupted the work; all results so far are saved."""
 
     exit_code = ExitCode.INTERRUPTED
@@ -143,7 +143,7 @@ STORAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno
 
 
 class StorageError(CampaignError):
-    """Raised when the disk is full or read-only, so nothing can be written; what was written is not lost."""
+    """Raised when nothing can be written, as the disk is full or read-only; earlier data are not lost."""
 
     exit_code = ExitCode.LOCKED
 

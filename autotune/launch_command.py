@@ -67,7 +67,7 @@ class LauncherWords:
             elif not equals:
                 count = self.values(name)
                 if name in self.pairs and "=" in "".join(words[position + 1 : position + 2]):
-                    count = 1  # PALS has `--env A=B`, Hydra two words
+                    count = 1  # PALS writes `--env A=B`, Hydra `-env A B`
                 values = {i: words[i] for i in range(position + 1, min(position + 1 + count, len(words)))}
             if len(values) >= count:
                 yield name, values or {position: ""}, position + 1 + count

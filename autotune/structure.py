@@ -90,7 +90,7 @@ class Document:
             return self._value(next((o for o in options if type(value) is o), options[0]), value, key_path)
         if origin is tuple:
             items, kinds = value if isinstance(value, list | tuple) else [value], get_args(hint)
-            if kinds[-1] is not Ellipsis:  # a tuple of fixed length
+            if kinds[-1] is not Ellipsis:  # the type is a tuple of fixed length
                 if len(items) != len(kinds):
                     raise self.error(f"{key_path} = {value!r}", f"expected {len(kinds)} values")
                 return tuple(
@@ -99,7 +99,7 @@ class Document:
             inner = kinds[0]
             if (
                 isinstance(inner, type) and is_dataclass(inner) and not hasattr(inner, "of")
-            ):  # a shortcut, since a journal has many cells
+            ):  # a shortcut for speed, since a campaign's journal has many entries
                 return tuple(
                     item
                     if type(item) is inner

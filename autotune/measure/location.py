@@ -58,7 +58,7 @@ class Location:
     low_s: float  # Lower end of the 95 % interval, in seconds; the smallest of fewer than six samples.
     high_s: float  # Upper end of the 95 % interval, in seconds.
     n: int  # Number of samples used; none is left out as an outlier.
-    n_outliers: int  # Number of samples that `outliers` marks.
+    n_outliers: int  # Number of samples that are far from most others, see `outliers`.
 
 
 def estimate(samples_s: ArrayLike, estimator: Estimator | str = Estimator.MEDIAN) -> Location:

@@ -27,7 +27,7 @@ def median_ranks(n: int, alpha: float) -> tuple[int, float]:
     below 1 − alpha.
     """
     if n > EXACT_UP_TO:
-        from statistics import NormalDist  # here, since it is slow to load and seldom needed on ranks
+        from statistics import NormalDist  # imported here, since it is slow to load and seldom needed
 
         normal = NormalDist()
         z = -normal.inv_cdf(alpha / 2)
@@ -36,7 +36,7 @@ def median_ranks(n: int, alpha: float) -> tuple[int, float]:
     # Find the largest k with 2 · tail / 2ⁿ ≤ alpha, in integers: alpha is numerator / denominator.
     numerator, denominator = float(alpha).as_integer_ratio()
     limit = (numerator << n) // (2 * denominator)
-    k, tail, term = 1, 1, 1  # tail = Σ_{i<k} C(n, i), term = C(n, k − 1)
+    k, tail, term = 1, 1, 1  # invariants: tail = Σ_{i<k} C(n, i) and term = C(n, k − 1)
     while 2 * (k + 1) <= n + 1:
         term = term * (n - k + 1) // k
         if tail + term > limit:
@@ -69,7 +69,7 @@ class Row:
         self.times_s.extend(times_s)
         if len(self.times_s) > old_length:
             self._ordered += self.times_s[old_length:]
-            self._ordered.sort()  # linear time, as all but the end is sorted already
+            self._ordered.sort()  # this takes linear time, as all but the end is sorted already
             self._effective = -1
 
     @property
@@ -97,7 +97,7 @@ class Row:
         return self._ordered[k - 1], self._ordered[-k]
 
     def _design_effect(self) -> float:
-        """Return `location.design_effect` of the indicator that a sample is above the median."""
+        """Return the design effect of the indicators that samples are above the median (see `location`)."""
         n = len(self)
         if n < BATCHES * LEAST_BATCH:
             return 1.0
@@ -121,16 +121,16 @@ class Row:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Return the mean; not a number for no values."""
+    """Return the mean; not a number if there are no values."""
     return math.fsum(values) / len(values) if values else math.nan
 
 
 def median(values: Iterable[float]) -> float:
-    """Return the median; not a number for no values."""
+    """Return the median; not a number if there are no values."""
     return median_of_sorted(sorted(values))
 
 
 def median_of_sorted(values: Sequence[float]) -> float:
-    """Return the median of ascending values; not a number for no values."""
+    """Return the median of values in ascending order; not a number if there are no values."""
     n = len(values)
     return (values[(n - 1) // 2] + values[n // 2]) / 2 if n else math.nan

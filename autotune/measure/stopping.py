@@ -43,7 +43,7 @@ from autotune.measure.rows import Row
 T = TypeVar("T")
 
 
-MARGIN = 1.5  # A cell is of interest up to this multiple of the best median of its group.
+MARGIN = 1.5  # Cells up to this multiple of the best median of their group are measured precisely.
 
 
 class CellStatus(IntEnum):
@@ -63,7 +63,7 @@ class StoppingRule:
     budget_s: float  # Time for all sampling of the launch, in seconds.
     half_width: float = 0.02  # Target: both ends of the median's interval within this fraction of the median.
     confidence: float = 0.95  # Coverage of the median's interval.
-    margin: float = MARGIN  # Multiple of the best median up to which a cell is of interest; at least 1.
+    margin: float = MARGIN  # Multiple of the best median up to which cells are measured; at least 1.
     error_rate: float = 0.05  # Accepted probability, per launch, that the best of a group is eliminated.
     min_samples: int = 10  # n₀: samples before an interval is used; a far too slow cell gets no more.
     max_samples: int = 4000  # Number of samples after which a cell gets no more, whether precise or not.
@@ -102,7 +102,7 @@ class SamplingRound:
     """A decision after some samples: which cells get how many more; tuples have one value for each cell."""
 
     status: tuple[CellStatus, ...]  # Status of each cell.
-    next_samples: tuple[int, ...]  # Samples to take of each cell before the next decision; all 0: the end.
+    next_samples: tuple[int, ...]  # Samples to take of each cell before the next decision; 0 at the end.
     half_width: tuple[float, ...]
     """Larger distance of an end of the median's interval from the median, as a fraction of the median.
 

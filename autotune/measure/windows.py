@@ -26,7 +26,7 @@ class Validity(IntFlag):
 
     STARTED_LATE = 1  # A rank entered the call after the window's start: ranks did not start together.
     OVERRAN = 2  # A rank was still in the call when the window ended, so the next start may be late.
-    CLOCK_UNSURE = 4  # The clock bound exceeds the tolerated share of the run time.
+    CLOCK_UNSURE = 4  # The bound of the clock's error exceeds the tolerated share of the run time.
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def clock_drift(offsets: Sequence[ClockOffset]) -> Clock:
 
 
 def _average(values: Times, weights: Sequence[float]) -> float:
-    """Return the weighted mean of some values."""
+    """Return the mean of values with these weights."""
     return sum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights)
 
 

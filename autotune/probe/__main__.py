@@ -30,15 +30,15 @@ def main() -> int:
     # With MPI_THREAD_MULTIPLE locks would slow down every call, and few programs ask for that level.
     mpi4py.rc.thread_level = "funneled"
     loaded_s = time.monotonic()
-    from mpi4py import MPI  # initialises MPI
+    from mpi4py import MPI  # this import initialises MPI
 
     moments = {"python": BEGUN_S, "mpi": loaded_s, "imports": time.monotonic()}
     try:
         from autotune.probe.launch import run
 
         return run(MPI.COMM_WORLD, directory, environment, ucx_log, moments)
-    except BaseException:  # one rank that stops alone would leave all others waiting
-        import traceback  # here, since it is slow to load
+    except BaseException:  # if only this rank stopped, all others would wait for it
+        import traceback  # imported here, since it is slow to load
 
         traceback.print_exc()
         sys.stderr.flush()

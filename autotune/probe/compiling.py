@@ -32,10 +32,10 @@ def compilers(library: Path, search: str) -> Iterator[Path]:
     Those that are installed next to the library come first, then one in the search path.
     """
     for parent in list(library.parents)[1:5]:
-        for name in ("mpicc", "mpicc.openmpi", "mpicc.mpich"):  # Debian installs several MPIs in one folder
+        for name in ("mpicc", "mpicc.openmpi", "mpicc.mpich"):  # names with a suffix are Debian's
             if (parent / "bin" / name).exists():
                 yield parent / "bin" / name
-    import shutil  # here and below, since it is slow to load and most launches find an earlier compilation
+    import shutil  # imported here and below, as it is slow to load and most launches need no compilation
 
     wrapper = shutil.which("mpicc", path=search)
     if wrapper:

@@ -51,7 +51,7 @@ class Operation:
     peers: Callable[[int, int], Sequence[int]] = lambda _rank, _size: ()
     """Ranks to which a rank sends its blocks; the j-th block comes from the peer with index j xor 1."""
     between: bool = False  # Whether messages go between single ranks, so that at least two are needed.
-    overlaps: bool = False  # Whether the rank computes something until the call is complete.
+    overlaps: bool = False  # Whether the rank computes something while the messages are on their way.
     sized: bool = True  # Whether the operation carries data.
     graph: bool = False  # Whether the call needs a communicator whose graph connects the peers.
 
@@ -62,7 +62,7 @@ class Operation:
 
     @property
     def in_a_row(self) -> bool:
-        """Return whether a tight loop has no barrier between calls: messages wait for each other anyway."""
+        """Return whether calls back to back need no barrier in between: messages wait for each other."""
         return self.between and not self.overlaps
 
     def blocks(self, size: int) -> int:
@@ -82,7 +82,7 @@ class Operation:
 
 
 def opposite(peers: Sequence[int]) -> list[int]:
-    """Return the peer from whom each block comes, given the peers to whom the blocks go."""
+    """Return the peer that sends each block to a rank, given the peers to which the rank sends its blocks."""
     return [peers[j ^ 1] for j in range(len(peers))]
 
 
@@ -115,7 +115,7 @@ def last(rank: int, size: int) -> bool:
 
 
 def one_block(_rank: int, _size: int) -> Sequence[int]:
-    """Return the destinations of a rank that sends one block, the same to every rank."""
+    """Return the destinations of a rank that sends one block, the same whoever receives it."""
     return (0,)
 
 

@@ -47,7 +47,7 @@ class Exchange:
         if initial:
             self._lay(self.recv, initial)
         else:
-            fill(self.recv, 0xFF)  # not a number in floating point
+            fill(self.recv, 0xFF)  # as floating-point numbers these bytes are NaN: no correct result
 
     def correct(self) -> bool:
         """Return whether the receive buffer has the content that the call must produce."""
@@ -62,7 +62,7 @@ class Exchange:
         self.away_s = end - begin
 
     def synchronise(self) -> None:
-        """Make this rank's memory show what was written into its window; called after a barrier."""
+        """Make data that other ranks wrote into this rank's window visible; called after a barrier."""
         if self.window is None or self.operation.epoch == "fence":
             return
         if self.operation.epoch == "lock":

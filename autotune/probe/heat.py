@@ -42,7 +42,7 @@ _PERIOD = 24  # Visits of each cell (blocks of calls in one turn) after which th
 _LEAST_VISITS = 3
 """Least number of visits of each cell, however long they take: two in the loop of the request and one in the
 other loop (the interleaved or the tight one)."""
-_MOST_CALLS = 5000  # Calls in a slice at most: arrays of a fixed size, 40 kB, however short a call is.
+_MOST_CALLS = 5000  # Largest number of calls in a slice, which limits arrays of times to 40 kB.
 _WARM_SHARE = 2
 """The first 1/``_WARM_SHARE`` of a slice (a cell's time in one turn) warms up and is not timed.
 
@@ -243,7 +243,7 @@ class HeatSweep(Sweep):
                 cell.extra["other_loop_s"] = median(map(median, visits))
                 cell.extra["other_loop_mean_s"] = median(map(mean, visits))
             rounds = [repeat(round_, len(times)) for round_, (times, _) in main_visits.get(index, [])]
-            # The reader of the result gets numpy arrays.
+            # Here this is an ``array``; the program that reads the result gets numpy arrays.
             numbers: Any = array("i", chain.from_iterable(rounds))
             samples_of_cell = cell.samples(self._operation.name, self._sync.size)
             samples.append(replace(samples_of_cell, rounds=numbers))
@@ -303,7 +303,7 @@ class HeatResult:
         CellSamples, ...
     ]  # Samples of the other operations (``ProbeRequest.beside``), complete on rank 0.
     timed: TimedPart  # When timed calls began, and how long they took.
-    taken_out: dict[str, TakenOut]  # Number of each job that did not complete its turns → the reason.
+    taken_out: dict[str, TakenOut]  # Number of a job that did not complete its turns → the reason.
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ def run(
     if proof.problem:
         return _end(world, directory, ProbeResult(*proof.problem, notes=proof.notes, applied=proof.applied))
     if ucx_log and world.rank:
-        ucx_log.unlink(missing_ok=True)  # it has been read; rank 0 keeps its own
+        ucx_log.unlink(missing_ok=True)  # this rank has read its log; only rank 0's is kept
     if request.reach:
         from autotune.probe.rule_check import reach
 
@@ -160,7 +160,7 @@ def _unread(values: Mapping[str, str]) -> str:
     """Describe a variable whose value in UCX is not the expected one; empty if there is no such variable."""
     if not values:
         return ""
-    from autotune.probe.ucx import unread  # here: not every launch uses UCX
+    from autotune.probe.ucx import unread  # imported here, since not every launch uses UCX
 
     return unread(values)
 
@@ -188,7 +188,7 @@ def _measure(
     if request.heat is None:
         measured = _measured_alone(world, request, kernel, variables)
     else:
-        from autotune.probe.heat import measure_heat  # here, since other launches need none of it
+        from autotune.probe.heat import measure_heat  # imported here, as few launches need it
 
         try:
             heat = measure_heat(world, request, request.heat, kernel, variables)
@@ -347,7 +347,7 @@ def _from_rank_0(world: MPI.Intracomm, words: tuple[str, str]) -> tuple[str, str
 
 
 def _end(world: MPI.Intracomm, directory: Path, result: ProbeResult) -> int:
-    """Write the result on rank 0, and return the exit status, the same on all ranks."""
+    """Write the result on rank 0, and return the exit status, which is the same on all ranks."""
     return int(world.bcast(_written(world, directory, result)))
 
 

@@ -25,7 +25,7 @@ def listen(directory: Path) -> Path | None:
         return None
     place = directory
     if not os.access(directory, os.W_OK):
-        import tempfile  # here, since it is slow to load and seldom needed
+        import tempfile  # imported here, since it is slow to load and seldom needed
 
         place = Path(tempfile.gettempdir())
     log = place / f"ucx.{os.uname().nodename}.{os.getpid()}.log"

@@ -60,7 +60,7 @@ def took(begins: Times, ends: Times) -> Times:
 
 
 def partners(rank: int, size: int) -> list[tuple[int, int]]:
-    """Return (rank to notify, rank to wait for) in each round of the dissemination barrier."""
+    """Return (rank to send to, rank to receive from) for each round of the dissemination barrier."""
     return [((rank + (1 << k)) % size, (rank - (1 << k)) % size) for k in range((size - 1).bit_length())]
 
 

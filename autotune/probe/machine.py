@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from autotune.measure.machine import Counters, Disturbance, disturbance, worst
 
-if TYPE_CHECKING:  # importing it initialises MPI, which counters do not need
+if TYPE_CHECKING:  # importing MPI initialises it, which is not needed to read counters
     from mpi4py import MPI
 
 _CPUS = Path("/sys/devices/system/cpu")

@@ -37,7 +37,7 @@ def create(name: str, join_s: float) -> tuple[int, str, str]:
             return open_own(str(path), os.O_CREAT), str(path), ""
         except OSError as exc:
             problem = f"{path}: {exc.strerror or exc}"
-            if exc.errno == errno.ENOSPC:  # another job may find room here later, and the two would not meet
+            if exc.errno == errno.ENOSPC:  # if another job found room here later, the two would not meet
                 with suppress(OSError):
                     if not path.stat().st_size:
                         path.unlink()

@@ -74,7 +74,7 @@ def _one_sided(name: str, side: str) -> Callable[[Exchange], Callable[[], object
         window, last, epoch = x.window, x.comm.size - 1, x.operation.epoch
         if window is None or (x.comm.rank and epoch != "fence"):
             return _nothing
-        from mpi4py.MPI import LOCK_SHARED  # here, since declarations are also read without MPI
+        from mpi4py.MPI import LOCK_SHARED  # imported here, since declarations are also read without MPI
 
         how = {"op": x.sum} if name == "Accumulate" else {}
         start = _nothing if x.comm.rank else partial(getattr(window, name), getattr(x, side), last, **how)

@@ -40,8 +40,8 @@ class ControlVariable:
 
     name: str  # Name of the variable in the library.
     kind: str  # Name of the variable's MPI datatype in mpi4py, e.g. ``INT``.
-    enumerator: Mapping[str, int]  # Name → number; empty: any value of the datatype is allowed.
-    handle: int  # Handle of MPI_T.
+    enumerator: Mapping[str, int]  # Name of a value → its number; empty: any value is allowed.
+    handle: int  # MPI_T's handle of the variable.
     buffer: Any = field(repr=False)  # Object of ctypes that stores one value.
 
 
@@ -54,8 +54,8 @@ class ToolInterface:
         Raises:
             StackError: If the library refuses MPI_T.
         """
-        # Symbols are looked up in the extension module and its dependencies: that finds the very library
-        # which mpi4py calls, wherever it is and whatever else this process has loaded.
+        # Symbols are looked up in mpi4py's extension module and its dependencies. So they are those of the
+        # very library that mpi4py calls, wherever it is and whatever else this process has loaded.
         self._lib = ctypes.CDLL(mpi.__file__)
         self._handle_type = ctypes.c_void_p if mpi._sizeof(mpi.Datatype) == 8 else ctypes.c_int
         self._kinds = {
@@ -192,7 +192,7 @@ class ToolInterface:
         return ControlVariable(name, kind, names, int(handle.value or 0), buffer)
 
     def _described(self, index: int) -> tuple[str, str, str | None, ctypes.c_void_p]:
-        """Return name, description, datatype (None: unsupported) and enumerator of a control variable."""
+        """Return name, description, datatype (None if not supported) and enumerator of a control variable."""
         verbosity, binding, scope = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
         # MPI_T_enum is a pointer in every implementation, whatever the other handles are.
         datatype, enumtype = self._handle_type(), ctypes.c_void_p()
@@ -204,7 +204,7 @@ class ToolInterface:
         return name, text, self._kinds.get(datatype.value), enumtype
 
     def _enumerator(self, enumtype: ctypes.c_void_p) -> dict[str, int]:
-        """Return the names of an enumerator with their numbers; empty where there is none."""
+        """Return name → number of the values of an enumerator; empty if the variable has none."""
         if not enumtype.value:
             return {}
         text, length = ctypes.create_string_buffer(_NAME_BYTES), ctypes.c_int(_NAME_BYTES)

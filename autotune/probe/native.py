@@ -34,7 +34,7 @@ only before the first call."""
 
 
 class _Exchange(ctypes.Structure):
-    """The C struct of an exchange, as in kernel.c."""
+    """The C struct of an exchange (a call with its buffers), as in kernel.c."""
 
     _fields_ = (
         *((name, ctypes.c_int) for name in ("operation", "rank", "size", "count")),
@@ -47,7 +47,7 @@ class _Exchange(ctypes.Structure):
 
 
 class _Barrier(ctypes.Structure):
-    """The C struct of a barrier, as in kernel.c."""
+    """The C struct of the barrier before a call, as in kernel.c."""
 
     _fields_ = (
         ("comm", ctypes.c_void_p),
@@ -88,7 +88,7 @@ class NativeLoop:
         )
 
     def run_nothing(self, calls: int) -> tuple[Times, Times]:
-        """Time the loop without a call between the two readings of the clock."""
+        """Time the loop itself, without a call between the two readings of the clock."""
         return self._timed(calls, self._kernel.autotune_time_nothing, ctypes.byref(self._barrier))
 
     def _timed(self, calls: int, function: Any, *arguments: Any) -> tuple[Times, Times]:
@@ -156,7 +156,7 @@ def load(world: MPI.Intracomm, library: Path, fallback: Path) -> ctypes.CDLL:
     node = world.Split_type(MPI.COMM_TYPE_SHARED)
     path, problem = "", ""
     if node.rank == 0:
-        from autotune.probe.compiling import compiled  # here, since the other ranks do not compile
+        from autotune.probe.compiling import compiled  # imported here, since the other ranks do not compile
 
         try:
             version, search = MPI.Get_library_version(), [os.environ.get("PATH", "")]

@@ -55,12 +55,12 @@ def ucx_contradiction(
         return "", None
     if log is None:
         return "UCX was not asked for a report", None
-    from autotune.probe.ucx import contradiction, read_report  # here: not every launch uses UCX
+    from autotune.probe.ucx import contradiction, read_report  # imported here, as few launches use UCX
 
     token, received = bytearray(8), bytearray(8)
     world.Sendrecv(token, (world.rank + 1) % world.size, 0, received, (world.rank - 1) % world.size, 0)
     world.Barrier()
-    ctypes.CDLL(None).fflush(None)  # UCX writes its log through the C library's buffers
+    ctypes.CDLL(None).fflush(None)  # write the part of UCX's log that is still in the C library's buffers
     try:
         report = read_report(log.read_text(encoding="utf-8", errors="replace"))
     except OSError as exc:

@@ -65,7 +65,7 @@ With that many calls, launches differ by more than the error of their means."""
 class SweptChoice:
     """One call-level choice, such as an algorithm, as the probe applies it."""
 
-    values: Mapping[str, Any]  # Parameter → value, copied into the result.
+    values: Mapping[str, Any]  # Parameter → value of the choice, copied into the result.
     cvars: Mapping[str, int | str] = field(default_factory=dict)
     """Maps each MPI_T control variable to the value that is written before the communicator is duplicated."""
     env: Mapping[str, str] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class TakenOut(StrEnum):
 class Heat:
     """One job's part in a heat: a group of jobs, alive at once on the same cores, that measure in turns."""
 
-    directory: str  # Directory of the heat, where the driver notes which jobs have ended.
+    directory: str  # Directory of the heat, where the driver creates a file when a job ends.
     token: str  # Secret name of the file in which the jobs of a node meet.
     job: int  # Number of this job, from 0.
     jobs: int  # Number of jobs in the heat.
@@ -111,7 +111,7 @@ class Heat:
     """Seconds after which a job that does not end its turn is taken out of the heat and killed."""
 
     def __post_init__(self) -> None:
-        """Refuse an impossible heat.
+        """Raise an error if the heat is impossible.
 
         Raises:
             UserError: If the job's number, the token or a time is out of its range.
@@ -125,11 +125,11 @@ class Heat:
             raise UserError("a heat with times of 0 s or less", "all of its times are above 0")
 
     def ended(self, job: int) -> Path:
-        """Return the file by which the driver notes that a job has ended."""
+        """Return the path of the file that the driver creates when a job has ended."""
         return Path(self.directory) / f"ended-{job}"
 
     def hosts(self, job: int) -> tuple[str, ...]:
-        """Return the nodes on which a job has ranks; empty where it has not noted them yet."""
+        """Return the nodes on which a job has ranks; empty if the job has not written its file yet."""
         try:
             return tuple(json.loads(self._hosts(job).read_text(encoding="utf-8")))
         except (OSError, ValueError):
@@ -164,8 +164,8 @@ class ProbeRequest:
     """Half-width of a median's confidence interval, relative to the median, at which a cell is complete."""
     min_samples: int  # Least number of samples of a cell; cells that are far too slow get fewer.
     max_samples: int  # Largest number of samples of a cell.
-    timing: str  # ``native`` (C kernel), ``python`` (mpi4py loop), or ``auto``: native where possible.
-    sync: str  # ``barrier``: own dissemination barrier; ``window``: synchronised start windows.
+    timing: str  # Timing loop: ``native`` (in C), ``python`` (mpi4py), or ``auto``: native if possible.
+    sync: str  # ``barrier``: a dissemination barrier of our own before calls; ``window``: start windows.
     check: bool  # Whether results are compared with a reference, outside of the timed region.
     memory: bool = False  # Whether peak resident memory is reported.
     reach: bool = False
@@ -185,7 +185,7 @@ class ProbeRequest:
     """This job's part in a heat (jobs that measure in turns); None: no other job runs beside this one."""
 
     def __post_init__(self) -> None:
-        """Refuse requests that cannot be measured.
+        """Raise an error if the request asks for something that cannot be measured.
 
         Raises:
             UserError: If a collective is unknown, a size is negative, or a number is out of its range.
@@ -276,7 +276,7 @@ def check_loop(loop: str, sync: str) -> None:
 
 
 def _unreadable(message: str, hint: str) -> UserError:
-    """Return the error of a request that cannot be read."""
+    """Return the error that is raised if a request cannot be read."""
     return UserError(f"unreadable request: {message}", hint)
 
 
@@ -284,7 +284,7 @@ def _unreadable(message: str, hint: str) -> UserError:
 class CellSamples:
     """The raw samples of one cell."""
 
-    collective: str  # Name as in the request.
+    collective: str  # Name of the collective, as in the request.
     comm_size: int  # Number of ranks of the communicator.
     message_bytes: int  # Message size as in the request.
     values: Mapping[str, Any]  # Parameter → value of the choice; empty: the MPI's default.
@@ -294,7 +294,7 @@ class CellSamples:
     In the interleaved loop there is one for each call, the maximum over the ranks. In the tight loop there is
     one for each run of calls, the mean on the slowest rank."""
     status: str = "ok"  # A name of ``history.trial.Status``.
-    reason: str = ""  # The reason in words, where the status is not ``ok``.
+    reason: str = ""  # Why the status is not ``ok``, in words.
     validity: Codes | None = None
     """Shape ``(n,)``: for each sample the sum of its ``measure.windows.Validity`` flags, where 0 means valid.
 
@@ -335,8 +335,8 @@ class ProbeResult:
     """The measurements that a launch made; the content of ``result.json`` and ``samples.npz``."""
 
     status: str  # A name of ``history.trial.Status``.
-    reason: str = ""  # The reason in words, where the status is not ``ok``.
-    cells: tuple[CellSamples, ...] = ()  # Samples of the cells, in the order in which they were declared.
+    reason: str = ""  # Why the status is not ``ok``, in words.
+    cells: tuple[CellSamples, ...] = ()  # Samples of the cells, in the order of the request.
     hosts: tuple[str, ...] = ()  # Host name of each rank.
     library: str = ""  # First line of the MPI library's version text.
     timing: str = ""  # The timing loop: ``native`` or ``python``.
@@ -415,5 +415,5 @@ class ProbeResult:
                     cell |= {"samples_s": arrays[f"c{i}"], "validity": arrays.get(f"v{i}")}
                     cell |= {"rounds": arrays.get(f"r{i}")}
             return Document("it", own=True).structured(cls, document)
-        except Exception as exc:  # for damaged bytes numpy, zipfile and zlib raise errors of many kinds
+        except Exception as exc:  # numpy, zipfile and zlib raise errors of many kinds if bytes are damaged
             raise UserError(f"{path}: damaged result: {type(exc).__name__}: {exc}") from exc

@@ -23,7 +23,7 @@ def write_rows(path: Path, rows: Mapping[str, Any]) -> None:
     Raises:
         OSError: If the file cannot be written.
     """
-    from zipfile import ZIP_DEFLATED, ZipFile  # here, since it is needed only after all measurements
+    from zipfile import ZIP_DEFLATED, ZipFile  # imported here, since it is needed only at the end
 
     with ZipFile(path, "w", ZIP_DEFLATED, compresslevel=1) as file:
         for name, row in rows.items():

@@ -35,7 +35,7 @@ def reach(world: MPI.Intracomm, request: ProbeRequest) -> tuple[CellSamples, ...
 
 def _calls(comm: MPI.Intracomm, collective: str, sizes: tuple[int, ...]) -> list[CellSamples]:
     """Call one collective at each message size; patterns are left out, since no rules apply to them."""
-    from autotune.collectives import PATTERNS  # here, since launches that measure do not need it
+    from autotune.collectives import PATTERNS  # imported here, since launches that measure do not need it
 
     operation = OPERATIONS[collective]
     if collective in PATTERNS or comm.size < operation.least_ranks:

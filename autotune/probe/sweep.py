@@ -84,7 +84,7 @@ class Sweep:
         self._memory = memory
         self._ends: Counter[CellStatus] = Counter()
         self.timed = TimedPart()
-        self._warm = set[int]()  # cells whose blocks need no uncounted call, on all ranks alike
+        self._warm = set[int]()  # indices of cells that need no warm-up call, the same on all ranks
         self._candidates: list[int] = []
         if sync.size < self._operation.least_ranks:
             self._refuse_all(f"{collective} needs {self._operation.least_ranks} ranks")
@@ -175,7 +175,7 @@ class Sweep:
         return self.finish(budget_s, rng)
 
     def _took_by_size(self) -> dict[int, float]:
-        """Return the mean duration of first blocks by message size, ascending, in seconds."""
+        """Return message size in bytes, ascending → mean duration of first blocks in seconds."""
         took: dict[int, list[float]] = {}
         for cell in self._cells:
             if cell.started:
@@ -301,10 +301,10 @@ class Sweep:
                     wrong.append((index, ("wrong_result", words)))
             except MPI.Exception as exc:
                 wrong.append((index, ("invalid", f"rank {self._sync.rank}: {exc.Get_error_string()}")))
-        if not self._sync.allreduce(len(wrong)):  # one number, since this is done for every cell
+        if not self._sync.allreduce(len(wrong)):  # only a number is sent, since this is done for every cell
             return
         for verdicts in self._sync.allgather(wrong):
-            for index, verdict in verdicts:  # the lowest rank's reason counts
+            for index, verdict in verdicts:  # if several ranks have a reason, that of the lowest counts
                 if self._cells[index].verdict == OK:
                     self._cells[index].verdict = verdict
 
@@ -372,14 +372,14 @@ def _took_at(took_by_size: Mapping[int, float], message_bytes: int) -> float:
     below = [size for size in took_by_size if size <= message_bytes]
     if not took_by_size:
         return math.nan
-    if not below:  # smaller messages are assumed to cost as much
+    if not below:  # smaller messages are assumed to take as long as the smallest known size
         return next(iter(took_by_size.values()))
     return took_by_size[below[-1]] * max(message_bytes, 1) / max(below[-1], 1)
 
 
 def _rule(request: ProbeRequest, budget_s: float) -> StoppingRule:
     """Return the stopping rule with the precision and the sample limits of a request."""
-    min_samples = max(6, request.min_samples)  # fewer samples have no interval
+    min_samples = max(6, request.min_samples)  # fewer samples have no 95 % interval
     return StoppingRule(
         budget_s=max(budget_s, 1e-3),
         half_width=request.precision,

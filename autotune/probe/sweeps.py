@@ -204,7 +204,7 @@ def _synchronisation(request: ProbeRequest, sync: MPI.Intracomm, kernel: CDLL | 
     """Return the way of synchronising ranks that the request asks for."""
     if request.sync != "window":
         return BarrierSynchronisation(sync, loop_of(sync, kernel))
-    from autotune.probe.window import WindowSynchronisation  # here, since few launches use it
+    from autotune.probe.window import WindowSynchronisation  # imported here, since few launches use it
 
     return WindowSynchronisation(sync, loop_of(sync, kernel))
 

@@ -30,14 +30,14 @@ class TimedPart:
     seconds: float = 0.0  # Seconds spent in timed calls, including synchronisation.
 
     def add(self, seconds: float) -> None:
-        """Add the duration of calls that ended just now."""
+        """Add the duration, in seconds, of calls that ended just now."""
         if math.isnan(self.begun_s):
             self.begun_s = time.monotonic() - seconds
         self.seconds += seconds
 
     @classmethod
     def together(cls, parts: Iterable["TimedPart"]) -> "TimedPart":
-        """Combine several parts into one."""
+        """Return the earliest beginning and the total duration of several parts."""
         parts = [part for part in parts if part.seconds]
         return cls(min((part.begun_s for part in parts), default=math.nan), sum(p.seconds for p in parts))
 
@@ -73,7 +73,7 @@ class SweptCell:
 
         If the cell was never timed, its status is ``invalid`` and its reason ``untimed``.
         """
-        # Arrays of the standard library; readers of the result get numpy arrays.
+        # These are arrays of the standard library; the program that reads the result gets numpy arrays.
         codes: list[bytes] = [codes for _, codes in self.blocks if codes is not None]
         validity: Any = array("B", b"".join(codes)) if codes else None
         times: Any = array("d", chain.from_iterable(times for times, _ in self.blocks))

@@ -56,7 +56,7 @@ class TightSweep(Sweep):
         usable = [i for i in usable if self._cells[i].verdict == ("ok", "") and self._cells[i].started]
         order = self._sync.bcast(shuffled(usable, rng) if self._sync.rank == 0 else None)
         end = time.perf_counter() + budget_s
-        self._ends.clear()  # forget the ends of the first blocks
+        self._ends.clear()  # forget how cells ended after their first blocks
         for place, index in enumerate(order):
             share_s = self._sync.bcast((end - time.perf_counter()) / (len(order) - place))
             if share_s <= 0:  # the remaining cells keep the samples of their first block
@@ -92,7 +92,7 @@ class TightSweep(Sweep):
             complete = self._sync.bcast(complete)
         self.timed.add(time.perf_counter() - begin)
         if means:
-            runs = [row for row in zip(*means, strict=True) if max(row) > 0]  # ranks whose time counts
+            runs = [row for row in zip(*means, strict=True) if max(row) > 0]  # for ranks whose time counts
             ranks = list(map(median, runs))
             cell.blocks, cell.valid = [], Row()
             cell.add((array("d", runs[ranks.index(max(ranks))]), None))

@@ -64,7 +64,7 @@ class Area(Protocol):
         """
 
     def state(self, job: int) -> _State:
-        """Return the state of a job."""
+        """Return the state of a job of the heat on this node."""
 
     def go_without(self, job: int) -> None:
         """Mark a job that has not joined as dead, so that the others start without it."""
@@ -110,7 +110,7 @@ class Turns:
         self._node = _same_host(world)
         over_nodes = world if self._node.size < world.size else None
         self._file, self._path, problem = -1, "", ""
-        self._host = re.sub(r"[^A-Za-z0-9]", "_", os.uname().nodename)  # the same under all MPIs
+        self._host = re.sub(r"[^A-Za-z0-9]", "_", os.uname().nodename)  # this name does not depend on the MPI
         self._elsewhere: set[int] = set()  # jobs without a rank on this node; only its first rank fills this
         hosts = world.gather(self._host)
         if hosts is not None:
@@ -176,7 +176,7 @@ class Turns:
             StackError: If any rank has a problem.
         """
         if first := next(filter(None, world.allgather(problem)), ""):
-            if self._node.rank == 0 and self._path:  # jobs that cannot meet on one node cannot meet at all
+            if self._node.rank == 0 and self._path:  # if jobs cannot meet, this node's file is useless
                 Path(self._path).unlink(missing_ok=True)
             raise StackError(f"{NO_HEAT}: {first}")
 
@@ -209,7 +209,7 @@ class Turns:
         looks, pause_s, look_at = self._node.rank == 0, _LOOK_S, 0.0
         while absent := [job for job in range(heat.jobs) if self._area.state(job) is _State.ABSENT]:
             late = (now_s := time.monotonic()) > deadline
-            elsewhere = looks and now_s > look_at  # the directory may be slow, and has many readers
+            elsewhere = looks and now_s > look_at  # the directory may be slow, and every job reads it
             if elsewhere:
                 pause_s = min(2 * pause_s, _LONGEST_LOOK_S)
                 look_at = now_s + pause_s
@@ -267,16 +267,16 @@ class _NativeArea:
         self._area = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(self._memory)))
 
     def join(self, job: int, member: int, members: int) -> None:
-        """Join the job as ``Area.join`` describes."""
+        """Register this rank as ``Area.join`` describes."""
         if number := self._kernel.autotune_turns_join(self._area, self._file, job, member, members):
             raise OSError(number, os.strerror(number))
 
     def state(self, job: int) -> _State:
-        """Return the state as ``Area.state`` describes."""
+        """Return the state of a job as ``Area.state`` describes."""
         return _State(self._kernel.autotune_turns_state(self._area, job))
 
     def go_without(self, job: int) -> None:
-        """Continue without the job as ``Area.go_without`` describes."""
+        """Mark a job as dead as ``Area.go_without`` describes."""
         self._kernel.autotune_turns_without(self._area, job)
 
     def wait(self, job: int, last_turn: int) -> int:
@@ -290,7 +290,7 @@ class _NativeArea:
         return float(self._kernel.autotune_turns_left(self._area, ctypes.c_double(seconds)))
 
     def leave(self, job: int, turn: int, last: bool) -> None:
-        """Leave the turn as ``Area.leave`` describes."""
+        """End this rank's part in a turn as ``Area.leave`` describes."""
         self._kernel.autotune_turns_leave(self._area, job, turn, int(last))
 
 
@@ -316,7 +316,7 @@ class _PolledArea:
         self._jobs = [words[4 + begin : 4 + begin + 1500] for begin in range(0, _MOST_JOBS * 1500, 1500)]
 
     def join(self, job: int, member: int, members: int) -> None:
-        """Join the job as ``Area.join`` describes."""
+        """Register this rank as ``Area.join`` describes."""
         fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _lock(fcntl.F_WRLCK, job, member))
         with self._changing():
             words = self._jobs[job]
@@ -327,11 +327,11 @@ class _PolledArea:
                 words[self._STATE] = _State.IN
 
     def state(self, job: int) -> _State:
-        """Return the state as ``Area.state`` describes."""
+        """Return the state of a job as ``Area.state`` describes."""
         return _State(int(self._jobs[job][self._STATE]))
 
     def go_without(self, job: int) -> None:
-        """Continue without the job as ``Area.go_without`` describes."""
+        """Mark a job as dead as ``Area.go_without`` describes."""
         self._change(job, _State.ABSENT, _State.DIED)
 
     def wait(self, job: int, last_turn: int) -> int:
@@ -357,7 +357,7 @@ class _PolledArea:
             if waited_s > 2 * self._limit_s + 10:
                 return _NOBODY_PASSES
             if self._over_nodes is not None:
-                self._over_nodes.Iprobe()  # a rank of the same job on another node may wait for a message
+                self._over_nodes.Iprobe()  # makes MPI progress: a rank of this job may wait for a message
             time.sleep(_POLL_S)
 
     def left_s(self, seconds: float) -> float:
@@ -368,7 +368,7 @@ class _PolledArea:
             return float(self._end[0] - now_s)
 
     def leave(self, job: int, turn: int, last: bool) -> None:
-        """Leave the turn as ``Area.leave`` describes."""
+        """End this rank's part in a turn as ``Area.leave`` describes."""
         with self._changing():
             words = self._jobs[job]
             words[self._LEFT] += 1

@@ -47,13 +47,13 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
     "cuda": ("cuda_*", "gdr_copy"),
     "rocm": ("rocm_*",),
 }
-"""Aliases in UCX_TLS → the transports that they stand for, as patterns."""
+"""Maps an alias in UCX_TLS to patterns of the transports that it stands for."""
 _UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}  # Unit of a size → its number of bytes.
 _INFINITE = 1 << 62  # Bytes that stand for a threshold which no message reaches.
 _CONFIG = 1  # Flag of ``ucs_config_parser_print_all_opts``: print names and values.
 _LOG_BYTES = 16 << 20  # Largest part of a log that is read, in bytes.
 _WHERE = r"\S+ (?P<where>[\w-]+) cfg#\d+|(?:\S+ )?(?P<number>ep_cfg\[\d+\])"
-"""Name of a configuration in a line or in the heading of a table."""
+"""Regular expression of a configuration's name in a line of the log or in the heading of a table."""
 _LINE = re.compile(rf"UCX\s+INFO\s+(?:{_WHERE}):?\s*(?P<lanes>\w+\(.*)")
 _HEADING = re.compile(rf"\| (?:{_WHERE}) \| (?P<operation>.*?) *\|$")
 _RANGE = re.compile(r"\|\s+(\d+[KMG]?)(?:\.\.\w+)? \| (?:\(\?\) )?(.*?) *\| (.*?) *\|")
@@ -80,7 +80,7 @@ class UcxReport:
     lanes: Mapping[str, tuple[str, ...]]
     """Maps each configuration (such as ``intra-node``) to the ``transport/device`` of each of its lanes."""
     protocols: tuple[Protocol, ...]  # All protocols, in the order of the log.
-    warnings: tuple[str, ...]  # Texts of lines with WARN or ERROR.
+    warnings: tuple[str, ...]  # Messages of the log's lines with WARN or ERROR.
 
     def first_rendezvous(self, configuration: str) -> tuple[int, ...]:
         """Return the message sizes in bytes from which on a configuration uses a rendezvous protocol.
@@ -154,7 +154,7 @@ def contradiction(report: UcxReport, requested: Mapping[str, str]) -> str:
         if re.search(r"\b(is|are) not available", warning):
             return f"UCX says: {warning}"
         if re.search(r"unused env(ironment)? variable", warning):
-            unused = re.sub(r"\([^)]*\)", "", warning)  # without UCX's guesses of the intended names
+            unused = re.sub(r"\([^)]*\)", "", warning)  # remove UCX's guesses of the intended names
             if any(re.search(rf"\b{re.escape(name)}\b", unused) for name in requested):
                 return f"UCX says: {warning}"
     return _other_transports(report, requested.get("UCX_TLS", "")) or _other_threshold(
@@ -229,7 +229,7 @@ def _other_transports(report: UcxReport, requested: str) -> str:
         return ""
     listed = [pattern for name in names for pattern in _ALIASES.get(name, (name,))]
     if not denied and any(pattern.startswith(("rc_", "dc_")) for pattern in listed):
-        listed.append("ud_*")  # connected transports set up their connections over ud
+        listed.append("ud_*")  # these transports set up their connections over ud
     for configuration, lanes in report.lanes.items():
         for lane in lanes:
             transport = lane.partition("/")[0]
@@ -252,7 +252,7 @@ def _other_threshold(report: UcxReport, requested: str) -> str:
         try:
             threshold = size_bytes(text)
         except ValueError:
-            continue  # auto, or no threshold was requested
+            continue  # the requested threshold is ``auto``, or there is none
         if first_sizes and threshold not in first_sizes:
             begins = ", ".join("never" if first == _INFINITE else str(first) for first in first_sizes)
             return f"UCX_RNDV_THRESH={requested} asked for, but {configuration} rendezvous begins at {begins}"

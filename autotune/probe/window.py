@@ -38,7 +38,7 @@ class SharedClock:
     """
 
     def __init__(self, sync: MPI.Intracomm) -> None:
-        """Estimate the offset for the first time; called on every rank that shares the clock."""
+        """Estimate the clock's offset for the first time; called on every rank that shares the clock."""
         self._sync = sync
         node = sync.Split_type(MPI.COMM_TYPE_SHARED)
         self._same_node = 0 in node.allgather(sync.rank)
@@ -96,7 +96,7 @@ class _Window:
 
     length_s: float  # Length of a window, in seconds.
     factor: float = 1.0  # Factor by which the length is adapted, between 1 and 4.
-    undisturbed: list[float] = field(default_factory=list)  # Lower quartile of each block, in seconds.
+    undisturbed: list[float] = field(default_factory=list)  # Lower quartile of each block's run times.
 
     def learn(self, times: Times, codes: bytes) -> None:
         """Adapt the length after a block of calls: longer if over a quarter of its windows were too short.

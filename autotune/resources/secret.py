@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 HIDDEN = "HIDDEN"
-"""The word that replaces a secret value."""
+"""The word that is shown in place of a secret value."""
 
 _WORDS = {
     *("access", "apikey", "auth", "authorization", "bearer", "cookie", "credential", "credentials", "creds"),

@@ -268,7 +268,7 @@ def restored(document: Mapping[str, Any]) -> Scenario:
         ScenarioError: the journal has values that this version does not allow.
     """
     today = plain(scenario_of({**defaults(), "campaign": {"dir": "", "fresh": False, "notify": []}}, ""))
-    today["verify"]["max_failures"] = NO_STARTS  # earlier versions made no launches for it
+    today["verify"]["max_failures"] = NO_STARTS  # earlier versions made no launches just for failures
     journal = Document("the scenario", ScenarioError, own=True, newer=True)
     return journal.structured(Scenario, _over(today, document))
 
@@ -285,7 +285,7 @@ def _over(base: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any
 def sizes_of(declared: Any) -> list[int]:
     """Return message sizes in bytes, sorted, from a list or a range.
 
-    A list is ``[8, 1k, 1M]``. In a range, ``8..1M`` or ``8..1M*4``, each size is the one before it times a
+    A list is ``[8, 1k, 1M]``. In a range, ``8..1M`` or ``8..1M*4``, each size is the previous size times a
     factor, which is 2 if none is given.
 
     Raises:

@@ -14,7 +14,7 @@ _MOST_STEPS = 1_000
 
 The pattern ``took ([0-9.]+) s`` has 16 steps."""
 _OPTIONS = re2.Options()
-_OPTIONS.log_errors = False  # the exception has the message
+_OPTIONS.log_errors = False  # the exception contains the message
 
 
 def check_pattern(pattern: str, setting: str, raised: type[UserError] = UserError) -> None:

@@ -27,11 +27,11 @@ class Wishes:
     The gain is that of the job's best setting over the setting common to all jobs, averaged over slots
     (collective, nodes, ranks on each node, message size)."""
     under_load: str = ""  # Shell command that loads nodes while settings are compared again; empty: none.
-    within: bool = False  # Whether jobs also measure communicators with a part of their ranks.
+    within: bool = False  # Whether jobs also measure communicators of only a part of their ranks.
     predicted: bool = field(default=False, compare=False)  # Whether exported files also have predicted rules.
     setting: str = field(default="harmless", compare=False)
-    """``harmless``: only settings that make no other call slower go into files; ``best``: any setting may."""
-    at_once: int = field(default=1, compare=False)  # Jobs that run at the same time; resuming may change it.
+    """Which settings are exported: ``harmless``, those that make no other call slower; ``best``, any."""
+    at_once: int = field(default=1, compare=False)  # Jobs that run at the same time; may change on resuming.
 
     def __post_init__(self) -> None:
         for name in self.collectives:

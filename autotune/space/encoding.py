@@ -26,7 +26,7 @@ class Feature:
     """If not empty, the column is the value's position on an ordered scale, and 0.5 for other values."""
 
     def __call__(self, point: Point) -> float:
-        """Return the entry of this column for one point."""
+        """Return the entry of this column in the row of one point."""
         actual = point.get(self.parameter)
         if self.positions:
             return 0.5 if actual is None else self.positions.get(actual, 0.5)

@@ -100,7 +100,7 @@ def narrowed(
     for parameter in parameters:
         unmet = {n for n, of in parameter.when.items() if n not in remaining and space[n].default not in of}
         if unmet:
-            del remaining[parameter.name]  # later parameters that depend on it are dropped in turn
+            del remaining[parameter.name]  # so later parameters that depend on this one are dropped too
         else:
             # Conditions on parameters that are not in the space are met by their defaults.
             when = {n: accepted for n, accepted in parameter.when.items() if n in remaining}

@@ -42,7 +42,7 @@ def size_in_bytes(text: Value) -> float | None:
 
 
 def worded(value: object) -> str:
-    """Return a value as programs and tables write it, with truth values in lower case."""
+    """Return the text of a value as in programs' options and tables, with truth values in lower case."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -124,7 +124,7 @@ class Parameter:
     """Maps a value to the facts of the machine without which this value is not available."""
     collectives: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     """Maps a collective to its values; empty: all values are for all collectives."""
-    description: str = ""  # One line for the report.
+    description: str = ""  # Description in one line, which reports show.
     held_from: Value | None = None  # The MPI's default, if the scenario fixes the parameter at another value.
     strong: bool = False  # Whether a discovered parameter mattered elsewhere, so that it is tried early.
 

@@ -23,7 +23,7 @@ class Dropped:
     """A parameter, or one of its values, that is not available on this machine, and the reason."""
 
     parameter: str  # Name of the parameter.
-    value: Value | None  # The value, or None for the parameter as a whole.
+    value: Value | None  # The missing value, or None if the whole parameter is not available.
     reason: str  # Why it is not available, in words for the user.
 
 
@@ -34,7 +34,7 @@ class Space:
     name: str
     """Name of the space, or path of its file, as the user gave it."""
     parameters: tuple[Parameter, ...]
-    """The parameters, in the order of the file."""
+    """The parameters, in the order of the space's file."""
     dropped: tuple[Dropped, ...] = ()
     """Parameters and values that are not available on this machine."""
     stack: str = "openmpi"
@@ -127,7 +127,7 @@ class Space:
 
     @property
     def fingerprint(self) -> str:
-        """Twelve hex digits that change whenever the set of possible points changes."""
+        """A hash of twelve hexadecimal digits, which changes whenever the set of possible points changes."""
         documents = [asdict(p) for p in self.parameters]
         for parameter in documents:
             del parameter["strong"]  # it changes only the order in which points are tried
