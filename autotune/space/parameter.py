@@ -119,14 +119,14 @@ class Parameter:
     always: tuple[str, ...] = ()  # Collectives for which the parameter is active regardless of ``when``.
     apply: Mapping[str, object] = field(default_factory=dict)
     """How a value is set in the MPI stack, as ``docs/search_spaces.md`` describes."""
-    requires: tuple[str, ...] = ()  # Facts of the machine (``doctor``) without which it is not available.
+    requires: tuple[str, ...] = ()  # Facts of the machine (see ``doctor``) that the parameter needs.
     value_requires: Mapping[Value, tuple[str, ...]] = field(default_factory=dict)
     """Maps a value to the facts of the machine without which this value is not available."""
     collectives: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     """Maps a collective to its values; empty: all values are for all collectives."""
     description: str = ""  # Description in one line, which reports show.
     held_from: Value | None = None  # The MPI's default, if the scenario fixes the parameter at another value.
-    strong: bool = False  # Whether a discovered parameter mattered elsewhere, so that it is tried early.
+    strong: bool = False  # Whether a discovered knob mattered on other machines, so that it is tried early.
 
     def __post_init__(self) -> None:
         if not self.values:
