@@ -1,6 +1,6 @@
 """An adaptive autotuner for MPI collectives.
 
-Data flows one way; each step is one folder:
+Data flows one way, in these steps; a step is in the folders (packages) of the third column:
 
 ====  ===========  ==========================  =====================================================
 step  what         who                         in → out
@@ -15,12 +15,13 @@ step  what         who                         in → out
 8     store        ``history``                 observation → one line of the journal, synced
 9     propose      ``proposers``               (problem, history, seed) → next point → back to 4
 10    recommend    ``recommend``               history → Pareto front, recommendation
-11    verify       ``verification``            baseline ↔ recommendation, interleaved → kept rules
+11    verify       ``verification``            baseline and recommendation → rules without a loss
 12    export       ``exporters``, ``views``    recommendation → parameter files, tables, page
 ====  ===========  ==========================  =====================================================
 
-The only arrows back (9 → 4 and 11 → 4) go through the journal. Importing this package imports nothing else:
-what it offers to notebooks and scripts (``Campaign``, ``record``, ``diagnose``) is fetched at first use.
+A *point* assigns values to parameters; the *journal* is the file with everything that a campaign measured.
+Steps 9 and 11 lead back to step 4, through the journal. Importing this package imports nothing else: what it
+offers to notebooks and scripts (``Campaign``, ``record``, ``diagnose``) is imported at first use.
 """
 
 from importlib import import_module

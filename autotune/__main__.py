@@ -1,10 +1,10 @@
-"""``python -m autotune``, and the program ``autotune``."""
+"""The entry point of ``python -m autotune`` and of the program ``autotune``."""
 
 import sys
 
 
 def main() -> None:
-    """Run the program and exit with one of the codes of ``errors.ExitCode``."""
+    """Run the command line of this process, and exit with one of the codes of ``errors.ExitCode``."""
     from autotune.cli import main as run
 
     sys.exit(run(sys.argv[1:]))

@@ -1,8 +1,8 @@
-"""Collectives and patterns of messages: everything known of each is in its entry of ``collectives.toml``.
+"""Collectives and patterns of messages, and what is known about each, as ``collectives.toml`` lists it.
 
-To add one, write its entry there, a timed call in ``probe/kernel.c`` and its declaration in
-``probe/operations.py``; a model of it in ``simulate/algorithms.py`` is optional. Names are MPI's without the
-prefix, in lower case; the keys of an entry are the fields below.
+To add a collective, write its entry in that file, a timed call in ``probe/kernel.c`` and its declaration in
+``probe/operations.py``; a model of its time in ``simulate/algorithms.py`` is optional. Names are MPI's
+without the prefix, in lower case; the keys of an entry are the fields of the classes below.
 """
 
 import tomllib
@@ -14,96 +14,103 @@ from typing import Any
 
 
 class Size(StrEnum):
-    """Says what a message size counts, as in the OSU benchmarks."""
+    """Meaning of a collective's message size, as in the OSU benchmarks: the bytes of one of these."""
 
     VECTOR = "vector"  # The whole vector of a rank.
-    BLOCK = "block"  # The block that a rank gives or gets.
+    BLOCK = "block"  # The block that a rank contributes or receives.
     PEER = "peer"  # The block that a rank has for each other rank.
-    MESSAGE = "message"  # The single message.
-    NONE = "none"  # Nothing: the collective carries no data and counts as 0 bytes.
+    MESSAGE = "message"  # A single message.
+    NONE = "none"  # The collective carries no data; its message size is 0 bytes.
 
 
 class Pattern(StrEnum):
-    """Says which ranks send to which."""
+    """Which ranks send messages to which ranks."""
 
     ONE_TO_ALL = "one_to_all"
     ALL_TO_ONE = "all_to_one"
     ALL_TO_ALL = "all_to_all"
     PAIR = "pair"  # The first and the last rank send to each other.
-    PAIRS = "pairs"  # Each rank of the first half with one of the second; an odd rank takes no part.
-    NEIGHBOURS = "neighbours"  # Neighbours in a periodic grid of ranks.
-    ONE_SIDED = "one_sided"  # The first rank reads or writes the memory of the last one.
-    NONBLOCKING = "nonblocking"  # All to all, by a call that returns before it is complete.
+    PAIRS = "pairs"  # Each rank of the first half with one of the second half, except for an odd last rank.
+    NEIGHBOURS = "neighbours"  # Ranks that are neighbours in a periodic grid.
+    ONE_SIDED = "one_sided"  # The first rank reads or writes the memory of the last rank.
+    NONBLOCKING = "nonblocking"  # All send to all, by a call that returns before it is complete.
 
 
 class Lookup(StrEnum):
-    """Names the quantity that a row of a ``coll_tuned`` rules file is compared with."""
+    """The size with which Open MPI looks up a call in the rows of a rules file for ``coll_tuned``."""
 
-    SIZE = "bytes per rank"  # The message size as ``Size`` counts it.
-    TOTAL = "bytes of all blocks"  # The block times the communicator size.
+    SIZE = "bytes per rank"  # The message size as ``Size`` defines it.
+    TOTAL = "bytes of all blocks"  # The bytes of a block times the communicator size.
     ROOT = "bytes of all blocks, which not all ranks know"
-    """As ``TOTAL``, but ranks can disagree on it: ``scatter`` looks up the send count, which only the root
-    has, and ``gather`` one that a root with MPI_IN_PLACE does not have. They would run different algorithms
-    and wait for each other without end."""
+    """Like ``TOTAL``, but ranks may compute different sizes.
+
+    ``scatter`` uses the send count, which only the root has, and ``gather`` a count that a root with
+    MPI_IN_PLACE does not have. Then ranks would run different algorithms and wait for each other forever."""
     NOTHING = "0"  # Always 0 bytes, or a number that does not depend on the count (``scan``, ``exscan``).
 
 
 @dataclass(frozen=True, slots=True)
 class OpenMpi:
-    """Describes a collective in Open MPI."""
+    """Facts about a collective in Open MPI."""
 
-    id: int  # Its number in rules files.
+    id: int  # Number of the collective in rules files.
     algorithms: tuple[str, ...] = ()  # Algorithms of ``coll_tuned`` by id from 1; empty: there is no choice.
-    lookup: Lookup = Lookup.NOTHING  # The quantity that rules files compare.
+    lookup: Lookup = Lookup.NOTHING  # The size with which calls are looked up in rules files.
     own_names: Mapping[str, str] = field(default_factory=dict)
-    """Algorithm → Open MPI's name of it, where it differs from ours."""
+    """Maps an algorithm to its name in Open MPI, if that differs from the name in ``algorithms``."""
     since: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """Algorithm → first version (major, minor) with it, where older versions lack it."""
-    han: bool = False  # Whether ``coll_han`` has dynamic rules for it.
+    """Maps an algorithm to the first version (major, minor) that has it, unless all versions have it."""
+    han: bool = False  # Whether ``coll_han`` has dynamic rules for the collective.
     renamed: Mapping[str, str] = field(default_factory=dict)
-    """Algorithm → Open MPI 6's name of it, if 5.0 has another one; a JSON rule with the old name is void."""
+    """Maps an algorithm to its name in Open MPI 6, if that differs from the name in 5.0.
+
+    Open MPI 6 ignores a rule in JSON that has the old name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mpich:
-    """Describes a collective in MPICH."""
+    """Facts about a collective in MPICH."""
 
     algorithms: Mapping[str, tuple[str, ...]]
-    """Algorithm without parameters of its own → what it needs, in the words of ``stacks.mpich``."""
+    """Maps each algorithm without parameters to its requirements, in the words of ``stacks.mpich``."""
     forcible: tuple[str, ...] = ()
-    """Further algorithms: a variable can force them, but a selection tree would have to name parameters."""
+    """Further algorithms, with parameters: a variable can select them, but the file of selection rules (the
+    selection tree) would have to set their parameters."""
     size: str = "avg_msg_size"
-    """The only condition on the size that a selection tree supports, since MPICH aborts at any other; empty:
-    none."""
+    """The only condition on the message size that a selection tree can have, since MPICH aborts at any other.
+
+    Empty: a selection tree cannot depend on the message size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """Describes a collective, or a pattern of messages that is tuned like one."""
+    """A collective, or a pattern of messages that is tuned like one."""
 
     name: str  # MPI's name without the prefix, in lower case.
-    size: Size  # What its message size counts.
-    pattern: Pattern  # Which ranks send to which.
+    size: Size  # What the message size means.
+    pattern: Pattern  # Which ranks send to which ranks.
     aliases: tuple[str, ...] = ()  # Names in benchmarks and profilers, in lower case, without ``mpi_``.
     measured: bool = True  # Whether the probe can measure it.
-    costs: str = ""  # Formulas of ``proposers.priors`` for the cost of its algorithms; empty: none.
-    openmpi: OpenMpi | None = None  # What it is in Open MPI; None: it has no algorithms there.
-    mpich: Mpich | None = None  # What it is in MPICH; None: it has no algorithms there.
+    costs: str = ""  # Name of the formulas in ``proposers.priors`` for its algorithms' times; empty: none.
+    openmpi: OpenMpi | None = None  # Facts about it in Open MPI; None: it has no algorithms there.
+    mpich: Mpich | None = None  # Facts about it in MPICH; None: it has no algorithms there.
     intel: tuple[str, ...] = ()  # Algorithms of Intel MPI, by id from 1.
     composed: str = ""
-    """Combinations of other collectives with the same result, separated by blanks; ``/p`` and ``*p`` scale
-    the size by the number of ranks p."""
-    sums: bool = False  # Whether it reduces, so that its result can depend on the order of operands.
-    overlaps: str = ""  # Name of the same pattern without computation in between; empty: it computes nothing.
+    """Combinations of other collectives with the same result, separated by blanks.
+
+    In a combination ``/p`` and ``*p`` divide and multiply the message size by the number of ranks p."""
+    sums: bool = False  # Whether it reduces data, so that its result can depend on the order of operands.
+    overlaps: str = ""
+    """Name of the same pattern without computation that overlaps its messages; empty: it computes nothing."""
 
     @property
     def collective(self) -> bool:
-        """Whether it is a blocking collective, for which rules can choose an algorithm."""
+        """Whether this is a blocking collective, for which rules can choose an algorithm."""
         return self.pattern in (Pattern.ONE_TO_ALL, Pattern.ALL_TO_ONE, Pattern.ALL_TO_ALL)
 
     @property
     def two_sided(self) -> bool:
-        """Whether it only consists of messages that one rank sends and another receives."""
+        """Whether this consists only of messages that one rank sends and another receives."""
         return self.pattern in (Pattern.PAIR, Pattern.PAIRS, Pattern.NEIGHBOURS)
 
 
@@ -125,27 +132,30 @@ def _entry(name: str, entry: dict[str, Any]) -> Collective:
 
 _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 COLLECTIVES: Mapping[str, Collective] = {name: _entry(name, entry) for name, entry in _TABLE.items()}
-"""All collectives and patterns by name."""
+"""All collectives and patterns of messages by name."""
 
 MEASURED: tuple[str, ...] = tuple(c.name for c in COLLECTIVES.values() if c.measured)
-"""Names of collectives and patterns that the probe can measure; its kernel numbers them in this order."""
+"""Names of collectives and patterns that the probe can measure, in the order of its C code's numbers."""
 
 PATTERNS: tuple[str, ...] = tuple(name for name in MEASURED if not COLLECTIVES[name].collective)
-"""Names of measured patterns that are no collectives: no rules choose for them, only job-wide settings."""
+"""Names of measured patterns that are no collectives.
+
+For them no rule chooses an algorithm; only settings of the whole job affect them."""
 
 _BLOCKING = [c for c in COLLECTIVES.values() if c.pattern is not Pattern.NONBLOCKING]
 _CALLED = {alias: c.name for c in _BLOCKING for alias in (c.name, *c.aliases)}
 
 
 def called(title: str) -> str:
-    """Return the collective that a benchmark or a profiler calls by a title; empty where there is none."""
+    """Return the collective that has this title in a benchmark or a profiler; empty if none has."""
     return _CALLED.get(title.lower().removeprefix("mpi_"), "")
 
 
 def later(name: str, how: str) -> str:
-    """Return MPI's name of the variant of a collective that ``how`` says: `non-blocking` or `persistent`.
+    """Return MPI's name of the variant of a collective: ``iNAME`` if ``how`` is `non-blocking`, for instance.
 
-    For any other ``how``, and for patterns that are no collectives, it is the name itself.
+    If ``how`` is `persistent`, the result is ``NAME_init``. For any other ``how``, and for patterns that are
+    no collectives, it is the name itself.
     """
     if name in COLLECTIVES and not COLLECTIVES[name].collective:
         return name

@@ -16,8 +16,8 @@
         └── HandedOver                   0       a job of the batch system goes on
             └── UnansweredError          6       so that what was asked is not answered yet
 
-``ExitCode`` says what the codes mean. A failed *launch* is not in this tree: it is data, an ``Observation``
-whose ``status`` says what happened.
+``ExitCode`` explains the codes. A failed *launch* raises no error: it is data, an ``Observation`` whose
+``status`` shows what happened.
 """
 
 import errno
@@ -30,12 +30,12 @@ from typing import Self
 
 
 class ExitCode(IntEnum):
-    """Says how the program ended, for scripts."""
+    """Exit codes of the program, by which a script can find out how it ended."""
 
     meaning: str
 
     def __new__(cls, code: int, meaning: str) -> Self:
-        """Make a member that equals its number."""
+        """Create a member that equals its number and has the meaning as an attribute."""
         member = int.__new__(cls, code)
         member._value_, member.meaning = code, meaning
         return member
@@ -51,11 +51,11 @@ class ExitCode(IntEnum):
 
 
 def printable(text: str) -> str:
-    """Return a text without characters that a terminal obeys or hides, which any file or program may print.
+    """Return a text in which characters that a terminal interprets or does not show are replaced.
 
-    Line ends, tabs and spaces stay. Control characters (C0 and C1, so every escape sequence), characters that
-    change the direction of writing or have no width, and halves of surrogate pairs are replaced by their
-    numbers in the notation of JSON, so that a JSON text stays one.
+    Texts from files and programs may contain such characters. Line ends, tabs and spaces stay. Control
+    characters (C0 and C1, so every escape sequence), characters that change the direction of writing or have
+    no width, and halves of surrogate pairs are replaced by JSON's escapes, so that a JSON text stays valid.
     """
     return _SUSPECT.sub(_by_number, text)
 
@@ -73,7 +73,7 @@ def _by_number(match: re.Match[str]) -> str:
 
 
 class AutotuneError(Exception):
-    """Raised with a message for the user, and a hint that says what is allowed or what to do."""
+    """Raised with a message for the user, and with a hint about what is allowed or what to do."""
 
     exit_code: ExitCode = ExitCode.FINDING
 
@@ -88,7 +88,7 @@ class AutotuneError(Exception):
 
     @property
     def on_one_line(self) -> str:
-        """Message and hint on one line, for a log or the reason of an observation."""
+        """The message and the hint on one line, for a log or for the reason of an observation."""
         return " — ".join(filter(None, (self.message, self.hint))).replace("\n", " ")
 
 
@@ -132,8 +132,8 @@ class LockedError(CampaignError):
     exit_code = ExitCode.LOCKED
 
 
-class Interrupted(AutotuneError):  # noqa: N818 - not an error: the user asked for it
-    """Raised when the user or the batch system has ended the work; nothing is lost."""
+class Interrupted(AutotuneError):  # noqa: N818 - this is no error: the user asked for it
+    """Raised when the user or the batch system has interrupted the work; all results so far are saved."""
 
     exit_code = ExitCode.INTERRUPTED
 
@@ -143,13 +143,18 @@ STORAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno
 
 
 class StorageError(CampaignError):
-    """Raised when the disk is full or read-only, so nothing can be written; what was written is not lost."""
+    """Raised when nothing can be written, as the disk is full or read-only; earlier data are not lost."""
 
     exit_code = ExitCode.LOCKED
 
 
 def allowed(value: object, choices: Iterable[object]) -> str:
-    """Return a hint that lists what is allowed, with the closest match first when there is one."""
+    """Return a hint that lists the allowed values, and asks whether the most similar one was meant.
+
+    Args:
+        value: The value that is not allowed.
+        choices: The allowed values.
+    """
     from difflib import get_close_matches  # imported here since ranks import this module and seldom need it
 
     names = [str(choice) for choice in choices]
@@ -172,7 +177,7 @@ def needing(extra: str, purpose: str) -> Iterator[None]:
         purpose: What needs the libraries, in words.
 
     Raises:
-        UserError: a library is not installed; the message says what needs it and how to install it.
+        UserError: a library is not installed; the message contains the purpose and how to install it.
     """
     try:
         yield
@@ -181,12 +186,15 @@ def needing(extra: str, purpose: str) -> Iterator[None]:
 
 
 class HandedOver(Interrupted):
-    """Raised when this process ends well and a job of the batch system goes on with its work."""
+    """Raised when this process ends without an error because a job of the batch system continues its work."""
 
     exit_code = ExitCode.WELL
 
 
 class UnansweredError(HandedOver):
-    """Raised when a job of the batch system will answer the question, such as that of ``guard check``."""
+    """Raised when only a job of the batch system will have the result that a command asks for.
+
+    An example of such a command is ``guard check``.
+    """
 
     exit_code = ExitCode.UNANSWERED

@@ -1,8 +1,8 @@
-"""Launchers' commands: their options, and how many ranks a command starts that was echoed into a log.
+"""Commands of launchers such as mpirun: their options, and how many ranks a command in a log starts.
 
-A launcher's options end where its program begins: the words after that, `nice -n 10` as much as the
-benchmark's own `-n`, are not the launcher's. Where the command does not give the number of ranks, it is not
-known.
+A launcher's options end where its program begins: the words after that, such as `nice -n 10` or the
+benchmark's own `-n`, are not the launcher's. If the command does not contain the number of ranks, the number
+is not known.
 """
 
 import re
@@ -67,7 +67,7 @@ class LauncherWords:
             elif not equals:
                 count = self.values(name)
                 if name in self.pairs and "=" in "".join(words[position + 1 : position + 2]):
-                    count = 1  # PALS has `--env A=B`, Hydra two words
+                    count = 1  # PALS writes `--env A=B`, Hydra `-env A B`
                 values = {i: words[i] for i in range(position + 1, min(position + 1 + count, len(words)))}
             if len(values) >= count:
                 yield name, values or {position: ""}, position + 1 + count
@@ -75,43 +75,43 @@ class LauncherWords:
 
 
 _TABLE = facts("launchers")
-RUNNERS = frozenset(_TABLE["runners"].split())  # Commands that run the rest of their line.
+RUNNERS = frozenset(_TABLE["runners"].split())  # Commands that run the rest of their line as a command.
 WRAPPERS = frozenset(_TABLE["wrappers"].split())
-"""Commands that run the rest of their line after options and values of their own."""
+"""Commands that run the rest of their line as a command, after options and values of their own."""
 
 LAUNCHERS: Mapping[str, LauncherWords] = {
     name: LauncherWords(**{key: tuple(options.split()) for key, options in entry.items() if key != "names"})
     for entry in _TABLE["launchers"]
     for name in entry["names"].split()
 }
-"""Name of a launcher → its options."""
+"""Maps the name of a launcher to its options."""
 
 _NAMES = "|".join(re.escape(name) for name in LAUNCHERS if name != "flux")
 _MENTIONED = re.compile(rf"(?:^|[\s/;&|(\"'`])(?:{_NAMES}|flux +(?:mini +)?(?:run|submit|exec))(?=\s)")
-_IBRUN_MESSAGE = re.compile(r"^TACC: +Starting parallel tasks")  # `ibrun`'s message for a launch of its own.
+_IBRUN_MESSAGE = re.compile(r"^TACC: +Starting parallel tasks")  # What `ibrun` prints when it launches ranks.
 
 
 def is_command(line: str) -> bool:
-    """Return whether a line has a launcher's command."""
+    """Return whether a line contains a launcher's command, or `ibrun`'s message about a launch."""
     return _MENTIONED.search(line) is not None or _IBRUN_MESSAGE.match(line) is not None
 
 
 def ranks(line: str) -> int | None:
-    """Return the ranks that the last launcher of a line starts, all of its programs together.
+    """Return the number of ranks that the last launcher of a line starts, for all of its programs together.
 
-    None means that the line does not give them, or has several commands that differ in them.
+    None means that the line does not contain the number, or has several commands with different numbers.
     """
     commands = _launch_commands(line)
-    if len(commands) > 1:  # which table belongs to which command is not known
+    if len(commands) > 1:  # it is not known which of them printed which table of the log
         counts = {_command_ranks(words) for words in commands}
         return counts.pop() if len(counts) == 1 else None
     return _command_ranks(commands[0]) if commands else None
 
 
 def _command_ranks(words: Sequence[str]) -> int | None:
-    """Return the ranks of a command, which its last launcher starts; None where it does not give them."""
+    """Return the number of ranks that a command's last launcher starts; None if it does not contain it."""
     if quoted := next((word for word in reversed(words) if " " in word and is_command(word)), ""):
-        return ranks(quoted)  # `sh -c "mpirun …"`
+        return ranks(quoted)  # a command in quotes, such as `sh -c "mpirun …"`
     position = next((i for i in reversed(range(len(words))) if is_launcher(words, i)), None)
     if position is None:
         return None
@@ -122,7 +122,7 @@ def _command_ranks(words: Sequence[str]) -> int | None:
 
 
 def _launch_commands(line: str) -> list[list[str]]:
-    """Return the words of each command of a line that has a launcher, without the comment after it."""
+    """Return the words of each command with a launcher in a line, without a comment at the end."""
     return [
         command
         for command in commands(line)
@@ -131,12 +131,12 @@ def _launch_commands(line: str) -> list[list[str]]:
 
 
 def commands(line: str) -> list[list[str]]:
-    """Return the words of each command of a line, without the comment after a launcher's command."""
+    """Return the words of each command of a line, without a comment after a launcher's command."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=";|&()<>")
     lexer.whitespace_split, lexer.commenters = True, ""
     try:
         words = list(lexer)
-    except ValueError:  # a quote that is not closed: prose
+    except ValueError:  # a quote is not closed, so that the line is prose
         words = line.split()
     split_commands: list[list[str]] = [[]]
     for position, word in enumerate(words):
@@ -158,14 +158,17 @@ def is_launcher(words: Sequence[str], position: int) -> bool:
 
 
 def behind(words: Sequence[str], position: int) -> int:
-    """Return the position where a launcher's options begin: ``flux`` has words of its own before them."""
+    """Return the position after the launcher at ``position``, where its options begin.
+
+    The options of ``flux`` begin after a subcommand, such as ``run`` or ``mini run``.
+    """
     if not words[position].endswith("flux"):
         return position + 1
     return position + 2 + (words[position + 1] == "mini")
 
 
 def programs(words: Sequence[str]) -> list[Sequence[str]]:
-    """Return the programs of a launch, which colons separate."""
+    """Return the words of each program of a launch; the programs are separated by colons."""
     colons = [i for i, word in enumerate(words) if word == ":"]
     return [words[a + 1 : b] for a, b in zip([-1, *colons], [*colons, len(words)], strict=True)]
 

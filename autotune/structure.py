@@ -1,8 +1,9 @@
-"""Plain dictionaries → frozen dataclasses, checked; and dataclasses → values that JSON can express.
+"""Converts plain dictionaries to frozen dataclasses, with checks, and dataclasses to values for JSON.
 
-Every mistake is one message that names the full key. Types are those of the fields: numbers, text, truth
-values, enumerations, nested dataclasses, ``Mapping``, ``tuple`` and unions of them. A class with a
-constructor ``of`` is made by it. A field can have another name in documents: ``metadata={"key": "from"}``.
+A mistake in a dictionary raises one error whose message names the full key. The types are those of the
+dataclass's fields: numbers, text, truth values, enumerations, nested dataclasses, ``Mapping``, ``tuple`` and
+unions of them. If a class has a constructor ``of``, that is called. A field can have another name in
+documents: ``metadata={"key": "from"}``.
 """
 
 import json
@@ -21,27 +22,33 @@ from autotune.errors import AutotuneError, TableError, UserError, allowed
 T = TypeVar("T")
 
 _WORDS = {int: "a whole number", float: "a number that is finite", bool: "true or false", str: "text"}
-"""Type of a scalar → its description in messages."""
+"""Maps the type of a scalar to its description in messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Describes a kind of document, and the errors that its mistakes raise."""
+    """A kind of document that is converted to a dataclass, and the errors that mistakes in it raise."""
 
-    name: str  # What messages call it, e.g. ``the scenario``.
-    error: Callable[[str, str], AutotuneError] = UserError  # Makes the error out of a message and a hint.
+    name: str  # Name of the document in messages, e.g. ``the scenario``.
+    error: Callable[[str, str], AutotuneError] = UserError  # Returns the error with a message and a hint.
     own: bool = False
-    """Whether this program wrote it with ``plain``: then keys are the names of the fields, and null stands
-    for a number that was not finite."""
-    infinite: bool = False  # Whether numbers may be infinite, which stands for "no limit".
+    """Whether this program wrote the document with ``plain``.
+
+    Then keys are the names of the fields, and null means a number that was not finite."""
+    infinite: bool = False  # Whether numbers may be infinite, which means "no limit".
     newer: bool = False  # Whether unknown keys are ignored, since a later version may have added them.
 
     def structured(self, kind: type[T], values: Any, key_path: str = "") -> T:
-        """Return the dataclass in a mapping; ``key_path`` is the key that the mapping stands under.
+        """Return the dataclass whose fields have the values of a mapping.
+
+        Args:
+            kind: The dataclass.
+            values: The mapping.
+            key_path: Key of the mapping in the document, for messages; empty: it is the whole document.
 
         Raises:
-            AutotuneError: the class's ``error``: a key is unknown or missing, or a value is of the wrong type
-                or refused by the dataclass itself.
+            AutotuneError: ``self.error``: a key is unknown or missing, or a value is of the wrong type or
+                refused by the dataclass itself.
         """
         if not isinstance(values, Mapping):
             raise self.error(f"{key_path or self.name} = {values!r}", "expected a mapping of keys")
@@ -71,7 +78,7 @@ class Document:
             raise self.error(f"{key_path}: {exc}", "") from exc
 
     def _value(self, hint: Any, value: Any, key_path: str) -> Any:
-        while hasattr(hint, "__value__"):  # an alias by a type statement, as NumPy's NDArray from 2.5 on
+        while hasattr(hint, "__value__"):  # a type alias made by ``type``, as NumPy's NDArray is from 2.5 on
             hint = hint.__value__
         origin = get_origin(hint) or hint
         if hint is Any or (type(value) is origin and (origin in (int, bool, str) or is_dataclass(origin))):
@@ -83,7 +90,7 @@ class Document:
             return self._value(next((o for o in options if type(value) is o), options[0]), value, key_path)
         if origin is tuple:
             items, kinds = value if isinstance(value, list | tuple) else [value], get_args(hint)
-            if kinds[-1] is not Ellipsis:  # a tuple of fixed length
+            if kinds[-1] is not Ellipsis:  # the type is a tuple of fixed length
                 if len(items) != len(kinds):
                     raise self.error(f"{key_path} = {value!r}", f"expected {len(kinds)} values")
                 return tuple(
@@ -92,7 +99,7 @@ class Document:
             inner = kinds[0]
             if (
                 isinstance(inner, type) and is_dataclass(inner) and not hasattr(inner, "of")
-            ):  # a shortcut, since a journal has many cells
+            ):  # a shortcut for speed, since a campaign's journal has many entries
                 return tuple(
                     item
                     if type(item) is inner
@@ -122,7 +129,7 @@ class Document:
             return math.nan
         if kind is float and (number or isinstance(value, str)):
             with suppress(ValueError, OverflowError):
-                parsed_number = float(value)  # YAML 1.1 takes 1e-6 for text
+                parsed_number = float(value)  # YAML 1.1 reads 1e-6 as text
                 if (
                     self.own
                     or math.isfinite(parsed_number)
@@ -147,13 +154,13 @@ def parsed(text: str, name: str, raised: type[AutotuneError] = TableError, hint:
 
     Args:
         text: The text.
-        name: What messages call it.
+        name: Name of the text in messages.
         raised: Class of the error.
         hint: Hint of the error.
 
     Raises:
         AutotuneError: ``raised``: the text is no JSON, is nested too deeply, or has a number that is not
-            finite, which JSON has no words for.
+            finite, which JSON cannot express.
     """
     try:
         return json.loads(text, parse_float=_finite_number, parse_constant=_no_number)
@@ -178,13 +185,13 @@ def document_in(text: str, name: str, formats: Collection[str], kind: str, made_
 
     Args:
         text: Content of the file.
-        name: What messages call the file.
+        name: Name of the file in messages.
         formats: Names of the formats that are accepted.
-        kind: What such a file is, in words.
-        made_by: The command that makes one, for the hint.
+        kind: Description of such files, for the message.
+        made_by: Command that makes such a file, for the hint.
 
     Raises:
-        TableError: the text is no such object.
+        TableError: the text is no JSON object with one of these formats.
     """
     document = parsed(text, name)
     if not isinstance(document, dict) or document.get("format") not in tuple(formats):
@@ -193,14 +200,14 @@ def document_in(text: str, name: str, formats: Collection[str], kind: str, made_
 
 
 def finite(value: float) -> float | None:
-    """Return a number, or None, which is JSON's null, for NaN and infinity, which JSON cannot express."""
+    """Return a number, or None (null in JSON) for NaN and infinity, which JSON cannot express."""
     return value if math.isfinite(value) else None
 
 
 def plain(item: Any, leave_out: type | tuple[type, ...] = ()) -> Any:
-    """Return dataclasses and collections as dictionaries, lists and scalars; non-finite numbers become None.
+    """Return a dataclass or a collection as dictionaries, lists and scalars; non-finite numbers become None.
 
-    Values of the types in ``leave_out``, which are written elsewhere, are replaced by None.
+    Values of the types in ``leave_out`` are replaced by None: the caller writes them to another file.
     """
     if isinstance(item, float):
         return finite(item)
@@ -225,9 +232,9 @@ class _Field:
 
 @cache
 def _fields(kind: type, by_name: bool) -> tuple[Mapping[str, _Field], frozenset[str]]:
-    """Return key → field with its type resolved, and the keys without a default.
+    """Return key → field of a dataclass with its type resolved, and the keys without a default.
 
-    The result is cached, since resolving types is slow and a journal has many cells.
+    The result is cached, since resolving types is slow and a campaign's journal has many entries.
     """
     hints = get_type_hints(kind)
     keys = {f.name if by_name else f.metadata.get("key", f.name): f for f in fields(kind)}

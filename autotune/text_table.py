@@ -1,6 +1,6 @@
-"""Read the rows of a user's table as text, so that errors can be named by row and column.
+"""Reads the rows of a user's table as text, so that messages can name the row and column of a mistake.
 
-A field is stripped of blanks; an empty field is a missing value.
+Blanks around a field are removed; an empty field is a missing value.
 """
 
 import csv
@@ -14,24 +14,24 @@ from autotune.errors import TableError, UserError, needing
 from autotune.resources import MOST_BYTES, MOST_CELLS, MOST_COLUMNS, decoded, user_bytes
 
 _QUOTED = re.compile(r"^'(?=[=+@-])")
-"""The quote in front of a text that a spreadsheet would take for a formula, as this project's tables have it.
-"""
+"""Matches the quote that this project's tables have before texts that spreadsheets would take as formulas."""
 _HINT = "a table is a CSV or a Parquet file"
 
-LEAST_US = 1e-3  # A few cycles of any processor, in µs: no call is shorter, and 1.5e-6 "µs" are seconds.
+LEAST_US = 1e-3
+"""A few cycles of any processor, in µs: a shorter time, such as 1.5e-6, is no number of µs but of seconds."""
 _YES, _NO = ("1", "1.0", "true", "yes", "y", "t"), ("", "0", "0.0", "false", "no", "n", "f")
 
-Row = Mapping[str, str]  # One line of a table: column → text; empty where the value is missing.
+Row = Mapping[str, str]  # One row of a table: name of a column → text, which is empty for a missing value.
 
 
 def read_rows(path: Path, needed: str) -> tuple[Sequence[str], Sequence[Row]]:
     """Return the columns and rows of a CSV or Parquet file (``*.parquet``).
 
-    The first row has number 2 in messages, as in an editor.
+    Messages call the first row after the header row 2, as an editor does.
 
     Args:
-        path: The file.
-        needed: The hint for a table without rows.
+        path: Path of the file.
+        needed: Hint of the error if the table has no rows.
 
     Raises:
         TableError: The file cannot be read, is too large, has no rows, names a column twice, or has a row
@@ -61,7 +61,7 @@ def read_rows(path: Path, needed: str) -> tuple[Sequence[str], Sequence[Row]]:
 
 
 def as_delimited(path: Path) -> str:
-    """Return a Parquet file as the text of a plain table.
+    """Return the content of a Parquet file as the text of a CSV file.
 
     Raises:
         TableError: As in `read_rows`.
@@ -75,7 +75,7 @@ def as_delimited(path: Path) -> str:
 
 
 def _check_room(n_columns: int, n_cells: int = 0) -> None:
-    """Refuse a table that would fill the memory, before it is built.
+    """Raise an error if a table would fill the memory, before it is built.
 
     Raises:
         ValueError: There are too many columns or values; the message is for users.
@@ -99,11 +99,13 @@ def _checked(name: str, reader: "csv.DictReader[str]") -> Iterator[Row]:
 
 
 def _read_parquet(content: bytes) -> tuple[Sequence[str], Sequence[Row]]:
-    """Return columns and rows; the unpacked size is looked up first, and checked piece by piece.
+    """Return the columns and rows of a Parquet file.
+
+    The unpacked size is read from the file first, and checked again while the file is read.
 
     Raises:
         UserError: The library for Parquet is not installed.
-        ValueError: The content is no Parquet, or too large; the message is for users.
+        ValueError: The content is no Parquet file, or too large; the message is for users.
     """
     parquet_is_here()
     from pyarrow import ArrowException, BufferReader
@@ -121,7 +123,7 @@ def _read_parquet(content: bytes) -> tuple[Sequence[str], Sequence[Row]]:
             metadata.num_columns,
             max(metadata.num_rows * metadata.num_columns, sum(c.num_values for c in chunks)),
         )
-        # A value is no longer than its packed column, so this many rows fit even if all repeat the longest.
+        # No value is longer than its column chunk, so a batch fits even if all of its values are as long.
         longest = max((chunk.total_uncompressed_size for chunk in chunks), default=1)
         rows: list[Row] = []
         remaining = MOST_BYTES
@@ -136,12 +138,12 @@ def _read_parquet(content: bytes) -> tuple[Sequence[str], Sequence[Row]]:
 
 
 def _text(value: object) -> str:
-    """Return a value as a CSV file would have it: empty for null and for NaN."""
+    """Return a value as it is written in a CSV file: empty for null and for NaN."""
     return "" if value is None or value != value else str(value)
 
 
 def parquet_is_here() -> None:
-    """Check that Parquet files can be read, before one is read or a measurement for one begins.
+    """Raise an error unless Parquet files can be read; called before a measurement that needs one begins.
 
     Raises:
         UserError: The library for Parquet is not installed.
@@ -151,17 +153,17 @@ def parquet_is_here() -> None:
 
 
 def says_yes(text: str) -> bool | None:
-    """Return whether a field means yes; None where it means neither yes nor no."""
+    """Return whether a field of a table means yes; None if it means neither yes nor no."""
     word = text.strip().lower()
     return word in _YES if word in _YES + _NO else None
 
 
 def operation(text: str) -> str:
-    """Return the collective that a field names, or the field in lower case for any other operation."""
+    """Return the collective that a field of a table names; any other field is returned in lower case."""
     return called(text) or text.lower().removeprefix("mpi_")
 
 
 def named_in(text: str) -> str:
-    """Return the measured collective that is named in a text; the longest of several, empty without any."""
+    """Return the longest name of a measured collective or pattern among the words of a text; else empty."""
     words = "".join(letter if letter.isalpha() else "_" for letter in text.lower())
     return max((name for name in MEASURED if f"_{name}_" in f"_{words}_"), key=len, default="")

@@ -1,12 +1,13 @@
-"""Samples → medians, standard errors, validity: step 7 of the flow, and the probe's own statistics.
+"""Computes medians, standard errors and validity codes from samples (step 7 of the data flow, observation).
 
-The modules hold pure functions on arrays: no input or output, no clock, no global random state.
+The probe uses some of these statistics too. The modules contain pure functions on arrays: no input or output,
+no clock, no global random state.
 
-- `location`: the location of samples with a standard error and an interval;
+- `location`: the location (median, mean or minimum) of samples with a standard error and an interval;
 - `rows`: the same statistics for growing rows of samples, without numpy;
-- `stopping`: the number of further samples of each cell, within a budget;
-- `launch_spread`: what is assumed of differences between launches;
-- `two_stage`: the length of a launch's measurement;
+- `stopping`: how many further samples each cell (each call to time) gets within a time budget;
+- `launch_spread`: differences between launches that are assumed before any were measured;
+- `two_stage`: the optimal duration of a launch's measurement;
 - `windows`: clocks of several ranks, start windows, validity codes;
 - `machine`: interference from other work on a machine.
 """

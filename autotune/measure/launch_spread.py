@@ -1,7 +1,7 @@
-"""Assumed differences between launches of one setting, before a machine has shown its own.
+"""Assumed differences between launches of one setting, before any were measured on a machine.
 
-This is the only prior of that noise: everything that has to assume by how much launches differ reads it here.
-Estimates from the launches of a campaign (``recommend.repeats``) take its place as soon as there are any.
+This is the only prior of that noise: every module that must assume by how much launches differ uses it.
+Estimates from the launches of a campaign (``recommend.repeats``) replace it as soon as there are any.
 """
 
 from dataclasses import dataclass
@@ -9,19 +9,25 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpread:
-    """Hold standard deviations of ln t, so that 0.03 means 3 %, of launches at different moments.
+    """Standard deviations of ln t, where t is a time in launches at different moments; 0.03 means 3 %.
 
     Source: launches of one setting differ by 2 to 5 % in recorded campaigns, within one state of the machine.
     """
 
     usual_sd: float = 0.03
-    """Between launches, in the middle of that range: a prior that counts as few launches, and ``plan``'s
-    forecast. A larger one would ask for more launches before anything counts as different."""
+    """Standard deviation between launches, in the middle of the recorded range.
+
+    It is the prior that counts as few launches, and the basis of ``plan``'s forecast. With a larger value
+    more launches would be needed before any difference counts as significant."""
     largest_sd: float = 0.05
-    """Between launches, at the upper end of that range: the start of a fit, and an assumption that a claim or
-    a choice may rest on alone. A smaller one would take the luck of single launches for gains."""
+    """Standard deviation between launches, at the upper end of the recorded range.
+
+    It is the start of a fit, and the assumption of decisions that have no other estimate. With a smaller
+    value the luck of single launches would look like a gain."""
     cell_sd: float = 0.02
-    """Between cells of one launch, beyond what all of them have in common, which is smaller."""
+    """Standard deviation between cells (calls that are timed) of one launch.
+
+    It excludes the deviation that all cells of a launch have in common, and is smaller."""
 
 
 LAUNCH_SPREAD = LaunchSpread()

@@ -1,14 +1,16 @@
-"""Samples of one cell → its location with a standard error and an interval.
+"""Computes the location of one cell's samples, with a standard error and an interval.
 
-Step 7 of the flow. ``rows`` computes ranks and design effect as the probe uses them on every rank. No clock,
-no random numbers.
+This belongs to step 7 of the data flow, observation. A *cell* is one call that is timed; its location is the
+median, mean or minimum. ``rows`` computes the same statistics as the probe needs them on every rank. The
+functions use no clock and no random numbers.
 
 Notation: n samples x₍₁₎ ≤ … ≤ x₍ₙ₎ (order statistics), confidence 1 − α. The interval of the median is [x₍ₖ₎,
-x₍ₙ₊₁₋ₖ₎] with the largest k for which P(Bin(n, ½) ≤ k − 1) ≤ α/2. It holds for every continuous distribution,
-however skewed, and times are skewed. It does not hold for samples that resemble their neighbours, as they do
-on a busy machine. So n enters as the *effective* number n / D, where the design effect D is the variance of
-batch means over what independence would give. The binomial tail is summed in integers, so that all ranks find
-the same k however their processors' mathematical libraries round.
+x₍ₙ₊₁₋ₖ₎] with the largest k for which P(Bin(n, ½) ≤ k − 1) ≤ α/2. It is valid for every continuous
+distribution, however skewed, and times are skewed. It is not valid for samples that are correlated with their
+neighbours, as they are on a busy machine. So the *effective* number n / D replaces n. The design effect D is
+the variance of batch means, divided by the variance that they would have for independent samples. The
+binomial tail is summed in integers, so that all ranks find the same k however their mathematical libraries
+round.
 """
 
 import math
@@ -30,9 +32,9 @@ NORMAL = NormalDist()  # The standard normal distribution.
 
 @dataclass(frozen=True, slots=True)
 class LocationRule:
-    """Constants of an estimate."""
+    """Constants of the estimates in this module."""
 
-    confidence: float = 0.95  # Coverage of every interval.
+    confidence: float = 0.95  # Coverage of every interval: the probability that it contains the true value.
     outlier_score: float = 3.5  # Modified z-score beyond which a sample is an outlier (Iglewicz and Hoaglin).
 
 
@@ -40,7 +42,7 @@ RULE = LocationRule()
 
 
 class Estimator(StrEnum):
-    """Statistics that summarise samples by one number."""
+    """Statistics that can summarise samples by one number."""
 
     MEDIAN = "median"  # The median with an interval by order statistics; the default.
     MEAN = "mean"  # The arithmetic mean, as the OSU benchmarks report it, with Student's interval.
@@ -49,20 +51,20 @@ class Estimator(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Location of a cell's times, with its uncertainty."""
+    """Location (median, mean or minimum) of a cell's times, with its uncertainty."""
 
     value_s: float  # The estimate, in seconds.
-    sem_s: float  # Its standard error, in seconds; not a number where a single sample cannot show it.
-    low_s: float  # Lower end of the 95 % interval, in seconds; with fewer than six samples the smallest one.
-    high_s: float  # Upper end of that interval, in seconds.
+    sem_s: float  # Standard error of the estimate, in seconds; not a number for a single sample.
+    low_s: float  # Lower end of the 95 % interval, in seconds; the smallest of fewer than six samples.
+    high_s: float  # Upper end of the 95 % interval, in seconds.
     n: int  # Number of samples used; none is left out as an outlier.
-    n_outliers: int  # Number of samples that `outliers` marks.
+    n_outliers: int  # Number of samples that are far from most others, see `outliers`.
 
 
 def estimate(samples_s: ArrayLike, estimator: Estimator | str = Estimator.MEDIAN) -> Location:
     """Return the location of samples `(n,)` in seconds, given in the order in which they were taken.
 
-    The estimate is equivariant: scaling or shifting the samples scales or shifts it.
+    The estimate is equivariant: if the samples are scaled or shifted, it is scaled or shifted likewise.
 
     Raises:
         UserError: If the estimator is unknown.
@@ -81,34 +83,37 @@ def estimate(samples_s: ArrayLike, estimator: Estimator | str = Estimator.MEDIAN
 
 
 def normal_scale(deviations: ArrayLike) -> FloatArray:
-    """Return standard deviations `(...)` from normal errors' absolute deviations `(n, ...)`: 1.4826 · median.
+    """Return robust standard deviations `(...)` of absolute deviations `(n, ...)`: 1.4826 · their median.
 
-    This is the one robust scale of the package. `scipy.stats.median_abs_deviation` computes the same, but its
-    import would slow down `status`.
+    For normal errors this is the standard deviation. The whole package uses this function for robust scales.
+    `scipy.stats.median_abs_deviation` computes the same, but its import would slow down `status`.
     """
     return np.asarray(np.median(np.asarray(deviations, dtype=np.float64), axis=0) / NORMAL.inv_cdf(0.75))
 
 
 SLICE_S = 0.5e-3
-"""Half a millisecond, shorter than any time slice of the scheduler: Linux gives 0.75 ms times 1 + log₂ of the
-cores, and more (``base_slice`` and ``min_granularity`` of kernel/sched/fair.c)."""
+"""Half a millisecond, which is shorter than any time slice of the scheduler.
+
+Linux gives each process at least 0.75 ms · (1 + log₂(cores)) (``base_slice`` and ``min_granularity`` in
+kernel/sched/fair.c)."""
 
 
 def interrupted(times_s: FloatArray) -> NDArray[np.bool_]:
-    """Return which calls `(n,)` took so much longer than the median that another process had their core.
+    """Return which calls `(n,)` took so much longer than the median that another process must have run.
 
-    A call counts as interrupted where it exceeds the median by more than ``SLICE_S``; where the median itself
-    is longer than that, from twice the median on, since times of such calls vary by a part of the median.
+    A call counts as interrupted if it exceeds the median by more than ``SLICE_S``. If the median itself is
+    longer than ``SLICE_S``, the call must take more than twice the median, since such calls vary more.
     """
     middle = float(np.median(times_s))
     return np.asarray(times_s > middle + max(SLICE_S, middle))
 
 
 def outliers(samples_s: ArrayLike) -> NDArray[np.bool_]:
-    """Return which samples `(n,)` of a run are far from the bulk; outliers are counted, never deleted.
+    """Return which samples `(n,)` are far from most others; outliers are counted, never deleted.
 
-    An outlier has a modified z-score |x − median| / (1.4826 · MAD) above 3.5. Where more than half of the
-    samples are equal (a coarse clock) the MAD is 0, and 1.2533 · the mean absolute deviation takes its place.
+    An outlier has a modified z-score |x − median| / (1.4826 · MAD) above 3.5; MAD is the median absolute
+    deviation. If more than half of the samples are equal, as with a coarse clock, the MAD is 0. Then
+    1.2533 · the mean absolute deviation replaces 1.4826 · MAD.
 
     References:
         B. Iglewicz, D. C. Hoaglin, *How to Detect and Handle Outliers*, ASQC Quality Press 1993, ch. 3.
@@ -124,14 +129,14 @@ def outliers(samples_s: ArrayLike) -> NDArray[np.bool_]:
 
 
 def design_effect(values: FloatArray, n: NDArray[np.int64]) -> FloatArray:
-    """Return how many times more samples are needed than if neighbours did not resemble each other.
+    """Return how many times more samples are needed than if neighbours were not correlated.
 
-    The samples of a row are cut into twelve batches in order of time. D is the variance of the batch means,
-    weighted by length, over the variance that independent samples would give them.
+    The samples of a row are cut into twelve batches in order of time. The design effect is the variance of
+    the batch means, weighted by length, divided by the variance that they would have for independent samples.
 
     Args:
         values: `(Σ n,)`, the samples of all rows one after the other, each row in order of time; for the
-            design effect of a median, the indicators that samples are above it.
+            design effect of a median, 1 for samples above the median and 0 for those below.
         n: `(n_rows,)`, the length of each row.
 
     Returns:
@@ -159,7 +164,7 @@ _Figures: TypeAlias = tuple[float, float, float, float]  # The tuple (value_s, s
 
 
 def _median(x: FloatArray) -> _Figures:
-    """Return the median; its standard error is half the interval over the normal quantile of its coverage.
+    """Return the median; its standard error is half the interval / the normal quantile of its coverage.
 
     References:
         J. W. McKean, R. M. Schrader, "A comparison of methods for studentizing the sample median", Commun.
@@ -177,12 +182,12 @@ def _median(x: FloatArray) -> _Figures:
 
 
 def _effective(x: FloatArray) -> float:
-    """Return the effective number of independent samples: their number over the design effect."""
+    """Return the effective number of independent samples: the number of samples / their design effect."""
     return len(x) / float(design_effect(x, np.array([len(x)]))[0])
 
 
 def _mean(x: FloatArray) -> _Figures:
-    """Return the mean with Student's interval, at the effective number of samples."""
+    """Return the mean with Student's interval for the effective number of samples."""
     from scipy.special import stdtrit
 
     value = float(np.mean(x))
@@ -195,7 +200,7 @@ def _mean(x: FloatArray) -> _Figures:
 
 
 def _minimum(x: FloatArray) -> _Figures:
-    """Return the smallest sample; the end of the distribution is below it by a few gaps x₍₂₎ − x₍₁₎.
+    """Return the smallest sample; the distribution ends below it, by a few times x₍₂₎ − x₍₁₎.
 
     References:
         D. S. Robson, J. H. Whitlock, "Estimation of a truncation point", Biometrika 51 (1964) 33–39, eq. 4.
@@ -208,7 +213,7 @@ def _minimum(x: FloatArray) -> _Figures:
 
 
 def weighted_median(values: FloatArray, weights: NDArray[np.float64 | np.int_]) -> float:
-    """Return the smallest value at which the weights of values up to it are half of all, at least.
+    """Return the smallest value for which the weights of all values up to it are at least half of the total.
 
     Args:
         values: The values, shape ``(n,)`` with n at least 1.

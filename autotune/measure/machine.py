@@ -1,6 +1,7 @@
-"""Load of a machine from other work, from its kernel's counters (between steps 6 and 7 of the flow).
+"""Computes the load of a machine by other work from its kernel's counters.
 
-Notation: a *core* is a logical processor of the kernel; loads are in cores: 1.0 is one of them, always busy.
+The probe (step 6 of the data flow) reads the counters. Notation: a *core* is a logical processor of the
+kernel. Loads are numbers of cores: 1.0 is a core that is always busy.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,12 +10,12 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True)
 class CoreLimits:
-    """Thresholds from which a machine counts as disturbed."""
+    """Thresholds above which a machine counts as disturbed by other work."""
 
     quiet_cores: float = 0.1  # Other work on up to so many cores is normal: daemons, the timer.
-    quiet_share: float = 0.05  # The same limit as a share of all cores; the larger one counts.
-    stolen_cores: float = 0.05  # The same limit for time that the host of a virtual machine takes.
-    clock_share: float = 0.75  # A measuring core below this share of its highest frequency is slowed down.
+    quiet_share: float = 0.05  # The same limit as a share of all cores; the larger limit counts.
+    stolen_cores: float = 0.05  # Limit of the cores that the host of a virtual machine takes on average.
+    clock_share: float = 0.75  # A measuring core below this share of its highest frequency counts as slow.
 
 
 LIMITS = CoreLimits()
@@ -22,7 +23,7 @@ LIMITS = CoreLimits()
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Counters of one machine's kernel since its start, summed over all its cores."""
+    """Counters of one machine's kernel since its start, summed over all cores of the machine."""
 
     at_s: float  # Time of the reading, in seconds of any clock.
     busy_s: float  # Seconds in which a core was busy, summed over cores.
@@ -33,30 +34,30 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """Interference with the ranks on one machine."""
+    """Interference of other work with the ranks on one machine."""
 
     cores: float  # Number of cores of the machine.
     other_load_cores: float = 0.0  # Cores kept busy by work other than the ranks'.
     stolen_cores: float = 0.0  # Cores taken by the host of a virtual machine.
     throttled: float = 0.0  # Number of times that a core was slowed down for heat or power.
-    clock_share: float = 1.0  # Frequency of the slowest measuring core, as a share of its highest one.
-    crowded_ranks: float = 0.0  # Number of ranks beyond the cores that they may use.
+    clock_share: float = 1.0  # Frequency of the slowest measuring core, as a share of its highest frequency.
+    crowded_ranks: float = 0.0  # Number by which the ranks exceed the cores that they may use.
 
     @property
     def figures(self) -> dict[str, float]:
-        """Return every figure under its name in the journal."""
+        """Return every field by its name in the campaign's journal."""
         return {_figure(field.name): getattr(self, field.name) for field in fields(self)}
 
     @classmethod
     def of(cls, figures: Mapping[str, float]) -> "Disturbance | None":
-        """Return the disturbance that a launch reported; None where it reported none."""
+        """Return the interference that a launch reported as figures by name; None if it reported none."""
         names = {field.name: _figure(field.name) for field in fields(cls)}
         reported = {name: figures[figure] for name, figure in names.items() if figure in figures}
         return cls(**reported) if "cores" in reported else None
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Describe the interference that exceeds the limits, one phrase a kind; empty on a quiet machine."""
+        """Describe the interference above the limits, with one phrase for each kind; empty without any."""
         messages = []
         if self.other_load_cores > max(LIMITS.quiet_cores, LIMITS.quiet_share * self.cores):
             messages.append(f"other work on {self.other_load_cores:.1f} of {self.cores:g} cores")
@@ -72,7 +73,7 @@ class Disturbance:
 
 
 def _figure(name: str) -> str:
-    """Return the journal's name of a field of ``Disturbance``."""
+    """Return the name that a field of ``Disturbance`` has in the campaign's journal."""
     return {"cores": "machine_cores", "throttled": "throttled_times"}.get(name, name)
 
 
@@ -82,8 +83,8 @@ def disturbance(earlier: Counters, later: Counters, own_s: float, clock_share: f
     Args:
         earlier: The first reading.
         later: The second reading; without time between the two, no interference is reported.
-        own_s: Processor time of the ranks themselves between the readings, in seconds; it does not count.
-        clock_share: Frequency of the slowest measuring core as a share of its highest one.
+        own_s: Processor time of the ranks between the readings, in seconds, which is subtracted.
+        clock_share: Frequency of the slowest measuring core as a share of its highest frequency.
     """
     span_s = later.at_s - earlier.at_s
     if span_s <= 0:
@@ -95,7 +96,7 @@ def disturbance(earlier: Counters, later: Counters, own_s: float, clock_share: f
 
 
 def worst(disturbances: Sequence[Disturbance]) -> Disturbance:
-    """Return the worst figure of each kind over the disturbances of at least one machine."""
+    """Return the worst value of each field over at least one machine."""
     minimum, maximum = (
         {
             field.name: pick(getattr(machine, field.name) for machine in disturbances)

@@ -1,7 +1,7 @@
-"""Samples of one cell as the stopping rule needs them: in order of time and in order of size.
+"""Samples of one cell (one call that is timed) as the stopping rule needs them: by time and by size.
 
-Between steps 6 and 7 of the flow, on every rank. Only the standard library is imported, since numpy takes
-long to load. ``location`` computes the same statistics for whole arrays and defines them.
+The probe (step 6 of the data flow) uses them on every rank. Only the standard library is imported, since
+numpy takes long to load. ``location`` computes the same statistics for whole arrays and defines them.
 """
 
 import math
@@ -10,29 +10,33 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-EXACT_UP_TO = 1000  # Above so many samples the normal approximation is within two ranks of the exact one.
-BATCHES = 12  # Batches of a row of samples whose means show how much neighbours are correlated.
-LEAST_BATCH = 4  # Samples in a batch at least; shorter rows are taken for independent samples.
+EXACT_UP_TO = 1000
+"""Largest number of samples for which ranks are exact.
+
+Above it the normal approximation gives a rank that differs from the exact one by two at most."""
+BATCHES = 12  # Number of batches of a row of samples, whose means show how much neighbours are correlated.
+LEAST_BATCH = 4  # Least number of samples in a batch; samples of shorter rows are assumed to be independent.
 
 
 @lru_cache(maxsize=16384)
 def median_ranks(n: int, alpha: float) -> tuple[int, float]:
-    """Return rank k of the median's interval [x₍ₖ₎, x₍ₙ₊₁₋ₖ₎] of n ≥ 1 samples, and the interval's coverage.
+    """Return k for the median's interval [x₍ₖ₎, x₍ₙ₊₁₋ₖ₎] of n ≥ 1 samples, and the interval's coverage.
 
-    Alpha is the accepted probability, both sides together, that the interval misses the median. The rank k is
-    between 1 and ⌈n/2⌉. With too few samples for alpha, k is 1 and the coverage is below 1 − alpha.
+    Here x₍ₖ₎ is the k-th smallest sample, and alpha the accepted probability that the interval does not
+    contain the median. k is between 1 and ⌈n/2⌉. With too few samples for alpha, k is 1 and the coverage is
+    below 1 − alpha.
     """
     if n > EXACT_UP_TO:
-        from statistics import NormalDist  # here, since it is slow to load and seldom needed on ranks
+        from statistics import NormalDist  # imported here, since it is slow to load and seldom needed
 
         normal = NormalDist()
         z = -normal.inv_cdf(alpha / 2)
         k = max(1, math.floor((n + 1 - z * math.sqrt(n)) / 2))
         return k, 1 - 2 * normal.cdf((2 * k - 1 - n) / math.sqrt(n))
-    # 2 · tail(k − 1) / 2ⁿ ≤ alpha in integers, alpha being the fraction numerator / denominator.
+    # Find the largest k with 2 · tail / 2ⁿ ≤ alpha, in integers: alpha is numerator / denominator.
     numerator, denominator = float(alpha).as_integer_ratio()
     limit = (numerator << n) // (2 * denominator)
-    k, tail, term = 1, 1, 1  # tail = Σ_{i<k} C(n, i), term = C(n, k − 1)
+    k, tail, term = 1, 1, 1  # invariants: tail = Σ_{i<k} C(n, i) and term = C(n, k − 1)
     while 2 * (k + 1) <= n + 1:
         term = term * (n - k + 1) // k
         if tail + term > limit:
@@ -43,12 +47,12 @@ def median_ranks(n: int, alpha: float) -> tuple[int, float]:
 
 
 class Row:
-    """A growing row of times, in seconds."""
+    """A growing row of times in seconds, with its median and the median's interval."""
 
     __slots__ = ("_effective", "_ordered", "times_s")
 
     def __init__(self, times_s: Iterable[float] = ()) -> None:
-        """Start with these times, in the order in which they were taken."""
+        """Create a row with these times, in the order in which they were taken."""
         self.times_s = array("d")
         """All times in seconds, in the order in which they were taken."""
         self._ordered: list[float] = []
@@ -65,17 +69,17 @@ class Row:
         self.times_s.extend(times_s)
         if len(self.times_s) > old_length:
             self._ordered += self.times_s[old_length:]
-            self._ordered.sort()  # linear time, as all but the end is sorted already
+            self._ordered.sort()  # this takes linear time, as all but the end is sorted already
             self._effective = -1
 
     @property
     def median_s(self) -> float:
-        """Return the median; not a number for an empty row."""
+        """Return the median in seconds; not a number for an empty row."""
         return median_of_sorted(self._ordered)
 
     @property
     def effective(self) -> int:
-        """Return the effective number of independent samples: length over the median's design effect."""
+        """Return the effective number of independent samples: the row's length / its design effect."""
         if self._effective < 0:
             self._effective = math.floor(len(self) / self._design_effect())
         return self._effective
@@ -83,8 +87,8 @@ class Row:
     def interval_s(self, effective: int, alpha: float) -> tuple[float, float]:
         """Return the ends of the median's interval at two-sided level alpha, in seconds.
 
-        The interval is that of ``effective`` independent samples. Where these are too few for the level, the
-        ends are 0 and infinity.
+        The interval is as wide as that of ``effective`` independent samples. If these are too few for the
+        level, the ends are 0 and infinity.
         """
         rank, coverage = median_ranks(effective, alpha) if effective else (0, 0.0)
         if not rank or coverage < 1 - alpha:
@@ -93,7 +97,7 @@ class Row:
         return self._ordered[k - 1], self._ordered[-k]
 
     def _design_effect(self) -> float:
-        """Return `location.design_effect` of the indicator that a sample is above the median."""
+        """Return the design effect of the indicators that samples are above the median (see `location`)."""
         n = len(self)
         if n < BATCHES * LEAST_BATCH:
             return 1.0
@@ -104,7 +108,7 @@ class Row:
             [sum(map(side, self.times_s[begin:end])) for begin, end in pairwise(edges)]
             for side in (above, below)
         )
-        # A sample counts 1 above, 1/2 at and 0 below the median.
+        # The indicator of a sample is 1 above, 1/2 at and 0 below the median.
         lengths = [end - begin for begin, end in pairwise(edges)]
         sums = [(length + up - down) / 2 for length, up, down in zip(lengths, n_above, n_below, strict=True)]
         mean = sum(sums) / n
@@ -117,16 +121,16 @@ class Row:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Return the mean; not a number for no values."""
+    """Return the mean; not a number if there are no values."""
     return math.fsum(values) / len(values) if values else math.nan
 
 
 def median(values: Iterable[float]) -> float:
-    """Return the median; not a number for no values."""
+    """Return the median; not a number if there are no values."""
     return median_of_sorted(sorted(values))
 
 
 def median_of_sorted(values: Sequence[float]) -> float:
-    """Return the median of ascending values; not a number for no values."""
+    """Return the median of values in ascending order; not a number if there are no values."""
     n = len(values)
     return (values[(n - 1) // 2] + values[n // 2]) / 2 if n else math.nan

@@ -1,33 +1,33 @@
-"""Samples so far → what to sample next: the adaptive repetition rule of one launch.
+"""The adaptive repetition rule of one launch: decides from the samples so far which cells to sample next.
 
-Between steps 6 and 7 of the flow: the probe calls `next_round` on every rank, between blocks of samples. It
-is a pure function of its arguments and keeps no state. So ranks that pass the same data (times as maximum
-over ranks) get the same answer, and a resumed launch continues where it was. Only additions, products,
-comparisons and square roots decide, which IEEE 754 rounds alike everywhere. On machines that mix processor
-generations, let rank 0 decide and broadcast all the same.
+The probe (step 6 of the data flow) calls `next_round` between blocks of samples. `next_round` is a pure
+function of its arguments. So ranks that pass the same data (times as maximum over ranks) get the same answer,
+and a resumed launch continues where it was. Its decisions need only additions, products, comparisons and
+square roots, which IEEE 754 rounds in the same way everywhere. On machines with processors of several
+generations, rank 0 should decide and broadcast the decision all the same.
 
-A *cell* is one thing to time: (collective, communicator size, message size, algorithm, segment size …). Cells
+A *cell* is one call to time: (collective, communicator size, message size, algorithm, segment size …). Cells
 compete inside a *group*: the same collective, communicator size and message size. Sampling of a cell ends
 when it is
 
-- precise: the distribution-free interval of the median is within ± `half_width` of the median (samples count
-  with their effective number, see `location`: on a busy machine neighbours resemble each other); it then gets
-  `company` samples in each round of the other cells;
-- eliminated: it is significantly slower than `margin` times the best of the group;
-- out of time: the share of the remaining budget pays for no further sample.
+- precise: the distribution-free interval of the median is within ± `half_width` of the median (with the
+  effective number of samples, see `location`, since neighbours are correlated on a busy machine); the cell
+  then gets `company` samples in each round of the other cells;
+- eliminated: it is significantly slower than `margin` times the best cell of the group;
+- out of time: its share of the remaining budget is less than the time of one sample.
 
 **Elimination.** With group size K, a cell is eliminated when its lower bound exceeds `margin` times the
-smallest upper bound of its group. The bounds here are one-sided at level
-a(n) = (error_rate / K) · n₀ / (n (n + 1)). Summed over all n ≥ n₀ and all cells that is `error_rate`. So in
-the whole launch, however often one looks and however blocks arrive, the best of a group is eliminated with at
-most that probability (samples independent, medians constant). This is successive elimination with its error
-spent over sample counts.
+smallest upper bound of its group. These bounds are one-sided at level
+a(n) = (error_rate / K) · n₀ / (n (n + 1)). The sum of a(n) over all n ≥ n₀ and all cells is `error_rate`. So
+in the whole launch, however often the rule is applied and however blocks are ordered, the best cell of a
+group is eliminated with at most that probability, if samples are independent and medians constant. This is
+successive elimination with its error probability distributed over sample counts.
 
 **Shares.** The forecast cost of making a cell precise is (n (h/target)² − n) · cost, as intervals shrink with
 √n. If all forecasts together fit into the remaining time, every cell gets its forecast. Otherwise the time is
-shared max-min fair with weights min(1, (best upper bound / lower bound)²): full weight for cells that can
-still win, 1/100 for one ten times slower. Cheap cells take less than their share and leave the remainder to
-the others.
+shared max-min fair with weights min(1, (best upper bound / lower bound)²): full weight for cells that may
+still be the best, 1/100 for a cell that is ten times slower. Cells with short calls need less than their
+share and leave the remainder to the others.
 """
 
 import math
@@ -43,17 +43,17 @@ from autotune.measure.rows import Row
 T = TypeVar("T")
 
 
-MARGIN = 1.5  # A cell is of interest up to this multiple of the best median of its group.
+MARGIN = 1.5  # Cells up to this multiple of the best median of their group are measured precisely.
 
 
 class CellStatus(IntEnum):
-    """Status of a cell after the samples so far. Values are written to files: only ever add."""
+    """Status of a cell after the samples so far. Values are written to files: never change one."""
 
     ACTIVE = 0  # The cell gets more samples in this round.
-    PRECISE = 1  # The interval is within the target.
+    PRECISE = 1  # The median's interval is within the target.
     ELIMINATED = 2  # The cell is significantly slower than the margin allows.
     SAMPLED_OUT = 3  # `max_samples` is reached, and the interval is still wider than the target.
-    OUT_OF_TIME = 4  # Its share of the time pays for no sample now; it may later, when other cells need less.
+    OUT_OF_TIME = 4  # The cell's share of the time is too short for a sample, until other cells need less.
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +62,23 @@ class StoppingRule:
 
     budget_s: float  # Time for all sampling of the launch, in seconds.
     half_width: float = 0.02  # Target: both ends of the median's interval within this fraction of the median.
-    confidence: float = 0.95  # Coverage of that interval.
-    margin: float = MARGIN  # Multiple of the best median up to which a cell is of interest; at least 1.
+    confidence: float = 0.95  # Coverage of the median's interval.
+    margin: float = MARGIN  # Multiple of the best median up to which cells are measured; at least 1.
     error_rate: float = 0.05  # Accepted probability, per launch, that the best of a group is eliminated.
-    min_samples: int = 10  # n₀: samples before an interval is used; a hopeless cell gets no more.
-    max_samples: int = 4000  # Samples after which a cell gets no more, precise or not.
+    min_samples: int = 10  # n₀: samples before an interval is used; a far too slow cell gets no more.
+    max_samples: int = 4000  # Number of samples after which a cell gets no more, whether precise or not.
     unknown_need: float = 4  # Expected need of a cell without an interval, in multiples of `min_samples`.
     least_weight: float = 1e-3
-    """Root of the smallest weight, used where a coarse clock shows 0 s for the best cell."""
+    """Square root of the smallest weight, used if a coarse clock shows 0 s for the best cell."""
     last_part: float = 0.02  # Share of the budget that a single round may spend completely at the end.
     company: int = 1
-    """Samples that a precise cell gets in each round of the other cells.
+    """Number of samples that a precise cell gets in each round of the other cells.
 
-    Between small messages a program sends large ones, so precise cells go on as long as their samples take no
-    more time than those of the others. Without them caches hold little of a transport: with rounds of small
-    messages alone, UCX with segments of 64 KiB took 0.78 µs at 512 B, with company 0.89, and 0.96 in a
-    verification's launches.
+    Programs send large messages between small ones, so precise cells are sampled further as long as their
+    samples take no more time than those of the other cells. If they were not, a transport's data would stay
+    in the caches, and its calls would look too fast: in rounds of small messages alone, UCX with segments of
+    64 KiB took 0.78 µs at 512 B, with these further samples 0.89 µs, and 0.96 µs in a verification's
+    launches.
     """
 
     def __post_init__(self) -> None:
@@ -98,13 +99,14 @@ class StoppingRule:
 
 @dataclass(frozen=True, slots=True)
 class SamplingRound:
-    """State of the samples and the next step, with one value for each cell."""
+    """A decision after some samples: which cells get how many more; tuples have one value for each cell."""
 
     status: tuple[CellStatus, ...]  # Status of each cell.
-    next_samples: tuple[int, ...]  # Samples to take of each cell before the next decision; all 0: the end.
+    next_samples: tuple[int, ...]  # Samples to take of each cell before the next decision; 0 at the end.
     half_width: tuple[float, ...]
-    """Larger distance of an end of the median's interval from the median, as a fraction of the median; not a
-    number without samples, infinite where they are too few for an interval."""
+    """Larger distance of an end of the median's interval from the median, as a fraction of the median.
+
+    Not a number without samples; infinite if there are too few samples for an interval."""
 
 
 class Random(Protocol):
@@ -121,19 +123,19 @@ def next_round(
     group: Sequence[Hashable],
     elapsed_s: float,
 ) -> SamplingRound:
-    """Return the status of every cell and how many samples each gets next.
+    """Return the status of every cell and how many samples each cell gets next.
 
-    Counts at most double a cell's samples, and a round takes at most half of the remaining time. So shares
-    follow what the samples show, and a wrong guess of a cost cannot use up the budget.
+    A round at most doubles a cell's samples, and takes at most half of the remaining time. So shares are
+    adapted to the samples, and a wrong guess of a sample's cost cannot use up the budget.
 
     Args:
         rule: The rule's constants.
         rows: The samples of each cell, possibly none.
-        cost_s: Wall time of one more sample of each cell with all that belongs to it (barrier, check), for
-            instance time spent / n, or of the warm-up call; not a number where unknown: such a cell gets one
+        cost_s: Wall time in seconds of one more sample of each cell, including barrier and check, such as
+            the time spent / n, or the time of the warm-up call. If it is not a number, the cell gets one
             sample.
         group: The group of each cell; cells of one group compete.
-        elapsed_s: Time used so far, the same on all ranks.
+        elapsed_s: Time used so far in seconds, the same on all ranks.
 
     Raises:
         ValueError: If the arguments have different lengths.
@@ -177,10 +179,16 @@ def next_round(
 
 
 def interleave(next_samples: Sequence[int], block: int, rng: Random) -> list[tuple[int, int]]:
-    """Return a round's order: each cell's blocks are spread over it, so that drift affects all cells alike.
+    """Return a round's order of (cell, number of samples), in which each cell's blocks are spread evenly.
 
-    Cell i's samples are cut into blocks of at most ``block``. The b-th of B blocks is at a random place in
-    the b-th of B equal parts of the round. Ranks that share the seed get the same order of (cell, samples).
+    So a drift of the machine's speed affects all cells in the same way. A cell's samples are cut into blocks
+    of at most ``block``. The b-th of B blocks is at a random place in the b-th of B equal parts of the round.
+    Ranks with the same random numbers get the same order.
+
+    Args:
+        next_samples: Number of samples of each cell.
+        block: Largest number of samples in a block.
+        rng: Random numbers.
     """
     places: list[tuple[float, int, int]] = []
     for cell, count in enumerate(next_samples):
@@ -201,13 +209,13 @@ def _half_width(row: Row, ends: tuple[float, float]) -> float:
     """Return the larger distance of an end of the interval from the median, relative to the median."""
     low, high = ends
     width = max(high - row.median_s, row.median_s - low)
-    return width / row.median_s if width else 0.0  # a coarse clock shows 0 s in every sample
+    return width / row.median_s if width else 0.0  # with a coarse clock every sample may be 0 s
 
 
 def _statuses(
     rule: StoppingRule, rows: Sequence[Row], half_width: Sequence[float], group: Sequence[Hashable]
 ) -> list[CellStatus]:
-    """Return the status of each cell regardless of the time; one of `ACTIVE` may yet be out of time."""
+    """Return the status of each cell regardless of the time; `next_round` changes some to `OUT_OF_TIME`."""
     size = Counter(group)
     bounds = []
     for row, own_group in zip(rows, group, strict=True):
@@ -227,7 +235,7 @@ def _statuses(
 
 
 def _need(rule: StoppingRule, n: int, half_width: float) -> int:
-    """Return the samples after which a cell is expected to be precise: intervals shrink with √n."""
+    """Return the number of samples at which a cell is expected to be precise, as intervals shrink with √n."""
     need = float(rule.unknown_need * rule.min_samples)
     if n >= rule.min_samples and math.isfinite(half_width):
         need = n * (half_width / rule.half_width) ** 2
@@ -235,7 +243,7 @@ def _need(rule: StoppingRule, n: int, half_width: float) -> int:
 
 
 def _best(high: Sequence[float], group: Sequence[Hashable]) -> list[float]:
-    """Return the smallest upper bound of each cell's group."""
+    """Return for each cell the smallest upper bound in its group."""
     smallest: dict[Hashable, float] = defaultdict(lambda: math.inf)
     for own_group, end in zip(group, high, strict=True):
         smallest[own_group] = min(smallest[own_group], end)
@@ -243,13 +251,13 @@ def _best(high: Sequence[float], group: Sequence[Hashable]) -> list[float]:
 
 
 def _fair_shares(demand: Sequence[float], weight: Sequence[float], total: float) -> list[float]:
-    """Return weighted max-min fair shares: min(demand, λ · weight) with λ as large as ``total`` permits."""
+    """Return weighted max-min fair shares: min(demand, λ · weight) with the largest λ that fits ``total``."""
     if sum(demand) <= total:
         return list(demand)
     remaining_weight, level = sum(weight), 0.0
     for cell in sorted(range(len(demand)), key=lambda i: demand[i] / weight[i]):
-        # λ is fixed by the first cell that is not filled: the total that its predecessors leave, over the
-        # weight of it and its successors.
+        # λ is given by the first cell whose demand is not met: the total that the cells before it leave,
+        # divided by the weight of this cell and those after it.
         level = max(0.0, total / remaining_weight)
         if demand[cell] / weight[cell] > level:
             break
@@ -266,9 +274,17 @@ def _affordable(
     remaining_s: float,
     cap_s: float,
 ) -> list[int]:
-    """Return whole numbers of samples within the shares and together within the cap.
+    """Return the number of samples of each cell, within its share and all together within the cap.
 
-    What rounding leaves over pays for single samples of cells that would get none.
+    Time that remains after rounding down is used for single samples of cells that would get none.
+
+    Args:
+        demand: Number of samples that each cell should get.
+        price_s: Time of a sample of each cell, in seconds.
+        share_s: Each cell's share of the time, in seconds.
+        weight: Weight of each cell.
+        remaining_s: Remaining time of the launch, in seconds.
+        cap_s: Largest time of the round, in seconds.
     """
     cells = range(len(demand))
     counts = [min(demand[i], math.floor(share_s[i] / price_s[i])) if price_s[i] > 0 else 0 for i in cells]
@@ -276,9 +292,9 @@ def _affordable(
     counts = [
         min(counts[i], math.floor(capped_s[i] / price_s[i] * (1 + 1e-12))) if counts[i] else 0 for i in cells
     ]
-    # A sample that costs more than the cap is taken when no other sample is.
+    # A sample that takes longer than the cap is allowed only if no other sample is taken.
     spare_s = cap_s - sum(counts[i] * price_s[i] for i in cells if counts[i]) if any(counts) else remaining_s
-    # Cells by falling weight, then by rising cost, then by number: the same order on every rank.
+    # Cells are in order of falling weight, then of rising cost, then of index: the same on every rank.
     for i in sorted(cells, key=lambda i: (-weight[i], price_s[i])):
         if not counts[i] and demand[i] and 0 < price_s[i] <= spare_s:
             counts[i] = 1

@@ -1,4 +1,4 @@
-"""Length of a launch's measurement: the second stage of two-stage sampling (step 8 of the flow).
+"""Optimal duration of a launch's measurement: the second stage of two-stage sampling.
 
 A campaign samples in two stages: launches, and calls within each of them. A launch that measures for t
 seconds costs c₀ + t, where c₀ is the time for its start, checks and end. The variance of its estimate is
@@ -7,8 +7,8 @@ seconds costs c₀ + t, where c₀ is the time for its start, checks and end. Th
 
     t* = √(c₀ σ_w² / σ_b²).
 
-Near its minimum it is flat: twice or half of t* costs a quarter more at most, since the part of it that
-depends on t grows with t/t* + t*/t.
+Near the minimum this function is flat: with twice or half of t* the variance is at most a quarter larger,
+since the part of it that depends on t grows with t/t* + t*/t.
 
 References:
     W. G. Cochran, Sampling Techniques, 3rd edition, Wiley 1977, section 10.6.
@@ -19,13 +19,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 FREEDOM = 5
-"""Degrees of freedom from which on the variance between launches is used. The logarithm of t* then has a
-standard error of √(1 / (2 · 5)) = 0.32: two of these are a factor of 1.9, which costs a quarter at most."""
+"""Least number of degrees of freedom with which the variance between launches is used.
+
+The logarithm of t* then has a standard error of √(1 / (2 · 5)) = 0.32. Two standard errors are a factor of
+1.9, which increases the variance by a quarter at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """One launch's estimate of a quantity that launches of the same setting share."""
+    """One launch's estimate of a quantity that is the same for all launches of a setting."""
 
     log_value: float  # Natural logarithm of the estimate.
     error: float  # Standard error of the logarithm within the launch.
@@ -37,18 +39,18 @@ class Components:
     """The two components of the variance of an estimate, on the log scale."""
 
     between: float  # σ_b²: variance between launches of unlimited length.
-    within_s: float  # σ_w²: variance within a launch that measures for one second, times that second.
+    within_s: float  # σ_w²: variance within a launch that measures for one second, times one second.
     freedom: int  # Degrees of freedom of ``between``.
 
 
 def components(groups: Iterable[Sequence[Launched]]) -> Components | None:
     """Return the components of variance of groups of launches by the method of moments.
 
-    Within each group launches estimate the same quantity. σ_b² is the variance between launches beyond their
-    own errors, at least 0. Launches without a known error or time are left out.
+    All launches of a group estimate the same quantity. σ_b² is the variance between launches minus that from
+    their standard errors, at least 0. Launches without a known error or time are left out.
 
     Returns:
-        The components; None where no group has two usable launches.
+        The components; None if no group has two usable launches.
     """
     between_squares = within_squares = freedom = 0.0
     within_s: list[float] = []
@@ -77,10 +79,14 @@ def components(groups: Iterable[Sequence[Launched]]) -> Components | None:
 def best_length_s(fixed_s: float, variance: Components) -> float:
     """Return the optimal duration t* of a launch's measurement, in seconds.
 
-    It is infinite where launches differ by their own errors alone.
+    It is infinite if launches differ by their standard errors alone.
+
+    Args:
+        fixed_s: Time for a launch's start, checks and end, in seconds (c₀).
+        variance: Components of the variance.
 
     Raises:
-        ValueError: If the fixed cost is below 0.
+        ValueError: If ``fixed_s`` is below 0.
     """
     if fixed_s < 0:
         raise ValueError(f"a launch cannot cost {fixed_s} s beside its calls")

@@ -1,15 +1,16 @@
-"""Clocks of several ranks → one time axis, and a validity code for each sample taken in start windows.
+"""Converts the clocks of several ranks to one time axis, and finds invalid samples taken in start windows.
 
-Step 7 of the flow; the probe calls it on every rank. The module is pure arithmetic on time stamps: the probe
-decides who sends which message when.
+The probe (step 6 of the data flow) calls these functions on every rank. The module is pure arithmetic on time
+stamps: the probe decides which rank sends which message when.
 
-A barrier lets ranks go at different moments and warms up what is measured. A start window does not: all ranks
-agree on a moment in the future on one time axis, wait for it and call. That needs the offset of each clock to
-the reference rank's, and its drift, for two crystals differ by microseconds a second.
+A barrier releases ranks at different moments, and warms up the code that is measured. A start window does
+neither: all ranks agree on a moment in the future on one time axis, wait for it and make the call. That needs
+the offset of each clock to the clock of the reference rank, and the offset's drift, since two crystals differ
+by microseconds a second.
 
-Notation: local clock x, reference clock y, offset y − x. An exchange is (t_send, t_remote, t_recv): local
-clock, the reference's clock while it held the message, local clock again. However long the two ways took, the
-offset is within [t_remote − t_recv, t_remote − t_send].
+Notation: local clock x, reference clock y, offset y − x. An exchange of messages is (t_send, t_remote,
+t_recv): the local clock, the reference clock when the message was there, the local clock again. However long
+the messages took, the offset is within [t_remote − t_recv, t_remote − t_send].
 """
 
 from collections.abc import Sequence
@@ -21,57 +22,59 @@ Times: TypeAlias = Sequence[float]  # Times in seconds.
 
 
 class Validity(IntFlag):
-    """Reasons why a sample is invalid; the flags add up. Values are written to files: only ever add."""
+    """Reasons why a sample is invalid; the flags add up. Values are written to files: never change one."""
 
-    STARTED_LATE = 1  # A rank came to the window after its start: ranks did not start together.
+    STARTED_LATE = 1  # A rank entered the call after the window's start: ranks did not start together.
     OVERRAN = 2  # A rank was still in the call when the window ended, so the next start may be late.
-    CLOCK_UNSURE = 4  # The clock bound exceeds the tolerated share of the run time.
+    CLOCK_UNSURE = 4  # The bound of the clock's error exceeds the tolerated share of the run time.
 
 
 @dataclass(frozen=True, slots=True)
 class ClockOffset:
-    """Correction of the local clock to the reference's, at one moment."""
+    """Offset of the reference clock to the local clock, at one moment."""
 
-    offset_s: float  # Reference − local, in seconds: the middle of the interval.
-    bound_s: float  # The true offset is within ± this of ``offset_s``, in seconds.
-    at_s: float  # Local time of the offset, in seconds.
+    offset_s: float  # Reference clock − local clock, in seconds: the middle of the interval of the offset.
+    bound_s: float  # The true offset differs from ``offset_s`` by this at most, in seconds.
+    at_s: float  # Local time at which the offset was determined, in seconds.
     consistent: bool
-    """Whether the intervals of all exchanges intersect. If not, the clock drifted or was stepped during them,
-    and the shortest exchange alone is used."""
+    """Whether the offset's intervals from all exchanges intersect.
+
+    If not, the clock drifted or was stepped during the exchanges, and only the shortest exchange is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Linear model of the offset: reference(x) = x + offset_s + drift · (x − at_s)."""
+    """Linear model of the reference clock: reference(x) = x + offset_s + drift · (x − at_s)."""
 
-    offset_s: float  # Reference − local at `at_s`, in seconds.
+    offset_s: float  # Reference clock − local clock at the local time ``at_s``, in seconds.
     drift: float  # Change of the offset per second of local time (1e-6 is one microsecond a second).
-    at_s: float  # Local time of ``offset_s``, in seconds.
-    bound_s: float  # Largest distance of an offset from the line plus that offset's own bound, in seconds.
+    at_s: float  # Local time at which the offset is ``offset_s``, in seconds.
+    bound_s: float  # Largest distance of a measured offset from the line plus its own bound, in seconds.
 
     def to_reference(self, local_s: Times) -> list[float]:
-        """Convert local times to reference times, in seconds."""
+        """Convert times of the local clock to times of the reference clock, in seconds."""
         return [x + (self.offset_s + self.drift * (x - self.at_s)) for x in local_s]
 
     def to_local(self, reference_s: Times) -> list[float]:
-        """Convert reference times to local times, in seconds: when to start for an agreed start."""
+        """Convert times of the reference clock, such as agreed starts, to the local clock, in seconds."""
         return [self.at_s + (y - self.at_s - self.offset_s) / (1.0 + self.drift) for y in reference_s]
 
 
 def clock_offset(send_s: Times, remote_s: Times, recv_s: Times) -> ClockOffset:
-    """Return the offset of the reference's clock from a burst of ping-pong exchanges, with a certain bound.
+    """Compute the offset of the reference clock from a burst of ping-pong exchanges, with its error bound.
 
-    Every exchange confines the offset to an interval as wide as its round trip. Their intersection is
-    narrower than the shortest round trip whenever the two ways were delayed differently in different
-    exchanges.
+    Every exchange limits the offset to an interval that is as wide as its round trip. The intersection of
+    these intervals is narrower than the shortest round trip if the ways there and back were delayed
+    differently in different exchanges.
 
     Args:
-        send_s: Local clock before sending, one value an exchange.
-        remote_s: Reference clock between receiving and answering.
-        recv_s: Local clock after the answer.
+        send_s: Local clock before the message was sent, in seconds, one value for each exchange.
+        remote_s: Reference clock between receiving the message and answering, in seconds.
+        recv_s: Local clock after the answer arrived, in seconds.
 
     Raises:
-        ValueError: If there is no exchange, the lengths differ, or an answer is before its question.
+        ValueError: If there is no exchange, the lengths differ, or an answer arrived before its message was
+            sent.
     """
     lengths = len(send_s), len(remote_s), len(recv_s)
     if not lengths[0] or len(set(lengths)) > 1:
@@ -97,8 +100,8 @@ def clock_offset(send_s: Times, remote_s: Times, recv_s: Times) -> ClockOffset:
 def clock_drift(offsets: Sequence[ClockOffset]) -> Clock:
     """Fit a line through offsets taken at different times, each weighted by 1 / bound².
 
-    A single offset gives drift 0. Spread them over the launch: a drift of 1 µs/s exceeds a bound of 0.2 µs
-    only after a good part of a second.
+    A single offset gives drift 0. Offsets should be spread over the launch: a drift of 1 µs/s exceeds a bound
+    of 0.2 µs only after a good part of a second.
 
     Raises:
         ValueError: If there are no offsets.
@@ -118,12 +121,17 @@ def clock_drift(offsets: Sequence[ClockOffset]) -> Clock:
 
 
 def _average(values: Times, weights: Sequence[float]) -> float:
-    """Return the weighted mean of some values."""
+    """Return the mean of values with these weights."""
     return sum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights)
 
 
 def run_time(starts_s: Sequence[Times], stops_s: Sequence[Times]) -> list[float]:
-    """Return each call's run time in seconds, last exit − first entry; both arguments have a row a rank."""
+    """Return each call's run time in seconds: last exit − first entry over all ranks.
+
+    Args:
+        starts_s: For each rank, the times at which it entered the calls.
+        stops_s: For each rank, the times at which it returned.
+    """
     return [
         max(ends) - min(begins)
         for begins, ends in zip(zip(*starts_s, strict=True), zip(*stops_s, strict=True), strict=True)
@@ -140,23 +148,23 @@ def validity(
     lateness_s: float = 0.0,
     clock_tolerance: float = 0.1,
 ) -> bytes:
-    """Return the validity code of each sample; a sample is invalid as a whole where one rank failed.
+    """Return the validity code of each sample; a sample is invalid if a single rank was late or too slow.
 
-    A window that overran leaves its own sample's start valid. In the round-time scheme, where the next start
-    is agreed only after all have finished, such a sample is sound: drop that flag there.
+    A call that exceeds its window has itself started correctly. In the round-time scheme, where the next
+    start is agreed only after all ranks have finished, such a sample is valid: remove the flag there.
 
     Args:
-        windows_s: Agreed starts on the reference clock, in seconds.
-        length_s: Length of each window in seconds; infinite for round-time.
-        starts_s: For each rank the times at which it left its wait loop and entered the call.
-        stops_s: For each rank the times at which it returned.
-        clock_bound_s: Largest ``Clock.bound_s`` of a rank.
-        lateness_s: A rank that enters up to this long after the agreed start is in time; at least the period
-            of the wait loop.
+        windows_s: Agreed start of each window on the reference clock, in seconds.
+        length_s: Length of each window in seconds; infinite for the round-time scheme.
+        starts_s: For each rank, the times at which it left its wait loop and entered the call.
+        stops_s: For each rank, the times at which it returned from the call.
+        clock_bound_s: Largest ``Clock.bound_s`` of a rank, in seconds.
+        lateness_s: Seconds after the agreed start within which a rank is in time; at least the period of the
+            wait loop.
         clock_tolerance: Accepted ratio of the clock bound to the run time.
 
     Returns:
-        Sums of ``Validity`` flags; 0 is valid.
+        For each sample the sum of its ``Validity`` flags, where 0 means valid.
     """
     codes = bytearray()
     by_call = zip(windows_s, zip(*starts_s, strict=True), zip(*stops_s, strict=True), strict=True)

@@ -1,13 +1,13 @@
-"""Programs that every rank of a launch runs (step 6 of the flow): ``python -m autotune.probe DIRECTORY``.
+"""The probe, which every rank of a launch runs: ``python -m autotune.probe DIRECTORY``.
 
-The probe reads ``request.json``, sweeps collectives × communicator sizes × message sizes × call-level choices
-inside of the running job, and writes ``result.json`` and ``samples.npz`` on rank 0. It knows nothing of
-spaces, trials or launchers.
+This is step 6 of the data flow in ``autotune/__init__.py``. The probe reads ``request.json``, measures
+collectives × communicator sizes × message sizes × choices of algorithm inside of the running MPI job, and
+writes ``result.json`` and ``samples.npz`` on rank 0. It depends on no search space, trial or launcher.
 
 ``launch`` runs the whole course. ``proof`` checks by ``mpit`` and ``ucx`` that a launch has the settings of
-its request. Cells are timed by ``sweep`` or ``tight``; their calls are declared in ``operations``,
-synchronised by ``synchronisation`` and made by ``loops`` or ``native`` (``kernel.c``). ``machine`` watches
-the cores meanwhile.
+its request. ``sweep`` or ``tight`` time the cells, each of which is one message size with one choice. Their
+calls are declared in ``operations``, synchronised by ``synchronisation`` and made by ``loops`` or ``native``
+(``kernel.c``). ``machine`` observes other load on the cores meanwhile.
 
 Importing the package imports no MPI. The ranks import the standard library and mpi4py, nothing else.
 """

@@ -1,6 +1,6 @@
-"""Compilation of C into a shared library by the MPI's own compiler, once, where nobody else can write it.
+"""Compilation of C code into a shared library by the MPI's own compiler, once, where nobody else can write.
 
-The module is below ``native`` and used beside mpi4py's users: it needs no MPI in this process.
+Programs without MPI use this module too: it does not load MPI into their process.
 """
 
 import os
@@ -19,19 +19,23 @@ if TYPE_CHECKING:
     import subprocess
 
 _STALLED_S = 60.0
-"""Seconds without any activity after which a compiler is ended: shared file systems can be slow. It may take
-any time to finish as long as it is active, since on a busy machine it has a small part of a core."""
+"""Seconds without any activity after which a compiler is ended: shared file systems can be slow.
+
+An active compiler may take any time, since on a busy machine it gets only a small part of a core."""
 _LOOK_S = 1.0  # Seconds between two checks of a compiler's activity.
-FLAGS = ("-O2", "-fPIC", "-shared", "-std=gnu11")
+FLAGS = ("-O2", "-fPIC", "-shared", "-std=gnu11")  # Options of the compiler for a shared library.
 
 
 def compilers(library: Path, search: str) -> Iterator[Path]:
-    """Yield compiler wrappers that may belong to a library: those beside it, then one in the search path."""
+    """Yield MPI compilers (``mpicc``) that may belong to an MPI library.
+
+    Those that are installed next to the library come first, then one in the search path.
+    """
     for parent in list(library.parents)[1:5]:
-        for name in ("mpicc", "mpicc.openmpi", "mpicc.mpich"):  # Debian installs several MPIs in one folder
+        for name in ("mpicc", "mpicc.openmpi", "mpicc.mpich"):  # names with a suffix are Debian's
             if (parent / "bin" / name).exists():
                 yield parent / "bin" / name
-    import shutil  # here and below: slow to load, and most launches find an earlier compilation
+    import shutil  # imported here and below, as it is slow to load and most launches need no compilation
 
     wrapper = shutil.which("mpicc", path=search)
     if wrapper:
@@ -50,21 +54,21 @@ def compiled(
     include: Path | None = None,
     hint: str = "",
 ) -> Path:
-    """Compile the first source that some compiler accepts, and return the path of the shared library.
+    """Compile a source with the first compiler that succeeds, and return the path of the shared library.
 
-    The library is kept, and its name is derived from all that it depends on: sources, MPI library and its
-    version, compiler, flags.
+    The shared library is saved for later launches. Its name is derived from all that it depends on: sources,
+    MPI library and its version, compiler, options.
 
     Args:
         name: Prefix of the file's name.
-        sources: Texts in C, all of which enter the name; the first one is compiled.
+        sources: Texts in C. The first one is compiled; the others only enter the file's name.
         library: Path of the MPI library.
         search: Search paths in which a compiler may be.
-        fallback: Directory for the file where the user's cache cannot be written.
+        fallback: Directory for the file if the user's cache cannot be written.
         version: Version of the MPI library.
         flags: Options of the compiler.
-        include: Folder of headers; then any library with the same binary interface will do. None: the result
-            must be bound to this very MPI library.
+        include: Folder of headers to compile against; then the result may be linked to any MPI library with
+            the same binary interface. None: it must be linked to this very MPI library.
         hint: Hint of the error.
 
     Raises:
@@ -89,12 +93,12 @@ def compiled(
 def _stored(
     compiler: Path, text: str, name: str, fallback: Path, library: Path | None, flags: Sequence[str]
 ) -> Path:
-    """Return the file that ``built`` makes in the user's cache, or below the fallback."""
+    """Return the path of the file that ``built`` compiles, in the user's cache or else below ``fallback``."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "autotune"
     try:
         return built(compiler, text, library, cache / name, flags)
     except OSError:
-        pass  # no home on this node, or a full or read-only one
+        pass  # there is no home directory on this node, or it is full or read-only
     try:
         return built(compiler, text, library, fallback / "kernel" / name, flags)
     except OSError as exc:
@@ -102,18 +106,18 @@ def _stored(
 
 
 def built(compiler: Path, text: str, library: Path | None, path: Path, flags: Sequence[str] = FLAGS) -> Path:
-    """Return the path of a shared library, compiled there unless it exists and is the user's own.
+    """Compile a shared library to ``path``, unless it is there already and only the user can have written it.
 
     Args:
         compiler: Path of the compiler.
         text: The source in C.
-        library: The MPI library that the result must load; None: any or none.
-        path: Where the result is stored.
+        library: The MPI library that the result must load; None: any library, or none.
+        path: Path of the shared library, which is also returned.
         flags: Options of the compiler.
 
     Raises:
         OSError: If the directory cannot be written, or is not the user's own.
-        StackError: If the compiler fails, or belongs to another library.
+        StackError: If the compiler fails, or belongs to another MPI library.
     """
     make_own(path.parent)
     with locked(path.with_suffix(".lock")):
@@ -122,7 +126,7 @@ def built(compiler: Path, text: str, library: Path | None, path: Path, flags: Se
         import shutil
         import tempfile
 
-        # Folders of compilers that were killed: whoever holds the lock is the only one at work here.
+        # Remove temporary folders of compilations that were killed: with the lock, no other one is running.
         for leftover in path.parent.glob(f"{path.stem}.*/"):
             shutil.rmtree(leftover, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix=f"{path.stem}.", dir=path.parent) as folder:
@@ -142,10 +146,10 @@ def built(compiler: Path, text: str, library: Path | None, path: Path, flags: Se
 def _compiled(argv: Sequence[str], text: str, env: Mapping[str, str], folder: Path) -> tuple[int, str]:
     """Run a compiler with a text as its input, and return its exit code and messages.
 
-    No process that it has started is left.
+    Any process that the compiler has started is killed at the end.
 
     Raises:
-        StackError: If it does not start, or stalls.
+        StackError: If the compiler does not start, or stalls.
     """
     import signal
     import subprocess
@@ -171,7 +175,7 @@ def _compiled(argv: Sequence[str], text: str, env: Mapping[str, str], folder: Pa
 
 
 def _exit_code(process: "subprocess.Popen[bytes]", folder: Path) -> int | None:
-    """Return the exit code of a compiler; None once it has stalled."""
+    """Wait for a compiler and return its exit code; None if it has stalled."""
     import subprocess
 
     last_progress, since = None, time.monotonic()
@@ -184,7 +188,10 @@ def _exit_code(process: "subprocess.Popen[bytes]", folder: Path) -> int | None:
 
 
 def _progress(session: int, folder: Path) -> tuple[int, ...]:
-    """Return numbers that change while a compiler is active: its processes, their ticks, its files."""
+    """Return numbers that change while a compiler is active.
+
+    They are computed from its processes' numbers and processor time, and from the sizes of its files.
+    """
     processes, ticks = 0, 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -200,7 +207,7 @@ def _progress(session: int, folder: Path) -> tuple[int, ...]:
 
 
 def _linked(shared: Path, unknown: Path) -> set[Path]:
-    """Return the libraries that a shared object would load into this process; ``unknown`` without ldd."""
+    """Return the libraries that ldd lists for a shared object; ``unknown`` alone if there is no ldd."""
     import shutil
     import subprocess
 

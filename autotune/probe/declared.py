@@ -1,12 +1,12 @@
-"""Declaration of a collective or a pattern: who sends what, what each rank must find, and the call.
+"""Declaration of a collective or a pattern: who sends what, what each rank must receive, and the MPI call.
 
 Notation: p ranks, rank r, root 0. A *block* is ``message_bytes`` long; ``patterns.block(sources,
-destination)`` is what a block must hold. A declaration lists
+destination)`` is its expected content. A declaration lists
 
 - ``sends(r, p)``: destinations of the blocks in the send buffer of rank r, in order;
-- ``receives(r, p)``: (sources, destination) of each block that rank r must find, in order;
-- ``initial(r, p)``: the same for the receive buffer before the call, where that matters;
-- ``call(exchange)``: the call without arguments, everything bound beforehand;
+- ``receives(r, p)``: (sources, destination) of each block that rank r must have after the call, in order;
+- ``initial(r, p)``: the same for the receive buffer before the call, if the call depends on its content;
+- ``call(exchange)``: a function without arguments that makes the MPI call;
 - ``share(r)``: the factor by which rank r's time is multiplied to give the time of the operation.
 
 The other properties of a collective are in ``collectives``, which ranks do not load.
@@ -23,45 +23,46 @@ if TYPE_CHECKING:
 
     from autotune.probe.exchange import Exchange
 
-Blocks: TypeAlias = Sequence[tuple[Iterable[int], int]]  # (sources, destination) of each block.
+Blocks: TypeAlias = Sequence[tuple[Iterable[int], int]]  # The (source ranks, destination rank) of each block.
 
 _COMPUTE_S, _COMPUTE_S_A_BYTE = 10e-6, 0.5e-9
-"""Computation inside of a call, in seconds and in seconds a byte: about as long as the call itself takes in
-shared memory. It is the same under every setting, so that settings can be compared; OSU computes for as long
-as each setting's own call takes."""
+"""Duration of the computation inside of an overlapping call, in seconds and in seconds a byte.
+
+It is about as long as the call itself takes in shared memory, and the same under every setting, so that
+settings can be compared. OSU's benchmarks compute for as long as each setting's own call takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One collective, or one pattern of messages."""
+    """One collective, or one pattern of messages; functions of two numbers get a rank and their number."""
 
-    name: str  # Its name in ``collectives.MEASURED``.
+    name: str  # Name in ``collectives.MEASURED``.
     sends: Callable[[int, int], Sequence[int]]  # Destinations of the blocks that a rank sends.
-    receives: Callable[[int, int], Blocks]  # Blocks that a rank must find.
-    call: Callable[[Exchange], Callable[[], object]]  # The call, with everything bound to it.
+    receives: Callable[[int, int], Blocks]  # Blocks that a rank must have received after the call.
+    call: Callable[[Exchange], Callable[[], object]]  # Returns a function that makes the call once.
     initial: Callable[[int, int], Blocks] = lambda _rank, _size: ()
-    """Content that the receive buffer must have before the call; empty: any."""
+    """Blocks that the receive buffer must contain before the call; empty: its content does not matter."""
     share: Callable[[int], float] = lambda _rank: 1.0
-    """Factor from a rank's time to the operation's; 0: the rank's time does not count."""
+    """Factor by which a rank's time is multiplied to give the operation's; 0: its time does not count."""
     exposes: str = ""
-    """Buffer that a window shows to the other ranks, ``send`` or ``recv``; empty: no window is used."""
+    """Buffer that other ranks can access through a window, ``send`` or ``recv``; empty: no window is used."""
     epoch: str = "flush"
-    """Kind of the window's epochs: ``flush`` (one epoch for all calls), ``lock``, ``fence``."""
+    """Kind of the window's epochs: ``flush`` (one for all calls), ``lock`` or ``fence`` (one for each)."""
     peers: Callable[[int, int], Sequence[int]] = lambda _rank, _size: ()
-    """Ranks to which a rank sends its blocks; the j-th block comes from the peer with number j xor 1."""
-    between: bool = False  # Whether messages go between single ranks, so that two are needed.
-    overlaps: bool = False  # Whether the rank computes something until the call is complete.
+    """Ranks to which a rank sends its blocks; the j-th block comes from the peer with index j xor 1."""
+    between: bool = False  # Whether messages go between single ranks, so that at least two are needed.
+    overlaps: bool = False  # Whether the rank computes something while the messages are on their way.
     sized: bool = True  # Whether the operation carries data.
-    graph: bool = False  # Whether the call needs a communicator with the peers as its graph.
+    graph: bool = False  # Whether the call needs a communicator whose graph connects the peers.
 
     @property
     def least_ranks(self) -> int:
-        """Return the number of ranks that it needs at least."""
+        """Return the least number of ranks that the operation needs."""
         return 2 if self.between else 1
 
     @property
     def in_a_row(self) -> bool:
-        """Return whether a tight loop has no barrier between calls: messages wait for each other anyway."""
+        """Return whether calls back to back need no barrier in between: messages wait for each other."""
         return self.between and not self.overlaps
 
     def blocks(self, size: int) -> int:
@@ -69,11 +70,11 @@ class Operation:
         return 1 if self.between else max(1, len(self.sends(0, size)), len(self.receives(0, size)))
 
     def compute_s(self, message_bytes: int) -> float:
-        """Return the seconds of computation inside of a call."""
+        """Return the duration of the computation inside of a call, in seconds."""
         return _COMPUTE_S + message_bytes * _COMPUTE_S_A_BYTE if self.overlaps else 0.0
 
     def connect(self, sync: Intracomm) -> Intracomm:
-        """Create a communicator of the same ranks for the call; collective."""
+        """Create a communicator of the same ranks for the call; all ranks must call this together."""
         if not self.graph:
             return sync.Dup()
         to = self.peers(sync.rank, sync.size)
@@ -81,12 +82,15 @@ class Operation:
 
 
 def opposite(peers: Sequence[int]) -> list[int]:
-    """Return the peer from whom each block comes, given the peers to whom the blocks go."""
+    """Return the peer that sends each block to a rank, given the peers to which the rank sends its blocks."""
     return [peers[j ^ 1] for j in range(len(peers))]
 
 
 def vector(sources: Callable[[int, int], Iterable[int]]) -> Callable[[int, int], Blocks]:
-    """Return a rule: one block for everyone, summed over these sources; no block without sources."""
+    """Return a function like ``Operation.receives``: every rank has one block, the sum over these sources.
+
+    A rank without sources has no block.
+    """
 
     def receives(rank: int, size: int) -> Blocks:
         summed = list(sources(rank, size))
@@ -96,45 +100,45 @@ def vector(sources: Callable[[int, int], Iterable[int]]) -> Callable[[int, int],
 
 
 def at(who: Callable[[int, int], bool], blocks: Callable[[int, int], Blocks]) -> Callable[[int, int], Blocks]:
-    """Return a rule: these blocks on the ranks for which the condition holds, none on the others."""
+    """Return a function like ``Operation.receives``: ranks that meet a condition get blocks, others none."""
     return lambda rank, size: blocks(rank, size) if who(rank, size) else []
 
 
 def root(rank: int, _size: int) -> bool:
-    """Return whether this is the first rank."""
+    """Return whether a rank is the first one of the communicator."""
     return rank == 0
 
 
 def last(rank: int, size: int) -> bool:
-    """Return whether this is the last rank."""
+    """Return whether a rank is the last one of the communicator."""
     return rank == size - 1
 
 
 def one_block(_rank: int, _size: int) -> Sequence[int]:
-    """Return one block, with no rank in particular as its destination."""
+    """Return the destinations of a rank that sends one block, the same whoever receives it."""
     return (0,)
 
 
 def each(_rank: int, size: int) -> Sequence[int]:
-    """Return a block for each rank."""
+    """Return the destinations of a rank that sends a block to each rank."""
     return range(size)
 
 
 def gathered(_rank: int, size: int, to: int = 0) -> Blocks:
-    """Return a block from every rank, for one destination."""
+    """Return blocks to receive: one from every rank, made for the destination ``to``."""
     return [((source,), to) for source in range(size)]
 
 
 def exchanged(rank: int, size: int) -> Blocks:
-    """Return a block from every rank, for this rank."""
+    """Return blocks to receive: one from every rank, made for this rank."""
     return gathered(rank, size, rank)
 
 
 def scattered(rank: int, size: int) -> Blocks:
-    """Return the sum of what all ranks have for this rank."""
+    """Return one block to receive: the sum of the blocks that all ranks have for this rank."""
     return [(range(size), rank)]
 
 
 def first_only(rank: int) -> float:
-    """Return the share by which the first rank's time alone counts."""
+    """Return the factor of a rank's time where only the first rank's time counts: 1 for it, 0 for others."""
     return 0.0 if rank else 1.0

@@ -1,4 +1,4 @@
-"""Buffers, communicator and window of a call, all of them made before anything is timed."""
+"""Buffers, communicator and window of an MPI call, all of them created before anything is timed."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ View: TypeAlias = "memoryview[Any]"
 """Memory that a call sends from or receives into; MPI takes the type of its elements from it."""
 
 
-_NOTHING = ctypes.c_char * 0  # A type of 0 bytes, which fits into every memory, also into an empty one.
+_NOTHING = ctypes.c_char * 0  # A C type of 0 bytes, which can be placed in any buffer, even in an empty one.
 
 
 @dataclass(slots=True)
 class Exchange:
-    """Everything one call works on, on this rank: allocated before it is timed."""
+    """Everything that one MPI call needs on this rank, allocated before the call is timed."""
 
     operation: Operation  # The operation that is called.
     comm: MPI.Intracomm  # The communicator of the call.
     send: View  # Blocks to send, one after the other: ``n_sent · n_elements`` elements.
-    recv: View  # The same for the blocks to receive.
+    recv: View  # Memory for the blocks to receive, one after the other.
     elements: int  # Number of elements of one block.
     datatype: MPI.Datatype  # MPI type of an element.
-    sum: MPI.Op  # The reduction.
+    sum: MPI.Op  # The reduction operation.
     window: MPI.Win | None = None
-    """Window of a one-sided operation; with ``flush`` it is in an epoch open to all ranks."""
-    compute_s: float = 0.0  # Computation inside of a call, in seconds, which is no part of its time.
-    away_s: float = 0.0  # Seconds for which the last call computed.
-    requests: list[Any] = field(default_factory=list)  # Persistent requests that the call made.
+    """Window of a one-sided operation; with epochs of kind ``flush`` an epoch with all ranks is open."""
+    compute_s: float = 0.0  # Duration of the computation inside of a call, in seconds; it is not timed.
+    away_s: float = 0.0  # Duration of the computation in the last call, in seconds.
+    requests: list[Any] = field(default_factory=list)  # Persistent requests that were created for the call.
 
     def prepare(self) -> None:
-        """Fill the send buffer, and the receive buffer with data that the call must overwrite."""
+        """Fill the send buffer with the data to send, and the receive buffer with data to be overwritten."""
         rank, size = self.comm.rank, self.comm.size
         self._lay(self.send, [((rank,), to) for to in self.operation.sends(rank, size)])
         initial = self.operation.initial(rank, size)
         if initial:
             self._lay(self.recv, initial)
         else:
-            fill(self.recv, 0xFF)  # not a number in floating point
+            fill(self.recv, 0xFF)  # as floating-point numbers these bytes are NaN: no correct result
 
     def correct(self) -> bool:
-        """Return whether the receive buffer holds what it must."""
+        """Return whether the receive buffer has the content that the call must produce."""
         expected = self.operation.receives(self.comm.rank, self.comm.size)
         return all(content.tobytes() == block for content, block in self._blocks(self.recv, expected))
 
@@ -62,7 +62,7 @@ class Exchange:
         self.away_s = end - begin
 
     def synchronise(self) -> None:
-        """Make this rank's memory show what was written into its window; called after a barrier."""
+        """Make data that other ranks wrote into this rank's window visible; called after a barrier."""
         if self.window is None or self.operation.epoch == "fence":
             return
         if self.operation.epoch == "lock":
@@ -72,17 +72,17 @@ class Exchange:
             self.window.Unlock(self.comm.rank)
 
     def close(self) -> None:
-        """Free the requests that the call made."""
+        """Free the persistent requests that were created for the call."""
         while self.requests:
             self.requests.pop().Free()
 
     def _lay(self, buffer: View, blocks: Blocks) -> None:
-        """Write blocks into a buffer."""
+        """Write the content of blocks into a buffer."""
         for place, block in self._blocks(buffer, blocks):
             place[:] = block
 
     def _blocks(self, buffer: View, blocks: Blocks) -> Iterator[tuple[View, bytes]]:
-        """Yield the place of each block in a buffer, and what it must hold."""
+        """Yield the part of a buffer where each block is, and the content that the block must have."""
         memory, n_bytes = buffer.cast("B"), self.elements * buffer.itemsize
         for place, (sources, destination) in enumerate(blocks):
             block = patterns.block(sources, destination, n_bytes)
@@ -90,7 +90,7 @@ class Exchange:
 
 
 class Memory:
-    """Buffers that the pools of several operations share: as large as the largest of them needs."""
+    """Buffers that the pools of several operations share, large enough for each of these pools."""
 
     def __init__(self, pools: Iterable[tuple[Operation, int, int, int]]) -> None:
         """Allocate buffers for pools of (operation, rank, communicator size, largest message in bytes).
@@ -105,7 +105,7 @@ class Memory:
         self.send, self.recv = buffer(sent), buffer(received)
 
     def holds(self, sent: int, received: int) -> bool:
-        """Return whether there is room for so many bytes to send and to receive."""
+        """Return whether the buffers are large enough for so many bytes to send and to receive."""
         return sent <= self.send.nbytes and received <= self.recv.nbytes
 
 
@@ -115,7 +115,7 @@ class Pool:
     def __init__(
         self, operation: Operation, rank: int, size: int, largest_bytes: int, memory: Memory | None = None
     ) -> None:
-        """Take the buffers out of a memory that several pools share; None: allocate them."""
+        """Use parts of the shared buffers in ``memory``, or allocate buffers if it is None or too small."""
         self._operation = operation
         self._sent, self._received = _blocks_of(operation, rank, size)
         self._allocated: list[MPI.buffer] = []
@@ -128,9 +128,10 @@ class Pool:
             self._send, self._recv = buffer(sent), buffer(received)
 
     def _window_memory(self, n_bytes: int) -> View:
-        """Allocate memory of MPI's own, as the standard advises for windows; some libraries use it directly.
+        """Return memory allocated by MPI, as the standard advises for windows.
 
-        It is page-aligned as that of ``buffer``, since the kernel's copies cost by the page.
+        Some libraries access such memory directly. It begins at a page, like that of ``buffer``, since copies
+        by the operating system cost time for each page.
         """
         allocated: Any = MPI.Alloc_mem(n_bytes + mmap.PAGESIZE)
         self._allocated.append(allocated)
@@ -140,12 +141,12 @@ class Pool:
         return memory[begin : begin + n_bytes]
 
     def free(self) -> None:
-        """Give memory of MPI's own back, once its windows are closed."""
+        """Free the memory that MPI allocated; its windows must be closed before."""
         while self._allocated:
             MPI.Free_mem(self._allocated.pop())
 
     def window(self, comm: MPI.Intracomm) -> MPI.Win | None:
-        """Create the window that the operation needs; None where it needs none."""
+        """Create the window that the operation needs; return None if it needs none."""
         if not self._operation.exposes:
             return None
         window = MPI.Win.Create(self._send if self._operation.exposes == "send" else self._recv, comm=comm)
@@ -155,14 +156,14 @@ class Pool:
         return window
 
     def close(self, window: MPI.Win | None) -> None:
-        """Free a window; collective."""
+        """Free a window; all ranks must call this together."""
         if window is not None:
             if self._operation.epoch == "flush":
                 window.Unlock_all()
             window.Free()
 
     def exchange(self, comm: MPI.Intracomm, message_bytes: int, window: MPI.Win | None) -> Exchange:
-        """Return the call for one message size on one communicator."""
+        """Return the exchange for one message size on one communicator."""
         kind = patterns.element_type(message_bytes)
         return Exchange(
             operation=self._operation,
@@ -180,7 +181,7 @@ class Pool:
 def _blocks_of(operation: Operation, rank: int, size: int) -> tuple[int, int]:
     """Return the numbers of blocks that a rank sends and receives.
 
-    At least one is received: rank 0 of an exclusive scan gets nothing, yet has to pass a buffer.
+    The number to receive is at least 1: rank 0 of an exclusive scan receives nothing, but must pass a buffer.
     """
     return len(operation.sends(rank, size)), max(1, len(operation.receives(rank, size)))
 
@@ -193,10 +194,10 @@ def buffer(n_bytes: int) -> View:
 
 
 def address(memory: View | array[Any]) -> int:
-    """Return the address at which a memory begins."""
+    """Return the address of the first byte of a buffer."""
     return ctypes.addressof(_NOTHING.from_buffer(memory))
 
 
 def fill(memory: View, byte: int) -> None:
-    """Set every byte of a memory to one value."""
+    """Set every byte of a buffer to one value."""
     ctypes.memset(address(memory), byte, memory.nbytes)

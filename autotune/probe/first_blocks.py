@@ -1,9 +1,10 @@
-"""The order in which the cells of a sweep are timed for the first time, and which ones are not swept at all.
+"""The order in which cells are timed for the first time, and which cells are too slow to be timed at all.
 
-Small messages come first, and for each size the choices in the order of their times at the size below. A
-larger message takes at least as long as a smaller one. So a choice that took more than ``MARGIN`` times as
-long at a smaller size as the best takes at this one is not swept here. Choices are not assumed to keep their
-order from size to size: being slow at one size alone says nothing about the next one.
+A *cell* is one message size with one choice, such as an algorithm. Small messages are timed first, and at
+each size the choices in the order of their times at the next smaller size. A larger message takes at least as
+long as a smaller one. So a choice is not timed at a size if at a smaller size it took more than ``MARGIN``
+times as long as the best choice takes at this size. Choices are not assumed to keep their order from size to
+size: that a choice is slow relative to others at one size shows nothing about the next size.
 """
 
 import math
@@ -13,19 +14,19 @@ from autotune.measure.stopping import MARGIN
 from autotune.probe.swept import OK, SweptCell
 
 NOT_SWEPT = "not swept, since smaller messages take longer"
-"""Reason why a cell of a slow choice has no sample."""
+"""Reason given for a cell without samples whose choice was too slow at a smaller message size."""
 
 
 def pending_cells(cells: Sequence[SweptCell]) -> list[int]:
-    """Return the indices of the cells that can be timed and were not yet."""
+    """Return the indices of the cells that can be timed but were not timed yet."""
     return [index for index, cell in enumerate(cells) if cell.verdict == OK and not cell.started]
 
 
 def next_first(cells: Sequence[SweptCell]) -> tuple[int, str]:
-    """Return the pending cell that is timed next, and the reason why it is not swept; empty: it is swept.
+    """Return the index of the cell to time next, or of a cell that is too slow to be timed, with the reason.
 
-    A cell that was timed before is returned once more where it decides that another one is not swept: a
-    disturbance makes a call longer, and seldom hits it twice.
+    The reason is empty if the cell is to be timed. Before a cell is given up, the cell with a smaller message
+    that shows it to be too slow is timed once more: a disturbance seldom makes a call longer twice.
     """
     size = min(cells[index].message_bytes for index in pending_cells(cells))
     of_size = [index for index in pending_cells(cells) if cells[index].message_bytes == size]
@@ -43,12 +44,15 @@ def next_first(cells: Sequence[SweptCell]) -> tuple[int, str]:
 
 
 def _fastest_s(cells: Sequence[SweptCell], index: int | None) -> float:
-    """Return a cell's fastest call in seconds; 0 without a cell, so that it comes first."""
+    """Return the time of a cell's fastest call in seconds; 0 if the index is None, so that it comes first."""
     return 0.0 if index is None else cells[index].fastest_s
 
 
 def _below(cells: Sequence[SweptCell], cell: SweptCell) -> int | None:
-    """Return the cell of the same choice at the largest smaller size where it was timed."""
+    """Return the index of the cell with the same choice at the next smaller message size that was timed.
+
+    None if there is no such cell.
+    """
     smaller = [
         index
         for index, candidate in enumerate(cells)

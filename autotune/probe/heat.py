@@ -1,10 +1,12 @@
-"""The cells of one job of a heat, measured in its turns → raw samples with the round of each.
+"""Measures the cells of one job of a heat in its turns, and returns raw samples with the round of each.
 
-A turn visits some cells, each for a slice of time: blocks of calls as in ``sweep``, or calls back to back as
-in ``tight``. All jobs visit the same message sizes in the same rounds, so that a ratio of two jobs is one of
-times that were taken some milliseconds apart. The first turn checks results and warms up; it is not timed.
+A *heat* is a group of jobs that are alive at once on the same cores and measure in turns. A *cell* is one
+message size with one choice of algorithm. A turn measures some cells, each for a slice of time: in blocks of
+calls as in ``sweep``, or with calls back to back as in ``tight``. All jobs measure the same message sizes in
+the same rounds, so that the ratio of two jobs' times compares times that were taken some milliseconds apart.
+The first turn checks results and warms up; it is not timed.
 
-While the jobs measure, they agree on nothing except on when the heat's time is over. So their numbers of
+While the jobs measure, the only thing that they agree on is when the heat's time is over. So their numbers of
 rounds differ by one at most.
 """
 
@@ -36,16 +38,20 @@ from autotune.probe.swept import OK, SweptCell, TimedPart
 from autotune.probe.synchronisation import BarrierSynchronisation, Timed
 from autotune.probe.turns import Turns
 
-_PERIOD = 24  # Visits of each cell after which the order repeats.
-_LEAST_VISITS = 3  # Visits of each cell, however long they take: two in its loop and one in the other.
-_MOST_CALLS = 5000  # Calls in a slice at most: arrays of a fixed size, 40 kB, however short a call is.
+_PERIOD = 24  # Visits of each cell (blocks of calls in one turn) after which the order repeats.
+_LEAST_VISITS = 3
+"""Least number of visits of each cell, however long they take: two in the loop of the request and one in the
+other loop (the interleaved or the tight one)."""
+_MOST_CALLS = 5000  # Largest number of calls in a slice, which limits arrays of times to 40 kB.
 _WARM_SHARE = 2
-"""The share of a slice that warms up is one over this number. At 1 MiB calls are within 1 % of the later ones
-from the fifth on (9 calls a slice; the first takes 2.1 times as long). With UCX they are so from the 64th on,
-when its ring of messages has been used once (8 KiB: 1.3 times as long until then). The table shows the ratio
-of UCX to the default in the tight loop, for slices of three lengths and three warm-ups, compared with that of
-the later half of slices of 3 ms. It is computed from the times of single calls; two quiet cores of an AMD
-EPYC, Open MPI 5.0.11, 57 visits, November 2026, at 8, 32, 128 KiB and 1 MiB:
+"""The first 1/``_WARM_SHARE`` of a slice (a cell's time in one turn) warms up and is not timed.
+
+At 1 MiB, from the fifth call on, calls take within 1 % of the time of later ones (9 calls a slice; the first
+takes 2.1 times as long). With UCX this is so from the 64th call on, when its ring of messages has been used
+once (at 8 KiB earlier calls take 1.3 times as long). The table shows the ratio of UCX to the default in the
+tight loop, for slices of three lengths and three warm-ups, relative to the ratio in the later half of slices
+of 3 ms. It is computed from the times of single calls; two quiet cores of an AMD EPYC, Open MPI 5.0.11,
+57 visits, November 2026, at 8, 32, 128 KiB and 1 MiB:
 
     slice    0.3 ms                    1 ms                      3 ms
     0 calls  −9.2  −10.1  −9.8  −12.5  −3.0  −3.5  −3.3  −4.4 %  −1.0  −1.2  −1.1  −1.7 %
@@ -53,22 +59,23 @@ EPYC, Open MPI 5.0.11, 57 visits, November 2026, at 8, 32, 128 KiB and 1 MiB:
     a half   +0.7   −3.0  −2.7   +0.5   0.0  −0.2   0.0  +0.5    (the reference)
 """
 _PIECES = 8
-"""Samples of a visit in the tight loop at most, and calls of each sample at least: a rank that is preempted
-disturbs one of the samples. In three heats, each beside some twenty busy processes, the ratio at 8 B had a
-standard deviation of 11 %; with one sample a visit it was a factor of ten. At 8 KiB and more a piece takes
-too long."""
+"""Most samples of a visit in the tight loop, and least number of calls in each sample.
+
+A visit is divided into samples so that a preempted rank disturbs only one of them. In three heats, each
+beside some twenty busy processes, the ratio of two jobs at 8 B had a standard deviation of 11 %; with one
+sample a visit it was a factor of ten. At 8 KiB and more such a sample takes too long."""
 _LEAST_CALLS = 8
-"""Calls in a slice at least, if four slices have room for so many: half of them warm up, as for 1 MiB."""
+"""Least number of calls in a slice, if that many fit into four slices: half of them warm up, as for 1 MiB."""
 _FALLING, _IN_A_ROW, _MOST_DOUBLINGS = 1.02, 4, 2
 """The ratio of earlier to later calls above which calls are still becoming faster; the number of such visits
-in a row after which a slice is doubled; and the number of doublings at most. Four visits in a row happen in
-6 % of all cases by noise that is as often up as down, and cost time alone. Turns of 3 ms a size and more were
-preempted beside a busy process."""
+in a row after which a slice is doubled; and the largest number of doublings. Noise that is as often up as
+down causes four such visits in a row in 6 % of all cases, which costs nothing but time. Turns of 3 ms a size
+and more were preempted beside a busy process."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Visit:
-    """One block of calls: the index of its cell, and its round."""
+    """One block of calls: the index of its cell, and the round of turns in which it was measured."""
 
     cell: int
     round: int
@@ -80,28 +87,34 @@ class _Slice:
 
     doublings: int = 0  # Number of times that the slice was doubled.
     falls: int = 0  # Visits in a row in which calls were still becoming faster.
-    first: int = 0  # Index of the first visit that counts: the slices of earlier ones were too short.
+    first: int = 0  # Index of the first visit that counts: in earlier visits the slice was too short.
 
     def learn(self, falling: float, visit: int) -> None:
-        """Double the slice where calls are still becoming faster when the timed part begins."""
+        """Double the slice if calls, in several visits in a row, became faster until the timed part began.
+
+        Args:
+            falling: Ratio of the times of warm-up calls to those of timed calls.
+            visit: Index of the visit that showed this ratio.
+        """
         self.falls = self.falls + 1 if falling > _FALLING else 0
         if self.falls == _IN_A_ROW and self.doublings < _MOST_DOUBLINGS:
             self.doublings, self.falls, self.first = self.doublings + 1, 0, visit + 1
 
 
 class TightBlocks(BarrierSynchronisation):
-    """Calls back to back: a sample is the mean of a piece of a block's later calls on the slowest rank.
+    """Times calls back to back: each sample is the mean of several consecutive calls on the slowest rank.
 
-    ``falling`` is the ratio of the warm-up's later calls to the timed ones on this rank; 1: calls do not
-    become faster. ``call_s`` is the duration of a timed call with its barrier, in seconds.
+    ``falling`` is the mean time of the warm-up's later calls, divided by that of the timed calls, on this
+    rank; 1 means that calls do not become faster. ``call_s`` is the duration of a timed call with its
+    barrier, in seconds.
     """
 
     falling, call_s = 1.0, 0.0
 
     def block(self, exchange: Exchange, count: int, warm_up: bool = True) -> None:
-        """Time a block as ``Synchronisation.block`` says; with ``warm_up`` its first half is not timed."""
+        """Time a block as ``Synchronisation.block`` describes; ``warm_up`` leaves its first half untimed."""
         warm_calls, pieces, self.falling = max(1, count // _WARM_SHARE) if warm_up else 0, 1, 1.0
-        if exchange.operation.in_a_row:  # the clock is read around all calls
+        if exchange.operation.in_a_row:  # the clock is read before the first call and after the last one
             if warm_calls:
                 self.loop.run(exchange, warm_calls, tight=True)
             begins, ends = self.loop.run(exchange, max(1, count - warm_calls), tight=True)
@@ -125,20 +138,20 @@ _LOOPS = {"interleaved": BarrierSynchronisation, "tight": TightBlocks}
 
 
 class HeatSweep(Sweep):
-    """One collective on one communicator size, measured in turns.
+    """One collective on one communicator size, measured by a job that takes turns with others.
 
-    A turn is a piece of the loop as a launch alone has it, whose first part is not timed: at its beginning
-    caches hold another job's data. In the tight loop this part is the first half of each cell's slice, in the
-    interleaved one the first half of the passes over the turn's cells.
+    A turn runs the same loop as a launch without other jobs. Its first part is not timed, because caches then
+    contain another job's data. In the tight loop this part is the first half of each cell's slice of time, in
+    the interleaved loop the first half of the passes over the turn's cells.
     """
 
     loops: list[BarrierSynchronisation]
-    """The loop of the request, and the other one where cells are measured in it too."""
+    """The loop of the request (interleaved or tight), then the other one if cells are measured in both."""
 
     def prepare(self, heat: Heat) -> None:
-        """Check results, warm up, and measure how long calls take, before anything is timed.
+        """Check each cell's result, warm up, and estimate how long its calls take, before any timed turn.
 
-        As in a launch alone, choices that smaller messages show to be too slow are left out.
+        As in a launch without other jobs, a choice that was too slow at a smaller message size is left out.
         """
         while pending_cells(self._cells):
             index, hopeless = self._sync.bcast(None if self._sync.rank else next_first(self._cells))
@@ -156,7 +169,7 @@ class HeatSweep(Sweep):
         self._slice_s, self._rng = heat.slice_s, random.Random(f"passes {heat.seed}")  # noqa: S311 - no secret
 
     def turn(self, sizes: Sequence[int], round_: int, other_loop: bool) -> None:
-        """Measure all choices at some message sizes; called on every rank of the communicator."""
+        """Measure all choices at these message sizes in one turn; every rank of the communicator calls it."""
         indices = [
             index
             for size in sizes
@@ -198,7 +211,7 @@ class HeatSweep(Sweep):
                     visits.append(_Visit(index, round_))
 
     def _is_long(self, index: int) -> bool:
-        """Return whether this rank saw a cell's last calls take so long that they need no warm-up."""
+        """Return whether a cell's last calls took so long on this rank that the cell needs no warm-up."""
         return self._cells[index].latest_s > self._long_s
 
     def _timed_call(
@@ -210,7 +223,7 @@ class HeatSweep(Sweep):
         *,
         warm_up: bool,
     ) -> None:
-        """Time some calls of a cell; the time counts for its samples if it is in the request's loop."""
+        """Time some calls of a cell, and add their duration to its figures if this is the request's loop."""
         spent_s = self._call(index, count, partial(synchronisation.block, warm_up=warm_up))
         self.timed.add(spent_s)
         if visits is self._visits[0]:
@@ -218,7 +231,7 @@ class HeatSweep(Sweep):
             extra[TIMED_S] = extra.get(TIMED_S, 0.0) + spent_s
 
     def collected(self) -> tuple[CellSamples, ...]:
-        """Check results again, and return the samples of all turns, complete on rank 0."""
+        """Check the results of short calls again, and return the samples of all turns, complete on rank 0."""
         main_visits, other_visits = self._of_loop(0), self._of_loop(1) if len(self.loops) > 1 else {}
         usable = [i for i, cell in enumerate(self._cells) if cell.exchange is not None]
         self._check(self._sync.bcast([i for i in usable if not self._is_long(i)]))
@@ -230,14 +243,17 @@ class HeatSweep(Sweep):
                 cell.extra["other_loop_s"] = median(map(median, visits))
                 cell.extra["other_loop_mean_s"] = median(map(mean, visits))
             rounds = [repeat(round_, len(times)) for round_, (times, _) in main_visits.get(index, [])]
-            # The reader of the result gets numpy arrays.
+            # Here this is an ``array``; the program that reads the result gets numpy arrays.
             numbers: Any = array("i", chain.from_iterable(rounds))
             samples_of_cell = cell.samples(self._operation.name, self._sync.size)
             samples.append(replace(samples_of_cell, rounds=numbers))
         return tuple(samples)
 
     def _of_loop(self, loop: int) -> dict[int, list[tuple[int, Timed]]]:
-        """Return round and samples of each cell's visits in one of the loops, on rank 0; empty elsewhere."""
+        """Return for each cell the round and samples of its visits in one of the loops.
+
+        The mapping is by the index of the cell; it is empty except on rank 0.
+        """
         visits, by_cell = self._visits[loop], dict[int, list[tuple[int, Timed]]]()
         collected = self.loops[loop].collect() if visits else []
         if self._sync.rank == 0:
@@ -250,7 +266,7 @@ class HeatSweep(Sweep):
         return by_cell
 
     def _call(self, index: int, count: int, run: Callable[[Exchange, int], object]) -> float:
-        """Call a cell with its variables set, note the duration of a call, and return the seconds of all."""
+        """Run some calls of a cell with its control variables set, and return their total time in seconds."""
         cell = self._cells[index]
         if cell.exchange is None:
             raise StackError("a cell without a call cannot be timed")
@@ -262,7 +278,7 @@ class HeatSweep(Sweep):
         return spent_s
 
     def _learn(self, index: int, enough_s: float) -> None:
-        """Measure the duration of a warm call, with more and more calls until they take long enough."""
+        """Estimate the duration of a warm call, with more and more calls until these take ``enough_s``."""
         cell, count = self._cells[index], self._sync.bcast(1 if self._is_long(index) else WARM_UP)
         self._call(index, count, self._synchronisation.loop.run)
         cell.fastest_s = min(cell.fastest_s, cell.latest_s)
@@ -274,25 +290,25 @@ class HeatSweep(Sweep):
 
 
 def _calls(cell: SweptCell, slice_s: float) -> int:
-    """Return how many calls fit into a slice, by the duration of the last ones."""
+    """Return how many calls of a cell fit into a slice of time, given the duration of its last calls."""
     return int(min(max(1.0, slice_s / max(cell.latest_s, 1e-9)), _MOST_CALLS))
 
 
 @dataclass(frozen=True, slots=True)
 class HeatResult:
-    """The samples of one job's turns."""
+    """The samples that one job measured in its turns."""
 
-    cells: tuple[CellSamples, ...]  # Cells of the request, complete on rank 0.
+    cells: tuple[CellSamples, ...]  # Samples of the request's own cells, complete on rank 0.
     other_calls: tuple[
         CellSamples, ...
-    ]  # Cells of the other calls (``ProbeRequest.beside``), complete on rank 0.
-    timed: TimedPart  # The timed part of the launch.
-    taken_out: dict[str, TakenOut]  # Number of each job that did not complete its turns → the reason.
+    ]  # Samples of the other operations (``ProbeRequest.beside``), complete on rank 0.
+    timed: TimedPart  # When timed calls began, and how long they took.
+    taken_out: dict[str, TakenOut]  # Number of a job that did not complete its turns → the reason.
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One round's measurements: the index of the sweep, its message sizes, and the loop."""
+    """The measurements of one turn: the index of the sweep, its message sizes, and which loop times them."""
 
     sweep: int
     sizes: tuple[int, ...]
@@ -302,7 +318,7 @@ class _Part:
 def measure_heat(
     world: MPI.Intracomm, request: ProbeRequest, heat: Heat, kernel: CDLL | None, variables: ControlVariables
 ) -> HeatResult:
-    """Measure this job's turns of a heat, and return its samples and the jobs that were taken out.
+    """Take this job's turns in a heat, and return its samples and the jobs that were taken out of the heat.
 
     Raises:
         StackError: If this job cannot take part, or was taken out.
@@ -357,7 +373,10 @@ def measure_heat(
 def _sweeps(
     world: MPI.Intracomm, request: ProbeRequest, kernel: CDLL | None, variables: ControlVariables
 ) -> list[HeatSweep | None]:
-    """Create a sweep for each collective and communicator size; None where this rank has no part in it."""
+    """Create a sweep for each collective and communicator size.
+
+    An entry is None if this rank is not in the sweep's communicator.
+    """
     sweeps: list[HeatSweep | None] = []
     for collective in dict.fromkeys(request.collectives):
         for size in request.comm_sizes or (world.size,):
@@ -372,24 +391,24 @@ def _sweeps(
 
 
 def _loops(request: ProbeRequest) -> tuple[str, ...]:
-    """Return the request's loop, and the other one where it is measured too."""
+    """Return the names of the loops to measure in: the request's loop, then the other one if requested."""
     return tuple(filter(None, (request.loop, request.other_loop)))
 
 
 def _plan(
     request: ProbeRequest, n_own: int, other_sizes: Sequence[tuple[int, ...]], heat: Heat
 ) -> list[list[_Part]]:
-    """Return the rounds of each visit of all cells, in random order.
+    """Return what each turn measures: a list for every visit of all cells, each in random order.
 
-    In one of three visits cells are measured in the other loop. Other calls are measured in one of six
-    visits, alternately in both loops: with five of them, at three sizes, beside nine message sizes they take
-    a fifth of a heat's time.
+    In one of three visits the cells are measured in the other loop. The operations of
+    ``ProbeRequest.beside`` are measured in one of six visits, alternately in the two loops: five such
+    operations at three sizes take a fifth of a heat's time if the request has nine message sizes.
 
     Args:
         request: The request.
-        n_own: Number of the request's own sweeps.
-        other_sizes: Message sizes of each of the other calls.
-        heat: The heat.
+        n_own: Number of sweeps for the request's own collectives.
+        other_sizes: Message sizes of each operation of ``ProbeRequest.beside``.
+        heat: The heat that this job takes part in.
     """
     rng = random.Random(f"sizes {heat.seed}")  # noqa: S311 - the order of measurements is no secret
     collectives = tuple(dict.fromkeys(request.collectives))

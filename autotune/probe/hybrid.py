@@ -1,9 +1,10 @@
-"""A hybrid step, timed: threads of each rank multiply matrices, then ranks sum a vector (``conf=hybrid``).
+"""Program of ``conf=hybrid``: times steps in which threads multiply matrices and then ranks sum a vector.
 
     mpirun --map-by slot:PE=THREADS python -m autotune.probe.hybrid THREADS BYTES
 
-All ranks together have the same work, however many they are. With more ranks the sum has more partners; with
-more threads the ranks wait longer for the slowest thread. Rank 0 prints the median step as JSON.
+The total work does not depend on the number of ranks. With more ranks more of them take part in the sum; with
+more threads each rank waits longer for its slowest thread. Rank 0 prints the median duration of a step as
+JSON.
 """
 
 import json
@@ -12,18 +13,18 @@ import sys
 import time
 
 _ROWS, _STEPS = 512, 30
-"""Rows of the whole product, which takes one core a few milliseconds; steps whose median is printed."""
+"""Number of rows of the whole matrix product, which takes one core a few milliseconds; number of steps."""
 
 
 def main() -> int:
-    """Time the steps; return 2 where the arguments are wrong, 1 where a sum is wrong."""
+    """Time the steps, and return the exit status: 2 if the arguments are wrong, 1 if a result is wrong."""
     try:
         threads, n_bytes = map(int, sys.argv[1:])
     except ValueError:
         sys.stderr.write("usage: python -m autotune.probe.hybrid THREADS BYTES\n")
         return 2
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
-    import numpy as np  # after the environment is set, which linear algebra reads as it is loaded
+    import numpy as np  # here, since its linear algebra reads the environment when it is loaded
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD

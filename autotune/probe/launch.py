@@ -1,6 +1,6 @@
-"""A launch from inside: request → proofs → sweeps → result, on every rank.
+"""The course of the probe on every rank: it reads the request, checks settings, measures, writes the result.
 
-Whatever is wrong with the request ends all ranks alike, within seconds, with one line from rank 0.
+Any mistake in the request ends all ranks in the same way, within seconds, with one line from rank 0.
 """
 
 import math
@@ -36,8 +36,8 @@ from autotune.probe.protocol import (
 from autotune.probe.sweeps import loop_of, sweeps
 from autotune.probe.swept import TimedPart
 
-_BESIDE_SHARE = 0.02  # Share of a launch's time for other calls: shorter than launches differ by.
-_OVERHEAD_CALLS = 500  # Calls whose median is the cost of timing; all of them take about a millisecond.
+_BESIDE_SHARE = 0.02  # Share of a launch's time for the calls of ``beside``: shorter than launches differ by.
+_OVERHEAD_CALLS = 500  # Number of calls whose median is the cost of timing; they take about a millisecond.
 
 
 def run(
@@ -49,14 +49,14 @@ def run(
 ) -> int:
     """Measure the request in a directory, write the result there, and return the exit status.
 
-    Only rank 0 needs to see the directory.
+    The directory must exist for rank 0 alone.
 
     Args:
         world: All ranks of the launch.
         directory: Directory of the request and the result.
         environment: Environment of this rank as the launcher set it.
-        ucx_log: Path to which UCX in this process writes its log; None: UCX was not asked to.
-        moments: Times as in ``ProbeResult.moments``; later ones are added.
+        ucx_log: Path to which UCX in this process writes its log; None: UCX was not asked for a log.
+        moments: Times at which parts of the launch began, see ``ProbeResult.moments``; later ones are added.
     """
     moments["proof"] = time.monotonic()
     tools = ToolInterface(MPI)
@@ -66,7 +66,7 @@ def run(
         return _end(world, directory, ProbeResult("invalid", exc.on_one_line))
     if (
         request.reach and request.expect == Expectation()
-    ):  # the rules may refuse the collectives by which ranks would agree
+    ):  # the tested rules may make MPI refuse the collectives by which ranks would exchange data
         from autotune.probe.rule_check import reach
 
         refusals = ProbeResult("ok", cells=reach(world, request), hosts=(MPI.Get_processor_name(),))
@@ -75,7 +75,7 @@ def run(
     if proof.problem:
         return _end(world, directory, ProbeResult(*proof.problem, notes=proof.notes, applied=proof.applied))
     if ucx_log and world.rank:
-        ucx_log.unlink(missing_ok=True)  # it has been read; rank 0 keeps its own
+        ucx_log.unlink(missing_ok=True)  # this rank has read its log; only rank 0's is kept
     if request.reach:
         from autotune.probe.rule_check import reach
 
@@ -90,18 +90,21 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class _Proof:
-    """Result of checking the expectation; all ranks have the same problem, each its own notes and values."""
+    """Result of checking that all ranks have the expected settings.
 
-    problem: tuple[str, str] | None  # Status and reason; None: all ranks are as expected.
-    notes: tuple[str, ...]
-    applied: Mapping[str, str]
+    All ranks have the same problem, and each its own notes and values.
+    """
+
+    problem: tuple[str, str] | None  # Status and reason; None: all ranks have the expected settings.
+    notes: tuple[str, ...]  # UCX's warnings.
+    applied: Mapping[str, str]  # Variable → the value that was read from it.
 
 
 def _request(world: MPI.Intracomm, directory: Path) -> ProbeRequest:
     """Return the request, read by rank 0 and checked by all ranks alike.
 
     Raises:
-        UserError: If it cannot be read, or does not fit to the number of ranks.
+        UserError: If the request cannot be read, or is for another number of ranks.
     """
     text, problem = "", ""
     if world.rank == 0:
@@ -128,7 +131,10 @@ def _proof(
     environment: Mapping[str, str],
     ucx_log: Path | None,
 ) -> _Proof:
-    """Check that every rank is as expected; the first failing check is quoted, of its lowest rank."""
+    """Check that every rank has the expected settings.
+
+    If not, all ranks return the reason of the first check that fails, on the lowest rank where it fails.
+    """
     expect = request.expect
     cvars_wrong, applied = unset_variables(expect, tools)
     ucx_wrong, report = ucx_contradiction(world, expect, ucx_log)
@@ -151,10 +157,10 @@ def _proof(
 
 
 def _unread(values: Mapping[str, str]) -> str:
-    """Describe a variable that has another value in UCX; empty where all are right or none is expected."""
+    """Describe a variable whose value in UCX is not the expected one; empty if there is no such variable."""
     if not values:
         return ""
-    from autotune.probe.ucx import unread  # here: not every launch uses UCX
+    from autotune.probe.ucx import unread  # imported here, since not every launch uses UCX
 
     return unread(values)
 
@@ -167,7 +173,7 @@ def _measure(
     proof: _Proof,
     moments: dict[str, float],
 ) -> ProbeResult:
-    """Measure the request, in turns with other jobs or alone."""
+    """Measure what the request asks for, in turns with other jobs or without them, and return the result."""
     moments["kernel"] = time.monotonic()
     kernel, notes = None, list(proof.notes)
     if request.timing != "python":
@@ -182,7 +188,7 @@ def _measure(
     if request.heat is None:
         measured = _measured_alone(world, request, kernel, variables)
     else:
-        from autotune.probe.heat import measure_heat  # here, since other launches need none of it
+        from autotune.probe.heat import measure_heat  # imported here, as few launches need it
 
         try:
             heat = measure_heat(world, request, request.heat, kernel, variables)
@@ -214,7 +220,7 @@ def _measure(
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """The fields of a result that depend on whether the launch was alone or took turns."""
+    """The fields of a result that depend on whether the launch took turns with other jobs."""
 
     cells: tuple[CellSamples, ...]
     other_calls_s: Mapping[str, float]
@@ -227,7 +233,7 @@ class _Measured:
 def _measured_alone(
     world: MPI.Intracomm, request: ProbeRequest, kernel: CDLL | None, variables: ControlVariables
 ) -> _Measured:
-    """Run all sweeps, and observe the machine meanwhile."""
+    """Measure the request without other jobs, and observe the machine's other load meanwhile."""
     first_look = look()
     cells, notes, timed = sweeps(world, request, kernel, variables)
     interference = since(world, first_look)
@@ -239,7 +245,11 @@ def _measured_alone(
 def _other_calls_s(
     world: MPI.Intracomm, request: ProbeRequest, kernel: CDLL | None, variables: ControlVariables
 ) -> dict[str, float]:
-    """Measure the calls of ``beside`` briefly, with the stack's own choices; complete on rank 0."""
+    """Measure the operations of ``ProbeRequest.beside`` briefly, with the MPI's defaults.
+
+    Returns:
+        Seconds by name and size as in ``ProbeResult.beside``, complete on rank 0.
+    """
     cells: list[CellSamples] = []
     for other_request in request.other_calls(world.size):
         min_samples = min(request.min_samples, BESIDE_CALLS)
@@ -250,10 +260,10 @@ def _other_calls_s(
 
 
 def _means(cells: Iterable[CellSamples]) -> dict[str, float]:
-    """Return name and size of each call → seconds: the median over visits of the visits' means.
+    """Return name and size of each operation → seconds of a call: the median over visits of their means.
 
-    The tight loop's time has a name of its own. A visit is a block of calls in a turn. Samples during which
-    another process had a core are left out, since they are no property of the setting.
+    A visit is a block of calls in a turn. A time in the tight loop has a key of its own, ``NAME SIZE tight``.
+    Invalid samples are left out.
     """
     times_s = {}
     for cell in cells:
@@ -271,10 +281,11 @@ def _means(cells: Iterable[CellSamples]) -> dict[str, float]:
 
 
 def _overhead_s(loop: Loop, collective: str) -> float:
-    """Return the median seconds that timing adds to a call, by a loop on a communicator of one rank.
+    """Return the median time that timing adds to a call, in seconds.
 
-    In C no call is made at all, which leaves two readings of the clock. Through mpi4py the same call is made
-    on a communicator of one rank, which measures mpi4py's own work and the entry into the library.
+    The loop in C is timed without any call, which leaves two readings of the clock. The loop through mpi4py
+    makes the call on a communicator of one rank, which measures mpi4py's own work and the entry into the
+    library.
     """
     if isinstance(loop, NativeLoop):
         begins, ends = loop.run_nothing(_OVERHEAD_CALLS)
@@ -291,7 +302,10 @@ def _overhead_s(loop: Loop, collective: str) -> float:
 
 
 def _parameters(world: MPI.Intracomm, tools: ToolInterface) -> dict[str, str]:
-    """Return every control variable with its value on all ranks, on rank 0; empty on the others."""
+    """Return every control variable → its value, or each rank's value if ranks differ.
+
+    The result is complete on rank 0 and empty on the other ranks.
+    """
     all_values = world.gather(tools.values()) or []
     names = sorted({name for values in all_values for name in values})
     by_name = {name: [values.get(name, "") for values in all_values] for name in names}
@@ -302,7 +316,12 @@ def _parameters(world: MPI.Intracomm, tools: ToolInterface) -> dict[str, str]:
 
 
 def _memory(world: MPI.Intracomm, tools: ToolInterface) -> tuple[float, dict[str, float]]:
-    """Return the peak resident set and the bytes that the library counts itself, each on the largest rank."""
+    """Return the memory of the rank with most of it.
+
+    Returns:
+        The peak resident set in bytes; and each performance variable that counts the library's bytes → its
+        value. Each figure is the largest over all ranks.
+    """
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
     all_ranks = world.allgather((used, tools.memory()))
     names = sorted({name for _, counted in all_ranks for name in counted})
@@ -312,7 +331,10 @@ def _memory(world: MPI.Intracomm, tools: ToolInterface) -> tuple[float, dict[str
 
 
 def _from_rank_0(world: MPI.Intracomm, words: tuple[str, str]) -> tuple[str, str]:
-    """Send rank 0's texts to every rank, down a tree of sends, where no rule for collectives applies."""
+    """Return rank 0's texts on every rank.
+
+    They are sent down a tree of point-to-point messages, to which no rule for collectives applies.
+    """
     rank, size, reached = world.rank, world.size, 1
     while reached < size:
         if rank < reached:
@@ -325,12 +347,16 @@ def _from_rank_0(world: MPI.Intracomm, words: tuple[str, str]) -> tuple[str, str
 
 
 def _end(world: MPI.Intracomm, directory: Path, result: ProbeResult) -> int:
-    """Write the result on rank 0, and return the exit status, the same on all ranks."""
+    """Write the result on rank 0, and return the exit status, which is the same on all ranks."""
     return int(world.bcast(_written(world, directory, result)))
 
 
 def _written(world: MPI.Intracomm, directory: Path, result: ProbeResult) -> int:
-    """Write the result and print one line about a problem, on rank 0; return this rank's exit status."""
+    """Write the result on rank 0, with one line on standard error if it has a problem.
+
+    Returns:
+        The exit status of this rank.
+    """
     status = 2 if result.status == "invalid" else 0
     if world.rank == 0:
         if result.reason:

@@ -1,4 +1,4 @@
-"""Request for UCX's log of this process, made before MPI is initialised; ``ucx`` reads the log."""
+"""Asks UCX for a log of this process, before MPI is initialised; ``ucx`` reads the log later."""
 
 import json
 import os
@@ -8,24 +8,24 @@ from autotune.probe.protocol import REQUEST
 
 
 def listen(directory: Path) -> Path | None:
-    """Let UCX write its log where this process can read it, unless the request wants no check of UCX.
+    """Set UCX's environment variables so that it writes a log, unless the request does not ask to check UCX.
 
-    It must be called before MPI is initialised, when UCX reads its environment.
+    This must be called before MPI is initialised, because UCX reads its environment then.
 
     Returns:
-        The path of the log; None where nothing was changed.
+        The path of the log; None if no variable was set.
     """
     try:
         checks_ucx = bool(json.loads((directory / REQUEST).read_text(encoding="utf-8"))["expect"]["ucx"])
     except OSError:
-        checks_ucx = True  # a node that does not see the directory: rank 0 may want the check
+        checks_ucx = True  # this node cannot read the directory, but rank 0's request may ask for the check
     except (ValueError, LookupError, TypeError):
         checks_ucx = False  # all ranks together report later what is wrong with the request
     if not checks_ucx:
         return None
     place = directory
     if not os.access(directory, os.W_OK):
-        import tempfile  # here, since it is slow to load and seldom needed
+        import tempfile  # imported here, since it is slow to load and seldom needed
 
         place = Path(tempfile.gettempdir())
     log = place / f"ucx.{os.uname().nodename}.{os.getpid()}.log"

@@ -1,9 +1,9 @@
-"""The timed loop over mpi4py, and a barrier made of sends and receives.
+"""The loop that times calls through mpi4py, and a barrier made of sends and receives.
 
-The library's own barrier is part of what is measured: with another barrier algorithm the calls that follow it
-take other times. So each call is preceded by a dissemination barrier on a communicator of its own: in round k
-rank r notifies rank r + 2ᵏ and hears from rank r − 2ᵏ, for ⌈log₂ p⌉ rounds. Where start windows are used,
-each call waits for an agreed moment instead.
+The MPI library's own barrier would affect the result: with another barrier algorithm the calls that follow it
+take other times. So each call is preceded by a dissemination barrier on a separate communicator: in round k
+rank r sends to rank r + 2ᵏ and receives from rank r − 2ᵏ, for ⌈log₂ p⌉ rounds. With start windows, each call
+waits for an agreed moment instead.
 
 References:
     D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization", International Journal of
@@ -27,26 +27,26 @@ Times: TypeAlias = "array[float]"
 
 
 class Loop(Protocol):
-    """A way to time calls."""
+    """A loop that times MPI calls."""
 
-    name: str  # Its name in the result.
-    wait_s: float  # Seconds after an agreed moment within which a waiting rank enters the call.
+    name: str  # Name of the loop in ``ProbeResult.timing``.
+    wait_s: float  # Seconds after an agreed start within which a waiting rank enters the call.
 
     def run(
         self, exchange: Exchange, calls: int, starts_s: Times | None = None, tight: bool = False
     ) -> tuple[Times, Times]:
-        """Time calls, and return when each began and ended on this rank: two rows of ``calls``.
+        """Time calls, and return when each call began and ended on this rank: two rows of length ``calls``.
 
-        Where the operation is ``in_a_row``, the barrier is before the first call alone, and each call has the
-        mean as its time. Computation inside of a call is subtracted from its end.
+        If ``tight`` is true and the operation is ``in_a_row``, a barrier is only before the first call, and
+        each call has the mean as its time. Computation inside of a call is subtracted from its end.
 
         Args:
-            exchange: What is called.
+            exchange: The call, with its buffers and communicator.
             calls: Number of calls.
             starts_s: Agreed start of each call on this rank's clock, in seconds; None: a barrier precedes
                 each call.
-            tight: Whether that barrier is the library's own on the call's communicator, and times are those
-                of ``MPI_Wtime``; otherwise they are seconds of CLOCK_MONOTONIC.
+            tight: Whether this barrier is the MPI library's own on the call's communicator, and times are
+                those of ``MPI_Wtime``; otherwise they are seconds of CLOCK_MONOTONIC.
 
         Raises:
             MPI.Exception: If a call fails.
@@ -60,12 +60,12 @@ def took(begins: Times, ends: Times) -> Times:
 
 
 def partners(rank: int, size: int) -> list[tuple[int, int]]:
-    """Return (rank to notify, rank to wait for) in each round of the dissemination barrier."""
+    """Return (rank to send to, rank to receive from) for each round of the dissemination barrier."""
     return [((rank + (1 << k)) % size, (rank - (1 << k)) % size) for k in range((size - 1).bit_length())]
 
 
 class PythonLoop:
-    """Calls through mpi4py, whose own cost, about half a microsecond, is in every time."""
+    """Makes and times calls through mpi4py, whose own cost, about half a microsecond, is in every time."""
 
     name = "python"
     wait_s = 5e-6
@@ -107,7 +107,7 @@ class PythonLoop:
         return begins, ends
 
     def _barrier(self) -> None:
-        """Pass the dissemination barrier."""
+        """Wait until all ranks have entered this dissemination barrier."""
         sendrecv = self._sync.Sendrecv
         for to, heard_of in self._partners:
             sendrecv(self._token, to, 0, self._heard, heard_of, 0)

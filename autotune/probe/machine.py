@@ -1,7 +1,8 @@
-"""Other activity of a machine while its ranks measure, read from its kernel (step 6 of the flow).
+"""Load of a machine by other work while its ranks measure, read from the kernel's counters.
 
-It works on Linux only; elsewhere nothing is reported. Each rank looks twice, before and after the sweeps. The
-ranks of a node then add up their own processor time.
+This belongs to step 6 of the data flow, the probe. It works on Linux only; elsewhere nothing is reported.
+Each rank reads the counters twice, before and after the measurement. The processor time of a node's own ranks
+is then added up and subtracted.
 """
 
 import os
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from autotune.measure.machine import Counters, Disturbance, disturbance, worst
 
-if TYPE_CHECKING:  # importing it initialises MPI, which counters do not need
+if TYPE_CHECKING:  # importing MPI initialises it, which is not needed to read counters
     from mpi4py import MPI
 
 _CPUS = Path("/sys/devices/system/cpu")
@@ -25,19 +26,19 @@ _CPUS = Path("/sys/devices/system/cpu")
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One reading of one rank."""
+    """One reading of the kernel's counters by one rank."""
 
-    counters: Counters | None  # Counters of its machine; None where the kernel has none.
-    own_s: float  # Processor time of this process, in seconds.
+    counters: Counters | None  # Counters of the rank's machine; None if the kernel has no such counters.
+    own_s: float  # Processor time of this process so far, in seconds.
 
 
 def look() -> Look:
-    """Read the counters now."""
+    """Read the machine's counters and this process's processor time now."""
     return Look(counters(), time.process_time())
 
 
 def counters() -> Counters | None:
-    """Return this machine's counters since its start; None where its kernel has none."""
+    """Return this machine's counters since its start; None if its kernel has no such counters."""
     try:
         first = Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0].split()
         user, nice, system, _, _, irq, soft, stolen = (int(n) for n in first[1:9])
@@ -55,9 +56,10 @@ def counters() -> Counters | None:
 
 
 def since(world: "MPI.Intracomm", earlier: Look) -> Disturbance | None:
-    """Return the interference with the ranks since an earlier reading.
+    """Return the interference of other work with the ranks since an earlier reading.
 
-    All ranks get the same: that of the worst node, figure by figure. None: no node could be observed.
+    All ranks get the same result: each figure is that of the node where it is worst. The result is None if no
+    node could be observed. All ranks must call this together.
     """
     later = look()
     allowed = sum(1 << core for core in os.sched_getaffinity(0))
@@ -73,17 +75,17 @@ def since(world: "MPI.Intracomm", earlier: Look) -> Disturbance | None:
 
 @dataclass(frozen=True, slots=True)
 class _RankReadings:
-    """Observations of one rank between two readings."""
+    """Two readings of the counters by one rank, and what the rank observed of its own core."""
 
-    first: Counters | None  # Counters at the first reading; None where the kernel has none.
-    second: Counters | None  # Counters at the second reading.
-    own_s: float  # Processor time of the rank in between, in seconds.
-    clock_share: float  # Frequency of its core as a share of the highest one.
-    allowed: int  # Cores that it may use, as bits.
+    first: Counters | None  # Counters at the first reading; None if the kernel has no such counters.
+    second: Counters | None  # Counters at the second reading; None likewise.
+    own_s: float  # Processor time of the rank between the readings, in seconds.
+    clock_share: float  # Frequency of the rank's core, as a share of the core's highest frequency.
+    allowed: int  # Cores that the rank may use, one bit each.
 
 
 def _of_node(ranks: Sequence[_RankReadings]) -> Disturbance | None:
-    """Return the interference with the ranks of one node; None where its counters are not known."""
+    """Return the interference with the ranks of one node; None if its counters are not known."""
     readings = [(rank.first, rank.second) for rank in ranks]
     complete = [(first, second) for first, second in readings if first is not None and second is not None]
     if not complete:
@@ -97,7 +99,7 @@ def _of_node(ranks: Sequence[_RankReadings]) -> Disturbance | None:
 
 
 def _clock_share() -> float:
-    """Return the current frequency of this core as a share of its highest one; 1 where it is not known."""
+    """Return this core's frequency as a share of its highest frequency; 1 if it is not known."""
     with suppress(OSError, ValueError, IndexError, ZeroDivisionError):
         core = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[36]
         folder = _CPUS / f"cpu{core}/cpufreq"

@@ -1,4 +1,7 @@
-"""The file in which the jobs of a heat meet on a node: created by whichever comes first, its user's alone."""
+"""The file that the jobs of a heat share on a node; a heat is a group of jobs that measure in turns.
+
+The job that starts first creates the file, which only its user can access.
+"""
 
 import errno
 import os
@@ -8,23 +11,23 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-BYTES = 1 << 17  # Bytes of the file: more than either kind of area needs.
+BYTES = 1 << 17  # Size of the file in bytes: more than either implementation of ``turns.Area`` needs.
 
-_SHARED = "/dev/shm"  # noqa: S108 - what ranks of one node share, as MPI libraries do
+_SHARED = "/dev/shm"  # noqa: S108 - shared memory of one node, which MPI libraries use too
 _PREFIX = "autotune-heat-"  # Prefix of the names of these files.
 
 
 def create(name: str, join_s: float) -> tuple[int, str, str]:
-    """Create the file of a heat on this node, or open it where another job has created it.
+    """Create the file of a heat on this node, or open it if another job has created it.
 
-    The file is in the node's memory, or in the directory for temporary files where that fails.
+    The file is in the node's shared memory, or else in the directory for temporary files.
 
     Args:
         name: Name of the file without its prefix.
         join_s: Seconds for which a job waits for the others; files older than twice that are removed.
 
     Returns:
-        Descriptor, path and an empty text; or −1, an empty path and the problem where no file is possible.
+        Descriptor, path and an empty text; if no file can be created, −1, an empty path and the reason.
     """
     problem = ""
     for place in dict.fromkeys((_SHARED, tempfile.gettempdir())):
@@ -34,7 +37,7 @@ def create(name: str, join_s: float) -> tuple[int, str, str]:
             return open_own(str(path), os.O_CREAT), str(path), ""
         except OSError as exc:
             problem = f"{path}: {exc.strerror or exc}"
-            if exc.errno == errno.ENOSPC:  # another job may find room here later, and the two would not meet
+            if exc.errno == errno.ENOSPC:  # if another job found room here later, the two would not meet
                 with suppress(OSError):
                     if not path.stat().st_size:
                         path.unlink()
@@ -43,10 +46,10 @@ def create(name: str, join_s: float) -> tuple[int, str, str]:
 
 
 def open_own(path: str, flags: int = 0) -> int:
-    """Return a descriptor of a file that is this user's alone, with all its memory allocated.
+    """Return a descriptor of a file that only this user can access, with all its memory allocated.
 
     Raises:
-        OSError: If the file belongs to another user, or there is no room.
+        OSError: If other users can access the file, or there is not enough memory.
     """
     file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | flags, 0o600)
     try:
@@ -61,9 +64,10 @@ def open_own(path: str, flags: int = 0) -> int:
 
 
 def _remove_forgotten(place: Path, age_s: float) -> None:
-    """Remove files of heats whose jobs were killed before all had come; on other nodes nobody else does.
+    """Remove old files of heats whose jobs were killed before all had opened the file.
 
-    A file is needed until all jobs have come, no longer than twice the time for which one waits for others.
+    A file is needed until all jobs have opened it, at most for twice the time that a job waits for others.
+    Only the jobs themselves can remove such files, since the driver may run on another node.
     """
     for path in place.glob(f"{_PREFIX}*"):
         with suppress(OSError):

@@ -1,14 +1,16 @@
-"""The patterns: messages between pairs and neighbours, one-sided operations, calls that return early.
+"""Declares the patterns of messages: pairs, neighbours, one-sided operations and non-blocking calls.
 
-Ping-pong and the one-sided operations run between the first and the last rank, so that the pair crosses
-whatever the communicator crosses. Only the first rank's time counts, for ping-pong half of the round trip.
-One-sided times are those of the operation and the flush that completes it at the target, inside of one epoch
-(``MPI_Win_lock_all``); with ``_lock`` those of an epoch a call, with ``_fence`` those of two fences.
+Ping-pong and the one-sided operations run between the first and the last rank, so that their messages take
+the same way as those between distant ranks of the communicator. Only the first rank's time counts; for
+ping-pong it is half of the round trip. A one-sided time is that of the operation and of the flush that
+completes it at the target, inside of one epoch (``MPI_Win_lock_all``). With ``_lock`` it includes an epoch
+for each call, with ``_fence`` two fences.
 
-Pairs send ``WINDOW`` messages in a row, as OSU's ``osu_mbw_mr`` and ``osu_bibw``. The time is that of one
-message, its inverse a pair's message rate. A halo is sent to both neighbours in each dimension of a periodic
-grid that has more than one rank: block j goes to the j-th neighbour, and block j comes from the opposite one.
-Patterns that overlap count the time inside of MPI alone, without the computation between the two calls.
+Pairs send ``WINDOW`` messages in a row, as OSU's ``osu_mbw_mr`` and ``osu_bibw`` do. The time is that of one
+message; its inverse is a pair's message rate. In a halo exchange a rank sends a block to both neighbours in
+each dimension of a periodic grid that has more than one rank: block j goes to the j-th neighbour, and block j
+comes from the opposite neighbour. For patterns that overlap communication with computation, only the time
+inside of MPI counts, without the computation between the two calls.
 """
 
 from __future__ import annotations
@@ -36,15 +38,15 @@ if TYPE_CHECKING:
 
     from autotune.probe.exchange import Exchange
 
-WINDOW = 64  # Messages in a row: OSU's default in all versions.
+WINDOW = 64  # Messages that a pair sends in a row: OSU's default in all versions.
 
 
 def _nothing() -> None:
-    """Do nothing: the part of a rank that does not take part in the call."""
+    """Do nothing: the call of a rank that does not take part in the pattern."""
 
 
 def _pingpong(x: Exchange) -> Callable[[], object]:
-    """Return a rank's part of a ping-pong between the first and the last rank."""
+    """Return the function with this rank's part of a ping-pong between the first and the last rank."""
     comm, last = x.comm, x.comm.size - 1
 
     def first() -> None:
@@ -61,13 +63,18 @@ def _pingpong(x: Exchange) -> Callable[[], object]:
 
 
 def _one_sided(name: str, side: str) -> Callable[[Exchange], Callable[[], object]]:
-    """Return the rule by which a one-sided operation, such as ``Put``, is bound to an exchange."""
+    """Return a function that makes the call of a one-sided operation for an exchange.
+
+    Args:
+        name: Method of the window, such as ``Put``.
+        side: Buffer that the first rank passes to this method, ``send`` or ``recv``.
+    """
 
     def bound(x: Exchange) -> Callable[[], object]:
         window, last, epoch = x.window, x.comm.size - 1, x.operation.epoch
         if window is None or (x.comm.rank and epoch != "fence"):
             return _nothing
-        from mpi4py.MPI import LOCK_SHARED  # here, since declarations are also read without MPI
+        from mpi4py.MPI import LOCK_SHARED  # imported here, since declarations are also read without MPI
 
         how = {"op": x.sum} if name == "Accumulate" else {}
         start = _nothing if x.comm.rank else partial(getattr(window, name), getattr(x, side), last, **how)
@@ -89,13 +96,13 @@ def _one_sided(name: str, side: str) -> Callable[[Exchange], Callable[[], object
 
 
 def _pair(rank: int, size: int) -> Sequence[int]:
-    """Return the partner of a rank; empty for the last of an odd number of ranks."""
+    """Return the rank with which a rank forms a pair; empty for the last of an odd number of ranks."""
     half = size // 2
     return (rank + half if rank < half else rank - half,) if rank < 2 * half else ()
 
 
 def _multipair(x: Exchange) -> Callable[[], object]:
-    """Return a rank's part of a window of messages to its partner, answered by one byte."""
+    """Return the function by which this rank sends or receives ``WINDOW`` messages and one byte in answer."""
     peers = _pair(x.comm.rank, x.comm.size)
     if not peers:
         return _nothing
@@ -113,7 +120,7 @@ def _multipair(x: Exchange) -> Callable[[], object]:
 
 
 def _bidirectional(x: Exchange) -> Callable[[], object]:
-    """Return a rank's part of a window of messages in both directions."""
+    """Return the function by which this rank exchanges ``WINDOW`` messages in both directions."""
     peers = _pair(x.comm.rank, x.comm.size)
     if not peers:
         return _nothing
@@ -131,7 +138,7 @@ def _wait(requests: Sequence[Request]) -> None:
 
 @cache
 def _grid(size: int, dimensions: int) -> tuple[int, ...]:
-    """Return the extents of the most even grid of so many ranks that a greedy search finds, largest first."""
+    """Return the extents of a grid of ``size`` ranks, largest first, as even as a greedy search finds."""
     if dimensions == 1:
         return (size,)
     extent = max(n for n in range(1, size + 1) if size % n == 0 and n**dimensions <= size)
@@ -139,7 +146,7 @@ def _grid(size: int, dimensions: int) -> tuple[int, ...]:
 
 
 def _neighbours(rank: int, size: int, dimensions: int = 2) -> Sequence[int]:
-    """Return the neighbours below and above in each dimension of more than one rank."""
+    """Return the ranks below and above a rank in each dimension of the grid that has more than one rank."""
     neighbours, stride = [], 1
     for extent in _grid(size, dimensions):
         coordinate = rank // stride % extent
@@ -151,7 +158,13 @@ def _neighbours(rank: int, size: int, dimensions: int = 2) -> Sequence[int]:
 
 
 def _post(x: Exchange, receive: str, send: str) -> list[Any]:
-    """Start a rank's part of a halo: all receives, then all sends; return the requests."""
+    """Start all receives, then all sends of a rank's halo exchange, and return their requests.
+
+    Args:
+        x: The exchange.
+        receive: Method of the communicator that starts a receive.
+        send: Method of the communicator that starts a send.
+    """
     peers, n = x.operation.peers(x.comm.rank, x.comm.size), x.elements
     blocks = [slice(j * n, (j + 1) * n) for j in range(len(peers))]
     takes, gives = getattr(x.comm, receive), getattr(x.comm, send)
@@ -161,7 +174,7 @@ def _post(x: Exchange, receive: str, send: str) -> list[Any]:
 
 
 def _halo(x: Exchange) -> Callable[[], object]:
-    """Return a rank's part of a halo: messages to and from all neighbours."""
+    """Return the function that makes this rank's halo exchange: messages to and from all neighbours."""
 
     def call() -> None:
         requests = _post(x, "Irecv", "Isend")
@@ -172,7 +185,10 @@ def _halo(x: Exchange) -> Callable[[], object]:
 
 
 def _persistent(make: Callable[[Exchange], list[Any]]) -> Callable[[Exchange], Callable[[], object]]:
-    """Return a rule for calls by persistent requests, made at the first call and kept by the exchange."""
+    """Return a function that makes the call of an exchange by persistent requests.
+
+    The requests are created by ``make`` when the call is first bound, and stored in the exchange.
+    """
 
     def bound(x: Exchange) -> Callable[[], object]:
         x.requests = requests = x.requests or make(x)
@@ -188,7 +204,7 @@ def _persistent(make: Callable[[Exchange], list[Any]]) -> Callable[[Exchange], C
 
 
 def _neighbor(x: Exchange) -> Callable[[], object]:
-    """Return a halo by one neighbourhood collective."""
+    """Return the function that makes this rank's halo exchange by one neighbourhood collective."""
     n, peers = x.elements, len(x.operation.peers(x.comm.rank, x.comm.size))
     how = [n] * peers, [n * place for place in range(peers)], x.datatype
     if not peers:
@@ -199,7 +215,7 @@ def _neighbor(x: Exchange) -> Callable[[], object]:
 def _of_neighbours(
     name: str, call: Callable[[Exchange], Callable[[], object]], peers: Callable[[int, int], Sequence[int]]
 ) -> Operation:
-    """Declare a halo: a block to each peer, and one from each."""
+    """Return the declaration of a halo exchange: a rank sends a block to each peer, and receives one."""
 
     def receives(rank: int, size: int) -> Blocks:
         return [((source,), j) for j, source in enumerate(opposite(peers(rank, size)))]
@@ -212,7 +228,12 @@ def _of_neighbours(
 
 
 def _nonblocking(name: str, *how: str) -> Callable[[Exchange], Callable[[], object]]:
-    """Return a rule for a non-blocking collective: its start, the computation meanwhile, and its wait."""
+    """Return a function that makes the call of a non-blocking collective: start, computation, wait.
+
+    Args:
+        name: Method of the communicator that starts the collective.
+        how: Names of the exchange's attributes that are passed after the buffers.
+    """
 
     def bound(x: Exchange) -> Callable[[], object]:
         start = partial(getattr(x.comm, name), x.send, x.recv, *(getattr(x, word) for word in how))

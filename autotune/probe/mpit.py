@@ -1,7 +1,7 @@
 """MPI_T control variables of the library that mpi4py has loaded (mpi4py itself has no MPI_T).
 
-Values travel as text, as a parameter file would hold them: an integer, ``0``/``1`` for booleans, a word for
-strings. Variables with an enumerator also take its names.
+Values are passed as text, as in a parameter file: an integer, ``0``/``1`` for booleans, a word for strings.
+Variables with an enumerator also accept its names.
 
 Notation: a *control variable* (cvar) has a name, an MPI datatype and perhaps an enumerator name → number.
 
@@ -20,7 +20,7 @@ from typing import Any
 from autotune.errors import StackError, allowed
 
 _NAME_BYTES, TEXT_BYTES = 512, 65536
-"""Sizes of buffers for names and for descriptions; MPI_T cuts longer texts."""
+"""Sizes in bytes of the buffers for names and for descriptions; MPI_T cuts longer texts."""
 _NUMBERS: Mapping[str, Any] = {
     "INT": ctypes.c_int,
     "INT32_T": ctypes.c_int32,
@@ -36,13 +36,13 @@ _NUMBERS: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ControlVariable:
-    """One control variable, bound and ready."""
+    """One control variable of the MPI library, with the handle by which it is read and written."""
 
-    name: str  # Its name in the library.
-    kind: str  # Name of its MPI datatype in mpi4py, e.g. ``INT``.
-    enumerator: Mapping[str, int]  # Name → number; empty: any value of the datatype is allowed.
-    handle: int  # Handle of MPI_T.
-    buffer: Any = field(repr=False)  # Object of ctypes that holds one value.
+    name: str  # Name of the variable in the library.
+    kind: str  # Name of the variable's MPI datatype in mpi4py, e.g. ``INT``.
+    enumerator: Mapping[str, int]  # Name of a value → its number; empty: any value is allowed.
+    handle: int  # MPI_T's handle of the variable.
+    buffer: Any = field(repr=False)  # Object of ctypes that stores one value.
 
 
 class ToolInterface:
@@ -54,8 +54,8 @@ class ToolInterface:
         Raises:
             StackError: If the library refuses MPI_T.
         """
-        # Symbols are looked up in the extension module and its dependencies: that finds the very library
-        # which mpi4py calls, wherever it is and whatever else this process has loaded.
+        # Symbols are looked up in mpi4py's extension module and its dependencies. So they are those of the
+        # very library that mpi4py calls, wherever it is and whatever else this process has loaded.
         self._lib = ctypes.CDLL(mpi.__file__)
         self._handle_type = ctypes.c_void_p if mpi._sizeof(mpi.Datatype) == 8 else ctypes.c_int
         self._kinds = {
@@ -78,14 +78,14 @@ class ToolInterface:
         """Return a control variable by its name.
 
         Raises:
-            StackError: If there is no such variable, or its datatype or binding cannot be set here.
+            StackError: If there is no such variable, or a variable of its kind cannot be set here.
         """
         if name not in self._known:
             self._known[name] = self._bind(name)
         return self._known[name]
 
     def read(self, name: str) -> str:
-        """Return the value in effect.
+        """Return the value of a control variable that is in effect.
 
         Raises:
             StackError: If there is no such variable, or it cannot be read.
@@ -98,10 +98,10 @@ class ToolInterface:
         return str(int(value)) if isinstance(value, bool) else str(value)
 
     def write(self, name: str, value: int | str) -> str:
-        """Set a value for this process, and return the value that reads back.
+        """Set a control variable in this process, and return its value as it is read afterwards.
 
         Raises:
-            StackError: If there is no such variable, it cannot take the value, or another value reads back.
+            StackError: If there is no such variable, or it has another value than this one afterwards.
         """
         variable = self.variable(name)
         if variable.kind == "CHAR":
@@ -125,13 +125,13 @@ class ToolInterface:
                 name, *_ = self._described(index)
                 values[name] = self.read(name)
             except StackError:
-                continue  # its component is closed, or the probe cannot hold its datatype
+                continue  # its component is closed, or the probe does not support its datatype
         return values
 
     def memory(self) -> dict[str, float]:
         """Return the current values of performance variables that count bytes of the whole library, by name.
 
-        It is empty where the library has none: MPI requires none.
+        The result is empty if the library has no such variables, which MPI does not require.
         """
         total, session = ctypes.c_int(), ctypes.c_void_p()
         self._call("pvar_get_num", "", ctypes.byref(total))
@@ -141,16 +141,16 @@ class ToolInterface:
             try:
                 name, value = self._counted_bytes(session, index)
             except StackError:
-                continue  # it counts something else, for an object, or in a component that is closed
+                continue  # it counts something else, only for one object, or in a component that is closed
             counted[name] = value
         self._call("pvar_session_free", "", ctypes.byref(session))
         return counted
 
     def _counted_bytes(self, session: ctypes.c_void_p, index: int) -> tuple[str, float]:
-        """Return name and value of a performance variable.
+        """Return name and value of a performance variable that counts bytes.
 
         Raises:
-            StackError: If it is not a single number of bytes.
+            StackError: If the variable is not a single number of bytes.
         """
         verbosity, kind, binding, read_only, continuous, atomic = (ctypes.c_int() for _ in range(6))
         datatype, enumtype = self._handle_type(), ctypes.c_void_p()
@@ -192,7 +192,7 @@ class ToolInterface:
         return ControlVariable(name, kind, names, int(handle.value or 0), buffer)
 
     def _described(self, index: int) -> tuple[str, str, str | None, ctypes.c_void_p]:
-        """Return name, description, datatype (None: unsupported) and enumerator of a control variable."""
+        """Return name, description, datatype (None if not supported) and enumerator of a control variable."""
         verbosity, binding, scope = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
         # MPI_T_enum is a pointer in every implementation, whatever the other handles are.
         datatype, enumtype = self._handle_type(), ctypes.c_void_p()
@@ -204,7 +204,7 @@ class ToolInterface:
         return name, text, self._kinds.get(datatype.value), enumtype
 
     def _enumerator(self, enumtype: ctypes.c_void_p) -> dict[str, int]:
-        """Return the names of an enumerator with their numbers; empty where there is none."""
+        """Return name → number of the values of an enumerator; empty if the variable has none."""
         if not enumtype.value:
             return {}
         text, length = ctypes.create_string_buffer(_NAME_BYTES), ctypes.c_int(_NAME_BYTES)
@@ -222,7 +222,7 @@ class ToolInterface:
         """Call a function of MPI_T.
 
         Raises:
-            StackError: If it fails; the message names what the call is about.
+            StackError: If the function fails; the message contains ``about``, such as a variable's name.
         """
         code = getattr(self._lib, f"MPI_T_{function}")(*arguments)
         if code:
@@ -240,14 +240,14 @@ class ControlVariables:
 
     @property
     def read_back(self) -> dict[str, str]:
-        """Return the values that read back of each variable written, with the library's names for them."""
+        """Return for each variable that was set the values read afterwards, with the library's names."""
         return {name: ", ".join(values) for name, values in self._labels.items()}
 
     def enforce(self, cvars: Mapping[str, int | str]) -> None:
-        """Set some variables, and reset every other one that was ever set to its initial value.
+        """Set these variables, and reset every other variable that was ever set to its initial value.
 
         Raises:
-            StackError: If a variable does not exist, or does not take its value.
+            StackError: If a variable does not exist, or refuses its value.
         """
         for name in cvars:
             if name not in self._initial:
@@ -267,12 +267,12 @@ def described(
 ) -> tuple[str, str]:
     """Return the name and the description that a function of MPI_T gives, and fill its other outputs.
 
-    Variables, categories and the like are all described in the same order of arguments.
+    All such functions, for variables, categories and the like, have their arguments in the same order.
 
     Args:
         call: The function, with its leading arguments bound.
-        before_text: Outputs between the name and the description.
-        after_text: Outputs behind the description.
+        before_text: Output arguments between the name and the description.
+        after_text: Output arguments after the description.
     """
     name, text = ctypes.create_string_buffer(_NAME_BYTES), ctypes.create_string_buffer(TEXT_BYTES)
     name_length, text_length = ctypes.c_int(_NAME_BYTES), ctypes.c_int(TEXT_BYTES)
@@ -282,12 +282,15 @@ def described(
 
 
 def named(value: str, enumerator: Mapping[str, int]) -> str:
-    """Return a value with the library's own name for it, ``6 rabenseifner``; unchanged without a name."""
+    """Return a value with the library's name for it, such as ``6 rabenseifner``; unchanged without a name."""
     return next((f"{value} {name}" for name, number in enumerator.items() if str(number) == value), value)
 
 
 def same_value(actual: str, target: object, enumerator: Mapping[str, int] | None = None) -> bool:
-    """Return whether two texts mean the same value: numbers, names of an enumerator, or sums of flags."""
+    """Return whether two texts mean the same value of a variable.
+
+    The texts can be numbers, truth values, names of an enumerator, or lists of flags, which are added up.
+    """
     names = {"true": 1, "yes": 1, "false": 0, "no": 0, **(enumerator or {})}
 
     def canonical(value: object) -> object:
@@ -305,16 +308,19 @@ def same_value(actual: str, target: object, enumerator: Mapping[str, int] | None
 
 
 def names_of_description(text: str) -> dict[str, int]:
-    """Return the enumerator in a description of MPICH's: a line ``name - meaning`` a value, from 0 on."""
+    """Return name → number of the values that a description of MPICH's lists.
+
+    Each value has a line ``name - meaning``; the numbers start at 0.
+    """
     names = re.findall(r"^\s*(\w+)\s+- ", text, flags=re.MULTILINE)
     return {name: number for number, name in enumerate(names)} if len(names) > 1 else {}
 
 
 def _number(variable: ControlVariable, value: int | str) -> Any:
-    """Return a value as the number that MPI_T takes.
+    """Return a value as the number that MPI_T expects.
 
     Raises:
-        StackError: If it is no number, or none of the enumerator's.
+        StackError: If the value is no number, or is not in the variable's enumerator.
     """
     names = variable.enumerator
     if isinstance(value, str) and value in names:
@@ -342,10 +348,10 @@ class _SymbolInfo(ctypes.Structure):
 
 
 def library_of(address: int) -> Path:
-    """Return the real path of the shared library that holds an address.
+    """Return the real path of the shared library whose memory contains an address.
 
     Raises:
-        StackError: If no library does.
+        StackError: If the address is in no library.
     """
     info = _SymbolInfo()
     if not ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(info)):

@@ -1,11 +1,12 @@
-"""The timed loop in C: built once with the MPI library's own compiler, called through ctypes.
+"""The timing loop in C (the *kernel*): built once with the MPI library's own compiler, called through ctypes.
 
 mpi4py adds about half a microsecond to a call, several times what a small collective takes over shared
-memory. The source is compiled with the ``mpicc`` beside the library which this process has loaded. The result
-is kept in the user's cache directory under a name derived from source, library and its version. It is refused
-unless it is bound to that very library and nobody else can have written it.
+memory. The source is compiled with the ``mpicc`` that is installed next to the MPI library that this process
+has loaded. The compiled kernel is saved in the user's cache directory under a name derived from the source,
+the MPI library and its version. It is refused unless it calls that very library and nobody else can have
+written it.
 
-One rank of each node compiles, under a lock; the others wait for it.
+One rank of each node compiles, under a lock; the others wait until it is done.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from autotune.probe.own_files import opened_own
 
 _NUMBERS = {name: number for number, name in enumerate(OPERATIONS)}
 _LIBRARYS_OWN, _IN_A_ROW = -1, -2
-"""Numbers of rounds, as in kernel.c, of a barrier that is ``MPI_Barrier``: before each call, or before the
-first alone."""
+"""Numbers of rounds that, in kernel.c, mean ``MPI_Barrier`` instead of our own barrier: before each call, or
+only before the first call."""
 
 
 class _Exchange(ctypes.Structure):
-    """The C struct of an exchange, as in kernel.c."""
+    """The C struct of an exchange (a call with its buffers), as in kernel.c."""
 
     _fields_ = (
         *((name, ctypes.c_int) for name in ("operation", "rank", "size", "count")),
@@ -46,7 +47,7 @@ class _Exchange(ctypes.Structure):
 
 
 class _Barrier(ctypes.Structure):
-    """The C struct of a barrier, as in kernel.c."""
+    """The C struct of the barrier before a call, as in kernel.c."""
 
     _fields_ = (
         ("comm", ctypes.c_void_p),
@@ -57,7 +58,7 @@ class _Barrier(ctypes.Structure):
 
 
 class NativeLoop:
-    """Calls from a loop in C."""
+    """Makes and times calls from a loop in C."""
 
     name = "native"
     wait_s = 1e-6
@@ -87,7 +88,7 @@ class NativeLoop:
         )
 
     def run_nothing(self, calls: int) -> tuple[Times, Times]:
-        """Time the loop without a call between the two readings of the clock."""
+        """Time the loop itself, without a call between the two readings of the clock."""
         return self._timed(calls, self._kernel.autotune_time_nothing, ctypes.byref(self._barrier))
 
     def _timed(self, calls: int, function: Any, *arguments: Any) -> tuple[Times, Times]:
@@ -108,7 +109,7 @@ class NativeLoop:
         return begins, ends
 
     def _bind(self, exchange: Exchange) -> _Exchange:
-        """Return the exchange as the kernel takes it, made once and kept with the memory it points to."""
+        """Return the C struct of an exchange, created once and stored with the memory that it points to."""
         entry = self._bound.get(id(exchange))
         if entry is None:
             comm, n = exchange.comm, exchange.elements
@@ -142,17 +143,20 @@ class NativeLoop:
 
 
 def load(world: MPI.Intracomm, library: Path, fallback: Path) -> ctypes.CDLL:
-    """Return the kernel, compiled on each node if it is not there yet; called on every rank alike.
+    """Return the kernel (the timing loop in C), compiled first if needed; called on every rank.
 
-    It is kept in the fallback directory where the user's cache cannot be written.
+    Args:
+        world: All ranks of the launch.
+        library: Path of the MPI library that this process has loaded.
+        fallback: Directory for the kernel if the user's cache cannot be written.
 
     Raises:
-        StackError: If there is no compiler, it fails, or it belongs to another MPI; on all ranks if on any.
+        StackError: If there is no compiler, it fails, or it belongs to another MPI. All ranks raise it.
     """
     node = world.Split_type(MPI.COMM_TYPE_SHARED)
     path, problem = "", ""
     if node.rank == 0:
-        from autotune.probe.compiling import compiled  # here, since the other ranks do not compile
+        from autotune.probe.compiling import compiled  # imported here, since the other ranks do not compile
 
         try:
             version, search = MPI.Get_library_version(), [os.environ.get("PATH", "")]
@@ -184,11 +188,11 @@ def source() -> str:
 
 
 def _bound_to(library: Path, path: str) -> ctypes.CDLL:
-    """Load the kernel, if it calls this library and no other.
+    """Load the kernel, and check that it calls this MPI library and no other.
 
     Raises:
-        StackError: If it is bound to another library.
-        OSError: If it cannot be loaded, or others could have written it.
+        StackError: If the kernel calls another library.
+        OSError: If the kernel cannot be loaded, or others could have written its file.
     """
     with opened_own(Path(path)) as descriptor:  # the file that was checked is the one that is loaded
         kernel = ctypes.CDLL(f"/proc/self/fd/{descriptor}")

@@ -1,4 +1,4 @@
-"""One declaration for each collective and pattern; ``declared`` describes what a declaration holds."""
+"""Declarations of all collectives and patterns; ``declared`` describes what a declaration contains."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _counts(x: Exchange) -> list[int]:
 
 
 def _v(x: Exchange, side: View) -> list[Any]:
-    """Return a buffer as ``MPI_Alltoallv`` and its like take it: with counts, displacements and type."""
+    """Return a buffer with counts, displacements and type, as ``MPI_Alltoallv`` and similar calls need it."""
     return [side, _counts(x), [x.elements * place for place in range(x.comm.size)], x.datatype]
 
 

@@ -1,4 +1,4 @@
-"""Files that nobody else can have written: the ranks load such files alone."""
+"""Files that no other user can have written: the ranks load code only from such files."""
 
 import errno
 import fcntl
@@ -10,10 +10,10 @@ from pathlib import Path
 
 
 def make_own(directory: Path) -> None:
-    """Make a directory accessible to the user alone; it may exist already.
+    """Create a directory that only the user can access, or restrict an existing one to the user.
 
     Raises:
-        OSError: If it cannot be made, belongs to somebody else, or is a link.
+        OSError: If the directory cannot be created, belongs to another user, or is a link.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
     directory.mkdir(mode=0o700, exist_ok=True)
@@ -29,7 +29,7 @@ def opened_own(path: Path) -> Iterator[int]:
     """Open a file that only the user can have written, and yield its descriptor.
 
     Raises:
-        OSError: If there is none, it is a link, or others own it or could write it.
+        OSError: If the file does not exist, is a link, or other users own it or could write it.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -42,7 +42,7 @@ def opened_own(path: Path) -> Iterator[int]:
 
 
 def is_own(path: Path) -> bool:
-    """Return whether there is a file that only the user can have written."""
+    """Return whether the file exists and only the user can have written it."""
     try:
         with opened_own(path):
             return True
@@ -52,10 +52,10 @@ def is_own(path: Path) -> bool:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock file, one process at a time.
+    """Lock a file during the body of the ``with`` statement, so that one process at a time runs it.
 
     Raises:
-        OSError: If the file cannot be made, or there is a link in its place.
+        OSError: If the lock file cannot be created, or is a link.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)

@@ -1,7 +1,8 @@
 """Checks on every rank that a launch has its settings: library, environment, control variables, UCX.
 
-Otherwise the times of a setting that was silently not applied would be recorded as results of that setting.
-So each rank compares what it has with ``Expectation``; the first rank that differs is quoted.
+Without these checks, times of a setting that was silently not applied would be recorded as its results. So
+each rank compares its actual settings with ``Expectation``; the error message quotes the first rank that
+differs.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ if TYPE_CHECKING:
     from autotune.probe.ucx import UcxReport
 
 
-_PML = {"pml", "OMPI_MCA_pml"}  # Names by which a launch of Open MPI asks for UCX itself.
+_PML = {"pml", "OMPI_MCA_pml"}  # Names of the variable by which a launch of Open MPI can ask for UCX.
 
 
 def wrong_library(expect: Expectation, loaded: Path) -> str:
-    """Describe what is wrong with the MPI library of this rank; empty where nothing is."""
+    """Describe an MPI library of this rank that is not the expected one; empty if it is the expected one."""
     if not expect.library or Path(expect.library).resolve() == loaded:
         return ""
     return f"MPI library {loaded} is loaded, the launcher belongs to {Path(expect.library).resolve()}"
 
 
 def missing_environment(expect: Expectation, environment: Mapping[str, str]) -> str:
-    """Describe a variable that this rank does not see as expected; empty where there is none."""
+    """Describe an environment variable without its expected value on this rank; empty if there is none."""
     for name, expected in expect.env.items():
         present = environment.get(name)
         if present != expected:
@@ -45,21 +46,21 @@ def missing_environment(expect: Expectation, environment: Mapping[str, str]) -> 
 def ucx_contradiction(
     world: MPI.Intracomm, expect: Expectation, log: Path | None
 ) -> tuple[str, UcxReport | None]:
-    """Return what UCX does otherwise than expected on this rank, in words, and its report.
+    """Return how UCX deviates from the expectation on this rank, in words, and the content of its log.
 
-    It is called on every rank alike. The text is empty where nothing is wrong; the report is None where UCX
-    is not checked, or wrote none.
+    All ranks must call this together, since they send each other a message. The text is empty if UCX is as
+    expected. The content is None if UCX is not checked, or wrote no log.
     """
     if not expect.ucx:
         return "", None
     if log is None:
         return "UCX was not asked for a report", None
-    from autotune.probe.ucx import contradiction, read_report  # here: not every launch uses UCX
+    from autotune.probe.ucx import contradiction, read_report  # imported here, as few launches use UCX
 
     token, received = bytearray(8), bytearray(8)
     world.Sendrecv(token, (world.rank + 1) % world.size, 0, received, (world.rank - 1) % world.size, 0)
     world.Barrier()
-    ctypes.CDLL(None).fflush(None)  # UCX writes its log through the C library's buffers
+    ctypes.CDLL(None).fflush(None)  # write the part of UCX's log that is still in the C library's buffers
     try:
         report = read_report(log.read_text(encoding="utf-8", errors="replace"))
     except OSError as exc:
@@ -71,7 +72,10 @@ def ucx_contradiction(
 
 
 def unset_variables(expect: Expectation, tools: ToolInterface) -> tuple[str, dict[str, str]]:
-    """Return the problem with this rank's control variables (empty: none), and the values read."""
+    """Return a description of a control variable without its expected value, and all values by name.
+
+    The description is empty if every variable has its expected value on this rank.
+    """
     applied: dict[str, str] = {}
     wrong = ""
     for name, expected in expect.cvars.items():

@@ -1,11 +1,13 @@
-"""The two documents between a launch and the probe: ``request.json`` and ``result.json``.
+"""The two documents that the driver and the probe exchange: ``request.json`` and ``result.json``.
 
-Both sides import this module, the ranks too. So it needs the standard library alone, except for reading a
-result. Raw samples travel beside the result in ``samples.npz`` (compressed). ``result.json`` is written last
-and atomically, so that its presence is the record of completion; an exit code is not, since a launcher
-returns 0 when its allocation is lost.
+Both the driver and the ranks import this module. So it needs the standard library alone, except for reading a
+result. Raw samples are next to the result in ``samples.npz`` (compressed). ``result.json`` is written last
+and atomically, so that its presence shows that the measurement is complete. An exit code does not show that,
+since a launcher returns 0 when its allocation is lost.
 
-Notation: a *request* names cells by (collective, communicator size, message size, choice index).
+Notation: a *choice* is what a call can choose, such as an algorithm. A *cell* is (collective, communicator
+size, message size, index of the choice). A *heat* is a group of jobs that are alive at once on the same cores
+and measure in turns.
 """
 
 import json
@@ -31,57 +33,62 @@ if TYPE_CHECKING:
 else:  # The ranks use ``array`` instead of numpy; readers of a result get numpy arrays.
     Floats = Codes = Numbers = Any
 
-VERSION = 1  # Version of both documents.
+VERSION = 1  # Version of the format of request.json and result.json.
 
 REQUEST, RESULT, SAMPLES = "request.json", "result.json", "samples.npz"
 """File names inside the directory of a launch."""
 TIMED_S = "timed_s"
 """Key in ``CellSamples.extra``: seconds in the cell's calls on rank 0, including synchronisation."""
 _MOST_RESULT, _MOST_SAMPLES = 64 << 20, 1 << 30
-"""Sizes in bytes up to which the two files are read: a cell has a few hundred bytes in the first, and a
-minute of calls of 1 µs, 60 million of them, takes 480 MB in the second."""
+"""Largest sizes in bytes at which ``result.json`` and ``samples.npz`` are read.
+
+A cell takes a few hundred bytes in ``result.json``; a minute of calls of 1 µs, 60 million of them, takes
+480 MB in ``samples.npz``."""
 
 
-UNTIMED = 1  # Untimed calls of a cell: the check of its result, which also makes its connections.
-NO_HEAT = "no heat is possible here"  # Part of the reason of a launch that found no place in its heat.
+UNTIMED = 1  # Number of untimed calls of a cell: the check of its result, which also makes its connections.
+NO_HEAT = "no heat is possible here"  # Part of the reason if a job could not measure in turns with others.
 NOT_TIMED = "cells were not timed"  # Part of the note of a launch whose budget did not reach every cell.
-OTHER_SHARE = 0.5  # Time for the other loop, as a share of that for the campaign's own loop and on top of it.
+OTHER_SHARE = 0.5  # Extra time for the other of ``LOOPS``, as a share of the time for the campaign's loop.
 LOOPS = ("interleaved", "tight")
 """Orders in which calls are timed: blocks of all cells in turn, or one cell's calls back to back."""
 BESIDE_BYTES = (8, 8192, 262144)
 """Message sizes in bytes of ``ProbeRequest.beside``: a small one, the first power of two beyond Open MPI's
 eager limit in shared memory, and one beyond every eager limit of the shipped spaces."""
 BESIDE_CALLS = 20
-"""Calls of each of them at least: then launches differ by more than the error of their means."""
+"""Least number of calls of each operation of ``ProbeRequest.beside``.
+
+With that many calls, launches differ by more than the error of their means."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweptChoice:
-    """One call-level choice as the probe applies it."""
+    """One call-level choice, such as an algorithm, as the probe applies it."""
 
-    values: Mapping[str, Any]  # Parameter → value, copied into the result.
+    values: Mapping[str, Any]  # Parameter → value of the choice, copied into the result.
     cvars: Mapping[str, int | str] = field(default_factory=dict)
-    """MPI_T control variable → value to write before the communicator is duplicated; empty: write nothing."""
+    """Maps each MPI_T control variable to the value that is written before the communicator is duplicated."""
     env: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables that the library reads once: choices with different ones are launches of their
-    own."""
+    """Environment variables, which the library reads only once at its start.
+
+    So choices with different environment variables are measured in separate launches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
     """Settings that the probe must find on every rank; otherwise the launch is invalid."""
 
-    library: str = ""  # Real path of the MPI library of the launcher; empty: any.
+    library: str = ""  # Real path of the MPI library that each rank must load; empty: any library.
     env: Mapping[str, str] = field(default_factory=dict)  # Environment variables that each rank must see.
     cvars: Mapping[str, str] = field(default_factory=dict)
-    """MPI_T control variable → the value that must read back."""
+    """Maps each MPI_T control variable to the value that it must have when it is read."""
     ucx: bool = False  # Whether UCX must be in use, with variables that it knows and transports that exist.
     ucx_values: Mapping[str, str] = field(default_factory=dict)
-    """UCX variables and the values that must be in effect, wherever UCX read them."""
+    """Maps each UCX variable to the value that must be in effect, wherever UCX read it from."""
 
 
 class TakenOut(StrEnum):
-    """Reason why a job did not complete all of its turns. Values are written to files: only ever add."""
+    """Reason why a job did not complete all of its turns. Values are written to files: never change one."""
 
     DIED = "died"  # A rank of the job ended before its turns did.
     STUCK = "stuck"  # The job kept a turn for longer than the heat allows, and was killed.
@@ -89,22 +96,22 @@ class TakenOut(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """The place of one job among those that are alive at once and measure in turns."""
+    """One job's part in a heat: a group of jobs, alive at once on the same cores, that measure in turns."""
 
-    directory: str  # Directory of the heat, where the driver notes which jobs have ended.
+    directory: str  # Directory of the heat, where the driver creates a file when a job ends.
     token: str  # Secret name of the file in which the jobs of a node meet.
     job: int  # Number of this job, from 0.
     jobs: int  # Number of jobs in the heat.
-    seconds: float  # Seconds from the first turn to the last one, of all jobs together.
+    seconds: float  # Seconds from the first turn of any job to the last one.
     seed: int = 0  # Seed of the order of jobs and message sizes, the same for all jobs.
-    slice_s: float = 1e-3  # Seconds of one cell in a turn; at least one call is timed.
-    sizes_a_turn: int = 8  # Message sizes that a turn visits; the others wait for the job's next turn.
+    slice_s: float = 1e-3  # Seconds for one cell in a turn; at least one call is timed.
+    sizes_a_turn: int = 8  # Most message sizes measured in a turn; the others wait for the job's next turn.
     join_s: float = 60.0  # Seconds for which a job waits for the others to start.
     turn_limit_s: float = 30.0
-    """Seconds after which a job that does not end its turn is taken out and killed."""
+    """Seconds after which a job that does not end its turn is taken out of the heat and killed."""
 
     def __post_init__(self) -> None:
-        """Refuse an impossible heat.
+        """Raise an error if the heat is impossible.
 
         Raises:
             UserError: If the job's number, the token or a time is out of its range.
@@ -118,66 +125,67 @@ class Heat:
             raise UserError("a heat with times of 0 s or less", "all of its times are above 0")
 
     def ended(self, job: int) -> Path:
-        """Return the file by which the driver notes that a job has ended."""
+        """Return the path of the file that the driver creates when a job has ended."""
         return Path(self.directory) / f"ended-{job}"
 
     def hosts(self, job: int) -> tuple[str, ...]:
-        """Return the nodes on which a job has ranks; empty where it has not noted them yet."""
+        """Return the nodes on which a job has ranks; empty if the job has not written its file yet."""
         try:
             return tuple(json.loads(self._hosts(job).read_text(encoding="utf-8")))
         except (OSError, ValueError):
             return ()
 
     def note_hosts(self, hosts: Iterable[str]) -> None:
-        """Note the nodes on which this job has ranks, so that other jobs wait for it on these alone."""
+        """Write a file with the nodes on which this job has ranks; only there do other jobs wait for it."""
         partial = self._hosts(self.job).with_suffix(".part")
         partial.write_text(json.dumps(sorted(set(hosts))), encoding="utf-8")
         partial.replace(self._hosts(self.job))
 
     def _hosts(self, job: int) -> Path:
-        """Return the file in which a job notes its nodes."""
+        """Return the path of the file that lists the nodes of a job."""
         return Path(self.directory) / f"hosts-{job}"
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeRequest:
-    """The measurements of one launch."""
+    """The measurements that a launch must make; the content of ``request.json``."""
 
     collectives: tuple[str, ...]  # Names in ``collectives.MEASURED``.
-    sizes_bytes: tuple[int, ...]  # Message sizes in bytes, counted as in ``Cell``.
+    sizes_bytes: tuple[int, ...]  # Message sizes in bytes, counted as ``collectives.Size`` describes.
     choices: Mapping[str, tuple[SweptChoice, ...]] = field(default_factory=dict)
-    """The choices to sweep for each collective; a collective without choices is measured as the stack is."""
+    """Maps a collective to the choices to measure, such as algorithms; without choices the MPI's defaults are
+    measured."""
     _: KW_ONLY
-    comm_sizes: tuple[int, ...] = ()  # Communicator sizes; empty: the world.
+    comm_sizes: tuple[int, ...] = ()  # Communicator sizes in ranks; empty: all ranks of the launch.
     ranks: int = 0  # Number of ranks that the launch must have; 0: any.
     budget_s: float
     """Seconds for all calls, with checks and warm-up; each collective's first cell is timed in any case."""
     precision: float
     """Half-width of a median's confidence interval, relative to the median, at which a cell is complete."""
-    min_samples: int  # Samples of a cell at least (hopeless ones excepted).
-    max_samples: int  # Samples of a cell at most.
-    timing: str  # ``native`` (C kernel), ``python`` (mpi4py loop), or ``auto``: native where possible.
-    sync: str  # ``barrier``: own dissemination barrier; ``window``: synchronised start windows.
+    min_samples: int  # Least number of samples of a cell; cells that are far too slow get fewer.
+    max_samples: int  # Largest number of samples of a cell.
+    timing: str  # Timing loop: ``native`` (in C), ``python`` (mpi4py), or ``auto``: native if possible.
+    sync: str  # ``barrier``: a dissemination barrier of our own before calls; ``window``: start windows.
     check: bool  # Whether results are compared with a reference, outside of the timed region.
     memory: bool = False  # Whether peak resident memory is reported.
     reach: bool = False
-    """Whether each call is made once only, to see which ones the library refuses; nothing is timed.
+    """Whether each call is made only once, without timing, to find out which calls the library refuses.
 
-    Without any expectation the ranks agree on nothing, since the rules could refuse the calls for that.
+    If ``expect`` is empty too, ranks exchange no data beforehand: the tested rules could refuse those calls.
     """
     seed: int = 0  # Seed of the order of cells and of the data.
-    expect: Expectation = Expectation()  # Settings that must be found on the ranks.
+    expect: Expectation = Expectation()  # Settings that every rank must have.
     loop: str = "interleaved"  # The order in which calls are timed, one of ``LOOPS``.
     other_loop: str = ""
-    """Another of ``LOOPS`` in which each cell is measured too, afterwards and for half as long; empty: in
-    none."""
+    """The other one of ``LOOPS``, if each cell is also measured in it, afterwards and for half as long; else
+    empty."""
     beside: tuple[str, ...] = ()
-    """Further operations, measured in a small share of the time to show what else settings change."""
+    """Names of other operations, measured briefly to show whether a setting changes their times too."""
     heat: Heat | None = None
-    """Place among other jobs with which this one takes turns; None: the job is alone."""
+    """This job's part in a heat (jobs that measure in turns); None: no other job runs beside this one."""
 
     def __post_init__(self) -> None:
-        """Refuse requests that cannot be measured.
+        """Raise an error if the request asks for something that cannot be measured.
 
         Raises:
             UserError: If a collective is unknown, a size is negative, or a number is out of its range.
@@ -211,14 +219,14 @@ class ProbeRequest:
             )
 
     def sizes_of(self, collective: str) -> tuple[int, ...]:
-        """Return the message sizes at which a collective is measured; for a barrier 0 bytes alone."""
+        """Return the message sizes in bytes at which a collective is measured; for a barrier only 0."""
         return self.sizes_bytes if OPERATIONS[collective].sized else (0,)
 
     def other_calls(self, ranks: int) -> tuple["ProbeRequest", ...]:
-        """Return a request for each operation of ``beside``, in both loops and with the stack's own choices.
+        """Return a request for each operation of ``beside``, in both loops and with the MPI's defaults.
 
-        Where a rank has a block for each other one, the blocks together are no larger than the largest
-        message of all that is measured: a launch needs neither more memory for them nor much more time.
+        Where a rank has a block for each other rank, these blocks together are no larger than the largest
+        message that the launch measures. So they need neither more memory nor much more time.
         """
         largest_bytes = max(*self.sizes_bytes, *BESIDE_BYTES)
         template = replace(self, choices={}, comm_sizes=(), beside=(), loop=LOOPS[0])
@@ -232,16 +240,16 @@ class ProbeRequest:
         return tuple(requests)
 
     def to_json(self) -> str:
-        """Return the document as text."""
+        """Return the text of ``request.json``."""
         return json.dumps({"version": VERSION, **plain(self)}, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> "ProbeRequest":
-        """Return the request in a document.
+        """Return the request in the text of a ``request.json``.
 
         Raises:
-            UserError: If it is no JSON, of another version, has unknown or missing keys, or cannot be
-                measured.
+            UserError: If the text is no JSON, is of another version, has unknown or missing keys, or asks for
+                something that cannot be measured.
         """
         try:
             document = json.loads(text)
@@ -254,10 +262,10 @@ class ProbeRequest:
 
 
 def check_loop(loop: str, sync: str) -> None:
-    """Refuse an order of calls that is unknown, or impossible with this synchronisation.
+    """Raise an error if an order of calls is unknown, or impossible with this synchronisation.
 
     Raises:
-        UserError: If it is refused; the message names the scenario's keys.
+        UserError: If ``loop`` is not allowed; the message names the scenario's keys.
     """
     if loop not in LOOPS:
         raise UserError(f"probe.options.loop={loop}", allowed(loop, LOOPS))
@@ -268,7 +276,7 @@ def check_loop(loop: str, sync: str) -> None:
 
 
 def _unreadable(message: str, hint: str) -> UserError:
-    """Return the error of a request that cannot be read."""
+    """Return the error that is raised if a request cannot be read."""
     return UserError(f"unreadable request: {message}", hint)
 
 
@@ -276,32 +284,37 @@ def _unreadable(message: str, hint: str) -> UserError:
 class CellSamples:
     """The raw samples of one cell."""
 
-    collective: str  # Name as in the request.
+    collective: str  # Name of the collective, as in the request.
     comm_size: int  # Number of ranks of the communicator.
     message_bytes: int  # Message size as in the request.
-    values: Mapping[str, Any]  # Call-level values of the choice; empty: the stack's own.
+    values: Mapping[str, Any]  # Parameter → value of the choice; empty: the MPI's default.
     samples_s: Floats
-    """Shape ``(n,)``, in seconds: for each call the maximum over the ranks; of a tight loop, for each run of
-    calls, the mean on the slowest rank."""
-    status: str = "ok"  # A name of ``Status``.
-    reason: str = ""  # The reason in words, where the status is not ``ok``.
+    """Times of shape ``(n,)``, in seconds.
+
+    In the interleaved loop there is one for each call, the maximum over the ranks. In the tight loop there is
+    one for each run of calls, the mean on the slowest rank."""
+    status: str = "ok"  # A name of ``history.trial.Status``.
+    reason: str = ""  # Why the status is not ``ok``, in words.
     validity: Codes | None = None
-    """Shape ``(n,)``: for each sample the sum of its ``measure.windows.Validity`` flags, 0 is valid; None:
-    calls were separated by a barrier, and every sample is."""
+    """Shape ``(n,)``: for each sample the sum of its ``measure.windows.Validity`` flags, where 0 means valid.
+
+    None: calls were separated by a barrier, and every sample is valid."""
     rounds: Numbers | None = None
-    """Shape ``(n,)``: in a heat, the round of turns in which each sample was taken; None: there were no
-    turns."""
+    """Shape ``(n,)``: the round of turns in which each sample was taken.
+
+    None: the job did not take turns with others."""
     extra: Mapping[str, float] = field(default_factory=dict)
-    """Further figures in seconds. A tight loop has the medians over runs of the fastest rank's mean
-    (``ranks_min_s``) and of the average over ranks (``ranks_avg_s``), as OSU and IMB print them beside the
-    maximum. Where the other loop was measured too, there are the median of its samples (``other_loop_s``) and
-    their mean (``other_loop_mean_s``)."""
+    """Further figures in seconds, by name.
+
+    A tight loop adds the median over runs of the fastest rank's mean (``ranks_min_s``) and of the average
+    over ranks (``ranks_avg_s``), as OSU and IMB print them beside the maximum. If the other of ``LOOPS`` was
+    measured too, the median of its samples is ``other_loop_s`` and their mean ``other_loop_mean_s``."""
 
     def __post_init__(self) -> None:
-        """Check the shapes.
+        """Check the shapes of the samples, their validity codes and their rounds.
 
         Raises:
-            UserError: If the samples are not one row of times, with one flag for each.
+            UserError: If the samples are not one row of times, or the other rows have another length.
         """
         columns: list[Any] = [self.samples_s, self.validity, self.rounds]
         rows = [memoryview(row) for row in columns if row is not None]
@@ -313,46 +326,52 @@ class CellSamples:
 
     @property
     def valid_s(self) -> Floats:
-        """Return the samples that may be used."""
+        """Return the valid samples, in seconds."""
         return self.samples_s if self.validity is None else self.samples_s[self.validity == 0]
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """The results of one launch."""
+    """The measurements that a launch made; the content of ``result.json`` and ``samples.npz``."""
 
-    status: str  # A name of ``Status``.
-    reason: str = ""  # The reason in words, where the status is not ``ok``.
-    cells: tuple[CellSamples, ...] = ()  # Samples of the cells, in the order in which they were declared.
+    status: str  # A name of ``history.trial.Status``.
+    reason: str = ""  # Why the status is not ``ok``, in words.
+    cells: tuple[CellSamples, ...] = ()  # Samples of the cells, in the order of the request.
     hosts: tuple[str, ...] = ()  # Host name of each rank.
     library: str = ""  # First line of the MPI library's version text.
     timing: str = ""  # The timing loop: ``native`` or ``python``.
     overhead_s: float = math.nan
-    """Measured overhead of the timing loop a call, in seconds; it is reported and never subtracted."""
+    """Time that the timing loop itself adds to each call, in seconds; it is reported and never subtracted."""
     memory_bytes: float = math.nan  # Peak resident set of the largest rank, in bytes.
     library_bytes: Mapping[str, float] = field(default_factory=dict)
-    """MPI_T performance variable that counts the library's own bytes → value on the largest rank."""
+    """Maps each MPI_T performance variable that counts the library's own bytes to its largest value on a
+    rank."""
     notes: tuple[str, ...] = ()
     """Notes for the user: warnings of UCX, eliminated cells, fallback of the timing loop."""
-    applied: Mapping[str, str] = field(default_factory=dict)  # Variable → the value that read back.
+    applied: Mapping[str, str] = field(default_factory=dict)  # Variable → the value that was read from it.
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """Every control variable that can be read → its value; where ranks differ, each rank's value, in order.
-    Only launches that make each call once have them."""
+    """Maps every control variable that can be read to its value, or to each rank's value if ranks differ.
+
+    Only launches with ``ProbeRequest.reach`` fill it."""
     machine: Mapping[str, float] = field(default_factory=dict)
-    """Interference with the ranks, see ``measure.machine``; empty: not known."""
+    """Figures of the interference with the ranks by name, see ``measure.machine``; empty: not known."""
     moments: Mapping[str, float] = field(default_factory=dict)
-    """Time at which each part of the launch began on rank 0, in seconds of CLOCK_MONOTONIC: ``python`` (the
-    first line), ``mpi`` (loading mpi4py and MPI), ``imports`` (the probe's own), ``proof``, ``kernel``,
-    ``checks`` (with warm-up) and ``calls`` (the first timed call)."""
+    """Time at which each part of the launch began on rank 0, in seconds of CLOCK_MONOTONIC.
+
+    The parts are ``python`` (the first line), ``mpi`` (loading mpi4py and MPI), ``imports`` (the probe's own
+    modules), ``proof`` (checking the settings), ``kernel`` (compiling or loading the timing loop), ``checks``
+    (of results, with warm-up) and ``calls`` (the first timed call)."""
     timed_s: float = math.nan  # Seconds that rank 0 spent in timed calls, including synchronisation.
     taken_out: Mapping[str, TakenOut] = field(default_factory=dict)
-    """Jobs of the same heat that did not complete all of their turns: number → reason."""
+    """Maps the number of each job of the same heat that did not complete all of its turns to the reason."""
     beside: Mapping[str, float] = field(default_factory=dict)
-    """Seconds of each operation of ``ProbeRequest.beside`` by name and size, ``halo 8``; in the tight loop
-    ``halo 8 tight``. The figure is a plain mean; in a heat it is the median over visits of plain means."""
+    """Seconds of a call of each operation of ``ProbeRequest.beside``.
+
+    Keys are name and size, such as ``halo 8``, or ``halo 8 tight`` for the tight loop. The value is a plain
+    mean; if jobs took turns, it is the median over visits (blocks of calls in a turn) of plain means."""
 
     def write(self, directory: Path) -> None:
-        """Store the result in the directory of its launch, ``result.json`` last and atomically."""
+        """Write the result into the directory of its launch, ``result.json`` last and atomically."""
         rows = {
             f"{kind}{i}": row
             for i, cell in enumerate(self.cells)
@@ -367,7 +386,7 @@ class ProbeResult:
 
     @classmethod
     def read(cls, directory: Path) -> "ProbeResult | None":
-        """Return the result in the directory of a launch; None where no probe completed one.
+        """Return the result in the directory of a launch; None if the probe did not complete there.
 
         Raises:
             UserError: If the result is damaged or of another version.
@@ -396,5 +415,5 @@ class ProbeResult:
                     cell |= {"samples_s": arrays[f"c{i}"], "validity": arrays.get(f"v{i}")}
                     cell |= {"rounds": arrays.get(f"r{i}")}
             return Document("it", own=True).structured(cls, document)
-        except Exception as exc:  # for damaged bytes numpy, zipfile and zlib raise errors of many kinds
+        except Exception as exc:  # numpy, zipfile and zlib raise errors of many kinds if bytes are damaged
             raise UserError(f"{path}: damaged result: {type(exc).__name__}: {exc}") from exc

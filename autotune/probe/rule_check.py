@@ -1,9 +1,9 @@
-"""Check which calls the library refuses: each is called once, nothing is timed (the proof of exported rules).
+"""Checks which calls the MPI library refuses, to prove that exported rules apply; nothing is timed.
 
-Under rules whose algorithms do not exist MPI refuses exactly the calls to which a row applies. The probe and
-the library use collectives themselves, to agree on anything or to split a communicator, and these would be
-refused as well. So here ranks agree on nothing: each makes the same calls in the same order, and a refusal
-comes before any message, on all ranks alike.
+If a rules file names algorithms that do not exist, MPI refuses exactly the calls to which one of its rows
+applies. The probe and the library also use collectives to exchange data between ranks or to split a
+communicator, and these would be refused as well. So here ranks exchange nothing: each makes the same calls in
+the same order, and all ranks refuse a call in the same way, before any message is sent.
 """
 
 import time
@@ -18,7 +18,11 @@ from autotune.probe.protocol import CellSamples, ProbeRequest
 
 
 def reach(world: MPI.Intracomm, request: ProbeRequest) -> tuple[CellSamples, ...]:
-    """Call every collective once at every size on every communicator; a refused cell is ``invalid``."""
+    """Call every collective once at every message size on every communicator size.
+
+    Returns:
+        An entry for each call; its status is ``invalid`` if the library refused the call.
+    """
     cells: list[CellSamples] = []
     for comm_size in request.comm_sizes or (world.size,):
         comm = _first_ranks(world, comm_size)
@@ -30,8 +34,8 @@ def reach(world: MPI.Intracomm, request: ProbeRequest) -> tuple[CellSamples, ...
 
 
 def _calls(comm: MPI.Intracomm, collective: str, sizes: tuple[int, ...]) -> list[CellSamples]:
-    """Call one collective at each of its sizes; patterns obey no rules and are left out."""
-    from autotune.collectives import PATTERNS  # here, since launches that measure do not need it
+    """Call one collective at each message size; patterns are left out, since no rules apply to them."""
+    from autotune.collectives import PATTERNS  # imported here, since launches that measure do not need it
 
     operation = OPERATIONS[collective]
     if collective in PATTERNS or comm.size < operation.least_ranks:
@@ -57,7 +61,7 @@ def _calls(comm: MPI.Intracomm, collective: str, sizes: tuple[int, ...]) -> list
 def _first_ranks(world: MPI.Intracomm, size: int) -> MPI.Intracomm | None:
     """Return a communicator of the first ranks of the world; None on the others.
 
-    It is made without a collective to which the library's rules apply.
+    The communicator is created without a collective to which the library's rules apply.
     """
     if size == world.size:
         comm = world

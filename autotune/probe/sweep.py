@@ -1,21 +1,22 @@
-"""Cells of one (collective, communicator size) → raw samples: rounds of small blocks in shuffled order.
+"""Measures all cells of one collective and communicator size: rounds of small blocks in shuffled order.
+
+Notation: a *cell* is one message size with one choice, such as an algorithm. A *block* is a few calls of one
+cell in a row. It is preceded by one call that is not counted, since caches then contain the previous cell's
+data, unless calls are long. A *sweep* is the measurement of all cells of one collective and communicator
+size.
 
 A sweep has two parts. ``begin`` checks each cell, in a call that is also its warm-up, and times its first
-block, as far as its share of the launch's time permits (``first_blocks``). ``finish`` spends another share on
-rounds. A launch begins all of its sweeps before it finishes any, so that no cell has its second block before
-all others had their first.
+block, as far as the sweep's share of the launch's time permits (``first_blocks``). ``finish`` spends another
+share of the time on rounds. A launch begins all of its sweeps before it finishes any, so that no cell has its
+second block before all others had their first.
 
-Rank 0 decides after each round which cells get how many more samples (``measure.stopping``) and informs the
-others, so that all ranks agree whatever their clocks show. Nothing but calls happens inside of a block;
-samples travel to rank 0 once a round.
+After each round rank 0 decides how many more samples each cell gets (``measure.stopping``) and informs the
+other ranks, so that all ranks agree whatever their clocks show. Nothing but calls happens inside of a block;
+samples are sent to rank 0 once a round.
 
-Each distinct setting of control variables has a communicator of its own, duplicated while the setting is in
-effect: Open MPI reads its variables then. They are set again before each block, because MPICH reads its
-variables at each call.
-
-Notation: a *cell* is one (message size, choice) of a sweep. A *block* is a few calls of one cell in a row. It
-is preceded by one call that is not counted, since caches hold the previous cell's data, unless calls are
-long.
+Each distinct setting of control variables has its own communicator, which is duplicated while the setting is
+in effect, because Open MPI reads its variables at that moment. The variables are set again before each block,
+because MPICH reads its variables at each call.
 """
 
 import math
@@ -43,17 +44,19 @@ from autotune.probe.protocol import CellSamples, ProbeRequest, SweptChoice
 from autotune.probe.swept import NEVER_TIMED, OK, SweptCell, TimedPart, Verdict
 from autotune.probe.synchronisation import Synchronisation
 
-WARM_UP = 2  # Calls of each cell of a heat before its first turn that counts.
+WARM_UP = 2  # Warm-up calls of each cell before the first timed turn, where jobs measure in turns.
 _REFILL_S = 2e-4
-"""Seconds in which caches of 2 MB, as cores have them, are refilled at 10 GB/s: a call may lose as much after
-calls of another cell. Where that is within the precision, no call is spent on it."""
-BLOCK = 50  # Samples in a row at most.
+"""Seconds in which a cache of 2 MB, as a core has it, is refilled at 10 GB/s.
+
+A call may take that much longer after calls of another cell. If this is less than the requested precision, no
+warm-up call is made."""
+BLOCK = 50  # Largest number of samples in a block.
 MOST_BYTES = 2**31 - 1  # Largest value of the ``int`` counts and displacements of MPI.
-_Setting: TypeAlias = tuple[tuple[str, int | str], ...]  # (control variable, value) of each.
+_Setting: TypeAlias = tuple[tuple[str, int | str], ...]  # Pairs of a control variable and its value.
 
 
 class Sweep:
-    """One collective on one communicator size."""
+    """The measurement of one collective on one communicator size."""
 
     def __init__(
         self,
@@ -66,8 +69,8 @@ class Sweep:
     ) -> None:
         """Create communicators, buffers and windows; called on every rank of ``sync``.
 
-        Decisions travel on ``sync``. Sweeps with the same memory share their buffers, so that no two of them
-        may be active at once.
+        Rank 0's decisions are broadcast on ``sync``. Sweeps with the same ``memory`` share their buffers, so
+        only one of them may measure at a time.
         """
         self._request, self._sync = request, sync
         self._synchronisation, self._variables = synchronisation, variables
@@ -81,7 +84,7 @@ class Sweep:
         self._memory = memory
         self._ends: Counter[CellStatus] = Counter()
         self.timed = TimedPart()
-        self._warm = set[int]()  # cells whose blocks need no uncounted call, on all ranks alike
+        self._warm = set[int]()  # indices of cells that need no warm-up call, the same on all ranks
         self._candidates: list[int] = []
         if sync.size < self._operation.least_ranks:
             self._refuse_all(f"{collective} needs {self._operation.least_ranks} ranks")
@@ -98,17 +101,17 @@ class Sweep:
 
     @property
     def sync(self) -> MPI.Intracomm:
-        """Return the communicator of its ranks."""
+        """Return the communicator of the ranks that the sweep measures."""
         return self._sync
 
     @property
     def operation(self) -> str:
-        """Return the name of its collective."""
+        """Return the name of the collective or pattern that the sweep measures."""
         return self._operation.name
 
     @property
     def cells(self) -> int:
-        """Return the number of its cells."""
+        """Return the number of cells of the sweep."""
         return len(self._cells)
 
     @property
@@ -119,7 +122,7 @@ class Sweep:
     def begin(self, budget_s: float) -> None:
         """Check each pending cell and time its first block, one after the other, as long as time remains.
 
-        The first one is timed whatever the budget is, so that the cost of calls is known.
+        The first pending cell is timed whatever the budget is, so that the cost of calls is known.
         """
         end_s, first = time.perf_counter() + budget_s, True
         while pending_cells(self._cells) and self._sync.bcast(first or time.perf_counter() < end_s):
@@ -139,9 +142,9 @@ class Sweep:
     def needed_s(self, other_sweeps: Iterable["Sweep"] = ()) -> float:
         """Return the seconds that the first blocks of all pending cells would take; valid on rank 0.
 
-        A cell is expected to take what others of its message size took; otherwise what the largest size below
-        took, in proportion to the size. Where this sweep has no times, those of ``other_sweeps`` are used.
-        Not a number where there are none.
+        A cell is expected to take as long as other cells of its message size. If none was measured, the time
+        at the largest measured size below is scaled in proportion to the size. If this sweep has no times,
+        those of ``other_sweeps`` are used. The result is not a number if no sweep has times.
         """
         took_by_size = self._took_by_size()
         for sweep in other_sweeps:
@@ -153,12 +156,12 @@ class Sweep:
     def finish(self, budget_s: float, rng: Random, untimed: str = NEVER_TIMED) -> tuple[CellSamples, ...]:
         """Return raw samples of every cell; complete on rank 0, which alone draws the order of blocks.
 
-        The result of one cell is checked again, within the budget.
+        The result of one cell, drawn at random, is checked again within the budget.
 
         Args:
             budget_s: Seconds for the rounds and that check.
-            rng: Source of the order of blocks.
-            untimed: Reason of cells without a sample.
+            rng: Random numbers for the order of blocks.
+            untimed: Reason that cells without a sample get.
         """
         self._refresh()
         recheck_s = max((cell.spent_s / cell.spent_on for cell in self._cells if cell.spent_on), default=0.0)
@@ -167,12 +170,12 @@ class Sweep:
         return tuple(cell.samples(self._operation.name, self._sync.size, untimed) for cell in self._cells)
 
     def measure(self, budget_s: float, rng: Random) -> tuple[CellSamples, ...]:
-        """Return raw samples as ``finish`` does; each cell has its first block however long that takes."""
+        """Time each cell's first block, however long it takes, and return raw samples as ``finish`` does."""
         self.begin(math.inf)
         return self.finish(budget_s, rng)
 
     def _took_by_size(self) -> dict[int, float]:
-        """Return the mean duration of first blocks by message size, ascending, in seconds."""
+        """Return message size in bytes, ascending → mean duration of first blocks in seconds."""
         took: dict[int, list[float]] = {}
         for cell in self._cells:
             if cell.started:
@@ -180,12 +183,12 @@ class Sweep:
         return {size: sum(seconds) / len(seconds) for size, seconds in sorted(took.items())}
 
     def _time_first(self, index: int) -> None:
-        """Time one call of a cell, after the call of its check."""
+        """Time one call of a cell, right after the call that checked its result."""
         self._warm = {index}
         self._run([(index, 1)])
 
     def _refresh(self) -> None:
-        """Fill shared buffers with this operation's data: another one's sums may be no numbers."""
+        """Fill shared buffers with this operation's data, since another operation may have left NaN there."""
         usable = [cell.exchange for cell in self._cells if cell.exchange is not None and cell.verdict == OK]
         if self._memory is not None and usable and usable[-1].window is None:
             usable[-1].prepare()
@@ -206,7 +209,7 @@ class Sweep:
 
     @property
     def note(self) -> str:
-        """Describe how the cells ended, on rank 0; empty where there is nothing to report."""
+        """Return how many cells ended without being precise, in words, on rank 0; empty if there are none."""
         words = {
             CellStatus.ELIMINATED: "given up as too slow to win",
             CellStatus.SAMPLED_OUT: "at the largest number of samples before they were precise",
@@ -218,7 +221,7 @@ class Sweep:
 
     @property
     def _long_s(self) -> float:
-        """Return the duration from which on the state of the caches hardly affects a call, in seconds."""
+        """Return the duration of a call above which the caches' content hardly affects it, in seconds."""
         return _REFILL_S / self._request.precision
 
     def _sample(self, budget_s: float, rng: Random) -> None:
@@ -236,7 +239,11 @@ class Sweep:
             self._run(blocks)
 
     def _run(self, blocks: Sequence[tuple[int, int]]) -> None:
-        """Run one round: the blocks one after the other, then all of their samples to rank 0."""
+        """Run the blocks of one round one after the other, and then send all of their samples to rank 0.
+
+        Args:
+            blocks: Index of a cell and number of samples of each block.
+        """
         for index, count in blocks:
             cell = self._cells[index]
             if cell.exchange is None:
@@ -270,7 +277,10 @@ class Sweep:
         return [next_samples.get(index, 0) for index in range(len(self._cells))]
 
     def _check(self, indices: Iterable[int]) -> None:
-        """Call each of these cells once without a sample, and compare its result."""
+        """Call each of these cells once without taking a sample, and compare the data with the expected data.
+
+        Cells with wrong data, and those whose call fails, are marked.
+        """
         wrong: list[tuple[int, Verdict]] = []
         for index in indices:
             cell = self._cells[index]
@@ -291,15 +301,18 @@ class Sweep:
                     wrong.append((index, ("wrong_result", words)))
             except MPI.Exception as exc:
                 wrong.append((index, ("invalid", f"rank {self._sync.rank}: {exc.Get_error_string()}")))
-        if not self._sync.allreduce(len(wrong)):  # one number, since this is done for every cell
+        if not self._sync.allreduce(len(wrong)):  # only a number is sent, since this is done for every cell
             return
         for verdicts in self._sync.allgather(wrong):
-            for index, verdict in verdicts:  # the lowest rank's reason counts
+            for index, verdict in verdicts:  # if several ranks have a reason, that of the lowest counts
                 if self._cells[index].verdict == OK:
                     self._cells[index].verdict = verdict
 
     def _buffers(self, largest_bytes: int) -> Pool | None:
-        """Return the buffers; None on all ranks, with all cells refused, where one rank cannot have them."""
+        """Return the buffers for messages up to a size.
+
+        If a rank cannot allocate them, all cells are marked as invalid, and all ranks get None.
+        """
         pool, problem = None, ""
         if largest_bytes * self._sync.size > MOST_BYTES:
             problem = f"{largest_bytes} bytes from each of {self._sync.size} ranks are more than MPI counts"
@@ -316,12 +329,15 @@ class Sweep:
         return pool
 
     def _refuse_all(self, reason: str) -> None:
-        """Mark all cells as invalid."""
+        """Mark all cells as invalid for this reason."""
         for cell in self._cells:
             cell.verdict = ("invalid", reason)
 
     def _connect(self, choice: SweptChoice, pool: Pool) -> None:
-        """Create the communicator of a choice, unless its setting has one; refusals mark its cells."""
+        """Create the communicator for a choice's setting of control variables, unless it exists already.
+
+        If a rank cannot set the variables, the cells of the choice are marked as not applied.
+        """
         key = _setting(choice)
         if key in self._comms:
             return
@@ -342,26 +358,28 @@ class Sweep:
 
 
 def _setting(choice: SweptChoice) -> _Setting:
-    """Return the setting of control variables of a choice, as a key."""
+    """Return the control variables of a choice and their values, as a key of a dictionary."""
     return tuple(sorted(choice.cvars.items()))
 
 
 def _took_at(took_by_size: Mapping[int, float], message_bytes: int) -> float:
-    """Return the expected seconds of a first block at a message size; not a number where none is known.
+    """Return the expected seconds of a first block at a message size; not a number without known durations.
 
-    The known durations are ordered by message size.
+    Args:
+        took_by_size: Message size in bytes → mean duration of first blocks in seconds, in ascending order.
+        message_bytes: The message size.
     """
     below = [size for size in took_by_size if size <= message_bytes]
     if not took_by_size:
         return math.nan
-    if not below:  # smaller messages are assumed to cost as much
+    if not below:  # smaller messages are assumed to take as long as the smallest known size
         return next(iter(took_by_size.values()))
     return took_by_size[below[-1]] * max(message_bytes, 1) / max(below[-1], 1)
 
 
 def _rule(request: ProbeRequest, budget_s: float) -> StoppingRule:
-    """Return the stopping rule of a request."""
-    min_samples = max(6, request.min_samples)  # fewer samples have no interval
+    """Return the stopping rule with the precision and the sample limits of a request."""
+    min_samples = max(6, request.min_samples)  # fewer samples have no 95 % interval
     return StoppingRule(
         budget_s=max(budget_s, 1e-3),
         half_width=request.precision,

@@ -1,8 +1,9 @@
-"""All sweeps of a launch: how they share its time (step 6 of the flow).
+"""All sweeps of a launch and how they share its time (step 6 of the data flow: the probe).
 
-First each cell of every collective and communicator size is timed once, then rounds of blocks use the
-remaining time. No collective uses up the time of others: it has its share of what remains, including its
-checks and warm-up, and leaves unused time to the next ones.
+A *sweep* is the measurement of all cells of one collective and communicator size; a *cell* is one message
+size with one choice, such as an algorithm. First each cell of every sweep is timed once, then rounds of
+blocks of calls use the remaining time. No collective uses up the time of others: each has its share of the
+remaining time, including its checks and warm-up, and leaves unused time to the next ones.
 """
 
 import math
@@ -38,11 +39,11 @@ def sweeps(
     variables: ControlVariables,
     first_s: float | None = None,
 ) -> tuple[list[CellSamples], list[str], TimedPart]:
-    """Run all sweeps; return their cells, notes for the user, and how long calls were timed.
+    """Run all sweeps, and return their samples, notes for the user, and when and how long calls were timed.
 
-    Each collective on each communicator size has its share of the whole time, with checks and warm-up; the
-    next ones share what it leaves. All first blocks come before all others. Where ``first_s`` is given, first
-    blocks have so many seconds on top of the budget.
+    Each sweep has its share of the whole time, with checks and warm-up; the next ones share the time that it
+    leaves. All cells have their first block of calls before any cell has its second one. If ``first_s`` is
+    given, first blocks have so many seconds on top of the budget.
     """
     rng = random.Random(request.seed)  # noqa: S311 - the order of calls is no secret
     cells, notes, timed = list[CellSamples](), list[str](), list[TimedPart]()
@@ -66,7 +67,7 @@ def sweeps(
                 samples = _with_other_loop(samples, other_sweep.measure(share_s * OTHER_SHARE, rng))
                 other_sweep.close()
                 timed.append(other_sweep.timed)
-                time_left.add(time_left.spent_s - begin_s)  # the other loop has time of its own, on top
+                time_left.add(time_left.spent_s - begin_s)  # time for the other loop is on top of the budget
             cells += samples
             sweep.sync.Free()
         wait_idle(world)
@@ -81,11 +82,11 @@ class _TimeLeft:
 
     @property
     def spent_s(self) -> float:
-        """Return the seconds since the start."""
+        """Return the seconds since the budget began."""
         return time.perf_counter() - self._begin_s
 
     def share_s(self, parts: int) -> float:
-        """Return the seconds of one of so many equal parts of the remaining time."""
+        """Return the remaining time divided by a number of parts, in seconds."""
         return max(0.0, self._budget_s - self.spent_s) / parts
 
     def add(self, seconds: float) -> None:
@@ -100,7 +101,10 @@ def _begin_all(
     variables: ControlVariables,
     time_left: _TimeLeft,
 ) -> list[Sweep | None]:
-    """Create all sweeps and time first blocks within the budget; None where this rank has no part in one."""
+    """Create all sweeps and time the first blocks of their cells within the budget.
+
+    An entry of the list is None if this rank is not in the sweep's communicator.
+    """
     sizes = request.comm_sizes or (world.size,)
     tasks = [(collective, size) for collective in dict.fromkeys(request.collectives) for size in sizes]
     memory, sweeps = _memory_of(request, world.rank, tasks), list[Sweep | None]()
@@ -133,13 +137,16 @@ def _sweep(
     variables: ControlVariables,
     memory: Memory | None = None,
 ) -> Sweep:
-    """Create the sweep of a collective in one of the loops."""
+    """Create the sweep of a collective in one of the loops, ``interleaved`` or ``tight``."""
     way = _synchronisation(request, sync, kernel)
     return _SWEEPS[loop](request, collective, sync, way, variables, memory)
 
 
 def _memory_of(request: ProbeRequest, rank: int, tasks: Sequence[tuple[str, int]]) -> Memory | None:
-    """Return buffers for the sweep that needs most; None without room: each then allocates its own."""
+    """Return buffers for all sweeps, as large as the largest sweep needs.
+
+    If there is not enough memory, the result is None, and each sweep allocates its own buffers.
+    """
     pools = [(OPERATIONS[name], rank, size, max(request.sizes_of(name))) for name, size in tasks]
     try:
         return Memory(pool for pool in pools if rank < pool[2] and pool[2] * pool[3] <= MOST_BYTES)
@@ -150,9 +157,9 @@ def _memory_of(request: ProbeRequest, rank: int, tasks: Sequence[tuple[str, int]
 def _untimed(
     world: MPI.Intracomm, sweeps: Sequence[Sweep], budget_s: float, spent_s: float
 ) -> tuple[str, str]:
-    """Return a note on the cells without a first block (empty where all have one), and the reason of each.
+    """Return a note for the user about cells without a first block, and the reason that each such cell gets.
 
-    Rank 0 decides, since it takes part in every sweep.
+    The note is empty if all cells have a first block. Both texts come from rank 0, which is in every sweep.
     """
     pending = Counter[str]()
     for sweep in sweeps:
@@ -171,7 +178,10 @@ def _untimed(
 def _with_other_loop(
     cells: Sequence[CellSamples], other_cells: Sequence[CellSamples]
 ) -> tuple[CellSamples, ...]:
-    """Return the cells, each with the location of the same cell in the other loop, where there is one."""
+    """Return the cells, to each of which the median and mean of the same cell in the other loop are added.
+
+    A cell that was not measured in the other loop is returned unchanged.
+    """
     return tuple(
         replace(cell, extra={**cell.extra, **_location(other_cell.samples_s)})
         if other_cell.status == "ok" and len(other_cell.samples_s)
@@ -181,39 +191,39 @@ def _with_other_loop(
 
 
 def _location(samples_s: Any) -> dict[str, float]:
-    """Return the median and the mean of samples, shape (n,), as further figures of a cell."""
+    """Return the median and the mean of samples ``(n,)``, named as in ``CellSamples.extra``."""
     return {"other_loop_s": median(samples_s), "other_loop_mean_s": mean(samples_s)}
 
 
 def loop_of(sync: MPI.Intracomm, kernel: CDLL | None) -> Loop:
-    """Return the loop in C, or through mpi4py where there is no kernel."""
+    """Return the timing loop in C, or the one through mpi4py if there is no kernel."""
     return PythonLoop(sync) if kernel is None else NativeLoop(sync, kernel)
 
 
 def _synchronisation(request: ProbeRequest, sync: MPI.Intracomm, kernel: CDLL | None) -> Synchronisation[Any]:
-    """Return the synchronisation of the request."""
+    """Return the way of synchronising ranks that the request asks for."""
     if request.sync != "window":
         return BarrierSynchronisation(sync, loop_of(sync, kernel))
-    from autotune.probe.window import WindowSynchronisation  # here, since few launches use it
+    from autotune.probe.window import WindowSynchronisation  # imported here, since few launches use it
 
     return WindowSynchronisation(sync, loop_of(sync, kernel))
 
 
 def first_ranks(world: MPI.Intracomm, size: int) -> MPI.Intracomm | None:
-    """Return a communicator of the first ranks; None on the others. Collective, on all ranks."""
+    """Return a communicator of the first ranks, None on the others; all ranks must call this together."""
     comm = world.Split(0 if world.rank < size else MPI.UNDEFINED, world.rank)
     return comm if isinstance(comm, MPI.Intracomm) and comm != MPI.COMM_NULL else None
 
 
 def wait_idle(world: MPI.Comm) -> None:
-    """Wait for all ranks; those that come early sleep, to leave memory and cores to those that measure."""
+    """Wait for all ranks; early ranks sleep, to leave memory bandwidth and cores to those that measure."""
     meeting = world.Ibarrier()
     while not meeting.Test():
         time.sleep(1e-3)
 
 
 def _rounded_up(seconds: float) -> float:
-    """Round up to two digits, which is the accuracy of an estimate."""
+    """Return a time rounded up to two significant digits, since it is only an estimate."""
     if not 0 < seconds < math.inf:
         return seconds
     step: float = 10.0 ** (math.floor(math.log10(seconds)) - 1)

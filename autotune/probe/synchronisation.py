@@ -1,12 +1,12 @@
-"""Ways to bring ranks together before each call, and the resulting time of a call.
+"""Ways to synchronise ranks before each call, and how the time of a call is computed.
 
-- ``BarrierSynchronisation``: a barrier before each call; the time is the maximum over ranks of each rank's
+- ``BarrierSynchronisation``: a barrier is before each call; the time is the maximum over ranks of each rank's
   own time.
-- ``window.WindowSynchronisation``: agreed start moments on a shared clock; the time is last exit − first
-  entry, and each sample has a validity code. The length of windows is adapted to each call. Waiting ranks do
-  nothing but read the clock, so every rank needs a core of its own.
+- ``window.WindowSynchronisation``: all ranks start at agreed moments on a shared clock; the time is last
+  exit − first entry, and each sample has a validity code. The length of the windows between two starts is
+  adapted to each call. Waiting ranks do nothing but read the clock, so every rank needs a core of its own.
 
-Both keep the times of blocks until ``collect``, so that nothing but calls happens between blocks.
+Both classes store the times of blocks of calls until ``collect``, so that only calls happen between blocks.
 
 References:
     S. Hunold, A. Carpen-Amarie, "Reproducible MPI benchmarking is still not as easy as you think", IEEE TPDS
@@ -27,22 +27,22 @@ from autotune.probe.exchange import Exchange
 from autotune.probe.loops import Loop, Times, took
 
 Timed: TypeAlias = tuple[Times, bytes | None]
-"""Samples in seconds and their validity codes; None: all samples are valid."""
+"""Samples in seconds and their validity codes; codes of None mean that all samples are valid."""
 
-BlockTimes = TypeVar("BlockTimes")  # What a rank keeps of a block.
+BlockTimes = TypeVar("BlockTimes")  # The times that a rank stores for a block of calls.
 
 
 class Synchronisation(ABC, Generic[BlockTimes]):
-    """A way to bring ranks together; all methods are called on every rank alike."""
+    """A way to synchronise ranks before each call; every method must be called on all ranks."""
 
     def __init__(self, sync: MPI.Intracomm, loop: Loop) -> None:
-        """Use a loop over calls, on a communicator of the ranks that are measured."""
+        """Time calls with a loop, on a communicator of the ranks that are measured."""
         self._sync, self.loop = sync, loop
         self._blocks: list[BlockTimes] = []
 
     @abstractmethod
     def block(self, exchange: Exchange, count: int, warm_up: bool = True) -> None:
-        """Time some calls in a row, after an uncounted one if ``warm_up`` asks for it."""
+        """Time ``count`` calls in a row, after one uncounted call if ``warm_up`` is true."""
 
     @abstractmethod
     def collect(self) -> list[Timed]:
@@ -50,7 +50,7 @@ class Synchronisation(ABC, Generic[BlockTimes]):
 
 
 class BarrierSynchronisation(Synchronisation[Times]):
-    """A barrier of sends and receives before each call."""
+    """Synchronisation of ranks by a barrier of sends and receives before each call."""
 
     def block(self, exchange: Exchange, count: int, warm_up: bool = True) -> None:
         """Time a block as ``Synchronisation.block`` describes."""
@@ -70,7 +70,7 @@ class BarrierSynchronisation(Synchronisation[Times]):
 
 
 def parts(blocks: Sequence[Times]) -> Iterator[slice]:
-    """Yield the place of each block in the concatenation of all blocks."""
+    """Yield for each block the slice where its times are in the concatenation of all blocks."""
     begin = 0
     for block in blocks:
         yield slice(begin, begin + len(block))

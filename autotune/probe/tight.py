@@ -1,16 +1,16 @@
-"""Cells of one (collective, communicator size) → raw samples, each cell's calls back to back.
+"""Measures all cells of one collective and communicator size with each cell's calls back to back.
 
-A benchmark's loop keeps one buffer, one code path and the other ranks warm; an application's call rarely
-finds them so (see ``sweep``). Between two calls is the library's own barrier on the same communicator, as in
-the loops of the OSU benchmarks and of IMB (its default, ``-sync on``). A rank's figure is the mean over calls
-of its own time inside of the call.
+A *cell* is one message size with one choice, such as an algorithm. Calls back to back are what benchmarks
+time: one buffer, one code path and the other ranks stay warm, which an application's call rarely finds so
+(see ``sweep``). Between two calls is the library's own barrier on the same communicator, as in the loops of
+the OSU benchmarks and of IMB (its default, ``-sync on``). A rank's time is the mean over calls of its own
+time inside of the call.
 
-Calls come in *runs*; between them rank 0 collects each rank's mean, and nothing else happens. A cell is
-complete when it has been called ``_CALLS`` times and the later half of its runs agrees with the earlier one,
-or when its share of the time is used up. A sample is one run's mean on the slowest rank: each run is a small
-benchmark whose ``t_max`` it is, as ``ranks_avg_s`` is ``t_avg``, which OSU prints. The scenario's estimator
-is applied over runs: the median ignores the runs in which a rank lost its core, ``mean`` is equivalent to one
-long run.
+Calls are made in *runs*; between two runs rank 0 collects each rank's mean, and nothing else happens. A cell
+is complete when it has been called ``_CALLS`` times and the later half of its runs agrees with the earlier
+half, or when its share of the time is used up. A sample is one run's mean on the slowest rank, which OSU
+prints as ``t_max``; ``ranks_avg_s`` is its ``t_avg``. The scenario's estimator is applied to the runs: the
+median ignores the runs in which a rank lost its core, ``mean`` is equivalent to one long run.
 
 References:
     OSU Micro-Benchmarks 7, ``c/mpi/collective/blocking/osu_allreduce.c``; Intel MPI Benchmarks,
@@ -31,42 +31,42 @@ from autotune.probe.loops import Loop, took
 from autotune.probe.sweep import Sweep
 from autotune.probe.swept import SweptCell
 
-_CALLS = 1000  # Calls of a cell at least, unless the time is used up: as many as IMB makes of small messages.
-_MOST_CALLS = 20_000  # Calls of a cell whose halves never agree: more calls would add little.
-_RUNS = 20  # Runs in a cell's share of the time, enough to estimate its error.
-_LEAST_RUNS = 12  # Runs at least: fewer show little on a busy machine.
-_RUN_CALLS = 250  # Calls in a run at most.
-_RUN_S = 2e-3  # Seconds of a run at most: shorter than a scheduler's time slice.
-_FIRST = 10  # Uncounted calls at the start of a run; in a run of few calls, a quarter of it.
+_CALLS = 1000  # Least number of calls of a cell, if its time permits: IMB makes as many of small messages.
+_MOST_CALLS = 20_000  # Largest number of calls of a cell whose two halves of runs never agree.
+_RUNS = 20  # Number of runs in a cell's share of the time, enough to estimate the error of its time.
+_LEAST_RUNS = 12  # Least number of runs: fewer show little on a busy machine.
+_RUN_CALLS = 250  # Largest number of calls in a run.
+_RUN_S = 2e-3  # Longest duration of a run in seconds: shorter than a scheduler's time slice.
+_FIRST = 10  # Uncounted calls at the start of a run; if it has few calls, a quarter of their number.
 
 
 class TightSweep(Sweep):
-    """One collective on one communicator size, one cell after the other.
+    """The measurement of one collective on one communicator size, one cell after the other.
 
-    A cell's first block is a visit of two runs. The visit in its share of the time replaces it.
+    A cell's first block consists of two runs of calls. The longer measurement that follows replaces it.
     """
 
     def _time_first(self, index: int) -> None:
-        """Measure two runs of a cell."""
+        """Measure a cell briefly, with two runs of calls."""
         self._visit(self._cells[index], 0.0)
 
     def _sample(self, budget_s: float, rng: Random) -> None:
-        """Visit every cell once, in an order drawn by rank 0."""
+        """Measure every cell once, in an order drawn by rank 0."""
         usable = [index for index, cell in enumerate(self._cells) if cell.exchange is not None]
         usable = [i for i in usable if self._cells[i].verdict == ("ok", "") and self._cells[i].started]
         order = self._sync.bcast(shuffled(usable, rng) if self._sync.rank == 0 else None)
         end = time.perf_counter() + budget_s
-        self._ends.clear()  # forget the ends of the first blocks
+        self._ends.clear()  # forget how cells ended after their first blocks
         for place, index in enumerate(order):
             share_s = self._sync.bcast((end - time.perf_counter()) / (len(order) - place))
-            if share_s <= 0:  # these keep their first block
+            if share_s <= 0:  # the remaining cells keep the samples of their first block
                 self._ends[CellStatus.OUT_OF_TIME] += len(order) - place
                 break
             self._visit(self._cells[index], share_s)
         self._candidates = usable
 
     def _visit(self, cell: SweptCell, share_s: float) -> None:
-        """Make all calls of one cell in its share of the time; rank 0 decides when it is complete."""
+        """Measure one cell in its share of the time, in seconds; rank 0 decides when it is complete."""
         if cell.exchange is None:
             raise StackError("a cell without a call cannot be timed")
         self._variables.enforce(cell.choice.cvars)
@@ -79,7 +79,7 @@ class TightSweep(Sweep):
         complete = False
         operation = cell.exchange.operation
         while not complete:
-            if operation.in_a_row:  # the clock is read around all calls
+            if operation.in_a_row:  # the clock is read before the first call and after the last one
                 loop.run(cell.exchange, warm_calls, tight=True)
             begins, ends = loop.run(
                 cell.exchange, calls if operation.in_a_row else warm_calls + calls, tight=True
@@ -92,14 +92,20 @@ class TightSweep(Sweep):
             complete = self._sync.bcast(complete)
         self.timed.add(time.perf_counter() - begin)
         if means:
-            runs = [row for row in zip(*means, strict=True) if max(row) > 0]  # ranks whose time counts
+            runs = [row for row in zip(*means, strict=True) if max(row) > 0]  # for ranks whose time counts
             ranks = list(map(median, runs))
             cell.blocks, cell.valid = [], Row()
             cell.add((array("d", runs[ranks.index(max(ranks))]), None))
             cell.extra = {"ranks_min_s": min(ranks), "ranks_avg_s": sum(ranks) / len(ranks)}
 
     def _enough(self, means: list[list[float]], calls: int, remaining_s: float) -> bool:
-        """Return whether a cell is precise enough, or its share is used up; called on rank 0."""
+        """Return whether a cell is precise enough, or its share of the time is used up; called on rank 0.
+
+        Args:
+            means: Mean time of a call for each run and rank, in seconds.
+            calls: Number of calls in a run.
+            remaining_s: Remaining part of the cell's share of the time, in seconds.
+        """
         if len(means) < (_LEAST_RUNS if remaining_s > 0 else 2):
             return False
         slowest = list(map(max, means))
@@ -112,9 +118,10 @@ class TightSweep(Sweep):
 
 
 def _call_s(loop: Loop, exchange: Exchange) -> float:
-    """Return the approximate seconds of a call on this rank, robust against the loss of its core."""
+    """Return the approximate duration of a call on this rank in seconds, robust against lost cores."""
     if not exchange.operation.in_a_row:
         begins, _ = loop.run(exchange, _FIRST, tight=True)
         return median(later - earlier for earlier, later in pairwise(begins))
-    pairs = [loop.run(exchange, 2, tight=True) for _ in range(_FIRST // 2)]  # the clock is read around each
+    # The clock is read before and after each pair of calls.
+    pairs = [loop.run(exchange, 2, tight=True) for _ in range(_FIRST // 2)]
     return min(sum(took(*pair)) / 2 for pair in pairs)

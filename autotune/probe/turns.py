@@ -1,12 +1,13 @@
-"""Turns of launches that are alive at once: each node decides by itself which of them runs.
+"""Turns of MPI jobs that are alive at once on the same cores: each node decides which job measures now.
 
-The jobs of a heat find each other on a node by the name of a small file, which contains a token that the
-driver drew for this heat. The file is in the node's memory, has mode 0600, and is removed as soon as all jobs
-have come.
+A *heat* is such a group of jobs, each with its own setting. They find each other on a node by a small file,
+whose name contains a token that the driver drew for this heat. The file is in the node's memory, has mode
+0600, and is removed as soon as all jobs have opened it.
 
-Where the loop is compiled, so are the turns; ``turns.c`` describes how they are passed. Elsewhere words of
-the file are changed under a lock, and ranks look every millisecond whether it is their turn. So up to a
-millisecond passes between two turns, and the waiting ranks take some time of the cores.
+Where the timing loop is compiled, the turns are too; ``turns.c`` describes how a job passes its turn to the
+next one. Without a compiled loop, integers in the file are changed under a lock, and each rank reads every
+millisecond whether its job's turn has come. So up to a millisecond passes between two turns, and the waiting
+ranks take some time of the cores.
 """
 
 import ctypes
@@ -33,81 +34,87 @@ from autotune.probe.exchange import address
 from autotune.probe.meeting import BYTES, create, open_own
 from autotune.probe.protocol import NO_HEAT, Heat, TakenOut
 
-_MOST_JOBS, _MOST_MEMBERS = 16, 1024  # Limits as in turns.c.
+_MOST_JOBS, _MOST_MEMBERS = 16, 1024  # Most jobs of a heat, and ranks of a job on a node, as in turns.c.
 _ROUNDS = 64  # Rounds after which the order of jobs repeats.
 _LONGEST_LOOK_S = 0.3
-"""Seconds between two looks into the heat's directory, which start with some milliseconds."""
-_LOOK_S = 0.005  # Seconds between two looks whether all jobs have come; nothing is measured meanwhile.
-_POLL_S = 0.001  # Seconds between two looks whether it is a rank's turn, without a compiled loop.
-_TAKEN_OUT, _NOBODY_PASSES = -1, -2  # Reasons why a turn never comes, as in turns.c.
+"""Longest pause between two reads of the heat's directory, in seconds; the first pauses are milliseconds."""
+_LOOK_S = 0.005  # Seconds between two checks whether all jobs have joined; nothing is measured meanwhile.
+_POLL_S = 0.001  # Seconds between two checks whether it is a rank's turn, without a compiled loop.
+_TAKEN_OUT, _NOBODY_PASSES = -1, -2  # Return values of a wait for a turn that never comes, as in turns.c.
 
 
 class _State(IntEnum):
-    """State of a job on this node, as in turns.c."""
+    """State of one job of a heat on this node, as in turns.c."""
 
-    ABSENT = 0
-    IN = 1
-    DONE = 2
-    DIED = 3
-    STUCK = 4
+    ABSENT = 0  # Not all of its ranks on this node have joined.
+    IN = 1  # It takes turns.
+    DONE = 2  # It has ended its last turn.
+    DIED = 3  # A rank has ended early, or the job did not join in time.
+    STUCK = 4  # It kept a turn for too long.
 
 
 class Area(Protocol):
-    """The memory that the jobs of a heat share on one node."""
+    """The memory that the jobs of a heat (jobs that measure in turns) share on one node."""
 
     def join(self, job: int, member: int, members: int) -> None:
-        """Become a member of a job that has so many members on this node.
+        """Register this rank as one of the ``members`` ranks that a job has on this node.
 
         Raises:
-            OSError: If the kernel gives no lock.
+            OSError: If the kernel grants no lock on the file.
         """
 
     def state(self, job: int) -> _State:
-        """Return the state of a job."""
+        """Return the state of a job of the heat on this node."""
 
     def go_without(self, job: int) -> None:
-        """Continue without a job that has not come."""
+        """Mark a job that has not joined as dead, so that the others start without it."""
 
     def wait(self, job: int, last_turn: int) -> int:
-        """Sleep until it is the job's turn, later than the last turn that this rank has left.
+        """Sleep until it is the job's turn, and that turn is later than ``last_turn``.
 
-        The number −1 − j is job j after its last turn; it sleeps until no job measures any more.
+        A job j that has ended its last turn passes −1 − j: then the wait ends once no job measures any more.
 
         Returns:
-            The number of the turn; below 0: the reason why it never comes.
+            The number of the turn; a negative number is the reason why the turn never comes.
         """
 
     def left_s(self, seconds: float) -> float:
-        """Return the seconds until the last round, which is ``seconds`` after the first such question."""
+        """Return the remaining time of the heat, in seconds.
+
+        The heat lasts ``seconds`` from the first call of this method by any job on the node.
+        """
 
     def leave(self, job: int, turn: int, last: bool) -> None:
-        """Leave the turn; the last member to do so passes it. ``last``: the job needs no more turns."""
+        """End this rank's part in a turn; the job's last rank to do so passes the turn to the next job.
+
+        ``last`` means that the job needs no more turns.
+        """
 
 
 def order(heat: Heat) -> Sequence[int]:
-    """Return the job of each turn of a period: each job once a round, in random order for each round."""
+    """Return which job has each turn, until the order repeats: each job once a round, in random order."""
     rng = random.Random(f"jobs {heat.seed}")  # noqa: S311 - the order of measurements is no secret
     return [job for _ in range(_ROUNDS) for job in shuffled(range(heat.jobs), rng)]
 
 
 class Turns:
-    """This job's turns, as one of its ranks takes them."""
+    """One rank's access to the turns of its job in a heat (a group of jobs that measure in turns)."""
 
     def __init__(self, world: MPI.Intracomm, kernel: ctypes.CDLL | None, heat: Heat) -> None:
         """Join the heat on this node, and wait until all of its jobs have joined.
 
         Raises:
-            StackError: If no file can be shared on some node, or the job came too late; on all ranks alike.
+            StackError: If no file can be shared on some node, or the job joined too late. All ranks raise it.
         """
         self._heat, self._left = heat, -1
         self._node = _same_host(world)
         over_nodes = world if self._node.size < world.size else None
         self._file, self._path, problem = -1, "", ""
-        self._host = re.sub(r"[^A-Za-z0-9]", "_", os.uname().nodename)  # the same under all MPIs
-        self._elsewhere: set[int] = set()  # jobs without a rank on this node, known to its first rank
+        self._host = re.sub(r"[^A-Za-z0-9]", "_", os.uname().nodename)  # this name does not depend on the MPI
+        self._elsewhere: set[int] = set()  # jobs without a rank on this node; only its first rank fills this
         hosts = world.gather(self._host)
         if hosts is not None:
-            with suppress(OSError):  # without a note others wait where it has no rank, until join_s
+            with suppress(OSError):  # if it fails, nodes without a rank of this job wait for it until join_s
                 heat.note_hosts(hosts)
         if heat.jobs > _MOST_JOBS or self._node.size > _MOST_MEMBERS:
             problem = f"a heat has at most {_MOST_JOBS} jobs of {_MOST_MEMBERS} ranks a node"
@@ -140,16 +147,20 @@ class Turns:
 
     @property
     def over(self) -> bool:
-        """Return whether the heat's time is over; it starts at the first call by any job on this node."""
+        """Return whether the heat's time is over; it starts when any job on this node first asks for this."""
         return self._area.left_s(self._heat.seconds) <= 0
 
     def leave(self, turn: int, last: bool) -> None:
-        """End the turn; ``last``: the job needs no more of them."""
+        """End the turn; ``last`` means that the job needs no more turns."""
         self._left = turn
         self._area.leave(self._heat.job, turn, last)
 
     def close(self) -> dict[str, TakenOut]:
-        """Sleep until no job measures any more; return which jobs were taken out, and why."""
+        """Sleep until no job of the heat measures any more, and close its file.
+
+        Returns:
+            Number of each job that was taken out of the heat → the reason.
+        """
         self._area.wait(-1 - self._heat.job, -1)
         states = [self._area.state(job) for job in range(self._heat.jobs)]
         os.close(self._file)
@@ -159,18 +170,22 @@ class Turns:
         return {str(job): ends[states[job]] for job in taken_out}
 
     def _agree(self, world: MPI.Intracomm, problem: str) -> None:
-        """Raise an error on all ranks if one of them has a problem.
+        """Raise an error on all ranks of the job if one of them has a problem.
 
         Raises:
             StackError: If any rank has a problem.
         """
         if first := next(filter(None, world.allgather(problem)), ""):
-            if self._node.rank == 0 and self._path:  # jobs that cannot meet on one node cannot meet at all
+            if self._node.rank == 0 and self._path:  # if jobs cannot meet, this node's file is useless
                 Path(self._path).unlink(missing_ok=True)
             raise StackError(f"{NO_HEAT}: {first}")
 
     def _open(self, kind: str) -> str:
-        """Open the heat's file of this node; return the problem in words, empty where there is none."""
+        """Open the file that the heat's jobs share on this node.
+
+        Returns:
+            A description of the problem; empty if the file is open.
+        """
         problem = ""
         if self._node.rank == 0:
             self._file, self._path, problem = create(
@@ -185,16 +200,16 @@ class Turns:
         return problem and f"{self._host}: {problem}"
 
     def _wait_for_all(self) -> str:
-        """Sleep until all jobs have joined, and continue without those that do not come.
+        """Sleep until all jobs of the heat have joined, and mark those that do not join in time as dead.
 
         Returns:
-            The problem in words; empty: none.
+            A description of the problem; empty if this job takes part.
         """
         heat, deadline = self._heat, time.monotonic() + self._heat.join_s
         looks, pause_s, look_at = self._node.rank == 0, _LOOK_S, 0.0
         while absent := [job for job in range(heat.jobs) if self._area.state(job) is _State.ABSENT]:
             late = (now_s := time.monotonic()) > deadline
-            elsewhere = looks and now_s > look_at  # the directory may be slow, and has many readers
+            elsewhere = looks and now_s > look_at  # the directory may be slow, and every job reads it
             if elsewhere:
                 pause_s = min(2 * pause_s, _LONGEST_LOOK_S)
                 look_at = now_s + pause_s
@@ -207,7 +222,7 @@ class Turns:
         return "" if self._area.state(heat.job) is _State.IN else "it came too late for its heat"
 
     def _is_absent_here(self, job: int) -> bool:
-        """Return whether a job has ended, or has ranks on other nodes alone."""
+        """Return whether a job has ended, or has no rank on this node."""
         if self._heat.ended(job).exists():
             return True
         hosts = self._heat.hosts(job)
@@ -217,25 +232,28 @@ class Turns:
 
 
 def _same_host(world: MPI.Intracomm) -> MPI.Intracomm:
-    """Return the ranks of this host by its name: a setting may hide from MPI which ranks share memory."""
+    """Return a communicator of the ranks on this host.
+
+    Ranks are compared by host name, since a setting may hide from MPI which ranks share memory.
+    """
     hosts = world.allgather(MPI.Get_processor_name())
     return MPI.Intracomm(world.Split(hosts.index(hosts[world.rank]), world.rank))
 
 
 class _NativeArea:
-    """The words of the file as ``turns.c`` keeps them."""
+    """The shared memory of a heat, accessed through the compiled functions of ``turns.c``."""
 
     def __init__(
         self, file: int, heat: Heat, looks: bool, over_nodes: MPI.Intracomm | None, kernel: ctypes.CDLL
     ) -> None:
-        """Share the file with other jobs.
+        """Map the file that the jobs of the heat share on this node into memory.
 
         Args:
             file: Descriptor of the file.
-            heat: The heat.
+            heat: The heat that this job takes part in.
             looks: Whether this rank checks that other jobs are alive.
-            over_nodes: All ranks of the job, if on several nodes; None: one node.
-            kernel: The compiled loop and turns.
+            over_nodes: Communicator of all ranks of the job; None if all of them are on one node.
+            kernel: The library with the compiled timing loop and turns.
         """
         self._file, self._kernel, self._looks = file, kernel, int(looks)
         self._order = array("i", order(heat))
@@ -249,46 +267,46 @@ class _NativeArea:
         self._area = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(self._memory)))
 
     def join(self, job: int, member: int, members: int) -> None:
-        """Join the job as ``Area.join`` describes."""
+        """Register this rank as ``Area.join`` describes."""
         if number := self._kernel.autotune_turns_join(self._area, self._file, job, member, members):
             raise OSError(number, os.strerror(number))
 
     def state(self, job: int) -> _State:
-        """Return the state as ``Area.state`` describes."""
+        """Return the state of a job as ``Area.state`` describes."""
         return _State(self._kernel.autotune_turns_state(self._area, job))
 
     def go_without(self, job: int) -> None:
-        """Continue without the job as ``Area.go_without`` describes."""
+        """Mark a job as dead as ``Area.go_without`` describes."""
         self._kernel.autotune_turns_without(self._area, job)
 
     def wait(self, job: int, last_turn: int) -> int:
-        """Wait as ``Area.wait`` describes."""
+        """Wait for a turn as ``Area.wait`` describes."""
         period = (ctypes.c_void_p(address(self._order)), len(self._order))
         arguments = (*period, self._looks, self._limit_s, self._comm)
         return int(self._kernel.autotune_turns_wait(self._area, self._file, job, last_turn, *arguments))
 
     def left_s(self, seconds: float) -> float:
-        """Return the seconds as ``Area.left_s`` describes."""
+        """Return the heat's remaining seconds as ``Area.left_s`` describes."""
         return float(self._kernel.autotune_turns_left(self._area, ctypes.c_double(seconds)))
 
     def leave(self, job: int, turn: int, last: bool) -> None:
-        """Leave the turn as ``Area.leave`` describes."""
+        """End this rank's part in a turn as ``Area.leave`` describes."""
         self._kernel.autotune_turns_leave(self._area, job, turn, int(last))
 
 
 class _PolledArea:
-    """Words of the file that are changed under a lock, and read every millisecond."""
+    """The shared memory of a heat without compiled code: changed under a lock, read every millisecond."""
 
     _STATE, _MEMBERS, _JOINED, _LEFT, _NAMESPACE, _PIDS = 0, 1, 2, 3, 4, 5
 
     def __init__(self, file: int, heat: Heat, looks: bool, over_nodes: MPI.Intracomm | None) -> None:
-        """Share the file with other jobs.
+        """Map the file that the jobs of the heat share on this node into memory.
 
         Args:
             file: Descriptor of the file.
-            heat: The heat.
+            heat: The heat that this job takes part in.
             looks: Whether this rank checks that other jobs are alive.
-            over_nodes: All ranks of the job, if on several nodes; None: one node.
+            over_nodes: Communicator of all ranks of the job; None if all of them are on one node.
         """
         self._file, self._looks, self._over_nodes = file, looks, over_nodes
         self._order, self._limit_s = order(heat), heat.turn_limit_s
@@ -298,7 +316,7 @@ class _PolledArea:
         self._jobs = [words[4 + begin : 4 + begin + 1500] for begin in range(0, _MOST_JOBS * 1500, 1500)]
 
     def join(self, job: int, member: int, members: int) -> None:
-        """Join the job as ``Area.join`` describes."""
+        """Register this rank as ``Area.join`` describes."""
         fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _lock(fcntl.F_WRLCK, job, member))
         with self._changing():
             words = self._jobs[job]
@@ -309,15 +327,15 @@ class _PolledArea:
                 words[self._STATE] = _State.IN
 
     def state(self, job: int) -> _State:
-        """Return the state as ``Area.state`` describes."""
+        """Return the state of a job as ``Area.state`` describes."""
         return _State(int(self._jobs[job][self._STATE]))
 
     def go_without(self, job: int) -> None:
-        """Continue without the job as ``Area.go_without`` describes."""
+        """Mark a job as dead as ``Area.go_without`` describes."""
         self._change(job, _State.ABSENT, _State.DIED)
 
     def wait(self, job: int, last_turn: int) -> int:
-        """Wait as ``Area.wait`` describes."""
+        """Wait for a turn as ``Area.wait`` describes."""
         observed_turn, since_s, own_job = -1, time.monotonic(), job if job >= 0 else -1 - job
         while True:
             turn = int(self._turn[0])
@@ -334,23 +352,23 @@ class _PolledArea:
                 self._pass(turn)
                 continue
             waited_s = time.monotonic() - since_s
-            if self._looks and holder != own_job:  # a rank does not see its own lock
+            if self._looks and holder != own_job:  # the kernel does not report a rank's own lock to it
                 self._look_after(holder, waited_s)
             if waited_s > 2 * self._limit_s + 10:
                 return _NOBODY_PASSES
             if self._over_nodes is not None:
-                self._over_nodes.Iprobe()  # a rank of the same job on another node may wait for a message
+                self._over_nodes.Iprobe()  # makes MPI progress: a rank of this job may wait for a message
             time.sleep(_POLL_S)
 
     def left_s(self, seconds: float) -> float:
-        """Return the seconds as ``Area.left_s`` describes."""
+        """Return the heat's remaining seconds as ``Area.left_s`` describes."""
         with self._changing():
             now_s = time.monotonic()
             self._end[0] = self._end[0] or now_s + seconds
             return float(self._end[0] - now_s)
 
     def leave(self, job: int, turn: int, last: bool) -> None:
-        """Leave the turn as ``Area.leave`` describes."""
+        """End this rank's part in a turn as ``Area.leave`` describes."""
         with self._changing():
             words = self._jobs[job]
             words[self._LEFT] += 1
@@ -362,7 +380,10 @@ class _PolledArea:
         self._pass(turn)
 
     def _look_after(self, job: int, waited_s: float) -> None:
-        """Take a job out whose ranks have died, or keep their turn for too long."""
+        """Take a job out of the heat if a rank of it has died, or if it has kept its turn for too long.
+
+        Its surviving ranks on this node are killed.
+        """
         members = range(int(self._jobs[job][self._MEMBERS]))
         alive = [member for member in members if self._lives(job, member)]
         if len(alive) == len(members) and waited_s <= self._limit_s:
@@ -375,18 +396,18 @@ class _PolledArea:
                     os.kill(int(self._jobs[job][self._PIDS + member]), signal.SIGKILL)
 
     def _lives(self, job: int, member: int) -> bool:
-        """Return whether a member of a job still holds its lock."""
+        """Return whether a rank of a job is alive, since the kernel still lists its lock on the file."""
         answer = fcntl.fcntl(self._file, fcntl.F_OFD_GETLK, _lock(fcntl.F_WRLCK, job, member))
         return bool(struct.unpack_from("h", answer)[0] != fcntl.F_UNLCK)
 
     def _pass(self, turn: int) -> None:
-        """Pass the turn, if nobody else has."""
+        """Advance from this turn to the next one, unless another rank has done so."""
         with self._changing():
             if self._turn[0] == turn:
                 self._turn[0] = turn + 1
 
     def _change(self, job: int, expected: _State, new_state: _State) -> bool:
-        """Change the state of a job if it is the expected one; return whether it was."""
+        """Change the state of a job if its present state is ``expected``; return whether it was."""
         with self._changing():
             changes = self.state(job) is expected
             if changes:
@@ -395,7 +416,7 @@ class _PolledArea:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Hold the lock of the file."""
+        """Keep the file locked during the body of the ``with`` statement."""
         fcntl.flock(self._file, fcntl.LOCK_EX)
         try:
             yield
@@ -404,10 +425,13 @@ class _PolledArea:
 
 
 def _pid_namespace() -> int:
-    """Return a number of this process's PID namespace: containers have their own."""
+    """Return the number of this process's PID namespace; each container has a namespace of its own."""
     return Path("/proc/self/ns/pid").stat().st_ino & 0x7FFFFFFF
 
 
 def _lock(kind: int, job: int, member: int) -> bytes:
-    """Return a ``struct flock`` for one byte of the file (fcntl(2), "Open file description locks")."""
+    """Return a ``struct flock`` for the byte of the file that stands for one rank of a job.
+
+    Source: fcntl(2), "Open file description locks".
+    """
     return struct.pack("hhqqi4x", kind, os.SEEK_SET, job * _MOST_MEMBERS + member, 1, 0)

@@ -1,12 +1,13 @@
-"""UCX's own log of one process → whether UCX ran with the settings of its launch.
+"""Finds out from UCX's own log of one process whether UCX ran with the settings of its launch.
 
-UCX accepts much silently. A misspelt variable or a transport that does not exist gives one line of warning in
+UCX reports few mistakes. A misspelt variable or a transport that does not exist gives one line of warning in
 a log that nobody reads, and without a component that uses UCX its variables change nothing at all. So each
 rank lets UCX write to a file (``listening``, before MPI is initialised), sends a few messages, and reads the
 file.
 
-Notation: a *configuration* is UCX's name for what connects two processes; its *lanes* are
-``transport/device``; a *protocol* covers a range of message sizes there. The format depends on the release:
+Notation: a *configuration* is UCX's name for the way in which two processes are connected; its *lanes* are
+``transport/device``; a *protocol* covers a range of message sizes there. The lines that list a
+configuration's lanes depend on the release:
 
 ==============  ==========================================================================================
 to 1.11         ``ep_cfg[1]: tag(sysv/memory cma/memory);``, which does not say where the other process is
@@ -46,13 +47,13 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
     "cuda": ("cuda_*", "gdr_copy"),
     "rocm": ("rocm_*",),
 }
-"""Aliases in UCX_TLS → the transports that they stand for, as patterns."""
-_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}  # Unit of a size → bytes.
+"""Maps an alias in UCX_TLS to patterns of the transports that it stands for."""
+_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}  # Unit of a size → its number of bytes.
 _INFINITE = 1 << 62  # Bytes that stand for a threshold which no message reaches.
 _CONFIG = 1  # Flag of ``ucs_config_parser_print_all_opts``: print names and values.
-_LOG_BYTES = 16 << 20  # Bytes of a log that are read at most.
+_LOG_BYTES = 16 << 20  # Largest part of a log that is read, in bytes.
 _WHERE = r"\S+ (?P<where>[\w-]+) cfg#\d+|(?:\S+ )?(?P<number>ep_cfg\[\d+\])"
-"""Name of a configuration in a line or in the heading of a table."""
+"""Regular expression of a configuration's name in a line of the log or in the heading of a table."""
 _LINE = re.compile(rf"UCX\s+INFO\s+(?:{_WHERE}):?\s*(?P<lanes>\w+\(.*)")
 _HEADING = re.compile(rf"\| (?:{_WHERE}) \| (?P<operation>.*?) *\|$")
 _RANGE = re.compile(r"\|\s+(\d+[KMG]?)(?:\.\.\w+)? \| (?:\(\?\) )?(.*?) *\| (.*?) *\|")
@@ -61,10 +62,12 @@ _LANE = re.compile(r"\b\w+/[\w:.-]+")
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """Protocol of the messages in one range of sizes."""
+    """Protocol that UCX uses for the messages in one range of sizes."""
 
     configuration: str
-    """``self``, ``intra-node`` or ``inter-node``; ``ep_cfg[1]`` in a UCX that does not name them."""
+    """Way in which two processes are connected: ``self``, ``intra-node`` or ``inter-node``.
+
+    Releases of UCX without these names number configurations, such as ``ep_cfg[1]``."""
     operation: str  # The operation, e.g. ``tagged message by ucp_tag_send* from host memory``.
     first_bytes: int  # Smallest size of the range, in bytes.
     name: str  # UCX's name of the protocol, e.g. ``eager short``.
@@ -72,15 +75,18 @@ class Protocol:
 
 @dataclass(frozen=True, slots=True)
 class UcxReport:
-    """Findings in the log of one process."""
+    """The content of UCX's log of one process."""
 
     lanes: Mapping[str, tuple[str, ...]]
-    """Configuration (``intra-node``) → transport/device of each lane of tagged messages and the like."""
+    """Maps each configuration (such as ``intra-node``) to the ``transport/device`` of each of its lanes."""
     protocols: tuple[Protocol, ...]  # All protocols, in the order of the log.
-    warnings: tuple[str, ...]  # Texts of lines with WARN or ERROR.
+    warnings: tuple[str, ...]  # Messages of the log's lines with WARN or ERROR.
 
     def first_rendezvous(self, configuration: str) -> tuple[int, ...]:
-        """Return the size in bytes where rendezvous begins, for each table of a configuration's messages."""
+        """Return the message sizes in bytes from which on a configuration uses a rendezvous protocol.
+
+        There is one size for each table of protocols for tagged messages in the log.
+        """
         begins: dict[str, int] = {}
         for protocol in self.protocols:
             if protocol.configuration == configuration and "ucp_tag_send" in protocol.operation:
@@ -91,9 +97,9 @@ class UcxReport:
 
 
 def last_errors(directory: Path) -> tuple[str, ...]:
-    """Return UCX's errors in the logs in the directory of a launch.
+    """Return the errors in UCX's logs in the directory of a launch.
 
-    They are for a launch that ended without a result, whose standard error does not contain what UCX logs.
+    The driver shows them if a launch ended without a result, since its standard error does not contain them.
     """
     logs = []
     for path in sorted(directory.glob("ucx.*.log")):
@@ -104,14 +110,14 @@ def last_errors(directory: Path) -> tuple[str, ...]:
 
 
 def read_report(log: str) -> UcxReport:
-    """Return the report in a log of level ``info`` with ``UCX_PROTO_INFO=y``."""
+    """Return the content of a log that UCX wrote at level ``info`` with ``UCX_PROTO_INFO=y``."""
     lanes: dict[str, tuple[str, ...]] = {}
     protocols: list[Protocol] = []
     warnings: list[str] = []
     heading = ("", "")
     for line in log.splitlines():
         if match := re.search(r"UCX\s+(?:WARN|ERROR)\s+(.*)", line):
-            if not match[1].startswith("(set "):  # a hint how to silence the preceding line
+            if not match[1].startswith("(set "):  # UCX's hint how to silence the preceding line
                 warnings.append(match[1].strip())
         elif match := _LINE.search(line):
             configuration, used = match["where"] or match["number"], _LANE.findall(match["lanes"])
@@ -120,7 +126,7 @@ def read_report(log: str) -> UcxReport:
             heading = (match["where"] or match["number"], match["operation"])
         elif match := _RANGE.search(line):
             protocols.append(Protocol(*heading, size_bytes(match[1]), match[2]))
-            if heading[0].startswith("ep_cfg"):  # such a log may have no line of its lanes
+            if heading[0].startswith("ep_cfg"):  # this release may print no line with the lanes
                 used = _LANE.findall(match[3])
                 lanes[heading[0]] = tuple(dict.fromkeys((*lanes.get(heading[0], ()), *used)))
     renamed = {
@@ -136,9 +142,11 @@ def read_report(log: str) -> UcxReport:
 
 
 def contradiction(report: UcxReport, requested: Mapping[str, str]) -> str:
-    """Describe what UCX did otherwise than the launch's variables request; empty where nothing is wrong.
+    """Return how UCX deviates from the requested variables, in words; empty if it does not.
 
-    The report is of a process that has sent messages.
+    Args:
+        report: Content of the log of a process that has sent messages.
+        requested: Environment and UCX variables that the launch sets.
     """
     if not report.lanes:
         return "UCX is not in use: it reports no connection (is another pml or netmod selected?)"
@@ -146,7 +154,7 @@ def contradiction(report: UcxReport, requested: Mapping[str, str]) -> str:
         if re.search(r"\b(is|are) not available", warning):
             return f"UCX says: {warning}"
         if re.search(r"unused env(ironment)? variable", warning):
-            unused = re.sub(r"\([^)]*\)", "", warning)  # without UCX's guesses of the intended names
+            unused = re.sub(r"\([^)]*\)", "", warning)  # remove UCX's guesses of the intended names
             if any(re.search(rf"\b{re.escape(name)}\b", unused) for name in requested):
                 return f"UCX says: {warning}"
     return _other_transports(report, requested.get("UCX_TLS", "")) or _other_threshold(
@@ -155,10 +163,11 @@ def contradiction(report: UcxReport, requested: Mapping[str, str]) -> str:
 
 
 def unread(requested: Mapping[str, str]) -> str:
-    """Describe a variable that has another value in UCX in this process; empty where there is none.
+    """Describe a variable that does not have its requested value in this process's UCX; empty if all do.
 
-    UCX itself is asked, before and after the variables are put into the environment, where they override its
-    file. The values in effect do not change by that. So it is UCX that decides which spellings mean the same.
+    UCX prints its values twice: as they are, and after the requested ones are put into the environment, where
+    they override its configuration file. Where a value changes, UCX did not use the requested one. So UCX
+    itself decides which spellings mean the same value.
     """
     in_effect = _values_in_effect()
     original = {name: os.environ.get(name) for name in requested}
@@ -179,7 +188,7 @@ def unread(requested: Mapping[str, str]) -> str:
 
 
 def _values_in_effect() -> dict[str, str]:
-    """Return every variable of the UCX in this process with its value, as UCX prints them."""
+    """Return variable → value of the UCX in this process, as UCX prints them; empty without UCX."""
     libraries = re.findall(
         r"(/.*/libucs\.so\S*)$", Path("/proc/self/maps").read_text(encoding="utf-8"), re.MULTILINE
     )
@@ -199,7 +208,7 @@ def _values_in_effect() -> dict[str, str]:
 
 
 def size_bytes(text: str) -> int:
-    """Return the bytes of a size in UCX's spelling: ``8184``, ``16K``, ``64kb``, ``1m``, ``inf``.
+    """Return the number of bytes that a size in UCX's spelling means: ``8184``, ``16K``, ``64kb``, ``inf``.
 
     Raises:
         ValueError: If the text is no size.
@@ -213,14 +222,14 @@ def size_bytes(text: str) -> int:
 
 
 def _other_transports(report: UcxReport, requested: str) -> str:
-    """Describe a lane over a transport that UCX_TLS does not allow; empty where there is none."""
+    """Describe a connection over a transport that the requested UCX_TLS excludes; empty if there is none."""
     denied = requested.startswith("^")
     names = [name.strip() for name in requested.removeprefix("^").split(",") if name.strip()]
     if not names or "all" in names or any(":" in name or "\\" in name for name in names):
         return ""
     listed = [pattern for name in names for pattern in _ALIASES.get(name, (name,))]
     if not denied and any(pattern.startswith(("rc_", "dc_")) for pattern in listed):
-        listed.append("ud_*")  # connected transports set up their connections over ud
+        listed.append("ud_*")  # these transports set up their connections over ud
     for configuration, lanes in report.lanes.items():
         for lane in lanes:
             transport = lane.partition("/")[0]
@@ -230,9 +239,9 @@ def _other_transports(report: UcxReport, requested: str) -> str:
 
 
 def _other_threshold(report: UcxReport, requested: str) -> str:
-    """Describe a configuration without a table in which rendezvous begins at UCX_RNDV_THRESH.
+    """Describe a configuration whose rendezvous protocol does not begin at the requested UCX_RNDV_THRESH.
 
-    It is empty where there is none; old releases of UCX print no tables.
+    The text is empty if there is none, as for old releases of UCX, which print no tables of protocols.
     """
     keyed = dict(item.split(":", 1) for item in requested.split(",") if ":" in item)
     for configuration in dict.fromkeys(p.configuration for p in report.protocols):
@@ -243,7 +252,7 @@ def _other_threshold(report: UcxReport, requested: str) -> str:
         try:
             threshold = size_bytes(text)
         except ValueError:
-            continue  # auto, or no threshold was requested
+            continue  # the requested threshold is ``auto``, or there is none
         if first_sizes and threshold not in first_sizes:
             begins = ", ".join("never" if first == _INFINITE else str(first) for first in first_sizes)
             return f"UCX_RNDV_THRESH={requested} asked for, but {configuration} rendezvous begins at {begins}"

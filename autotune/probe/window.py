@@ -1,4 +1,4 @@
-"""Start windows: agreed moments on a clock that all ranks share (see ``synchronisation``)."""
+"""Start windows: all ranks begin a call at an agreed moment on a shared clock (see ``synchronisation``)."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from autotune.probe.exchange import Exchange
 from autotune.probe.loops import Loop, Times, took
 from autotune.probe.synchronisation import Synchronisation, Timed, parts
 
-_EXCHANGES = 30  # Exchanges in a burst between two clocks; the quickest of them bounds the error.
-_OFTEN_ENOUGH_S = 0.25  # Seconds between two bursts, over which a clock's drift is assumed to be constant.
+_EXCHANGES = 30  # Message exchanges in a comparison of two clocks; the quickest of them bounds the error.
+_OFTEN_ENOUGH_S = 0.25  # Seconds between two comparisons, in which a clock's drift is assumed to be constant.
 
 
 class SharedClock:
     """The clock of rank 0 as this rank estimates it: one time axis for all ranks of a communicator.
 
-    Each other rank exchanges a burst of messages with rank 0, now and then during the launch;
-    ``measure.windows`` computes the offset. Nothing but the clock brings ranks together at the start of a
-    window, so that no barrier's pattern of release affects what follows.
+    From time to time during the launch, each other rank exchanges a burst of messages with rank 0, from which
+    ``measure.windows`` computes the offset of its clock. Ranks start a window by the clock alone, so that the
+    order in which a barrier would release them does not affect the measurement.
     """
 
     def __init__(self, sync: MPI.Intracomm) -> None:
-        """Estimate the offset for the first time; called on every rank that shares the clock."""
+        """Estimate the clock's offset for the first time; called on every rank that shares the clock."""
         self._sync = sync
         node = sync.Split_type(MPI.COMM_TYPE_SHARED)
         self._same_node = 0 in node.allgather(sync.rank)
@@ -46,11 +46,11 @@ class SharedClock:
         self._offsets: list[ClockOffset] = []
         self._estimated_s = -math.inf
         self.model = Clock(0.0, 0.0, 0.0, 0.0)
-        """This rank's clock against the reference; on rank 0 the identity."""
+        """Converts between this rank's clock and that of rank 0; on rank 0 it changes nothing."""
         self.refresh()
 
     def refresh(self) -> None:
-        """Estimate again, if the last estimate is old; called on every rank alike."""
+        """Estimate the offset of the clock again if the last estimate is old; called on every rank."""
         due = self._sync.bcast(time.perf_counter() - self._estimated_s > _OFTEN_ENOUGH_S)
         if not due:
             return
@@ -60,13 +60,13 @@ class SharedClock:
             elif self._sync.rank == rank:
                 offset = clock_offset(*self._ask())
                 if self._same_node and abs(offset.offset_s) <= offset.bound_s:
-                    continue  # one kernel has one clock: the offset is exactly 0
+                    continue  # ranks of one node read the same clock: the offset is exactly 0
                 self._offsets.append(offset)
                 self.model = clock_drift(self._offsets)
         self._estimated_s = time.perf_counter()
 
     def _answer(self, rank: int) -> None:
-        """Answer a rank's burst with the times of this clock."""
+        """Answer each message of another rank's burst with the time of this rank's clock."""
         question, own_time = array("d", [0.0]), array("d", [0.0])
         for _ in range(_EXCHANGES):
             self._sync.Recv(question, rank)
@@ -74,7 +74,11 @@ class SharedClock:
             self._sync.Send(own_time, rank)
 
     def _ask(self) -> tuple[Times, Times, Times]:
-        """Exchange a burst with rank 0; return times of sending, on the remote clock, and of receiving."""
+        """Exchange a burst of messages with rank 0.
+
+        Returns:
+            For each exchange, in seconds: when it was sent, rank 0's clock, and when the answer was received.
+        """
         sent, remote, received = array("d"), array("d"), array("d")
         question, answer = array("d", [0.0]), array("d", [0.0])
         for _ in range(_EXCHANGES):
@@ -88,14 +92,17 @@ class SharedClock:
 
 @dataclass(slots=True)
 class _Window:
-    """The length of one call's windows: a multiple of the undisturbed duration of the call."""
+    """Length of the start windows of one call: a multiple of the call's undisturbed duration."""
 
     length_s: float  # Length of a window, in seconds.
-    factor: float = 1.0  # Adapted factor of the length.
-    undisturbed: list[float] = field(default_factory=list)  # Lower quartile of each block, in seconds.
+    factor: float = 1.0  # Factor by which the length is adapted, between 1 and 4.
+    undisturbed: list[float] = field(default_factory=list)  # Lower quartile of each block's run times.
 
     def learn(self, times: Times, codes: bytes) -> None:
-        """Lengthen windows that are overrun, within bounds: a rank without its core overruns any window."""
+        """Adapt the length after a block of calls: longer if over a quarter of its windows were too short.
+
+        The factor has a bound, since a rank that loses its core exceeds a window of any length.
+        """
         self.undisturbed.append(sorted(times)[len(times) // 4])
         overrun = Validity.STARTED_LATE | Validity.OVERRAN
         too_short = sum(code & overrun != 0 for code in codes) > 0.25 * len(codes)
@@ -105,20 +112,20 @@ class _Window:
 
 @dataclass(slots=True)
 class _Block:
-    """One rank's times of a block, in seconds on the shared clock."""
+    """One rank's times of a block of calls, in seconds on the shared clock."""
 
     exchange: Exchange
-    starts: Times
-    begins: Times
-    ends: Times
-    length_s: float
+    starts: Times  # Agreed start of each call.
+    begins: Times  # When this rank entered each call.
+    ends: Times  # When this rank returned from each call.
+    length_s: float  # Length of a window.
 
 
 class WindowSynchronisation(Synchronisation[_Block]):
-    """Agreed start moments on the clock of rank 0."""
+    """Synchronisation of ranks by agreed start moments on the clock of rank 0."""
 
     def __init__(self, sync: MPI.Intracomm, loop: Loop) -> None:
-        """Set the clock, and measure how long it takes to announce a moment to all ranks."""
+        """Estimate the shared clock, and measure how long an announcement of a start moment takes."""
         super().__init__(sync, loop)
         self._clock = SharedClock(sync)
         self._windows: dict[int, _Window] = {}
@@ -161,7 +168,14 @@ class WindowSynchronisation(Synchronisation[_Block]):
     def _timed(
         self, block: _Block, bounds: Sequence[float], begins: Sequence[Times], ends: Sequence[Times]
     ) -> Timed:
-        """Return the times and validity codes of a block, and adapt its windows."""
+        """Return the times and validity codes of a block, and adapt the length of its call's windows.
+
+        Args:
+            block: This rank's times of the block.
+            bounds: Bound of each rank's clock error, in seconds.
+            begins: For each rank, when it entered each call.
+            ends: For each rank, when it returned from each call.
+        """
         operation = block.exchange.operation
         timed_ranks = [rank for rank in range(self._sync.size) if operation.share(rank)]
         entries, exits = [begins[rank] for rank in timed_ranks], [ends[rank] for rank in timed_ranks]
@@ -179,7 +193,7 @@ class WindowSynchronisation(Synchronisation[_Block]):
         return array("d", [share * seconds for seconds in times]), codes
 
     def _gathered(self, rows: list[Times]) -> list[Times]:
-        """Return the rows of all ranks, one for each rank, on rank 0."""
+        """Return the concatenated rows of each rank, on rank 0; empty on the other ranks."""
         own_times = array("d", chain.from_iterable(rows))
         all_times = array("d", bytes(8 * len(own_times) * self._sync.size if self._sync.rank == 0 else 0))
         self._sync.Gather(own_times, all_times, 0)

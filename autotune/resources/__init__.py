@@ -1,4 +1,4 @@
-"""Finds ``conf/`` and ``search_spaces/`` in an installed wheel or in a checkout, and reads users' files."""
+"""Finds the folders ``conf`` and ``search_spaces`` of an installation or checkout; reads users' files."""
 
 import codecs
 import os
@@ -11,20 +11,22 @@ from typing import Any
 from autotune.errors import SpaceError, TableError, UserError, allowed
 
 MOST_BYTES, MOST_LINES, MOST_DIGITS = 64 << 20, 500_000, 4_000
-"""Bounds of a file that is read, in bytes and lines, and of a number in it, of which Python reads 4,300
-digits. The largest recorded table has 17,521 lines in 0.7 MB; readers of logs take some 20 µs a line."""
-MOST_COLUMNS, MOST_CELLS = 1_000, 4_000_000  # Bounds of one table; a cell takes some 60 bytes of memory.
-MOST_YAML = 1 << 20
-"""Bound of a YAML file in bytes, of which 100 kB take a second to read; the longest shipped has 6 kB."""
+"""Limits of a user's file: its bytes, lines, and the digits of a number in it (Python reads 4,300 digits).
 
-_LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # Characters at which ``str.splitlines`` parts a text.
+The largest recorded table has 17,521 lines in 0.7 MB; readers of logs take some 20 µs a line."""
+MOST_COLUMNS, MOST_CELLS = 1_000, 4_000_000
+"""Limits of one table: its columns, and its values, each of which takes some 60 bytes of memory."""
+MOST_YAML = 1 << 20
+"""Limit of a YAML file in bytes; reading 100 kB takes a second. The longest one in this project has 6 kB."""
+
+_LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # Characters at which ``str.splitlines`` splits a text.
 _LONG_NUMBER = re.compile(rf"(?<![0-9])[0-9]{{{MOST_DIGITS + 1}}}")
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def folder(name: str) -> Path:
-    """Return the folder ``conf`` or ``search_spaces``: in the package (wheel), else next to it (checkout)."""
+    """Return the path of ``conf`` or ``search_spaces``: in an installed package, else in the checkout."""
     inside = _PACKAGE / name
     return inside if inside.is_dir() else _PACKAGE.parent / name
 
@@ -35,7 +37,7 @@ def conf_text(name: str) -> str:
 
 
 def facts(name: str) -> dict[str, Any]:
-    """Return the table ``NAME.toml``, which is in the folder of the modules that read it.
+    """Return the content of the table ``autotune/NAME.toml``, which is next to the modules that read it.
 
     An example of a name is ``importers/endings``.
     """
@@ -43,10 +45,10 @@ def facts(name: str) -> dict[str, Any]:
 
 
 def space_text(name: str) -> str:
-    """Return the text of a search space, given by the name of a shipped one or by path.
+    """Return the text of a search space's file, given the name of one in ``search_spaces`` or a path.
 
     Raises:
-        SpaceError: there is no such file; the message lists the shipped ones.
+        SpaceError: there is no such file; the message lists the names.
     """
     shipped = {path.stem: path for path in sorted(folder("search_spaces").glob("*.yaml"))}
     path = shipped.get(name, Path(name).expanduser())
@@ -55,7 +57,7 @@ def space_text(name: str) -> str:
 
 
 def rules_text(layer: str) -> str:
-    """Return the text of the rules for the variables of a layer.
+    """Return the text of ``search_spaces/knobs/LAYER.yaml``: rules for a library layer's variables.
 
     Raises:
         SpaceError: there is no such file; the message lists the layers that have one.
@@ -80,7 +82,7 @@ def user_text(
 
     Args:
         path: Path of the file.
-        name: What the message calls it; empty: its path.
+        name: Name of the file in the error's message; empty: its path.
         hint: Hint of the error.
         raised: Class of the error.
         lenient: Whether to replace bytes that are no UTF-8, since logs can contain anything.
@@ -99,12 +101,12 @@ def user_text(
 
 
 def decoded(content: bytes, *, lenient: bool = False) -> str:
-    """Return the text that bytes are in UTF-8.
+    """Decode bytes as UTF-8, and return the text.
 
     Args:
         content: The bytes.
-        lenient: Whether to accept also a byte-order mark, the UTF-16 that PowerShell writes, and bytes that
-            are no UTF-8, which are replaced.
+        lenient: Whether to accept a byte-order mark, UTF-16 as PowerShell writes it, and bytes that are no
+            UTF-8, which are replaced.
 
     Raises:
         ValueError: the bytes are no UTF-8, or have too many lines or a number of too many digits; the message
@@ -135,19 +137,19 @@ def user_bytes(
     Only regular files are read: opening a pipe would wait for its other end, and a device may have no end.
 
     Raises:
-        UserError: ``raised``: it is no regular file, cannot be read, or is larger than ``max_bytes``.
+        UserError: ``raised``: the path is no regular file, cannot be read, or is larger than ``max_bytes``.
     """
     try:
         with open(path.expanduser(), "rb", opener=_at_once) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 why = "it is no regular file"
-            elif len(content := file.read(max_bytes + 1) or b"") > max_bytes:  # a kernel file can give None
+            elif len(content := file.read(max_bytes + 1) or b"") > max_bytes:  # None for some files in /proc
                 why = f"it has more than {max_bytes >> 20} MiB"
             else:
                 return content
     except OSError as exc:
         why = exc.strerror or str(exc)
-    except (ValueError, RuntimeError) as exc:  # a name that no file can have, or an unknown user's home
+    except (ValueError, RuntimeError) as exc:  # the name is impossible, or has the home of an unknown user
         why = str(exc)
     raise raised(f"{name or path} cannot be read: {why}", hint)
 

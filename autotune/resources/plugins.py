@@ -1,8 +1,8 @@
-"""Classes that installed distributions add by entry points, which are listed without being imported.
+"""Plugins: classes that installed Python distributions add by entry points, listed without importing them.
 
-A distribution names a class in the group ``autotune.exporters`` or ``autotune.lint``. This project's own
-formats for libraries that it has never run come in the same way. Any failure of a plugin becomes a message
-that names its distribution, and nothing else stops working.
+A distribution declares a class in the group ``autotune.exporters`` or ``autotune.lint``. This project's own
+exporters for libraries that it has never run are declared in the same way. Any failure of a plugin becomes a
+message that names its distribution, and everything else continues to work.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -14,23 +14,24 @@ from typing import Any
 
 from autotune.errors import AutotuneError, UserError
 
-_OURS = "mpi-autotune"  # Our own distribution, whose names no other distribution can take.
+_OURS = "mpi-autotune"  # This project's distribution; other ones cannot replace its entry points.
 
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """Holds the entry points that the installed distributions add to one group."""
+    """The entry points of one group that the installed distributions declare."""
 
-    found: Mapping[str, EntryPoint]  # Name → the entry point, which is not loaded yet.
+    found: Mapping[str, EntryPoint]  # Name of an entry point → the entry point, which is not loaded yet.
     refused: Mapping[str, str]
-    """Name → why its entry point is refused, with the distribution; a distribution that cannot be read is
-    listed by its own name."""
+    """Maps the name of a refused entry point to the reason, which names the distribution.
+
+    If the entry points of a distribution cannot be read, the key is the distribution's name."""
 
 
 def offers(group: str, reserved: Collection[str] = ()) -> Offers:
-    """Return the entry points of a group.
+    """Return the entry points of a group that the installed distributions declare.
 
-    Names in ``reserved``, and names that several distributions offer, are refused.
+    Names in ``reserved``, and names that several distributions declare, are refused.
     """
     by_name: dict[str, list[EntryPoint]] = {}
     read_distributions, refused = set(), {}
@@ -38,7 +39,7 @@ def offers(group: str, reserved: Collection[str] = ()) -> Offers:
         try:
             group_points = place.entry_points.select(group=group)
             if group_points and place.name not in read_distributions:
-                read_distributions.add(place.name)  # the first one on the path counts, as for modules
+                read_distributions.add(place.name)  # of two copies the first in sys.path counts
                 for point in group_points:
                     by_name.setdefault(point.name, []).append(point)
         except Exception as exc:
@@ -59,16 +60,16 @@ def offers(group: str, reserved: Collection[str] = ()) -> Offers:
 
 
 def plugged(point: EntryPoint, needs: Collection[str], **checks: Callable[[Any], Any]) -> Any:
-    """Return an object of the class behind an entry point, whose exceptions name its distribution.
+    """Load the class of an entry point, and return an object with its methods.
 
     Args:
         point: The entry point.
         needs: Names of attributes that the object must have.
-        checks: Method → function that its result goes through, which raises if the result is wrong.
+        checks: Name of a method → function that gets its result and returns it, or raises if it is wrong.
 
     Raises:
-        UserError: the class cannot be loaded or instantiated, or lacks an attribute. Methods of the object
-            raise it too, for any exception of the plugin's.
+        UserError: the class cannot be loaded or instantiated, or lacks an attribute; the message names the
+            distribution. Methods of the returned object raise it too, for any exception in the plugin.
     """
 
     def blamed(call: Callable[..., Any], check: Callable[[Any], Any] | None = None) -> Callable[..., Any]:

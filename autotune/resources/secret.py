@@ -1,26 +1,27 @@
-"""Recognises names whose values are secret, and removes such values from command lines (steps 2 and 12).
+"""Recognises names whose values are secret, and removes such values from command lines and environments.
 
-Recordings, journals and tables are passed on to others, so none of them may hold a secret value.
+Recordings, journals and tables are passed on to others, so none of them may contain a secret value.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 
 HIDDEN = "HIDDEN"
-"""The word that replaces a secret value."""
+"""The word that is shown in place of a secret value."""
 
 _WORDS = {
     *("access", "apikey", "auth", "authorization", "bearer", "cookie", "credential", "credentials", "creds"),
     *("key", "passphrase", "passwd", "password", "pwd", "secret", "secrets", "token", "tokens"),
 }
-"""Parts of names that mark them as secret, after the keywords of the generic rule of gitleaks 8 and of the
-keyword plugin of detect-secrets 1.5."""
+"""Words in a name that show that its value is secret.
+
+Source: the keywords of the generic rule of gitleaks 8 and of the keyword plugin of detect-secrets 1.5."""
 _PARTS = re.compile(r"[a-z]+|[A-Z](?:[a-z]+|[A-Z]*(?![a-z]))")
 _ASSIGNED = re.compile(r"(?P<name>[\w.-]*[A-Za-z_][\w.-]*)(?P<between>\s*[=:]\s*)(?P<value>.+)", re.DOTALL)
 
 
 def is_secret(name: str) -> bool:
-    """Whether a variable, an option or a parameter of this name holds a secret value."""
+    """Whether the value of a variable, an option or a parameter with this name is secret."""
     parts = {part.lower() for part in _PARTS.findall(name)}
     return bool(parts & _WORDS)
 
@@ -28,8 +29,8 @@ def is_secret(name: str) -> bool:
 def without_secrets(words: Sequence[str]) -> tuple[str, ...]:
     """Return the words of a command line with ``HIDDEN`` in place of secret values.
 
-    A secret value follows ``NAME=`` in a word (also in a list with commas), or is the word behind an option
-    or a parameter with a secret's name (``--password x``, ``--mca my_password x``).
+    A secret value follows ``NAME=`` in a word (also in a list with commas), or is the word after an option
+    or a parameter whose name shows that it is secret (``--password x``, ``--mca my_password x``).
     """
     shown_words: list[str] = []
     for number, word in enumerate(words):
@@ -43,19 +44,22 @@ def without_secrets(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def environment_without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return variables with ``HIDDEN`` in place of the values of those with a secret's name."""
+    """Return environment variables with ``HIDDEN`` in place of the values of those with a secret's name."""
     return {name: HIDDEN if is_secret(name) else value for name, value in variables.items()}
 
 
 def with_secrets(variables: Mapping[str, str], source: Mapping[str, str]) -> dict[str, str]:
-    """Return variables with hidden values replaced by those in ``source``; what it lacks is left out."""
+    """Return variables with hidden values replaced by those in ``source``.
+
+    Hidden variables that are not in ``source`` are left out.
+    """
     hidden = {name for name, value in variables.items() if value == HIDDEN}
     visible = {name: value for name, value in variables.items() if name not in hidden}
     return visible | {name: source[name] for name in hidden & source.keys()}
 
 
 def _names_parameter(option: str) -> bool:
-    """Whether two words follow an option: a name and its value."""
+    """Whether an option is followed by two words: the name of a parameter, and its value."""
     return option.lstrip("-") in ("mca", "gmca", "omca", "pmixmca", "prtemca", "genv", "env")
 
 

@@ -1,7 +1,8 @@
-"""The user's request as a frozen value (step 1 of the flow): modules above need neither Hydra nor OmegaConf.
+"""The scenario: what the user asks a campaign to do, as a frozen dataclass (step 1 of the data flow).
 
-Every key has its default and its documentation in ``conf/config.yaml`` and in the groups next to it, nowhere
-else. The dataclasses below define the types; ``scenario_of`` checks a composed configuration against them.
+Modules that use a scenario need neither Hydra nor OmegaConf. Every key has its default and its documentation
+in ``conf/config.yaml`` and in the groups next to it, nowhere else. The dataclasses below define the types;
+``scenario_of`` checks a configuration that was composed from these files against them.
 """
 
 import re
@@ -25,11 +26,11 @@ from autotune.space import size_in_bytes
 from autotune.structure import Document, plain
 
 CHANGEABLE = ("budget", "verify", "export", "campaign", "stop", "confirm", "launch", "warm_start", "proposer")
-"""Sections that may differ when a campaign is continued, since they do not change what its launches mean."""
+"""Sections that may differ when a campaign is continued, since they do not change what a launch measures."""
 COMMUTATIVE = "commutative"
-"""Value of ``operations`` which says that all operations of the users' programs commute."""
+"""Value of ``operations`` which states that all reductions in the users' programs are commutative."""
 NO_STARTS = 1.0
-"""Value of ``verify.max_failures`` with which no launches are made only to see whether they start."""
+"""Value of ``verify.max_failures`` with which no launches are made just to find out whether they fail."""
 STACKS = ("openmpi5", "openmpi4", "mpich", "intelmpi")
 """MPI implementations that a scenario can ask for, some with their major version."""
 PATHS = (
@@ -42,19 +43,19 @@ _RANGES: Mapping[str, float] = {
     **dict.fromkeys(("launch.queue_timeout_s", "stop.min_gain", "verify.launches"), inf),
     **dict.fromkeys(("confirm.share", "discover.share", "discover.rate"), 1),
 }
-"""Key whose value must be at least 0 → its largest value."""
+"""Maps each key whose value must be at least 0 to its largest allowed value."""
 LARGEST_BYTES, _LARGEST = 1 << 50, "1024T"  # Largest message size in bytes, and the same in words.
 _POSITIVE = {"budget": ("launches", "total_launches", "seconds", "total_seconds", "node_hours"),
              "cluster": ("nodes", "ranks", "ppn"), "probe": ("budget_s",),
              "launch": ("timeout_s", "first_node"),
              "discover": ("launches", "seconds", "probe_s", "levels", "rounds"),
 }  # fmt: skip
-"""Section → its keys whose values must be above zero, where they are set."""
+"""Maps a section to its keys whose values must be above zero, if they are set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Holds everything that the user asked one campaign to do."""
+    """Everything that the user asked one campaign to do; the keys are documented in ``conf/config.yaml``."""
 
     name: str
     collective: tuple[str, ...]
@@ -132,7 +133,7 @@ class Scenario:
 
     @property
     def title(self) -> str:
-        """The name of the scenario, with its collectives where the name mentions only others."""
+        """The name of the scenario, with its collectives added if the name mentions other collectives."""
         mentioned = {name for name in MEASURED if re.search(rf"(?<![a-z]){name}(?![a-z])", self.name)}
         if not mentioned or mentioned >= set(self.collective):
             return self.name
@@ -140,34 +141,34 @@ class Scenario:
 
     @property
     def ranks(self) -> int | None:
-        """The number of ranks of a launch; None where the scenario does not say it."""
+        """The number of ranks of a launch; None if the scenario does not define it."""
         if self.cluster.ranks is not None:
             return self.cluster.ranks
         return self.cluster.nodes * self.cluster.ppn if self.cluster.ppn else None
 
     @property
     def loop(self) -> str:
-        """The order in which the probe times calls; the probe itself checks the word."""
+        """The order in which the probe times calls: ``interleaved`` or ``tight``, which the probe checks."""
         return str(self.probe.options.get("loop", "interleaved"))
 
     @property
     def other_loop(self) -> str:
-        """The other order, in which the verification times calls too; empty if it does not."""
+        """The second order in which the verification also times calls; empty if it uses only ``loop``."""
         is_measured = self.verify.other_loop != "ignored" and self.probe.sync == "barrier"
         return ("tight" if self.loop == "interleaved" else "interleaved") if is_measured else ""
 
     @property
     def directory(self) -> Path:
-        """The directory of the campaign."""
+        """The path of the campaign's directory."""
         return Path(self.campaign.dir)
 
     @property
     def alone(self) -> "Scenario":
-        """The same scenario on the first available nodes, since a job of a site may have had other nodes."""
+        """The same scenario on the first available nodes instead of those from ``launch.first_node`` on."""
         return replace(self, launch=replace(self.launch, first_node=None))
 
     def program(self) -> sections.Program:
-        """Return the program of ``probe=command`` and its options.
+        """Return ``probe.options`` of ``probe=command``: the program to run and how to pass it parameters.
 
         Raises:
             ScenarioError: a key is unknown, or a value is not allowed.
@@ -186,10 +187,10 @@ class Scenario:
         return options
 
     def judged(self) -> tuple[Objective, ...]:
-        """Return the objectives for which some measured message size counts.
+        """Return the objectives for comparing settings: those that apply to some measured message size.
 
         Raises:
-            ScenarioError: no size counts for any of the objectives.
+            ScenarioError: none of the objectives applies to any of the sizes.
         """
         if self.responses:
             return tuple(Objective(name, goal=str(goal)) for name, goal in self.responses.items())
@@ -212,7 +213,7 @@ class Scenario:
 
 @cache
 def defaults() -> Mapping[str, Any]:
-    """Return every key with its default, as ``conf/config.yaml`` composes it before a ``conf`` is chosen."""
+    """Return every key with its default, as in ``conf/config.yaml`` and the groups that it names."""
     document: dict[str, Any] = yaml.safe_load(conf_text("config"))
     choices = [entry for entry in document.pop("defaults") if isinstance(entry, dict)]
     for group, option in (pair for entry in choices for pair in entry.items()):
@@ -222,7 +223,13 @@ def defaults() -> Mapping[str, Any]:
 
 
 def scenario_of(document: Mapping[str, Any], name: str) -> Scenario:
-    """Return the scenario in a composed configuration; keys that its sections lack are as in ``defaults``.
+    """Return the scenario that a composed configuration describes.
+
+    Keys that are missing in a section of the configuration have their defaults.
+
+    Args:
+        document: The configuration.
+        name: Name of the scenario.
 
     Raises:
         ScenarioError: a key is unknown or missing, or a value has the wrong type or is out of range; the
@@ -243,31 +250,31 @@ def scenario_of(document: Mapping[str, Any], name: str) -> Scenario:
     for pattern in patterns:
         _among("pattern", pattern, PATTERNS)
     if patterns and isinstance(collectives := settings.get("collective") or (), (list, tuple)):
-        settings["collective"] = [*collectives, *patterns]  # both are measured and judged in the same way
+        settings["collective"] = [*collectives, *patterns]  # both are measured and compared in the same way
     return Document("the scenario", ScenarioError).structured(Scenario, settings)
 
 
 def completed(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a composed configuration, in which keys that it and its sections lack are as in ``defaults``."""
+    """Return a configuration with its missing keys, also those of its sections, set to their defaults."""
     return _over(defaults(), document)
 
 
 def restored(document: Mapping[str, Any]) -> Scenario:
-    """Return the scenario that a journal holds, as ``structure.plain`` wrote it.
+    """Return the scenario in a campaign's journal, as ``structure.plain`` wrote it.
 
-    Keys that were added after the journal was written have their defaults.
+    Keys that this version has and the journal has not get their defaults.
 
     Raises:
         ScenarioError: the journal has values that this version does not allow.
     """
     today = plain(scenario_of({**defaults(), "campaign": {"dir": "", "fresh": False, "notify": []}}, ""))
-    today["verify"]["max_failures"] = NO_STARTS  # earlier versions made no launches for it
+    today["verify"]["max_failures"] = NO_STARTS  # earlier versions made no launches just for failures
     journal = Document("the scenario", ScenarioError, own=True, newer=True)
     return journal.structured(Scenario, _over(today, document))
 
 
 def _over(base: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document with the keys that it lacks taken from ``base``, also inside its mappings."""
+    """Return a document with its missing keys, also those of its inner mappings, copied from ``base``."""
     merged = {**base, **document}
     for key in base.keys() & document.keys():
         if isinstance(base[key], Mapping) and isinstance(document[key], Mapping):
@@ -278,7 +285,7 @@ def _over(base: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any
 def sizes_of(declared: Any) -> list[int]:
     """Return message sizes in bytes, sorted, from a list or a range.
 
-    A list is ``[8, 1k, 1M]``. In a range, ``8..1M`` or ``8..1M*4``, each size is the one before it times a
+    A list is ``[8, 1k, 1M]``. In a range, ``8..1M`` or ``8..1M*4``, each size is the previous size times a
     factor, which is 2 if none is given.
 
     Raises:

@@ -1,6 +1,6 @@
 """Regular expressions that users write, matched by RE2 in a time linear in the length of the text.
 
-With backtracking, ``(a+)+$x`` takes 2ⁿ steps on n characters, in C code that reacts to no signal.
+Python's own module ``re`` backtracks: ``(a+)+$x`` takes 2ⁿ steps on n characters, which no signal interrupts.
 """
 
 from collections.abc import Iterator
@@ -10,13 +10,15 @@ import re2
 from autotune.errors import UserError
 
 _MOST_STEPS = 1_000
-"""Most steps of a compiled pattern; ``took ([0-9.]+) s`` has 16. Each takes at most some 20 ns a byte."""
+"""Largest number of steps of a compiled pattern; a step takes at most some 20 ns for each byte of text.
+
+The pattern ``took ([0-9.]+) s`` has 16 steps."""
 _OPTIONS = re2.Options()
-_OPTIONS.log_errors = False  # the exception has the message
+_OPTIONS.log_errors = False  # the exception contains the message
 
 
 def check_pattern(pattern: str, setting: str, raised: type[UserError] = UserError) -> None:
-    """Refuse a text that is no pattern with exactly one group.
+    """Raise an error unless a text is a valid regular expression with exactly one group.
 
     Args:
         pattern: The text.
@@ -24,7 +26,7 @@ def check_pattern(pattern: str, setting: str, raised: type[UserError] = UserErro
         raised: Class of the error.
 
     Raises:
-        UserError: ``raised``: the text is no pattern, is too large, or does not have one group.
+        UserError: ``raised``: the text is no regular expression, is too large, or does not have one group.
     """
     assignment = f"{setting}={pattern!r}"
     hint = "the syntax is RE2's: there are no back-references and no look-around"
@@ -41,10 +43,10 @@ def check_pattern(pattern: str, setting: str, raised: type[UserError] = UserErro
 
 
 def found(pattern: str, text: str) -> Iterator[str]:
-    """Yield the text of the group of a checked pattern in each match, in the order of the text.
+    """Yield what the group of a regular expression matches, for each match in the order of the text.
 
-    For RE2 ``$`` is only the very end of the text. So if nothing matches, the text is tried once more without
-    its last line end.
+    The expression must have passed ``check_pattern``. In RE2 ``$`` matches only at the very end of the text.
+    So if nothing matches, the text is searched once more without its last line end.
     """
     compiled = re2.compile(pattern, _OPTIONS)
     matches = compiled.finditer(text) if compiled.search(text) else compiled.finditer(text.removesuffix("\n"))

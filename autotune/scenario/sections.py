@@ -1,4 +1,4 @@
-"""The types of a scenario's sections (step 1 of the flow).
+"""The types of a scenario's sections (step 1 of the data flow: the user's request).
 
 ``conf/config.yaml`` and the groups next to it document each key.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Says on how many nodes and ranks launches run, and on which nodes."""
+    """On how many nodes and ranks launches run, and on which nodes."""
 
     nodes: int
     ppn: int | None
@@ -23,7 +23,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Mpi:
-    """Says which MPI is used, and what is fixed for every launch of it, the baseline too."""
+    """Which MPI is used, and the settings that every launch has, including those of the baseline."""
 
     stack: str
     origin: str = field(metadata={"key": "from"})
@@ -34,7 +34,7 @@ class Mpi:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Says which message sizes one objective is judged on."""
+    """The range of message sizes, in bytes, for which one objective counts."""
 
     min_bytes: int
     max_bytes: int | None
@@ -42,7 +42,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Weighing:
-    """Holds the limits of each objective, and a profile that weighs the sizes."""
+    """The range of message sizes of each objective, and a profile with the weights of sizes."""
 
     latency: Limits
     bandwidth: Limits
@@ -54,7 +54,11 @@ class Weighing:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits what a campaign spends; ``launches`` and ``seconds`` exclude discovery and verification."""
+    """Limits of a campaign's launches and time.
+
+    ``launches`` and ``seconds`` exclude the discovery of knobs before the search and the verification of
+    settings after it.
+    """
 
     launches: int
     total_launches: int | None
@@ -66,14 +70,14 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """Says how the stack's own defaults are measured."""
+    """How often the MPI's defaults are measured."""
 
     launches: int
 
 
 @dataclass(frozen=True, slots=True)
 class Screening:
-    """Configures the screening by a Plackett–Burman design."""
+    """Options of the screening: a Plackett–Burman design that finds the parameters with an effect."""
 
     enabled: bool
     runs: int
@@ -84,7 +88,7 @@ class Screening:
 
 @dataclass(frozen=True, slots=True)
 class Discover:
-    """Configures the discovery in front of the search, with ``space=discover``."""
+    """Options of the discovery, which (``space=discover``) finds the knobs that matter before the search."""
 
     space: str
     launches: int
@@ -99,7 +103,7 @@ class Discover:
 
 @dataclass(frozen=True, slots=True)
 class ProposerChoice:
-    """Names the proposer, with its own options."""
+    """The proposer (the algorithm that chooses the next launch) and its options."""
 
     name: str
     options: Mapping[str, Any]
@@ -107,21 +111,21 @@ class ProposerChoice:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Says when the search ends before its budget is used up."""
+    """When the search ends before its budget is used up."""
 
     min_gain: float
 
 
 @dataclass(frozen=True, slots=True)
 class Confirm:
-    """Configures the end of the search, in which its best settings are launched again."""
+    """Options of the end of the search, in which its best settings are launched again."""
 
     share: float
 
 
 @dataclass(frozen=True, slots=True)
 class Verify:
-    """Configures the verification, which compares baseline and recommendation on fresh launches."""
+    """Options of the verification, which compares baseline and recommendation in new launches."""
 
     enabled: bool
     launches: int
@@ -135,7 +139,7 @@ class Verify:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Configures the probe, which measures inside each launch."""
+    """Options of the probe, which measures inside each launch."""
 
     kind: str
     budget_s: float
@@ -151,21 +155,26 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Holds ``probe.options`` of ``probe=command``."""
+    """The program that ``probe=command`` runs; its keys are those of ``probe.options``."""
 
-    run: tuple[str, ...]  # Words of the program's command, which no shell reads.
+    run: tuple[str, ...]  # Words of the program's command; no shell interprets them.
     way: str = field(default="arguments", metadata={"key": "pass"})
-    """How the parameters reach it: ``arguments``, ``environment`` or ``template``."""
+    """How parameters are passed to the program: ``arguments``, ``environment`` or ``template``."""
     answer: str = "json"
-    """Form of its answer: ``json``, an object on the last line of its output or in ``file``; ``patterns``."""
+    """Form of the program's results: ``json`` or ``patterns``.
+
+    ``json`` is an object on the last line of the output or in ``file``. ``patterns`` are regular expressions
+    that find the results in the text."""
     file: str | None = None
-    """File with the answer; None: standard output has it. ``{directory}`` is the folder of the launch."""
+    """Path of the file with the results; ``{directory}`` in it is replaced by the folder of the launch.
+
+    None: the results are on standard output."""
     patterns: Mapping[str, str] = field(default_factory=dict)  # Response → regular expression with one group.
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Configures one MPI run."""
+    """Options of a launch: one run of ``mpirun`` or ``srun``."""
 
     timeout_s: float | None
     queue_timeout_s: float
@@ -176,7 +185,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class CampaignPlace:
-    """Says where the campaign's directory is."""
+    """The campaign's directory, whether to start it afresh, and whom to notify."""
 
     dir: str
     fresh: bool

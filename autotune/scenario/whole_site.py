@@ -1,4 +1,4 @@
-"""The wishes of ``conf=site``: which jobs of a site to tune, and the memory that their calls need."""
+"""The request of ``conf=site``: which jobs of a site to tune, and the memory that their MPI calls need."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields
@@ -9,27 +9,29 @@ from autotune.errors import ScenarioError, allowed
 Job = tuple[int, int]  # (nodes, ranks on each node).
 Slot = tuple[str, int, int, int]  # (collective, nodes, ranks on each node, message size in bytes).
 SETTINGS = ("harmless", "best")
-"""Values of ``Wishes.setting``: which setting of each job goes into files for everybody."""
+"""Values of ``Wishes.setting``: which settings may be exported to the files that all users get."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """Says which collectives, job sizes and message sizes of a site to tune, and how."""
+    """The user's request for a site: which collectives, job sizes and message sizes to tune, and how."""
 
     collectives: tuple[str, ...]  # Names of the collectives.
-    nodes: tuple[int, ...]  # Node counts of the jobs.
-    ppn: tuple[int, ...]  # Ranks on each node of the jobs.
+    nodes: tuple[int, ...]  # Numbers of nodes of the jobs.
+    ppn: tuple[int, ...]  # Numbers of ranks that the jobs have on each node.
     memory_gib: float | None  # Memory of a node in GiB; None: as much as this machine has.
     sizes: tuple[int, ...]  # Message sizes in bytes.
     split_gain: float = 0.05
-    """Mean gain of a job's own setting over the common one, as a share of the time of a slot, from which the
-    job gets a setting of its own."""
-    under_load: str = ""  # Line of shell that loads nodes while settings are compared again; empty: none.
-    within: bool = False  # Whether jobs also measure communicators with a part of their ranks.
-    predicted: bool = field(default=False, compare=False)  # Whether files also have predicted rules.
+    """Least mean gain, as a share of the run time, for which a job gets its own setting.
+
+    The gain is that of the job's best setting over the setting common to all jobs, averaged over slots
+    (collective, nodes, ranks on each node, message size)."""
+    under_load: str = ""  # Shell command that loads nodes while settings are compared again; empty: none.
+    within: bool = False  # Whether jobs also measure communicators of only a part of their ranks.
+    predicted: bool = field(default=False, compare=False)  # Whether exported files also have predicted rules.
     setting: str = field(default="harmless", compare=False)
-    """``harmless``: only settings that make no other call slower go into files; ``best``: any setting may."""
-    at_once: int = field(default=1, compare=False)  # Jobs that run at the same time; resuming may change it.
+    """Which settings are exported: ``harmless``, those that make no other call slower; ``best``, any."""
+    at_once: int = field(default=1, compare=False)  # Jobs that run at the same time; may change on resuming.
 
     def __post_init__(self) -> None:
         for name in self.collectives:
@@ -50,13 +52,16 @@ class Wishes:
 
     @property
     def jobs(self) -> tuple[Job, ...]:
-        """(nodes, ppn) of each job, small ones first."""
+        """The (nodes, ranks on each node) of each job to tune, small jobs first."""
         return tuple(sorted({(n, p) for n in self.nodes for p in self.ppn if n * p > 1}))
 
     def without(self, new_wishes: "Wishes") -> list[str]:
-        """Return the names of differing fields that make measurements for these wishes useless for new ones.
+        """Return the names of fields whose new values make the earlier measurements useless.
 
-        New wishes may have further node counts and ranks on a node: their jobs are measured in addition.
+        Further node counts and ranks on a node are no such change: their jobs are measured in addition.
+
+        Args:
+            new_wishes: What the user asks for now.
         """
         grows = {
             name for name in ("nodes", "ppn") if set(getattr(self, name)) <= set(getattr(new_wishes, name))
@@ -68,21 +73,21 @@ class Wishes:
         ]
 
     def added_to(self, earlier: "Wishes") -> tuple[Job, ...]:
-        """Return the jobs that earlier wishes do not have."""
+        """Return the jobs to tune that an earlier request does not contain."""
         return tuple(job for job in self.jobs if job not in earlier.jobs)
 
     def slots(self, job: Job) -> list[Slot]:
-        """Return the slots that a job measures."""
+        """Return the slots (collective, nodes, ranks on each node, message size) that a job measures."""
         return [(c, *job, size) for c in self.collectives for size in self.sizes]
 
     def check_memory(self, here_bytes: float) -> None:
-        """Refuse wishes with a call that needs more memory than a node has.
+        """Raise an error if a call to tune needs more memory than a node has.
 
         Args:
-            here_bytes: Memory of this machine in bytes, which counts where ``memory_gib`` is None.
+            here_bytes: Memory of this machine in bytes, which is assumed for nodes if ``memory_gib`` is None.
 
         Raises:
-            ScenarioError: there is such a call.
+            ScenarioError: a call needs too much memory; the message says which sizes fit.
         """
         room = here_bytes if self.memory_gib is None else self.memory_gib * 2**30
         worst = max((slot for job in self.jobs for slot in self.slots(job)), key=lambda s: node_bytes(*s))
@@ -100,8 +105,8 @@ class Wishes:
 def communicators(jobs: Collection[Job], job: Job) -> tuple[int, ...]:
     """Return the communicator sizes in ranks that a job measures.
 
-    These are all ranks of the job, and a half, a quarter … of them, as far as no table of a smaller job of
-    ``jobs`` holds there. A table holds below twice its ranks.
+    These are all ranks of the job, and a half, a quarter … of them, unless results of a smaller job in
+    ``jobs`` are used there. A job's results are used for fewer than twice its number of ranks.
     """
     ranks = job[0] * job[1]
     below = max((n * p for n, p in jobs if n * p < ranks), default=1)
@@ -110,7 +115,10 @@ def communicators(jobs: Collection[Job], job: Job) -> tuple[int, ...]:
 
 
 def node_bytes(collective: str, nodes: int, ppn: int, message_bytes: int) -> int:
-    """Return the bytes of the buffers of one call on the node with most of them, the root's if any."""
+    """Return the memory for the buffers of one call, in bytes, on the node that needs most.
+
+    That is the root's node, if the collective has a root.
+    """
     collective_entry, m, p = COLLECTIVES[collective], message_bytes, nodes * ppn
     if collective_entry.size is Size.PEER:
         return ppn * 2 * m * p

@@ -1,4 +1,4 @@
-"""Search spaces: parameters, their levels and conditions, and the points they span."""
+"""Search spaces: parameters, their levels and conditions, and the points (combinations of values) in them."""
 
 from autotune.space.encoding import encode
 from autotune.space.parameter import Level, Parameter, Point, Value, check_words, names_in, size_in_bytes

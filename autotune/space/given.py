@@ -1,4 +1,4 @@
-"""Values and points as users write them, in the shell or in YAML (step 2 of the flow)."""
+"""Converts values and points that users write in the shell or in YAML (step 2 of the data flow, space)."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from autotune.space.space import Space
 
 
 def fixed(space: Space, values: Mapping[str, object]) -> Space:
-    """Return the space with the values that a user fixes (``fix.NAME=VALUE``).
+    """Return the space with parameters fixed at the values that a user gives as ``fix.NAME=VALUE``.
 
     Raises:
         SpaceError: a parameter or a value is unknown; the message lists what is allowed.
@@ -17,7 +17,7 @@ def fixed(space: Space, values: Mapping[str, object]) -> Space:
 
 
 def value_of(space: Space, name: str, user_value: object) -> Value:
-    """Return the value of a parameter that a user wrote, whatever type the shell or YAML gave it.
+    """Return the parameter's value that equals what a user wrote, whatever type the shell or YAML gave it.
 
     Raises:
         SpaceError: the parameter or the value is unknown.
@@ -54,5 +54,5 @@ def point_of(space: Space, pairs: tuple[str, ...]) -> Point:
 
 
 def text_of(value: object) -> str:
-    """Return the text of a value; YAML's true and false become 1 and 0, as MCA parameters have them."""
+    """Return the text of a value; YAML's true and false become 1 and 0, as MCA parameters expect."""
     return str(int(value)) if isinstance(value, bool) else str(value)

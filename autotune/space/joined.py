@@ -1,4 +1,7 @@
-"""Spaces made from others: named parameters together with discovered ones, and smaller spaces (step 2)."""
+"""Combines the parameters of a named space with discovered ones, and makes smaller spaces from a space.
+
+This belongs to step 2 of the data flow, the search space.
+"""
 
 import math
 import re
@@ -9,18 +12,20 @@ from itertools import pairwise
 from autotune.space.parameter import Parameter, Value, size_in_bytes
 from autotune.space.space import Dropped, Space
 
-DISCOVER = "discover"  # Name of the space that consists of the stack's own variables.
-LANE = "ucx_lane:"  # Beginning of facts that say which transport carries messages.
+DISCOVER = "discover"  # Name of the space that consists of the variables that the MPI stack declares.
+LANE = "ucx_lane:"  # Prefix of facts about the machine that name a UCX transport that carries messages.
 _PRIORITY = re.compile(r"coll_\w+_priority")
-"""A parameter that sets the priority of a component of collectives; the highest one gets the calls."""
+"""Matches parameters that set the priority of an Open MPI component for collectives.
+
+The component with the highest priority executes the calls."""
 
 
 def joined(named_space: Space, knobs: Space) -> Space:
-    """Return a named space together with discovered knobs.
+    """Return a named space together with discovered knobs (variables that the libraries declare).
 
-    Where both set the same variable, the parameter of the named space is kept. Parameters that are swept
-    inside a launch come last. A knob for some of UCX's transports is active only with a list of transports
-    that has one of them: otherwise UCX does not use it, and a discovery would find that it fails.
+    If both set the same variable, the parameter of the named space is used. Parameters of level ``call`` come
+    last. A knob for some of UCX's transports is active only if the list of transports contains one of them:
+    otherwise UCX does not use the knob, and launches that set it would fail.
     """
     parameters = {p.name: p for p in named_space.job}
     turned = {variable for p in named_space.job for variable in variables(p)}
@@ -50,9 +55,10 @@ def joined(named_space: Space, knobs: Space) -> Space:
 
 
 def _reached(swept: Parameter, job: Iterable[Parameter]) -> Parameter:
-    """Restrict a component's sweep to points where no other component is raised above its default priority.
+    """Return a parameter of level ``call`` that is active only where its component executes the calls.
 
-    Such a component would take the calls, and measurements of choices that no call reaches are noise.
+    If another component had more than its default priority, it would execute the calls. Then measurements of
+    the parameter's values would be noise.
     """
     if not any(need.startswith("coll:") for need in swept.requires):
         return swept
@@ -67,15 +73,15 @@ def narrowed(
     kept_names: Collection[str],
     failing: Collection[tuple[str, Value]] = (),
 ) -> Space:
-    """Return a space with only some of the job-wide parameters.
+    """Return a space with only some of the job-wide parameters; a level is a value of a parameter.
 
-    Parameters that are held at one value, or swept inside a launch, stay as they are, except for failing
-    levels.
+    Parameters that have one value, or are of level ``call``, stay as they are, except that failing levels are
+    removed.
 
     Args:
         space: The whole space.
-        levels: Parameter → levels that matter; the parameter gets these, and finer ones next to them.
-        kept_names: Parameters that stay as they are, except for failing levels.
+        levels: Parameter → its levels that matter. The parameter gets these and finer ones next to them.
+        kept_names: Parameters that stay as they are, except that failing levels are removed.
         failing: (parameter, level) pairs with which launches fail.
     """
     needed = {parent for name in (*levels, *kept_names) for parent in _ancestors(space, name)}
@@ -94,16 +100,17 @@ def narrowed(
     for parameter in parameters:
         unmet = {n for n, of in parameter.when.items() if n not in remaining and space[n].default not in of}
         if unmet:
-            del remaining[parameter.name]  # later parameters that depend on it are dropped in turn
+            del remaining[parameter.name]  # so later parameters that depend on this one are dropped too
         else:
-            when = {n: accepted for n, accepted in parameter.when.items() if n in remaining}  # others are met
+            # Conditions on parameters that are not in the space are met by their defaults.
+            when = {n: accepted for n, accepted in parameter.when.items() if n in remaining}
             when = {n: tuple(v for v in accepted if v in remaining[n].values) for n, accepted in when.items()}
             parameters_left.append(replace(parameter, when=when))
     return replace(space, parameters=tuple(parameters_left))
 
 
 def _ancestors(space: Space, name: str) -> Iterator[str]:
-    """Yield the parameters that must leave their defaults so that a parameter is active."""
+    """Yield the parameters that must have other values than their defaults for a parameter to be active."""
     for parent, accepted in space[name].when.items():
         if space[parent].default not in accepted:
             yield parent
@@ -111,9 +118,10 @@ def _ancestors(space: Space, name: str) -> Iterator[str]:
 
 
 def _with_levels(parameter: Parameter, levels: Collection[Value], finer: bool) -> Parameter:
-    """Return a parameter with its default and some levels.
+    """Return a parameter with only its default and some levels (values).
 
-    With ``finer`` it also gets the neighbours of these levels on the scale, and values half-way to them.
+    With ``finer`` the parameter also gets the neighbours of these levels on its scale, and values half-way to
+    the neighbours.
     """
     near = {v for pair in pairwise(parameter.scale) if finer and set(pair) & set(levels) for v in pair}
     values = {v for v in parameter.values if v == parameter.default or v in levels or v in near}
@@ -135,7 +143,7 @@ def _between(scale: Sequence[Value], levels: Collection[Value]) -> Iterator[Valu
 
 
 def variables(parameter: Parameter) -> Iterator[str]:
-    """Yield what a parameter sets: names of MCA parameters and variables, or the kind of a placement."""
+    """Yield the names of MCA parameters and variables that a parameter sets, or the kind of a placement."""
     by_value = any(key in parameter.values for key in parameter.apply)
     for target in parameter.apply.values() if by_value else (parameter.apply,):
         for kind, targets in target.items() if isinstance(target, Mapping) else ():

@@ -1,6 +1,7 @@
-"""``search_spaces/*.yaml`` → ``Space`` (step 2 of the flow); the grammar is in ``docs/search_spaces.md``.
+"""Makes a ``Space`` from the text of ``search_spaces/*.yaml``, and the reverse (step 2 of the data flow).
 
-These functions take text and read no file; ``resources`` finds the files.
+The grammar is in ``docs/search_spaces.md``. These functions take text and read no file; ``resources`` finds
+the files.
 """
 
 import re
@@ -19,14 +20,14 @@ _NOT_KEYS = ("name", "held_from", "strong")
 _PARAMETER_KEYS = tuple(f.name for f in fields(Parameter) if f.name not in _NOT_KEYS)
 _VARIABLES = ("env", "mca", "cvar")
 _APPLY_KEYS = (*_VARIABLES, "map_by", "bind_to")
-_HOLE = re.compile(r"\{[^{}]*\}")  # A field of a template; values that are filled in are checked later.
+_HOLE = re.compile(r"\{[^{}]*\}")  # A field of a template; the values that replace it are checked later.
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses aliases, a few lines of which can stand for more than any memory holds."""
+    """YAML loader that refuses aliases, since a few lines with aliases can expand to more than all memory."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Return the next node.
+        """Return the next node of the document.
 
         Raises:
             YAMLError: the node is an alias.
@@ -37,13 +38,13 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_yaml(text: str) -> Any:
-    """Return a YAML text of the user as scalars, lists and mappings.
+    """Return the content of a user's YAML text as scalars, lists and mappings.
 
     Raises:
         ValueError: the text is no YAML; the message says why.
     """
     try:
-        return yaml.load(text, _Loader)  # noqa: S506 - a safe one
+        return yaml.load(text, _Loader)  # noqa: S506 - the loader is a safe one
     except (yaml.YAMLError, ValueError, TypeError) as exc:
         raise ValueError(str(exc)) from exc
     except RecursionError as exc:
@@ -57,14 +58,18 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "description": str,
 }
 _KINDS.update(dict.fromkeys(("per_size", "ordered", "strong"), bool))
-"""Field of a parameter in a document → its type."""
+"""Maps a field of a parameter in a document to the type that its value must have."""
 
 
 def load_space(text: str, name: str) -> Space:
-    """Return the space that a YAML text declares; ``name`` is for messages, and usually that of the file.
+    """Return the space that a YAML text declares.
+
+    Args:
+        text: The text.
+        name: Name of the space, which messages contain; usually the name of the file.
 
     Raises:
-        SpaceError: the text is no YAML, a key is unknown, or a parameter is wrong; the message names it.
+        SpaceError: the text is no YAML, a key is unknown, or a parameter is wrong; the message says which.
     """
     try:
         document = read_yaml(text)
@@ -81,7 +86,7 @@ def load_space(text: str, name: str) -> Space:
 
 
 def space_document(space: Space) -> dict[str, Any]:
-    """Return a space as JSON values, from which ``space_of`` makes an equal space."""
+    """Return a space as values that JSON can express; ``space_of`` makes an equal space from them."""
     return {
         "name": space.name,
         "stack": space.stack,
@@ -124,7 +129,7 @@ def space_of(document: Mapping[str, Any]) -> Space:
 
 
 def _pairs(parameter: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a parameter for JSON, without ``strong`` and ``always`` where they are not set.
+    """Return the fields of a parameter for JSON, without ``strong`` and ``always`` if they are not set.
 
     Mappings become lists of pairs, since JSON would turn keys that are numbers into texts.
     """
@@ -184,7 +189,17 @@ def _parameter(name: str, declared: Any, space: str, names: Collection[str]) -> 
 
 
 def _check_target(kind: str, words: Any, fields: Collection[str], place: str) -> None:
-    """Refuse a target that could not be applied, before anything is launched."""
+    """Raise an error if a target of ``apply`` (such as ``env`` with its variables) could not be applied.
+
+    Args:
+        kind: Kind of the target: ``env``, ``mca``, ``cvar``, ``map_by`` or ``bind_to``.
+        words: Variables and their values, or the text of a placement.
+        fields: Names that templates in the words may contain.
+        place: Description of the parameter for the message.
+
+    Raises:
+        SpaceError: The kind is unknown, or the words are wrong.
+    """
     if kind not in _APPLY_KEYS:
         raise SpaceError(f"{place}: cannot apply by {kind!r}", allowed(kind, _APPLY_KEYS))
     if isinstance(words, Mapping) != (kind in _VARIABLES):
@@ -234,12 +249,12 @@ def _scalars(listed: Any, place: str) -> tuple[Value, ...]:
 
 
 def space_text_of(space: Space, above: Sequence[str], parameter_comments: Mapping[str, Sequence[str]]) -> str:
-    """Return a space as the text of a file that ``load_space`` reads.
+    """Return the text of a YAML file that declares a space, which ``load_space`` can read.
 
     Args:
         space: The space.
         above: Lines of comment at the top of the file.
-        parameter_comments: Parameter → lines of comment in front of it.
+        parameter_comments: Name of a parameter → lines of comment before its declaration.
     """
     head = yaml.safe_dump({"stack": space.stack, "description": above[0] if above else space.name})
     parts = [*(f"# {line}" for line in above), head.rstrip(), "", "parameters:"]

@@ -1,8 +1,9 @@
-"""Names of variables by which a program can be made to load, start or write something else (steps 2 and 12).
+"""Names of variables by which a program can be made to load, start or write something else.
 
-A space can come from anybody's file or journal, and what is recommended ends in scripts that shells read. So
-none of these variables may be in a space or in a scenario's file: whoever sets one decides what is loaded or
-started, or which file is written. Names are compared without regard to case, as some libraries do too.
+A search space (step 2 of the data flow) can come from anybody's file or journal, and recommended settings are
+exported to scripts that shells read (step 12). So none of these variables may be in a space or in a
+scenario's file: whoever sets one decides which code is loaded or started, or which file is written. Names are
+compared without regard to case, as some libraries do too.
 """
 
 import re
@@ -105,9 +106,11 @@ OBEYED = {
         *("*mca_base_verbose", "*mca_verbose"),
     ),
 }
-"""Who obeys, in words → patterns of names. Sources: ld.so(8), "Secure-execution mode"; bash(1), zshparam(1),
-perlrun(1), python(1), node(1), make(1), gcc(1), ssh(1), srun(1), rsync(1), "Environment"; and the libraries'
-own lists (``ompi_info --all``, ``ucx_info -cf``, and the manuals of the others)."""
+"""Maps a description of the programs that obey some variables to patterns of these variables' names.
+
+Sources: ld.so(8), "Secure-execution mode"; bash(1), zshparam(1), perlrun(1), python(1), node(1), make(1),
+gcc(1), ssh(1), srun(1), rsync(1), "Environment"; and the libraries' own lists (``ompi_info --all``,
+``ucx_info -cf``, and the manuals of the others)."""
 
 _ANY = {who: re.compile("|".join(map(translate, names)), re.IGNORECASE) for who, names in OBEYED.items()}
 
@@ -115,22 +118,22 @@ _OF_A_LIBRARY = re.compile(
     r"(?:(?:OMPI|PRTE|PMIX|ORTE)_MCA_|UCX_|UCC_|HCOLL_|SHARP_|I_MPI_|MPICH_|MPIR_|MV2_|FI_|PSM2?_|PSM3_|NCCL_|RCCL_"
     r"|[a-z0-9_]+$).*"
 )
-"""A variable of an MPI library or of a library below it; names in small letters are MCA parameters."""
+"""Matches variables of MPI libraries and of libraries below; names in small letters are MCA parameters."""
 _NAMES_A_PLACE = re.compile(
     r".*_(?:\w*FILE(?:NAME)?S?|\w*DIR|DIRS|DIRECTORY|PATH|DEST|DESTINATION|COMMAND|CMD|EXEC|EXECUTABLE|LAUNCHER"
     r"|LIBRARY|LIBRARIES|LIBS?|\w*PRELOAD|PREFIX|SCRIPT|SOCKET_NAME|URI|FILE_PREFIX\w*|\w*DUMP)",
     re.IGNORECASE,
 )
-"""A usual name of a variable that gives a library a file, a folder or a program; ``OBEYED`` has others."""
+"""Matches usual names of variables that name a file, a folder or a program; ``OBEYED`` lists further ones."""
 _READ = re.compile(
     r".*(?:_rules_filename|_rules_file|TUNING_JSON_FILE(?:_GPU)?|I_MPI_TUNING_BIN|\w*_TOPO_FILE|_IPC_PATH)",
     re.IGNORECASE,
 )
-"""Exceptions: files that are only read as tables of numbers, and paths that messages take."""
+"""Matches allowed exceptions: files that are only read as tables of numbers, and paths of messages."""
 
 
 def obeyed_by(name: str) -> str:
-    """Return who would do something else because of a variable of this name, in words; empty if nobody."""
+    """Return which program or library obeys a variable of this name, in words; empty if none is known."""
     if who := next((who for who, names in _ANY.items() if names.fullmatch(name)), ""):
         return who
     placed = _OF_A_LIBRARY.fullmatch(name) and _NAMES_A_PLACE.fullmatch(name) and not _READ.fullmatch(name)

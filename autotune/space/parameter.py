@@ -1,6 +1,7 @@
-"""One parameter: its values, what a change costs, and how a value reaches the MPI stack (step 2 of the flow).
+"""One parameter of a search space: its values, what a change costs, and how a value is set in the MPI stack.
 
-Notation: a *value* is a JSON scalar; a *point* assigns values to the parameters that are active in it.
+This belongs to step 2 of the data flow, the search space. Notation: a *value* is a JSON scalar; a *point*
+assigns values to parameters. A parameter is *active* in a point if the condition on the other values holds.
 """
 
 import json
@@ -17,7 +18,7 @@ from types import MappingProxyType
 from autotune.errors import SpaceError, allowed, printable
 from autotune.space.obeyed import obeyed_by
 
-Value = str | int | float | bool  # What a parameter can be set to: a JSON scalar.
+Value = str | int | float | bool  # A value of a parameter: a JSON scalar.
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", re.IGNORECASE)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -27,9 +28,9 @@ _FACTOR = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def size_in_bytes(text: Value) -> float | None:
-    """Return the number that an ordered value stands for: ``"4k"`` → 4096.0, 7 → 7.0, ``"auto"`` → None.
+    """Return the number that a value means: 4096.0 for ``"4k"``, 7.0 for 7, None for ``"auto"``.
 
-    It is None too for numbers that a double cannot hold, and for infinity.
+    The result is also None for infinity, and for numbers that are too large for a double.
     """
     number = math.inf
     if isinstance(text, int | float):
@@ -41,21 +42,21 @@ def size_in_bytes(text: Value) -> float | None:
 
 
 def worded(value: object) -> str:
-    """Return a value as programs and tables write it, with truth values in lower case."""
+    """Return the text of a value as in programs' options and tables, with truth values in lower case."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def check_words(kind: str, name: str, value: str) -> None:
-    """Refuse names and values that scripts and command lines could take for something else.
+    """Raise an error for names and values that scripts and command lines could misinterpret.
 
     Args:
         kind: A kind of ``apply``: ``env``, ``mca``, ``cvar``, ``map_by`` or ``bind_to``.
-        name: Name of the variable; for a placement the kind again.
-        value: The value.
+        name: Name of the variable; for a placement (``map_by``, ``bind_to``) the kind again.
+        value: Value of the variable, or the placement.
 
     Raises:
-        SpaceError: the name is not that of a variable, or is one of ``obeyed``; or the value is no placement,
-            or has control characters.
+        SpaceError: the name is not that of a variable, or the module ``obeyed`` lists it; or the value is no
+            placement, or has control characters.
     """
     if not _VARIABLE.fullmatch(name):
         raise SpaceError(f"{name!r} is no name for {kind}", "letters, digits and _, the first no digit")
@@ -70,10 +71,10 @@ def check_words(kind: str, name: str, value: str) -> None:
 
 
 def names_in(template: str, known_names: Iterable[str]) -> frozenset[str]:
-    """Return the names in the fields of a template such as ``{name}``; a brace itself is written ``{{``.
+    """Return the names in the fields of a template such as ``-x {name}``; a literal brace is written ``{{``.
 
     Raises:
-        SpaceError: a brace is not closed, a field has anything but a name (an attribute, an index, a
+        SpaceError: a brace is not closed, a field contains more than a name (an attribute, an index, a
             conversion, a format), or a name is not in ``known_names``.
     """
     try:
@@ -93,37 +94,39 @@ def names_in(template: str, known_names: Iterable[str]) -> frozenset[str]:
 
 
 class Level(StrEnum):
-    """Says what a change of a parameter costs while searching."""
+    """The effort that a change of a parameter costs while searching."""
 
-    CALL = "call"  # Nothing: it is set inside a running MPI job, and swept inside every launch.
+    CALL = "call"  # Nothing: it is set inside a running MPI job, and every launch measures all of its values.
     LAUNCH = "launch"  # One launch, which takes seconds.
-    BOOT = "boot"  # A firmware change and a reboot, which take minutes and an administrator.
+    BOOT = "boot"  # A firmware change and a reboot, which take minutes and need an administrator.
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """Describes one parameter of the MPI stack, with a finite list of values."""
+    """One parameter of the MPI stack, with a finite list of values."""
 
     name: str  # Name, unique in its space; it is also a column of tables of the history.
-    values: tuple[Value, ...]  # All values that may be tried, with the default; ascending where ``ordered``.
-    default: Value  # What the stack does when nothing is set. Choosing it sets nothing (see ``apply``).
+    values: tuple[Value, ...]  # All values that may be tried, with the default; ascending if ``ordered``.
+    default: Value  # The MPI's default. Choosing this value sets nothing (see ``apply``).
     level: Level = Level.LAUNCH  # What a change costs while searching.
-    per_size: bool = False  # Whether a deployed file can choose it per message size, or only per job.
-    ordered: bool = False  # Whether its numbers lie on a scale; other values (``auto``) are off the scale.
+    per_size: bool = False  # Whether a deployed file can set it per message size, or only per job.
+    ordered: bool = False  # Whether its numbers form a scale; other values (``auto``) are not on the scale.
     when: Mapping[str, tuple[Value | None, ...]] = field(default_factory=dict)
-    """Parameter → values: it is active only where each of these parameters has one of its values; None among
-    them: also where this machine does not have that parameter."""
-    always: tuple[str, ...] = ()  # Collectives for which ``when`` does not count.
+    """Condition: maps names of other parameters to accepted values.
+
+    The parameter is active only if each of those has one of its accepted values. None among them means that
+    the condition also holds if this machine does not have that parameter."""
+    always: tuple[str, ...] = ()  # Collectives for which the parameter is active regardless of ``when``.
     apply: Mapping[str, object] = field(default_factory=dict)
-    """How a value reaches the stack; the stack's module reads it (see ``docs/search_spaces.md``)."""
-    requires: tuple[str, ...] = ()  # Facts of the machine (``doctor``) without which it is dropped.
+    """How a value is set in the MPI stack, as ``docs/search_spaces.md`` describes."""
+    requires: tuple[str, ...] = ()  # Facts of the machine (see ``doctor``) that the parameter needs.
     value_requires: Mapping[Value, tuple[str, ...]] = field(default_factory=dict)
-    """Value → facts without which this value is dropped."""
+    """Maps a value to the facts of the machine without which this value is not available."""
     collectives: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
-    """Collective → its values, where values differ by collective; empty: all values for all collectives."""
-    description: str = ""  # One line for the report.
-    held_from: Value | None = None  # The stack's own value, where the parameter is held at another one.
-    strong: bool = False  # Whether a discovered parameter mattered elsewhere, so that it is tried early.
+    """Maps a collective to its values; empty: all values are for all collectives."""
+    description: str = ""  # Description in one line, which reports show.
+    held_from: Value | None = None  # The MPI's default, if the scenario fixes the parameter at another value.
+    strong: bool = False  # Whether a discovered knob mattered on other machines, so that it is tried early.
 
     def __post_init__(self) -> None:
         if not self.values:
@@ -138,22 +141,22 @@ class Parameter:
 
     @property
     def unset(self) -> Value:
-        """The stack's own value, which needs no setting."""
+        """The MPI's default, which needs no setting."""
         return self.default if self.held_from is None else self.held_from
 
     @property
     def numbers(self) -> tuple[float | None, ...]:
-        """The number of each value, None for values off the scale; all None if not ordered."""
+        """The number of each value; None for a value that is not on a scale, or if not ``ordered``."""
         return tuple(size_in_bytes(v) if self.ordered else None for v in self.values)
 
     @property
     def scale(self) -> tuple[Value, ...]:
-        """The values that lie on the ordered scale, ascending."""
+        """The values that are numbers, in ascending order; empty if the parameter is not ``ordered``."""
         pairs = [(n, v) for n, v in zip(self.numbers, self.values, strict=True) if n is not None]
         return tuple(v for _, v in sorted(pairs, key=lambda pair: pair[0]))
 
     def positions(self) -> dict[Value, float]:
-        """Return value → position in [0, 1] on the scale, on a log axis where all numbers are positive."""
+        """Return value → position in [0, 1] on the scale, a logarithmic one if all numbers are positive."""
         numbers = {v: n for v, n in zip(self.values, self.numbers, strict=True) if n is not None}
         if not numbers:
             return {}
@@ -164,10 +167,10 @@ class Parameter:
         return {v: (x - low) / span for v, x in axis.items()}
 
     def check(self, value: Value) -> None:
-        """Refuse a value that is not among the values of this parameter.
+        """Raise an error if a value is not among the values of this parameter.
 
         Raises:
-            SpaceError: it is not among them; the message lists what is allowed.
+            SpaceError: the value is not allowed; the message lists the allowed ones.
         """
         if value not in self.values:
             raise SpaceError(f"{self.name} = {value!r} is not in the space", allowed(value, self.values))
@@ -175,13 +178,13 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Point(Mapping[str, Value]):
-    """Assigns values to parameters, in the order of their names; it is immutable and hashable."""
+    """An immutable, hashable mapping of parameters to values, in the order of their names."""
 
     items_: tuple[tuple[str, Value], ...] = ()  # (name, value) pairs, sorted by name.
 
     @classmethod
     def of(cls, values: Mapping[str, Value]) -> "Point":
-        """Return the point with these values.
+        """Return the point with these values by the names of parameters.
 
         Raises:
             TypeError: a value is no scalar, as in a damaged document.
@@ -217,5 +220,5 @@ class Point(Mapping[str, Value]):
         return Point.of({**self._values, **changes})
 
     def restricted(self, names: "Mapping[str, object] | set[str] | frozenset[str]") -> "Point":
-        """Return the part of the point that concerns these parameters."""
+        """Return the point without parameters other than these."""
         return Point(tuple(pair for pair in self.items_ if pair[0] in names))

@@ -1,8 +1,8 @@
-"""The set of points of a campaign (step 2 of the flow): parameters with their conditions, enumerated.
+"""The search space of a campaign (step 2 of the data flow): parameters with conditions, and their points.
 
-Notation: a job-wide point has values for the *active* parameters of level ``launch`` and ``boot``; a
-call-level choice has values for the active ones of level ``call``. A parameter whose condition fails is
-absent.
+Notation: a job-wide *point* has values for the *active* parameters of level ``launch`` and ``boot``; a
+call-level *choice* has values for the active parameters of level ``call``. A parameter is active if its
+condition holds; otherwise it is absent from points and choices.
 """
 
 import hashlib
@@ -20,28 +20,29 @@ from autotune.space.parameter import Level, Parameter, Point, Value
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """Names a parameter, or one of its values, that this machine cannot offer, and the reason."""
+    """A parameter, or one of its values, that is not available on this machine, and the reason."""
 
     parameter: str  # Name of the parameter.
-    value: Value | None  # The value, or None for the parameter as a whole.
-    reason: str  # Why it cannot be offered, in words for the user.
+    value: Value | None  # The missing value, or None if the whole parameter is not available.
+    reason: str  # Why it is not available, in words for the user.
 
 
 @dataclass(frozen=True)
 class Space:
-    """Holds all parameters of a campaign, parents before children."""
+    """All parameters of a campaign; those on which others depend come before these."""
 
     name: str
     """Name of the space, or path of its file, as the user gave it."""
     parameters: tuple[Parameter, ...]
-    """The parameters, in the order of the file."""
+    """The parameters, in the order of the space's file."""
     dropped: tuple[Dropped, ...] = ()
-    """Parameters and values that this machine lacks."""
+    """Parameters and values that are not available on this machine."""
     stack: str = "openmpi"
     """The MPI implementation that the parameters belong to."""
     listed: tuple[Point, ...] | None = None
-    """The points that exist, the default first, where not every combination does (a recorded table); None:
-    every combination exists."""
+    """The existing points, the default first, if only some combinations exist, as in a recorded table.
+
+    None: every combination of values exists."""
 
     def __post_init__(self) -> None:
         earlier: dict[str, Parameter] = {}
@@ -72,17 +73,17 @@ class Space:
 
     @cached_property
     def job(self) -> tuple[Parameter, ...]:
-        """The parameters that are fixed for a launch, those of levels ``launch`` and ``boot``."""
+        """The parameters that have one value during a launch: those of levels ``launch`` and ``boot``."""
         return tuple(p for p in self.parameters if p.level is not Level.CALL)
 
     @cached_property
     def call(self) -> tuple[Parameter, ...]:
-        """The parameters that are swept inside a launch, those of level ``call``."""
+        """The parameters of which a launch measures all values: those of level ``call``."""
         return tuple(p for p in self.parameters if p.level is Level.CALL)
 
     @cached_property
     def job_wide(self) -> frozenset[str]:
-        """The names of parameters that a whole job must share, since a file cannot choose them per size."""
+        """The names of parameters with one value for a whole job: files cannot set them per message size."""
         return frozenset(p.name for p in self.job if not p.per_size)
 
     @cached_property
@@ -103,7 +104,7 @@ class Space:
 
     @property
     def untouched(self) -> Point:
-        """The job-wide values that the stack has by itself, also where the scenario fixes other ones."""
+        """The job-wide values that the MPI has without any setting, even if the scenario fixes others."""
         values: dict[str, Value] = {}
         for parameter in self.job:
             if _active(parameter, values):
@@ -112,24 +113,24 @@ class Space:
 
     @property
     def unset(self) -> Point:
-        """The stack's own value of each job-wide parameter, also of parameters that are not active there."""
+        """The MPI's default of each job-wide parameter, including parameters that are not active then."""
         return Point.of({p.name: p.unset for p in self.job})
 
     def changes(self, point: Point) -> Point:
-        """Return the job-wide values of a point that differ from the stack's own."""
+        """Return the job-wide values of a point that differ from the MPI's defaults."""
         unset = self.unset
         return Point.of({name: value for name, value in point.items() if unset.get(name) != value})
 
     def says(self, choice: Point) -> bool:
-        """Whether a choice differs from the stack's own."""
+        """Whether a call-level choice differs from what the MPI chooses by default."""
         return any(value != self[name].unset for name, value in choice.items())
 
     @property
     def fingerprint(self) -> str:
-        """Twelve hex digits that change whenever the set of possible points changes."""
+        """A hash of twelve hexadecimal digits, which changes whenever the set of possible points changes."""
         documents = [asdict(p) for p in self.parameters]
         for parameter in documents:
-            del parameter["strong"]  # the order in which they are tried is not what can be tried
+            del parameter["strong"]  # it changes only the order in which points are tried
             if not parameter["always"]:
                 del parameter["always"]
         text = json.dumps(documents, sort_keys=True, default=str)
@@ -138,7 +139,7 @@ class Space:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def complete(self, values: Mapping[str, Value]) -> Point:
-        """Return the job-wide point with these values, and defaults for other parameters that are active.
+        """Return the job-wide point with these values, and defaults for all other active parameters.
 
         Raises:
             SpaceError: a parameter is unknown or of level ``call``, or a value is not one of its values.
@@ -166,7 +167,7 @@ class Space:
 
     @property
     def size(self) -> int:
-        """The number of job-wide points; an upper bound where parameters have conditions."""
+        """The number of job-wide points, or an upper bound of it if parameters have conditions."""
         return len(self.listed) if self.listed is not None else math.prod(len(p.values) for p in self.job)
 
     def points(self) -> Iterator[Point]:
@@ -177,7 +178,7 @@ class Space:
         yield from _enumerate(self.job, {})
 
     def draw(self, rng: np.random.Generator, n: int) -> list[Point]:
-        """Return up to ``n`` distinct job-wide points, drawn uniformly over the values of each parameter."""
+        """Return up to ``n`` distinct random job-wide points; each value of a parameter is equally likely."""
         if self.size <= 4 * n:
             everything = list(dict.fromkeys(self.points()))
             order = rng.permutation(len(everything))
@@ -196,10 +197,10 @@ class Space:
         return list(drawn)
 
     def neighbours(self, point: Point) -> list[Point]:
-        """Return the points that differ from ``point`` in one parameter (and in what depends on it).
+        """Return the points that differ from ``point`` in one parameter and in parameters that depend on it.
 
-        A point outside this space, such as one of the whole space where this one holds parameters at one
-        value, is first completed to a point inside.
+        A point outside this space, for instance because this space fixes a parameter at another value, is
+        first changed to a point inside.
         """
         inside = {p.name: point[p.name] for p in self.job if point.get(p.name) in p.values}
         start = dict(self.complete(inside).items_)
@@ -207,7 +208,7 @@ class Space:
         for parameter in self.job:
             if parameter.name in point:
                 for value in parameter.values:
-                    # No condition depends on most parameters: then nothing else changes and needs a check.
+                    # If no condition depends on the parameter, no other value changes or needs a check.
                     if parameter.name in start and parameter.name not in self._parents:
                         near[Point.of({**start, parameter.name: value})] = None
                     else:
@@ -216,7 +217,7 @@ class Space:
         return [p for p in near if p in self] if self.listed is not None else list(near)
 
     def choices(self, collective: str, point: Point | None = None) -> tuple[Point, ...]:
-        """Return the call-level choices of one collective under a job-wide point, the default one first."""
+        """Return the call-level choices of one collective with a job-wide point, the default choice first."""
         parameters = [
             _of(p, collective) if p.collectives else p
             for p in self.call
@@ -226,9 +227,9 @@ class Space:
         return tuple(dict.fromkeys(q.restricted(names) for q in _enumerate(parameters, dict(point or {}))))
 
     def fix(self, values: Mapping[str, Value]) -> "Space":
-        """Return the same space with some parameters held at one value.
+        """Return the same space with some parameters fixed at one value.
 
-        A held parameter keeps its place with a single value, so that conditions on it stay meaningful.
+        A fixed parameter stays in the space with this one value, so that conditions on it can be evaluated.
         Parameters whose condition can no longer be met are removed.
 
         Raises:
@@ -254,7 +255,10 @@ class Space:
         return replace(self, parameters=tuple(parameters), listed=listed)
 
     def restrict(self, facts: frozenset[str]) -> "Space":
-        """Return the space that a machine with these facts can offer; ``dropped`` lists what it cannot."""
+        """Return the space without what is not available on a machine with these facts.
+
+        Parameters and values that need other facts are listed in ``dropped``.
+        """
 
         def lacking(parameter: Parameter, value: Value | None) -> str:
             tokens = parameter.requires if value is None else parameter.value_requires.get(value, ())
@@ -264,13 +268,13 @@ class Space:
         return self.without(lacking)
 
     def without(self, why: Callable[[Parameter, Value | None], str]) -> "Space":
-        """Return the space without parameters and values that ``why`` gives a reason against.
+        """Return the space without the parameters and values against which ``why`` returns a reason.
 
-        They are listed in ``dropped``, with the parameters that depend on them.
+        The removed parameters and values, and the parameters that depend on them, are listed in ``dropped``.
 
         Args:
-            why: Returns the reason against a value, or against the whole parameter if the value is None;
-                empty: there is none.
+            why: Returns the reason against a value, or against the whole parameter if the value is None; an
+                empty reason means that it stays in the space.
         """
         parameters: list[Parameter] = []
         dropped: list[Dropped] = list(self.dropped)
@@ -300,7 +304,7 @@ class Space:
 
 
 def _of(parameter: Parameter, collective: str) -> Parameter:
-    """Return a parameter with its values for one collective; the stack's own value need not be among them."""
+    """Return a parameter with only its values for one collective, which may exclude the MPI's default."""
     values = parameter.collectives[collective]
     first = parameter.default if parameter.default in values else values[0]
     when = {} if collective in parameter.always else parameter.when
@@ -313,7 +317,7 @@ def _active(parameter: Parameter, values: Mapping[str, Value]) -> bool:
 
 
 def _still(parameter: Parameter, parents: Mapping[str, Parameter]) -> dict[str, tuple[Value | None, ...]]:
-    """Return the conditions of a parameter on ``parents``, with the accepted values that the parents have."""
+    """Return a parameter's conditions on the parameters in ``parents``, without values that these lack."""
     return {
         name: tuple(v for v in accepted if v is None or v in parents[name].values)
         for name, accepted in parameter.when.items()
