@@ -1,1 +1,4 @@
-"""From a history to one setting and few rules: front, rules, summary, worth (step 10)."""
+"""Recommendation: one setting and a few per-size rules from the history of a campaign.
+
+This is step 10 of the flow in ``autotune/__init__.py``.
+"""
