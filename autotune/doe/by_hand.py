@@ -1,5 +1,7 @@
 """A design for a person to carry out, and how large effects have to be for the design to detect them.
 
+Place in the flow of ``autotune/__init__.py``: steps 2 and 3, space and screening.
+
 Notation: the *power* for a factor is the probability that its effect, of a given size, is called active. σ is
 the standard deviation of one run, on the scale of the analysis (on log scale 0.03 is three percent).
 """

@@ -1,5 +1,7 @@
 """A least-squares model of a user's table, with checks for problems that the coefficients do not show.
 
+Place in the flow of ``autotune/__init__.py``: outside it.
+
 ::
 
     Table + Formula → fit → Regression: coefficients · heteroscedasticity · steps · a LogGP model for

@@ -1,4 +1,7 @@
-"""A least-squares model of a table as text, as a JSON document and as an HTML page."""
+"""A least-squares model of a table as text, as a JSON document and as an HTML page.
+
+Place in the flow of ``autotune/__init__.py``: step 12, export.
+"""
 
 from __future__ import annotations
 

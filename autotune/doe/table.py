@@ -1,5 +1,7 @@
 """A screening of a user's table: which of its columns (factors) affect which others (responses).
 
+Place in the flow of ``autotune/__init__.py``: step 3, screening.
+
 ::
 
     rows → Table → screen → TableScreening

@@ -1,8 +1,8 @@
 """Choose the next launch of a campaign: (space, history, seed) → suggestion.
 
-This is step 9 of the flow in ``autotune/__init__.py``. A *curve* is the times of a launch over all slots
-(collective, communicator size, message size). The *envelope* is the best time in each slot over the per-size
-choices.
+Place in the flow of ``autotune/__init__.py``: step 9, propose. A *curve* is the times of a launch over all
+slots (collective, communicator size, message size). The *envelope* is the best time in each slot over the
+per-size choices.
 
 ==========  ===========================================================================================
 name        method

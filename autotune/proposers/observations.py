@@ -1,5 +1,7 @@
 """Convert a campaign's history to the form that proposers need.
 
+Place in the flow of ``autotune/__init__.py``: between steps 8, store, and 9, propose.
+
 Notation: the *cost* of a launch in one objective is the logarithm of its score, negated if a larger score is
 better. So less cost is always better, differences of costs are relative gains, and the standard error of a
 cost is a relative standard error.

@@ -1,4 +1,4 @@
 """Recommendation: one setting and a few per-size rules from the history of a campaign.
 
-This is step 10 of the flow in ``autotune/__init__.py``.
+Place in the flow of ``autotune/__init__.py``: step 10, recommend.
 """

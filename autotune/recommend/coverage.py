@@ -1,5 +1,7 @@
 """Whether a campaign's measurements are valid for the calls of an application (cover these calls).
 
+Place in the flow of ``autotune/__init__.py``: outside it, after step 12, export.
+
 Measurements are valid within the limits of their per-size rules (``history.lookup``): half to twice the
 message sizes, up to twice the ranks, on the same number of nodes. Beyond these limits nothing is claimed.
 """
@@ -26,7 +28,7 @@ class Covered:
 
     slot: Slot  # Collective, communicator size, message size.
     nodes: int  # Number of nodes on which the calls run.
-    cover: Cover  # Whether measurements cover them.
+    cover: Cover  # Whether measurements cover the calls.
     why: str = ""  # The reason why the calls are not covered; empty if they are.
     seconds: float | None = None  # Time of the calls in a recording of the application; None: not recorded.
 

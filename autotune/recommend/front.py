@@ -1,5 +1,7 @@
 """From the history of a campaign to a recommendation.
 
+Place in the flow of ``autotune/__init__.py``: step 10, recommend.
+
 Notation: a *slot* is a collective with a communicator size and a message size. The *envelope* of a job-wide
 setting is the best time in each slot over the per-size choices. A *candidate* is a job-wide setting with its
 envelope and its scores. The *front* contains the candidates that no other candidate dominates, which means

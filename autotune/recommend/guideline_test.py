@@ -1,5 +1,7 @@
 """Tests of performance guidelines: which of them a machine violates by more than noise.
 
+Place in the flow of ``autotune/__init__.py``: outside it, after step 10, recommend.
+
 A guideline says that one call takes no longer than other calls together: t ≤ Σ k_i t_i. It is tested on
 launches, by a one-sided test of d = ln t − ln Σ k_i t_i ≤ ln(1 + tolerance).
 
@@ -63,7 +65,7 @@ class Guideline:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A guideline that does not hold."""
+    """A guideline that the measurements contradict, with the two times."""
 
     guideline: Guideline  # The guideline that is violated.
     left_s: float  # Time of the left side in seconds, geometric mean over launches.

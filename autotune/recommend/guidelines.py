@@ -1,5 +1,7 @@
 """Performance guidelines that a consistent MPI library satisfies, applied to existing measurements.
 
+Place in the flow of ``autotune/__init__.py``: outside it, after step 10, recommend.
+
 A collective should be no slower than other collectives that do the same together, a message no slower than a
 larger one, a call no slower than on a larger communicator, and a library's own choice no slower than each
 algorithm that can be forced. Where a guideline does not hold, the library fell back silently, a launch was

@@ -1,5 +1,7 @@
 """The progress of a search, compared with that of a random order; for the report.
 
+Place in the flow of ``autotune/__init__.py``: after step 10, recommend.
+
 The best score so far is the best of many noisy scores, and so it is biased: a setting that was best by luck
 would not have as good a score again. Launches of a setting *after* it became the best, in the search or in
 the verification, were not the reason why it was chosen, so their score is unbiased.

@@ -1,5 +1,7 @@
 """A limit of one core for the tuner's own computations, such as the choice of the next setting.
 
+Place in the flow of ``autotune/__init__.py``: steps 9 and 10, propose and recommend.
+
 The tuner's matrices are small. A second thread of BLAS and OpenMP makes computations on them no faster and
 takes twice the processor time. If another process uses the second core, both threads wait for it: the choice
 of the next setting in a campaign with 50 launches took 0.5 s alone and 0.9 to 1.2 s beside a busy process,

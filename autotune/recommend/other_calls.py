@@ -1,5 +1,7 @@
 """Effects of a setting on calls for which it was not tuned: a part of a recommendation.
 
+Place in the flow of ``autotune/__init__.py``: step 10, recommend.
+
 A setting of a whole job acts on all of the job's calls. Calls that become slower are listed next to the
 gains: users of programs that mostly make the tuned calls may accept this cost, but files for the jobs of all
 users should not contain such a setting.

@@ -1,5 +1,7 @@
 """The posterior distribution of each setting's score given all launches, by which recommendations are chosen.
 
+Place in the flow of ``autotune/__init__.py``: step 10, recommend.
+
 The best of many settings that were launched once is mostly the luckiest. So settings are compared by the
 posterior of their scores under a Gaussian process over all settings that were launched, including the MPI
 stack's defaults: results of settings with equal values support each other, and a launch is a random effect,

@@ -1,4 +1,7 @@
-"""A recommendation: a setting with its per-size rules, its gains over the defaults, and its origin."""
+"""A recommendation: a setting with its per-size rules, its gains over the defaults, and its origin.
+
+Place in the flow of ``autotune/__init__.py``: step 10, recommend.
+"""
 
 import math
 from dataclasses import dataclass, field

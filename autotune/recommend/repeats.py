@@ -1,5 +1,7 @@
 """How much launches of one setting differ, estimated from all settings that were launched repeatedly.
 
+Place in the flow of ``autotune/__init__.py``: outside it, before step 10, recommend.
+
 Launches of one setting differ by more than their samples suggest. The variance of a launch is estimated as
 s̃² = (ν₀ s₀² + SS) / (ν₀ + ν), with the sum of squares SS and the degrees of freedom ν of repeated launches,
 and with a conjugate scaled inverse χ² prior (Gelman et al., Bayesian Data Analysis, 3rd ed., section 3.2).

@@ -1,5 +1,7 @@
 """The per-size rules of one job-wide setting: few rules, which begin where the curves of choices cross.
 
+Place in the flow of ``autotune/__init__.py``: step 10, recommend.
+
 A rule selects a choice, such as an algorithm, from a message size on.
 
 Notation: within one table (a collective on one communicator size) the measured sizes are ``x_1 < … < x_m``.

@@ -1,5 +1,7 @@
 """The summary of a campaign, launch by launch, for the console and the report.
 
+Place in the flow of ``autotune/__init__.py``: between steps 10, recommend, and 12, export.
+
 Notation: a *step* is one launch with the state of the campaign after it. *Best so far* means the best score
 in each objective of the settings that were searched; the stack's own defaults are not among them.
 """

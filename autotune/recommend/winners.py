@@ -1,5 +1,7 @@
 """A map of the fastest per-size choice over message sizes and communicator sizes; for the report.
 
+Place in the flow of ``autotune/__init__.py``: after step 10, recommend.
+
 It uses the launches of one job-wide setting, and compares all choices that were measured in each slot
 (collective, communicator size, message size). A *tie* is a slot whose winner is not significantly faster than
 the next best choice: their times, compared within the launches that measured both, differ by less than 1.96

@@ -1,6 +1,6 @@
 """Screening: finds out from few launches which of many parameters matter.
 
-This is step 3 of the flow in ``autotune/__init__.py``.
+Place in the flow of ``autotune/__init__.py``: step 3, screening.
 
 ::
 

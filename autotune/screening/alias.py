@@ -1,5 +1,7 @@
 """Aliases of the estimated effects (other effects that they also contain), and the efficiency of a design.
 
+Place in the flow of ``autotune/__init__.py``: step 3, screening.
+
 Notation: the fitted model is X₁ = [nuisance | main effects]. The columns of X₂, the products of two factors,
 were not fitted. Then E[β̂₁] = β₁ + A β₂ with the alias matrix A = (X₁ᵀX₁)⁻¹ X₁ᵀ X₂.
 """

@@ -1,5 +1,7 @@
 """The analysis of a two-level design: the effect of each factor on a response, with its uncertainty.
 
+Place in the flow of ``autotune/__init__.py``: step 3, screening.
+
 Notation: as in ``effects`` and ``model``.
 """
 

@@ -1,5 +1,7 @@
 """The decision after a screening: which factors stay in the search, and which are fixed at one level.
 
+Place in the flow of ``autotune/__init__.py``: step 3, screening.
+
 By the rule (docs/screening.md, "The decision") a wrong decision rather costs launches than performance. A
 factor that matters is *active* and stays in the search. A factor that may matter is *undecided* and stays as
 well. A factor that does not matter is *inert*. It is fixed at the level that was better over all objectives

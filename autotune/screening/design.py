@@ -1,5 +1,7 @@
 """Two-level designs for a screening: which points are run, and in which order.
 
+Place in the flow of ``autotune/__init__.py``: step 3, screening.
+
 Notation: ``coded`` is (n_runs, n_factors) with −1 at a factor's low level, +1 at its high level and 0 at its
 centre. A *block* is one replicate of the design in time. A *whole-plot* factor is one whose change needs a
 reboot. A *whole plot* is a stretch of consecutive runs with the same values of all whole-plot factors:

@@ -1,5 +1,7 @@
 """Main effects of factors on one response, as ``analysis.analyse`` estimates them.
 
+Place in the flow of ``autotune/__init__.py``: step 3, screening.
+
 Notation: the *effect* of a factor is the mean at its high level minus the mean at its low level, other
 factors and blocks being equal. On log scale it is a difference of logarithms, so that ``exp(effect)`` is the
 ratio. In a balanced design it is the plain difference of two means.

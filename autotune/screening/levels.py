@@ -1,4 +1,7 @@
-"""Factors with two levels from a search space, and points of the space from the runs of a design."""
+"""Factors with two levels from a search space, and points of the space from the runs of a design.
+
+Place in the flow of ``autotune/__init__.py``: steps 2 to 4, from the space to trials.
+"""
 
 import math
 from collections import Counter

@@ -78,15 +78,13 @@ def noise_of(fitted: Fit, groups: Sequence[Hashable], floor: float) -> NoiseEsti
     """Return the noise that main effects are compared with.
 
     1. With three or more residual degrees of freedom, the noise is the residual mean square, unless
-    replicates show
-       that the model does not fit (F-test of lack of fit against pure error at 5 %; interactions or curvature
-       are the cause). Then it is the mean square of lack of fit, because the misfit also biases the main
-       effects. If lack of fit has fewer than three degrees of freedom, too few to estimate this, it is pure
-       error.
+       replicates show that the model does not fit (F-test of lack of fit against pure error at 5 %;
+       interactions or curvature are the cause). Then it is the mean square of lack of fit, because the misfit
+       also biases the main effects. If lack of fit has fewer than three degrees of freedom, too few to
+       estimate this, it is pure error.
     2. With fewer, the noise is Lenth's pseudo standard error over the main effects and the contrasts of lack
-    of
-       fit. If there are replicates and the pseudo standard error is significantly larger than pure error, the
-       noise is pure error: the pseudo standard error is then that of active effects.
+       of fit. If there are replicates and the pseudo standard error is significantly larger than pure error,
+       the noise is pure error: the pseudo standard error is then that of active effects.
 
     A large pseudo standard error alone never overrules replicates, because active effects may cause it as
     well as a misfit.

@@ -49,7 +49,7 @@ def model_of(collective: str) -> Model:
     """Return the model of a collective.
 
     Raises:
-        SpaceError: If there is none.
+        SpaceError: If the collective has no model.
     """
     if collective not in _MODELS:
         raise SpaceError(f"no model of {collective!r}", allowed(collective, _MODELS))

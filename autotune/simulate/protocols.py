@@ -7,11 +7,9 @@ Notation: n sizes. A message of m bytes is described by seven numbers (`Costs`),
 are built from LogGP's latency L, overhead o and gaps g, G, and from the copies of UCX's protocols:
 
 - eager bcopy: the sender copies into a bounce buffer, the wire takes m·G, and the receiver copies out. The
-three
-  overlap, because long messages are sent in fragments;
+  three overlap, because long messages are sent in fragments;
 - eager zcopy (from the zcopy threshold on, between nodes): the sender's buffer is registered instead of
-copied,
-  and the sender waits until the NIC has sent the data;
+  copied, and the sender waits until the NIC has sent the data;
 - rendezvous (from the rendezvous threshold on): no data move before both sides are ready and have exchanged a
   handshake. Then there are no CPU copies between nodes, and one copy instead of two inside a node.
 """

@@ -105,8 +105,8 @@ def cost_h(site: SiteDirectory, document: Mapping[str, Any], job: Job, launches:
 
     Args:
         site: The site.
-        document: Its configuration.
-        job: Nodes and ranks per node.
+        document: The site's configuration.
+        job: Numbers of nodes and of ranks per node.
         launches: Number of launches to count; 0: all launches of the job that remain.
     """
     finished = len(site.campaigns[job].history) if job in site.campaigns and not launches else 0

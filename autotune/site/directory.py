@@ -67,7 +67,7 @@ class SiteDirectory:
     wishes: Wishes
     campaigns: Mapping[Job, CampaignDirectory]
     """Campaigns, read from their journals, of all jobs begun so far."""
-    sample: Sample | None = None  # None: no job was chosen as a sample yet.
+    sample: Sample | None = None  # None: no predictions were saved to be tested yet.
     loads: Mapping[Job, Loads] = field(default_factory=dict)
     """Results of the jobs that were also launched while other work loaded the machine."""
 
@@ -497,7 +497,7 @@ def read_document(path: Path, kind: type[T]) -> T:
     """Return a document in a site's directory as a value of a dataclass.
 
     Raises:
-        UserError: it is damaged.
+        UserError: the document is damaged.
     """
     document = parsed(user_text(path), str(path), UserError, "the command that began the site writes it")
     return Document(str(path), UserError, own=True).structured(kind, document)

@@ -28,7 +28,7 @@ def upcoming(site: SiteDirectory, document: Mapping[str, Any], attempted: Collec
 
     Args:
         site: The site.
-        document: Its configuration.
+        document: The site's configuration.
         attempted: Jobs that were already attempted in this run and are not chosen again.
 
     Returns:

@@ -126,7 +126,8 @@ def measure_site(document: Mapping[str, Any], compose: Compose) -> int:
             job_keys, folder = job_document(document, root, job), make_empty(root / "start")
             # Smaller communicators are left out: their calls take as long as those of smaller jobs.
             alone = {"cluster": {**job_keys["cluster"], "comm_sizes": []}}
-            # What is found out about the nodes is stored in the campaign's directory.
+            # Examining the nodes needs files in the campaign's directory, which is ``start`` for these
+            # launches.
             alone["campaign"] = {**job_keys["campaign"], "dir": str(folder)}
             scenario, place = compose(job_keys | alone)
             measurement = measurement_of(place.asked(scenario), place.placement.ranks)

@@ -258,7 +258,7 @@ def _tune_jobs(root: Path, document: Mapping[str, Any], compose: Compose, quiet:
                 {root / SAMPLE: json.dumps(plain(Sample(job_to_sample, site.z or 0.0, predicted))) + "\n"}
             )
         budget, verify = {**document["budget"], "launches": SAMPLED}, {**document["verify"], "enabled": False}
-        fix = {**(document["fix"] or {}), **site.common}  # predictions hold for this setting alone
+        fix = {**(document["fix"] or {}), **site.common}  # predictions are for this setting only
         measure_job(job_to_sample, "a sample of what is predicted", budget=budget, verify=verify, fix=fix)
         site = read_site(root)
     site = _under_load(site, document, place_of)

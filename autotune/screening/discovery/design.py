@@ -1,5 +1,7 @@
 """The plan of a discovery: which run comes next, as a function of the runs so far.
 
+Place in the flow of ``autotune/__init__.py``: step 3, screening.
+
 A *change* is one factor at a level that is not its default. An *arm* is a setting from which changes are
 made, such as the defaults, or the defaults with UCX enabled.
 

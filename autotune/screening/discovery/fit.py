@@ -1,5 +1,7 @@
 """A sparse, robust, additive fit of the effects of changes, even if there are more changes than runs.
 
+Place in the flow of ``autotune/__init__.py``: step 3, screening.
+
 Notation: ``X`` is (n_runs, n_changes), 1 where a run makes the change; ``Y`` is (n_runs, n_sizes), logarithms
 of times; ``Z`` is (n_changes, n_sizes), a change's sum of scaled residuals divided by its standard deviation.
 
