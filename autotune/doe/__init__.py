@@ -1,1 +1,1 @@
-"""Designed experiments on anything: designs to carry out by hand, and models of anybody's table."""
+"""Designed experiments on anything: designs to carry out by hand, and models of any user's table."""

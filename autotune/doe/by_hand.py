@@ -1,6 +1,8 @@
-"""A design for a person to carry out, and the effects that it detects (steps 2 and 3 of the flow).
+"""A design for a person to carry out, and how large effects have to be for the design to detect them.
 
-Notation: the *power* for a factor is the probability that an effect of a given size is called active; σ is
+Place in the flow of ``autotune/__init__.py``: steps 2 and 3, space and screening.
+
+Notation: the *power* for a factor is the probability that its effect, of a given size, is called active. σ is
 the standard deviation of one run, on the scale of the analysis (on log scale 0.03 is three percent).
 """
 
@@ -22,21 +24,23 @@ _NEEDED, _OPTIONAL = ("factor", "low", "high"), ("centre",)
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """Says which effects a design detects: its power for one effect, and the smallest detectable effects."""
+    """The power of a design for one effect, and the smallest effects that the design detects."""
 
     sigma: float  # Standard deviation of one run, on the scale of the analysis.
     effect: float | None  # The effect whose power was requested; None: no power was requested.
     power: dict[str, float]
-    """Probability by factor that such an effect is called active; empty where ``effect`` is None."""
-    detectable: dict[str, float]  # Effect by factor that is called active with a probability of 80 %.
+    """Maps each factor to the probability that its effect, if as large as ``effect``, is called active; empty
+    if ``effect`` is None."""
+    detectable: dict[str, float]
+    """Maps each factor to the size of an effect that is called active with a probability of 80 %."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Says how large a design is to be."""
+    """The requested size of a design."""
 
-    runs: int  # Number of runs in a block, centre points not counted.
-    blocks: int = 1  # Number of replicates, one after the other.
+    runs: int  # Number of runs in a block, without centre points.
+    blocks: int = 1  # Number of blocks: replicates of the design, one after the other.
     centre_points: int = 0  # Number of centre points in a block.
     seed: int = 0  # Seed of the run order.
 
@@ -44,7 +48,7 @@ class Layout:
         """Return a Plackett–Burman design of exactly this size, in random order.
 
         Raises:
-            UserError: there is no design of so many runs for these factors, or there are centre points
+            UserError: there is no design with this number of runs for the factors, or there are centre points
                 although no factor has a centre.
         """
         rng = np.random.default_rng(self.seed)
@@ -78,9 +82,9 @@ def factors_in(name: str, columns: Sequence[str], rows: Sequence[Row]) -> tuple[
 
 
 def sensitivity(design: ScreeningDesign, sigma: float, effect: float | None) -> Sensitivity:
-    """Return the sensitivity of a design where a run has the standard deviation ``sigma``.
+    """Return which effects a design detects if a run has the standard deviation ``sigma``.
 
-    Without an ``effect`` only the detectable effects are computed.
+    If ``effect`` is None, only the detectable effects are computed.
 
     Raises:
         UserError: ``sigma`` is not positive, or the design has fewer runs than parameters.
@@ -91,13 +95,14 @@ def sensitivity(design: ScreeningDesign, sigma: float, effect: float | None) -> 
 
 
 def power(design: ScreeningDesign, effect: float, sigma: float, rng: Generator) -> dict[str, float]:
-    """Return the power for each factor by its name, other factors being inert.
+    """Map each factor to the power for its effect, if all other factors have no effect.
 
-    With three or more residual degrees of freedom the power is exact (noncentral t); with fewer, where
-    Lenth's method will be used, it is simulated with a standard error of at most 0.01. The difference between
-    reboots is not part of σ: for whole-plot factors the power is an upper bound.
+    With three or more residual degrees of freedom the power is exact (noncentral t). With fewer, the analysis
+    will use Lenth's method, and the power is simulated with a standard error of at most 0.01. σ does not
+    include the difference between reboots, so for factors whose change needs a reboot the power is an upper
+    bound.
 
-    The effect is the mean at high minus the mean at low; ``rng`` is for the simulation.
+    The effect is the mean at the high level minus the mean at the low level; ``rng`` is for the simulation.
 
     Raises:
         UserError: ``sigma`` is not positive, or the design has fewer runs than parameters.
@@ -110,7 +115,7 @@ def detectable_effect(design: ScreeningDesign, sigma: float, rng: Generator) -> 
     """Return the smallest effect of each factor that is called active with a probability of 80 %.
 
     Raises:
-        UserError: as ``power``.
+        UserError: for the same reasons as in ``power``.
     """
     units, df = _noncentralities(design, sigma, sigma)
     seed = int(rng.integers(2**63))
@@ -128,7 +133,7 @@ def detectable_effect(design: ScreeningDesign, sigma: float, rng: Generator) -> 
 
 
 def _noncentralities(design: ScreeningDesign, effect: float, sigma: float) -> tuple[dict[str, float], int]:
-    """Return |effect| in standard errors for each factor, and the residual degrees of freedom."""
+    """Return |effect| in units of each factor's standard error, and the residual degrees of freedom."""
     if not 0 < sigma < math.inf:
         raise UserError(f"the standard deviation of a run is {sigma:g}", "it must be positive")
     nuisance, _ = nuisances(design)
@@ -142,8 +147,8 @@ def _noncentralities(design: ScreeningDesign, effect: float, sigma: float) -> tu
 def _power(shift: float, n_factors: int, df: int, rng: Generator) -> float:
     """Return the power for an effect of ``shift`` standard errors.
 
-    By Lenth's method it is the share of simulated sets of contrasts, all noise but one, in which that one
-    exceeds his margin of error.
+    For Lenth's method, sets of contrasts are simulated in which all but one are noise. The power is the share
+    of the sets in which this one exceeds the margin of error.
     """
     from scipy import stats
 

@@ -1,13 +1,13 @@
 """Analyses of tables as JSON documents; a number that is not known is null.
 
-The document of a screening has ``responses`` → name → ``effects`` (a list of factor, low, high, effect,
-std_err, p_value, contribution, active and more), ``aliases``, ``blocks``, ``efficiency``, ``notes``. At its
-top level it also has the ``aliases`` of the response with the most results, and ``decisions`` on every factor
-over all responses.
+The document of a screening maps ``responses`` → name of the response to ``effects`` (a list of factor, low,
+high, effect, std_err, p_value, contribution, active and more), ``aliases``, ``blocks``, ``efficiency`` and
+``notes``. At its top level it also contains the ``aliases`` of the response with the most results, and
+``decisions`` on every factor over all responses.
 
-The document of response surfaces has ``surfaces`` → response → ``coefficients`` (of codes in [−1, 1]) and
-``optimum``, and ``overlay``, the point that suits all responses. Factors are in the table's numbers (sizes in
-bytes), responses on the scale of the analysis (logarithms on log scale).
+The document of response surfaces maps ``surfaces`` → name of the response to ``coefficients`` (of codes in
+[−1, 1]) and ``optimum``. It also contains ``overlay``, the point that suits all responses. Factors are in the
+table's units (sizes in bytes), responses on the scale of the analysis (logarithms on log scale).
 """
 
 import math
@@ -116,7 +116,7 @@ def _aliases(analysis: Effects) -> list[dict[str, Any]]:
 
 
 def _effect(effect: Effect, analysis: Effects) -> dict[str, Any]:
-    """Return the JSON values of an effect, on log scale with its ratio."""
+    """Return the JSON values of an effect; on log scale they include the ratio of high to low."""
     return {
         **fields_of(
             effect, "factor", "low", "high", "effect", "std_err", "p_value", "contribution", "active"

@@ -1,9 +1,9 @@
 """After a screening: response surfaces over the factors that matter, and the best point for all responses.
 
-Notation: as in ``surface``; all numbers are on the scale of the analysis (logarithms on log scale). d in
-[0, 1] is the desirability of one response: 1 where it is as good as its best run, 0 where it is as bad as its
-worst. D is the geometric mean of the d's, weighted by importance, so that one unacceptable response makes a
-point unacceptable.
+Notation: as in ``surface``. All numbers are on the scale of the analysis (logarithms on log scale). d in [0,
+1] is the desirability of one response: 1 if it is as good as in its best run, 0 if it is as bad as in its
+worst run. D is the mean desirability of all responses: the geometric mean of the d's, weighted by importance,
+so that one unacceptable response makes a point unacceptable.
 """
 
 import math
@@ -21,10 +21,10 @@ from autotune.screening.effects import Scale
 
 @dataclass(frozen=True, slots=True)
 class Desire:
-    """Says which values of one response are unacceptable, and which cannot be improved on."""
+    """The values of one response between which its desirability goes from 0 to 1."""
 
-    worst: float  # At this value and beyond it the response is unacceptable (d = 0).
-    best: float  # At this value and beyond it the response cannot get more desirable (d = 1).
+    worst: float  # This value and all worse ones are unacceptable (d = 0).
+    best: float  # This value and all better ones are equally desirable (d = 1).
     weight: float = 1.0  # Importance relative to the other responses.
 
     def of(self, value: float) -> float:
@@ -33,7 +33,7 @@ class Desire:
 
 
 def desirability(desires: Mapping[str, Desire], values: Mapping[str, float]) -> float:
-    """Return D, in [0, 1], of a value for each response."""
+    """Return the mean desirability D, in [0, 1], given a value for each response."""
     total = sum(desire.weight for desire in desires.values())
     return float(math.prod(d.of(values[name]) ** (d.weight / total) for name, d in desires.items()))
 
@@ -42,7 +42,7 @@ def desirability(desires: Mapping[str, Desire], values: Mapping[str, float]) -> 
 class Overlay:
     """The point within the range of all factors that suits all responses best."""
 
-    codes: Mapping[str, float]  # Code of the point by factor.
+    codes: Mapping[str, float]  # Maps each factor to its code at the point.
     desirability: float  # D of the point, in [0, 1]; 0: every point is unacceptable in some response.
     each: Mapping[str, float]  # Desirability d of each response at the point.
     values: Mapping[str, float]  # Predicted mean of each response at the point.
@@ -50,28 +50,29 @@ class Overlay:
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """The quadratics through a table, and their overlaid optimum."""
+    """The quadratic functions fitted to a table, and the best point for all responses."""
 
     table: str  # Name of the file.
     rows: int  # Number of rows of the table.
     scale: Scale  # The scale on which responses were fitted.
-    ranges: Mapping[str, tuple[float, float]]  # By factor the numbers at −1 and +1 (sizes in bytes).
+    ranges: Mapping[str, tuple[float, float]]
+    """Maps each factor to its numbers at −1 and +1 (sizes in bytes)."""
     responses: tuple[Response, ...]  # The responses with their goals.
-    surfaces: tuple[Surface, ...]  # One for each response, in the same order.
+    surfaces: tuple[Surface, ...]  # The surface of each response, in the order of ``responses``.
     overlay: Overlay | None  # The best point for all responses; None where it was not requested.
 
     def numbers(self, codes: Mapping[str, float]) -> dict[str, float]:
-        """Convert codes of factors to the numbers that they stand for, sizes in bytes."""
+        """Convert the codes of factors to numbers in the table's units; sizes are in bytes."""
         return {name: low + (codes[name] + 1) / 2 * (high - low) for name, (low, high) in self.ranges.items()}
 
 
 def follow_up(
     table: Table, factors: Sequence[str], responses: Sequence[Response], scale: Scale, overlaid: bool
 ) -> FollowUp:
-    """Fit a quadratic over ordered columns to each response.
+    """Fit a quadratic function of ordered columns to each response.
 
-    ``overlaid`` requests the point that suits all responses best. An empty response is a failed run; ``log``
-    fits logarithms of positive responses.
+    ``overlaid`` requests the point that suits all responses best. An empty response means that the run
+    failed. The scale ``log`` fits logarithms of positive responses.
 
     Raises:
         TableError: a column is unknown, a factor consists of words, or a field is not what its column needs.
@@ -102,9 +103,10 @@ def follow_up(
 
 
 def overlaid_optimum(surfaces: Sequence[Surface], desires: Mapping[str, Desire]) -> Overlay:
-    """Return the point of highest desirability on surfaces of the same factors.
+    """Return the point with the highest mean desirability of all responses.
 
-    ``surfaces`` holds a surface for each entry of ``desires``, in the same order.
+    ``surfaces`` contains the surface of each response in ``desires``, in the same order; all have the same
+    factors.
     """
     from scipy.optimize import Bounds, differential_evolution
 
@@ -124,7 +126,7 @@ def overlaid_optimum(surfaces: Sequence[Surface], desires: Mapping[str, Desire])
 
 
 def _desire(response: Response, measured: NDArray[np.float64]) -> Desire:
-    """Return the range of the measured values of a response as its desired range.
+    """Return the desirability of a response, which is 1 at its best measured value and 0 at its worst one.
 
     Raises:
         UserError: all values are equal.

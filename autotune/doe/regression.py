@@ -1,10 +1,14 @@
-"""A least-squares model of a user's table, with what such a fit hides (outside the flow).
+"""A least-squares model of a user's table, with checks for problems that the coefficients do not show.
+
+Place in the flow of ``autotune/__init__.py``: outside it.
 
 ::
 
-    Table + Formula → fit → Regression: coefficients · heteroscedasticity · steps · LogGP's terms beside it
+    Table + Formula → fit → Regression: coefficients · heteroscedasticity · steps · a LogGP model for
+    comparison
 
-The fit is ``statsmodels``' ordinary least squares. A column under a logarithm is compared by factors of two.
+The fit is ``statsmodels``' ordinary least squares. The coefficient of a column under a logarithm is the
+change per factor of two.
 """
 
 from __future__ import annotations
@@ -22,29 +26,30 @@ from autotune.screening.cost_terms import CostModel, Vector, cheapest
 from autotune.screening.model import RULE
 from autotune.tables.importers.delimited import meaning
 
-Columns = Mapping[str, Vector]  # Column → the table's numbers in it, (n,).
+Columns = Mapping[str, Vector]  # Maps the name of each column to its numbers, (n,).
 
 INTERCEPT = "Intercept"  # Name of the constant among the terms.
 
 
 @dataclass(frozen=True, slots=True)
 class StepRule:
-    """Limits how many steps of a model are searched, and where."""
+    """Limits on the number and the places of steps (jumps and changes of slope) that are searched."""
 
-    max_steps: int = 3  # Largest number of steps that are reported; each takes two coefficients.
-    min_side: int = 2  # Smallest number of distinct values on each side of a step: a line takes two.
+    max_steps: int = 3  # Largest number of steps that are reported; each step adds two coefficients.
+    min_side: int = 2  # Smallest number of distinct values on each side of a step: a line needs two.
 
 
-STEPS = StepRule()
+STEPS = StepRule()  # The limits in use.
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """Names a response and the terms that explain it."""
+    """A response and the terms that explain it."""
 
-    response: str  # Column that was measured.
-    terms: tuple[str, ...]  # Columns that explain it.
-    log2: frozenset[str] = frozenset()  # Columns, response included, that enter by their binary logarithm.
+    response: str  # Name of the column that was measured.
+    terms: tuple[str, ...]  # Names of the columns that explain the response.
+    log2: frozenset[str] = frozenset()
+    """Names of the columns (terms or response) of which the model uses the binary logarithm."""
     intercept: bool = True  # Whether there is a constant.
 
     def __post_init__(self) -> None:
@@ -55,7 +60,7 @@ class Formula:
             raise UserError(f"--log2 {name} is neither the response nor a term", allowed(name, columns))
 
     def label(self, column: str) -> str:
-        """Return a column's name in the model, as ``log2(Size)`` or ``Size``."""
+        """Return a column's name in the model, such as ``log2(Size)`` or ``Size``."""
         return f"log2({column})" if column in self.log2 else column
 
 
@@ -69,41 +74,43 @@ class TermEstimate:
     p: float  # p-value of a two-sided t-test.
     ci_low: float  # Lower end of the 95 % confidence interval.
     ci_high: float  # Upper end of the 95 % confidence interval.
-    robust_std_err: float  # HC3 standard error, which holds also where rows scatter differently.
+    robust_std_err: float  # HC3 standard error, which is valid even if some rows scatter more than others.
 
 
 @dataclass(frozen=True, slots=True)
 class Breakpoint:
-    """A place where the response jumps or changes its slope along a term."""
+    """A step: a place where the response jumps, or changes its slope, along a term."""
 
-    term: str  # The column.
-    below: float  # Last value below the step, in the table's numbers.
-    above: float  # First value above the step.
+    term: str  # Name of the column along which the step is.
+    below: float  # Largest value of the column below the step.
+    above: float  # Smallest value of the column above the step.
     jump: float  # Jump of the response at ``above``, on the model's scale.
     p: float  # p-value of an F-test of jump and slope, times the number of places tested.
 
 
 @dataclass(frozen=True, slots=True)
 class Regression:
-    """The result of fitting a formula to a table, with checks of what such a fit hides."""
+    """The result of fitting a formula to a table, with checks for problems that a fit does not show."""
 
     table: str  # Name of the file.
-    formula: Formula  # What was fitted.
+    formula: Formula  # The fitted model.
     n: int  # Number of rows that were used.
     left_out: int  # Number of rows that were left out because a field is empty.
-    coefficients: Mapping[str, TermEstimate]  # Term → estimate; the constant is called ``Intercept``.
-    r2: float  # Share of the variance that is explained; without a constant, of the sum of squares.
+    coefficients: Mapping[str, TermEstimate]
+    """Maps the name of each term to its estimate; the constant is called ``Intercept``."""
+    r2: float  # Share of the variance (without a constant, of the sum of squares) that is explained.
     adjusted_r2: float  # R² adjusted for the number of terms.
     aic: float  # Akaike's criterion; smaller is better, among models of one response.
     bic: float  # Schwarz's criterion; smaller is better, among models of one response.
     std_dev: float  # Standard deviation of the residuals, on the model's scale.
     df: int  # Degrees of freedom of the residuals.
     breusch_pagan_p: float
-    """p-value of the Breusch–Pagan test: small where rows do not scatter alike; nan for an exact fit."""
-    steps: tuple[Breakpoint, ...]  # Places where residuals show that the model changes.
+    """p-value of the Breusch–Pagan test, small if some rows scatter more than others; nan for an exact
+    fit."""
+    steps: tuple[Breakpoint, ...]  # Places where residuals show a jump or a change of slope.
     cost: CostModel | None
-    """The best of LogGP's forms on the same rows; None where the table has no ranks and sizes."""
-    columns: Columns  # The numbers of the rows that were used.
+    """The LogGP model that fits the same rows best; None if the table has no ranks and sizes."""
+    columns: Columns  # The numbers of the rows that were used, by column.
     fitted: Vector  # The fitted response, (n,), on the model's scale.
 
     @property
@@ -113,7 +120,7 @@ class Regression:
 
     @property
     def heteroscedastic(self) -> bool:
-        """Return whether rows significantly scatter differently, so that ``std_err`` does not hold."""
+        """Return whether some rows scatter significantly more than others, so that ``std_err`` is wrong."""
         return self.breusch_pagan_p < RULE.alpha
 
 
@@ -135,7 +142,7 @@ def fit(table: Table, formula: Formula) -> Regression:
     y = _scaled(formula, formula.response, columns)
     design, names = _design(table.name, formula, columns)
     result: Any = OLS(y, design).fit()
-    # With as many rows as terms plus one, a leverage may be 1, which leaves HC3 undefined: then it is nan.
+    # With only one row more than terms, a leverage may be 1, so that HC3 is not defined: it is nan then.
     with np.errstate(divide="ignore", invalid="ignore"):
         robust = np.sqrt(np.diag(result.cov_HC3))
     interval = result.conf_int(RULE.alpha)
@@ -166,14 +173,14 @@ def fit(table: Table, formula: Formula) -> Regression:
 def _numbers(table: Table, formula: Formula) -> tuple[dict[str, Vector], int]:
     """Return the numbers of the complete rows by column, and the number of incomplete rows.
 
-    The columns are those of the formula and, where they are complete, those that LogGP's forms need.
+    The columns are those of the formula and, if they are complete, those that LogGP models need.
     """
     table.check(formula.terms, [formula.response], None)
     needed = dict.fromkeys((formula.response, *formula.terms))
     cost_columns = [name for name in table.columns if name not in needed and meaning(name) in _COST_COLUMNS]
     values = {name: table.numbers(name, positive=name in formula.log2) for name in needed}
     complete = np.all([np.isfinite(column) for column in values.values()], axis=0)
-    for name in cost_columns:  # Ranks and sizes that are not terms are needed by LogGP's forms alone.
+    for name in cost_columns:  # Ranks and sizes that are no terms are needed only for LogGP models.
         try:
             column = table.numbers(name)
         except TableError:
@@ -197,7 +204,7 @@ def _design(name: str, formula: Formula, columns: Columns) -> tuple[Vector, tupl
     """Return the regressors, (n_rows, n_terms), and their names.
 
     Raises:
-        TableError: a column is constant or a linear combination of those before it.
+        TableError: a column is constant, or a linear combination of the columns before it.
     """
     names = ((INTERCEPT,) if formula.intercept else ()) + formula.terms
     n = len(columns[formula.response])
@@ -224,8 +231,9 @@ def _design(name: str, formula: Formula, columns: Columns) -> tuple[Vector, tupl
 def _steps(formula: Formula, columns: Columns, y: Vector, design: Vector) -> tuple[Breakpoint, ...]:
     """Return the steps that residuals show, the clearest first.
 
-    Each candidate is a jump and a change of slope between two neighbouring values of a term; the clearest is
-    taken into the model before the next is searched. Its F-test is corrected for the number of places.
+    A candidate is a jump with a change of slope between two neighbouring values of a term. The clearest
+    candidate is added to the model before the next one is searched. Its F-test is corrected for the number of
+    places.
     """
     from scipy.stats import f as f_distribution
 
@@ -257,7 +265,7 @@ def _steps(formula: Formula, columns: Columns, y: Vector, design: Vector) -> tup
 
 
 def _step_terms(formula: Formula, columns: Columns, place: tuple[str, float, float]) -> tuple[Vector, Vector]:
-    """Return the regressors of a jump at a place, and of a change of slope from there on."""
+    """Return the regressors of a jump at a place, and of a change of slope from this place on, (n,) each."""
     term, _, above = place
     beyond = (columns[term] >= above).astype(float)
     start = math.log2(above) if term in formula.log2 else above
@@ -265,7 +273,7 @@ def _step_terms(formula: Formula, columns: Columns, place: tuple[str, float, flo
 
 
 def _least_squares(design: Vector, y: Vector) -> tuple[float, Vector, int]:
-    """Return residual sum of squares, coefficients and rank; the fit scales columns to equal length."""
+    """Return the residual sum of squares, the coefficients and the rank of a least-squares fit."""
     lengths = np.linalg.norm(design, axis=0)
     lengths[lengths == 0] = 1
     beta, _, rank, _ = np.linalg.lstsq(design / lengths, y, rcond=1e-10)
@@ -277,7 +285,7 @@ _COST_COLUMNS = ("comm_size", "message_bytes")
 
 
 def _cost(formula: Formula, columns: Columns) -> CostModel | None:
-    """Return the best of LogGP's forms for the response; None where ranks or sizes are missing."""
+    """Return the LogGP model that fits the response best; None if the table has no ranks or no sizes."""
     by_meaning = {meaning(name): column for name, column in columns.items() if name != formula.response}
     ranks, sizes = (by_meaning.get(name) for name in _COST_COLUMNS)
     if ranks is None or sizes is None:

@@ -1,4 +1,7 @@
-"""A least-squares model as text, as a JSON document and as a page (step 12)."""
+"""A least-squares model of a table as text, as a JSON document and as an HTML page.
+
+Place in the flow of ``autotune/__init__.py``: step 12, export.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _MAX_POINTS = 20_000  # Largest number of rows that a figure draws.
 
 
 def regression_text(fitted: Regression) -> str:
-    """Return the coefficients as statsmodels prints them, then the properties that the fit hides."""
+    """Return the coefficients as statsmodels prints them, then problems that the coefficients do not show."""
     formula = fitted.formula
     terms = [*(["1"] if formula.intercept else []), *map(formula.label, formula.terms)]
     dropped = f", {fitted.left_out} incomplete left out" if fitted.left_out else ""
@@ -46,8 +49,9 @@ def regression_text(fitted: Regression) -> str:
 def regression_document(fitted: Regression) -> dict[str, Any]:
     """Return the JSON document of ``model --json``; a number that is not known is null.
 
-    It has ``coefficients`` → term → ``coef``, ``std_err``, ``t``, ``p``, ``ci_low``, ``ci_high`` and more;
-    ``r2``, ``aic``, ``n``; and ``heteroscedasticity``, ``steps`` and ``loggp`` on what the fit hides.
+    It maps ``coefficients`` → name of the term to ``coef``, ``std_err``, ``t``, ``p``, ``ci_low``,
+    ``ci_high`` and more. It also contains ``r2``, ``aic``, ``n``, and ``heteroscedasticity``, ``steps`` and
+    ``loggp`` about problems that the coefficients do not show.
     """
     formula, cost = fitted.formula, fitted.cost
     document = {
@@ -76,7 +80,7 @@ def regression_document(fitted: Regression) -> dict[str, Any]:
 
 
 def regression_page(fitted: Regression) -> str:
-    """Return measured against fitted, and residuals along each term, as a self-contained page."""
+    """Return a self-contained HTML page: measured against fitted values, and residuals along each term."""
     from plotly.subplots import make_subplots
 
     formula = fitted.formula
@@ -116,7 +120,7 @@ def regression_page(fitted: Regression) -> str:
 
 
 def _hidden(fitted: Regression) -> list[str]:
-    """Return a line for each property that the coefficients do not show."""
+    """Return lines on problems that the coefficients do not show: scatter, steps, a better LogGP model."""
     formula = fitted.formula
     if math.isnan(fitted.breusch_pagan_p):
         return ["What it hides: nothing, it fits every row exactly"]
@@ -140,11 +144,11 @@ def _hidden(fitted: Regression) -> list[str]:
 
 
 def _dots(figure: Figure, row: int, x: Vector, y: Vector, name: str, colour: str) -> None:
-    """Add points to a panel; an empty name has no entry in the legend."""
+    """Add points to a panel of a figure; without a name they have no entry in the legend."""
     style = axes.dots(color=colour, size=5, opacity=0.7)
     figure.add_scatter(x=x.tolist(), y=y.tolist(), name=name, showlegend=bool(name), **style, **axes.at(row))
 
 
 def _middle(below: float, above: float) -> float:
-    """Return the place of a step between two values: their geometric mean where both are positive."""
+    """Return where a step between two values is drawn: their geometric mean if both are positive."""
     return math.sqrt(below * above) if below > 0 else (below + above) / 2

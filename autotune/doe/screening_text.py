@@ -1,4 +1,4 @@
-"""A screening of a user's table and its follow-up, as text for a terminal of any width."""
+"""Texts for the terminal: a screening of a user's table, response surfaces, and the power of a design."""
 
 import math
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def screening_text(screening: TableScreening) -> str:
 
 
 def follow_up_text(fitted: FollowUp) -> str:
-    """Return each response's quadratic with its optimum, then the point that suits all responses."""
+    """Return a text on each response's surface with its optimum, and on the best point for all responses."""
     lines = [f"{fitted.table}: {fitted.rows} rows, {fitted.scale} scale"]
     for response, surface in zip(fitted.responses, fitted.surfaces, strict=True):
         lines += ["", *_surface_lines(response, surface, fitted)]
@@ -44,7 +44,7 @@ def follow_up_text(fitted: FollowUp) -> str:
 
 
 def sensitivity_text(sensitivity: Sensitivity) -> str:
-    """Return a row for each factor with the smallest effect that a design detects, and perhaps the power."""
+    """Return a table with the smallest effect of each factor that a design detects, and the power if any."""
     power = "" if sensitivity.effect is None else f"power for an effect of {sensitivity.effect:g}"
     rows = [("factor", *([power] if power else []), "effect seen with 80 %")]
     for name, effect in sensitivity.detectable.items():
@@ -87,7 +87,7 @@ def _alias_lines(leaks: Sequence[Alias]) -> list[str]:
 
 
 def _surface_lines(response: Response, surface: Surface, fitted: FollowUp) -> list[str]:
-    """Return the lines of the quadratic through one response."""
+    """Return the lines on the surface of one response."""
     unit = ", logarithms" if fitted.scale == "log" else ""
     lines = [f"{response.name} ({_better(response)} is better{unit}): a {surface.shape}"]
     rows = [("term", "coefficient", "p")]
@@ -121,12 +121,12 @@ def _better(response: Response) -> str:
 
 
 def _natural(value: float, scale: Scale) -> str:
-    """Return a value of the analysis in the unit of the response, with four digits."""
+    """Return a value from the scale of the analysis in the unit of the response, with four digits."""
     return f"{ratio_of(value) if scale == 'log' else value:.4g}"
 
 
 def _plain(number: float) -> str:
-    """Return a number with four digits or, from 10000 on, all its digits: sizes are no powers of ten."""
+    """Return a number with four digits; from 10000 on with all digits, because sizes are no powers of ten."""
     return f"{number:.4g}" if abs(number) < 1e4 else f"{number:.0f}"
 
 

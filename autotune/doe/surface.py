@@ -1,9 +1,9 @@
-"""A quadratic through the ordered factors: whether the response bends, and where its optimum is.
+"""A response surface: a quadratic function of the ordered factors, its shape, and where its optimum is.
 
-This follows a screening.
+Such a fit follows a screening.
 
-Notation: ``codes`` is (n_runs, n_factors) in [−1, 1], −1 and +1 being the ends of a factor's range;
-y = b₀ + Σ bᵢxᵢ + Σ bᵢᵢxᵢ² + Σ bᵢⱼxᵢxⱼ + ε; B is the symmetric matrix of the second-order part.
+Notation: ``codes`` is (n_runs, n_factors) in [−1, 1], where −1 and +1 are the ends of a factor's range. The
+model is y = b₀ + Σ bᵢxᵢ + Σ bᵢᵢxᵢ² + Σ bᵢⱼxᵢxⱼ + ε, and B is the symmetric matrix of its second-order part.
 """
 
 import math
@@ -22,32 +22,35 @@ from autotune.screening.design import Matrix
 from autotune.screening.model import RULE
 
 Term = tuple[int, ...]
-"""The columns that a term multiplies: () the mean, (i,) linear, (i, i) quadratic, (i, j) an interaction."""
+"""Indices of the factors whose codes a term multiplies: () is the mean, (i,) a linear term, (i, i) a
+quadratic one, and (i, j) an interaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class SurfaceRule:
-    """Sets the effort and the thresholds of the search for the optimum of a surface."""
+    """The effort and the thresholds of the search for the optimum of a surface."""
 
     draws: int = 1000
-    """Sets of coefficients drawn within their errors; 25 of 1000 lie beyond each end of a 95 % interval."""
+    """Number of sets of coefficients that are drawn within their errors; of 1000 results, 25 are beyond each
+    end of a 95 % interval."""
     candidates: int = 2000
-    """Random points that are compared, together with runs and corners; the best one begins a descent."""
-    sweeps: int = 200  # Passes over the factors after which a descent ends in any case.
-    cornered: int = 8  # Number of factors up to which all corners are candidates.
+    """Number of random points that are compared, with all runs and corners; a descent starts from the best
+    one."""
+    sweeps: int = 200  # Largest number of passes over the factors in a descent.
+    cornered: int = 8  # Largest number of factors for which all corners are compared.
     flat: float = 0.02  # An eigenvalue below this share of the largest coefficient counts as no curvature.
 
 
-SURFACE = SurfaceRule()
+SURFACE = SurfaceRule()  # The effort and thresholds in use.
 
 
 @dataclass(frozen=True, slots=True)
 class Coefficient:
     """The estimate of one term of the quadratic."""
 
-    factors: tuple[str, ...]  # The factors that are multiplied; none for the mean.
-    value: float  # Change of the response per unit of code (of each factor).
-    std_err: float  # Standard error of the value.
+    factors: tuple[str, ...]  # Names of the factors that the term multiplies; none for the mean.
+    value: float  # Change of the response per unit of the factors' codes.
+    std_err: float  # Standard error of ``value``.
     p_value: float  # p-value of the hypothesis that the coefficient is zero.
 
 
@@ -55,31 +58,32 @@ class Coefficient:
 class Optimum:
     """The best predicted point within the range of all factors."""
 
-    codes: dict[str, float]  # Code of the best point by factor.
+    codes: dict[str, float]  # Maps each factor to its code at the best point.
     intervals: dict[str, tuple[float, float]]
-    """95 % interval of that code by factor, from coefficients drawn within their errors."""
+    """Maps each factor to the 95 % interval of this code, from coefficients drawn within their errors."""
     value: float  # The predicted mean at the best point.
     interval: tuple[float, float]
-    """95 % interval of the predicted mean. It is optimistic, because the point was chosen as the best."""
-    at_edge: tuple[str, ...]  # Factors at an end of their range: the best may lie beyond.
+    """95 % interval of the predicted mean. It is optimistic, because the point was selected as the best
+    one."""
+    at_edge: tuple[str, ...]  # Factors at an end of their range; the true optimum may be beyond this end.
 
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """A quadratic that was fitted to the runs, with its shape and its optimum."""
+    """A quadratic function that was fitted to the runs, with its shape and its optimum."""
 
     names: tuple[str, ...]  # Names of the factors.
     coefficients: tuple[Coefficient, ...]  # The mean, then linear, quadratic and mixed terms.
-    left_out: tuple[tuple[str, ...], ...]  # Terms that the runs could not separate from others.
-    r_squared: float  # Share of the variation that is explained.
+    left_out: tuple[tuple[str, ...], ...]  # Factors of each term that the runs do not separate from others.
+    r_squared: float  # R²: share of the variation of the response that is explained.
     adjusted_r_squared: float  # R² corrected for the number of terms.
-    predicted_r_squared: float  # Share explained of runs left out of the fit (PRESS); may be negative.
+    predicted_r_squared: float  # R² for runs that are left out of the fit (PRESS); it may be negative.
     curvature: tuple[float, ...]  # Eigenvalues of B, ascending.
     shape: Literal["minimum", "maximum", "saddle", "ridge", "plane"]
-    """The shape by the eigenvalues: a *ridge* bends in some directions and is flat in others."""
-    std_dev: float  # Standard deviation of a run about the surface.
+    """The shape according to the eigenvalues. A *ridge* is curved in some directions and flat in others."""
+    std_dev: float  # Standard deviation of runs about the surface.
     df: int  # Degrees of freedom of ``std_dev``.
-    optimum: Optimum  # The predicted best.
+    optimum: Optimum  # The best predicted point.
 
     def predict(self, codes: ArrayLike) -> Matrix:
         """Return the predicted mean, (n_points,), at codes (n_points, n_factors)."""
@@ -93,11 +97,12 @@ def response_surface(
 ) -> Surface:
     """Return the least-squares quadratic, with its optimum within the range of the factors.
 
-    Terms enter in the order mean, linear, quadratic, mixed. A term enters only if the runs separate it from
-    the terms before it and three degrees of freedom remain; a factor with two levels has no quadratic term.
+    Terms are added in the order mean, linear, quadratic, mixed. A term is added only if the runs separate it
+    from the terms before it, and if three degrees of freedom remain. A factor with two levels has no
+    quadratic term.
 
-    Codes are (n_runs, n_factors) in [−1, 1], responses (n_runs,), nan where a run failed; ``rng`` draws the
-    candidates of the optimum and the coefficients for its intervals.
+    Codes are (n_runs, n_factors) in [−1, 1]. Responses are (n_runs,), nan where a run failed. ``rng`` draws
+    the candidates for the optimum, and the coefficients for its intervals.
 
     Raises:
         UserError: shapes differ, codes are out of range, or there are too few runs for the linear terms.
@@ -174,7 +179,10 @@ def _columns(x: Matrix, terms: Sequence[Term]) -> Matrix:
 
 
 def _second_order(terms: Sequence[Term], betas: Matrix, n_factors: int) -> Matrix:
-    """Return the matrices B, (n, n_factors, n_factors), of n quadratics with coefficients (n, n_terms)."""
+    """Return the matrices B, (n, n_factors, n_factors), of n quadratic functions with coefficients ``betas``.
+
+    ``betas`` is (n, n_terms).
+    """
     matrix = np.zeros((len(betas), n_factors, n_factors))
     for term, values in zip(terms, betas.T, strict=True):
         if len(term) == 2:
@@ -205,7 +213,7 @@ def _optimum(
     goal: Goal,
     rng: Generator,
 ) -> Optimum:
-    """Return the optimum of the estimated surface, with intervals from surfaces drawn within its errors."""
+    """Return the optimum of the estimated surface, with intervals from randomly drawn coefficients."""
     from scipy import stats
 
     sign = 1.0 if goal == "min" else -1.0
@@ -230,9 +238,9 @@ def _optimum(
 
 
 def _minima(terms: Sequence[Term], betas: Matrix, points: Matrix) -> Matrix:
-    """Return for each of n quadratics the minimum that is reached from its point, (n, n_factors).
+    """Return for each of n quadratic functions the minimum that a descent finds, (n, n_factors).
 
-    The descent minimises over one factor at a time.
+    The descent starts from the function's row of ``points``, and minimises over one factor at a time.
     """
     n = points.shape[1]
     points, mixed = points.copy(), _second_order(terms, betas, n)
@@ -253,7 +261,7 @@ def _minima(terms: Sequence[Term], betas: Matrix, points: Matrix) -> Matrix:
 
 
 def _corners(n_factors: int) -> Matrix:
-    """Return all corners, (2^n_factors, n_factors), or none where they are too many."""
+    """Return all corners of the factors' ranges, (2^n_factors, n_factors), or none if they are too many."""
     if n_factors > SURFACE.cornered:
         return np.zeros((0, n_factors))
     return np.array(np.meshgrid(*[[-1.0, 1.0]] * n_factors)).reshape(n_factors, -1).T

@@ -1,4 +1,6 @@
-"""A screening of a user's table: which of its columns matter for which others (step 3 of the flow).
+"""A screening of a user's table: which of its columns (factors) affect which others (responses).
+
+Place in the flow of ``autotune/__init__.py``: step 3, screening.
 
 ::
 
@@ -26,12 +28,12 @@ from autotune.text_table import Row
 _SCALES: Mapping[str, Scale] = {"linear": "linear", "log": "log"}
 _GOALS: Mapping[str, Goal] = {"min": "min", "max": "max"}
 _LOW_WORDS = frozenset({"low", "lo", "off", "no", "false", "none", "minus", "-", "−", "disabled", "default"})
-"""Words that denote the low one of two levels."""
+"""Words that denote the lower one of two levels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """Names a measured column and says whether smaller or larger values are better."""
+    """A measured column, and whether smaller or larger values are better."""
 
     name: str  # Name of the column.
     goal: Goal  # Whether smaller or larger values are better.
@@ -40,30 +42,30 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class TableScreening:
-    """Says how a table's columns affect its responses, and what follows for each factor."""
+    """The result of a screening: how a table's factors affect its responses, and a decision for each one."""
 
     table: str  # Name of the file.
     rows: int  # Number of rows of the table.
     scale: Scale  # The scale on which responses were compared.
-    block: str | None  # Name of the column that holds the block; None: all rows are one block.
-    design: ScreeningDesign  # The table in the form of a design.
-    analyses: tuple[Effects, ...]  # One for each response.
-    responses: tuple[Response, ...]  # The responses with their goals, in the same order.
-    decisions: tuple[FactorDecision, ...]  # The decision on each factor.
+    block: str | None  # Name of the column that contains the block of each row; None: all rows are one block.
+    design: ScreeningDesign  # The table in the form of a two-level design.
+    analyses: tuple[Effects, ...]  # The analysis of each response.
+    responses: tuple[Response, ...]  # The responses with their goals, in the order of the analyses.
+    decisions: tuple[FactorDecision, ...]  # The decision on each factor: it matters, may matter, or does not.
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of settings that was read as a factor."""
+    """A column of settings in the form of a factor."""
 
     factor: Factor  # The factor whose levels are the two ends of the column.
     codes: NDArray[np.float64]  # (n_rows,) in [−1, 1], linear in the column's numbers.
     n_levels: int  # Number of distinct levels.
-    ends: tuple[float, float] | None  # The numbers at −1 and +1 (sizes in bytes); None for words.
+    ends: tuple[float, float] | None  # The numbers at −1 and +1 (sizes in bytes); None if levels are words.
 
 
 def named_responses(words: Sequence[str], option: str) -> tuple[Response, ...]:
-    """Parse responses such as ``latency:min`` or ``bandwidth:max:1.5``: column, goal and perhaps weight.
+    """Parse responses such as ``latency:min`` or ``bandwidth:max:1.5``: column, goal, and optional weight.
 
     ``option`` is the command-line option that gave the words; error messages name it.
 
@@ -93,7 +95,7 @@ def named_responses(words: Sequence[str], option: str) -> tuple[Response, ...]:
 
 
 def known_scale(scale: str) -> Scale:
-    """Return the scale of a name.
+    """Return the scale with a name.
 
     Raises:
         UserError: there is no scale of that name.
@@ -108,10 +110,12 @@ def screen(
 ) -> TableScreening:
     """Analyse a screening that was run elsewhere and recorded in a table.
 
-    A factor is a column with two values, or one of numbers (or sizes such as ``64k``), whose effect is then
-    taken to be linear and given over its range. An empty response is a failed run.
+    A factor is a column with two values, or a column of numbers (or sizes such as ``64k``). The effect of
+    numbers is assumed to be linear, and reported for their whole range. An empty response means that the run
+    failed.
 
-    The column of blocks holds replicates, days or sites; ``log`` compares ratios of positive responses.
+    The column ``block`` distinguishes replicates, days or sites. The scale ``log`` compares ratios of
+    positive responses.
 
     Raises:
         TableError: a column is unknown, or a field is not what its column needs.
@@ -132,12 +136,12 @@ class Table:
 
     name: str  # Name of the file.
     columns: Sequence[str]  # Names of the columns.
-    rows: Sequence[Row]  # The text of each row by column.
+    rows: Sequence[Row]  # For each row the texts of its fields by column.
     places: Sequence[int] = ()
-    """Line of each row in the file, counted from 1; empty: the rows are in consecutive lines from 2 on."""
+    """Number of each row's line in the file, from 1; empty: the rows are consecutive lines from line 2 on."""
 
     def check(self, factors: Sequence[str], responses: Sequence[str], block: str | None) -> None:
-        """Check that all arguments are names of columns, each in one role.
+        """Raise an error unless all arguments are names of columns, and none is used twice.
 
         Raises:
             TableError: a column is unknown.
@@ -155,7 +159,9 @@ class Table:
                 )
 
     def filled(self, column: str, kind: str) -> list[str]:
-        """Return the texts of a column in which no field may be empty; ``kind`` is the word for its fields.
+        """Return the texts of a column in which no field may be empty.
+
+        ``kind`` is the word for a field in the error message.
 
         Raises:
             TableError: a field is empty.
@@ -207,7 +213,7 @@ class Table:
         return ((index, row[column]) for index, row in enumerate(self.rows) if row[column])
 
     def where(self, column: str, text: str) -> Table:
-        """Return the table of those rows that have a text in a column; numbers are compared as numbers.
+        """Return a table of the rows that have a certain text in a column; numbers are compared as numbers.
 
         Raises:
             TableError: the column is unknown, or no row has the text.
@@ -260,15 +266,15 @@ class Table:
         )
 
     def _wrong(self, index: int, column: str, problem: str, hint: str = "") -> TableError:
-        """Return the error for a field, by the index of its row."""
+        """Return the error for a field, given the index of its row and its column."""
         return TableError(f"{self.name}, row {self._place(index)}, column {column}: {problem}", hint)
 
     def _place(self, index: int) -> int:
-        """Return the line in the file of the row with an index."""
+        """Return the number of a row's line in the file, given the index of the row."""
         return self.places[index] if self.places else index + 2
 
     def _too_many(self, column: str, texts: list[str], levels: list[str]) -> TableError:
-        """Return the error for a column of three or more levels that is no factor, as some are words."""
+        """Return the error for a column that cannot be a factor: three or more levels, some of them words."""
         words = [text for text in levels if size_in_bytes(text) is None and _number(text) is None]
         if len(words) == 1 or len(words) < len(levels) / 2:
             return self._wrong(texts.index(words[0]), column, f"{words[0]!r} is not a number like the others")
@@ -281,10 +287,10 @@ class Table:
 
 
 def _design(table: Table, factors: Sequence[str], block: str | None) -> ScreeningDesign:
-    """Return a table in the form of a design.
+    """Return a table in the form of a two-level design.
 
-    Where several factors have a third level in between, and only in the same rows, these rows are centre
-    points.
+    If several factors have a third level between the other two, and all have it in the same rows, these rows
+    are centre points.
     """
     columns = [table.factor(name) for name in factors]
     codes = np.array([column.codes for column in columns]).T

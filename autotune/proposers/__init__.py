@@ -1,4 +1,8 @@
-"""Choose the next launch (step 9 of the flow): (space, history, seed) → suggestion.
+"""Choose the next launch of a campaign: (space, history, seed) → suggestion.
+
+Place in the flow of ``autotune/__init__.py``: step 9, propose. A *curve* is the times of a launch over all
+slots (collective, communicator size, message size). The *envelope* is the best time in each slot over the
+per-size choices.
 
 ==========  ===========================================================================================
 name        method
@@ -14,8 +18,8 @@ name        method
 ``staged``  transport × rendezvous first, then zero-copy, then offload × placement
 ==========  ===========================================================================================
 
-All are stateless: nothing survives a call, so that resuming a campaign is replaying its history. Importing
-this package imports none of the libraries that they use.
+No proposer has a state: nothing survives a call, so that a campaign is resumed by replaying its history.
+Importing this package imports none of the libraries that the proposers use.
 """
 
 import warnings
@@ -38,20 +42,21 @@ PROPOSERS = {
     "smac": "Smac",
     "staged": "Staged",
 }
-"""Class of each proposer, which is in the module of the proposer's name in this package."""
+"""Maps the name of each proposer to its class, which is in this package's module of the same name."""
 
 _EXTRAS = {"optuna": ("optuna",), "smac": ("ConfigSpace", "smac")}
-"""Proposers whose libraries are an extra of their name; SMAC prints a traceback if ConfigSpace is missing."""
+"""Maps proposers to the libraries that an optional extra of the same name installs. ConfigSpace comes before
+SMAC, which prints a traceback if ConfigSpace is missing."""
 
 
 def proposer(name: str, **options: Any) -> Proposer:
-    """Return the proposer of a name with its options.
+    """Return a proposer, given its name and its options.
 
     A library that only this proposer needs is imported here, before the first launch.
 
     Raises:
-        ScenarioError: an unknown name, or an option that this proposer does not have.
-        UserError: its library is not installed.
+        ScenarioError: the name is unknown, or the proposer does not have such an option.
+        UserError: the proposer's library is not installed.
     """
     if name not in PROPOSERS:
         raise ScenarioError(f"unknown proposer {name!r}", allowed(name, PROPOSERS))

@@ -1,9 +1,11 @@
-"""Hold the state of a search as arrays: what was measured, and the envelope that a launch must improve.
+"""The state of a search as arrays, and the value of a further launch of each candidate.
 
-On the logarithmic scale an objective is a weighted sum over slots: one matrix turns curves into costs.
+A *slot* is a collective with a communicator size and a message size. The *envelope* of a job-wide setting is
+its best time in each slot over the per-size choices; a launch is valuable if it lowers an envelope. On the
+logarithmic scale an objective is a weighted sum over slots, so one matrix turns curves into costs.
 
-Notation: m slots, o objectives, S samples of q candidates' curves; a *cost* is the logarithm of a score, less
-is better: cost = weights @ ln t + constant. ``weights`` has shape ``(o, m)``.
+Notation: m slots, o objectives, S random curves for each of q candidates. A *cost* is the logarithm of a
+score; less is better: cost = weights @ ln t + constant. ``weights`` has shape ``(o, m)``.
 """
 
 from __future__ import annotations
@@ -28,49 +30,54 @@ from autotune.space import Point, Space
 
 @dataclass(frozen=True, slots=True)
 class SearchRule:
-    """Set a search's assumptions about noise, and its limits on computation."""
+    """The assumptions of a search about noise, and its limits on computation."""
 
     promising: int = 96
-    """Number of candidates whose hypervolume is computed: those with the largest expected gain."""
+    """Number of candidates, those with the largest expected gain, whose hypervolume improvement is
+    computed."""
     slack: float = 0.03  # Loss on the log scale that may be noise and does not count as a loss of a setting.
     sure: float = 0.1
     """Measured loss on the log scale beyond which a setting is no rival: no noise is so large."""
     surely: float = 1.0
-    """Standard deviations of the model's belief by which a setting must lose to be no rival."""
-    hope: float = 0.002  # Least probability that a setting loses nowhere, since the model may be wrong.
+    """A setting is no rival if it is slower than allowed by this many of the model's standard deviations."""
+    hope: float = 0.002
+    """Smallest probability that is assumed for a setting to be slower nowhere, since the model may be
+    wrong."""
     trusted: int = 4
-    """Number of launches that the usual variance counts as, in the variance of one setting."""
+    """Weight of the usual variance, as a number of launches, in the estimated variance of one setting."""
 
 
-RULE = SearchRule()
+RULE = SearchRule()  # The assumptions and limits in use.
 MEMORY: Slot = ("memory", 0, 0)
-"""Slot of the peak memory, which is treated as one more slot of the curve; of several launches the largest
-counts."""
+"""The peak memory is treated as one more slot of the curve. Of several launches the largest value counts."""
 
 
 @dataclass(frozen=True)
 class SearchState:
-    """Hold the state of a search."""
+    """The state of a search after some launches."""
 
-    space: Space  # The space of settings.
-    slots: tuple[Slot, ...]  # Slots that some objective counts, ``m`` of them.
-    weights: Floats  # Share of each slot in each objective, shape ``(o, m)``.
+    space: Space  # The search space.
+    slots: tuple[Slot, ...]  # The m slots that have a weight in some objective.
+    weights: Floats  # Weight of each slot in each objective, shape ``(o, m)``.
     curves: Curves  # Curves of the launches that succeeded.
     envelopes: dict[Point, Floats]
-    """For each job-wide setting ln t of its envelope, shape ``(m,)``; infinite where nothing was measured."""
-    limit: Floats  # ln t that no launch may exceed, shape ``(m,)``; infinite where none is known.
+    """Maps each job-wide setting to ln t of its envelope, shape ``(m,)``; infinite where nothing was
+    measured."""
+    limit: Floats  # ln t that no launch should exceed, shape ``(m,)``; infinite where there is no limit.
     untouched: Floats
-    """ln t of the stack's own defaults, from which the limit follows, shape ``(m,)``; infinite likewise."""
-    losers: frozenset[Point]  # Settings that are sure to lose somewhere.
+    """ln t of the MPI stack's defaults, from which the limit follows, shape ``(m,)``; infinite where
+    unknown."""
+    losers: frozenset[Point]  # Settings that surely exceed the limit in some slot.
 
     @classmethod
     def of(
         cls, problem: Problem, observations: Sequence[Observation], untouched: Sequence[Observation] = ()
     ) -> SearchState:
-        """Return the state after these launches of points, and these of the stack's own defaults.
+        """Return the state after launches of points, and launches ``untouched`` with the stack's defaults.
 
-        If the points sweep choices, none of their launches is one of the defaults; then the untouched
-        launches are added as launches of the default point, which is no slower than they are.
+        If the launches of points measured all per-size choices, none of them is a launch of the defaults.
+        Then the launches of the defaults are added as launches of the default point, which is at least as
+        fast.
         """
         good = [o for o in observations if o.ok]
         groups = by_setting(problem.known, good)
@@ -114,7 +121,10 @@ class SearchState:
         )
 
     def believed(self, model: CurveModel) -> SearchState:
-        """Return the state with the model's beliefs about several settings in place of single launches."""
+        """Return the state with envelopes that the model predicts, in place of those of single launches.
+
+        With only one setting the state is returned unchanged.
+        """
         if len(self.envelopes) == 1:
             return self
         points = list(dict.fromkeys(self.curves.points))
@@ -134,7 +144,7 @@ class SearchState:
         return replace(self, envelopes=envelopes, losers=losers)
 
     def leaders(self, n: int = 3) -> list[Point]:
-        """Return the points of the launches with the lowest mean costs, whose neighbours are candidates."""
+        """Return the n launched points with the lowest mean of ln t, whose neighbours are good candidates."""
         if not len(self.curves.points):
             return []
         order = np.argsort(np.nanmean(self.curves.logs, axis=1), kind="stable")
@@ -142,28 +152,30 @@ class SearchState:
 
     @property
     def lost(self) -> NDArray[np.bool_]:
-        """Return whether each launch was slower somewhere than is allowed, shape ``(n,)``."""
+        """Return for each launch whether it was slower than allowed in some slot, shape ``(n,)``."""
         return np.asarray(np.any(self.curves.logs > self.limit + RULE.slack, axis=1))
 
     def gains(
         self, points: Sequence[Point], predicted: Prediction, samples: int, seed: int, likely: Floats
     ) -> tuple[Floats, Floats]:
-        """Return rank and expected gain of a launch of each of q points; the rank decides the choice.
+        """Return the rank and the expected gain of a launch of each of q points; the largest rank is chosen.
 
-        For one objective both are the expected improvement of the best setting's cost. For several the rank
-        is the expected hypervolume improvement, and the gain the largest expected improvement of any
-        objective or of their mean. Gains are relative.
+        With one objective both are the expected improvement of the best setting's cost. With several, the
+        rank is the expected hypervolume improvement, and the gain is the largest expected improvement of any
+        objective or of their mean. Gains are relative: 0.01 is one percent.
 
         Args:
             points: The candidates.
-            predicted: The model's prediction of their curves.
-            samples: Number of curves that are drawn of each.
+            predicted: The predicted curves of the candidates.
+            samples: Number of curves that are drawn for each candidate.
             seed: Random seed of the draws.
-            likely: Probability of each that it loses nowhere, by whether similar points did, shape ``(q,)``.
+            likely: For each candidate the probability, judged by similar points, that it is slower than
+                allowed in no slot, shape ``(q,)``.
         """
         settings = [job_setting(self.space, p) for p in points]
         if MEMORY not in self.slots and len(self.envelopes) == 1 and set(settings) == set(self.envelopes):
-            # Each size may have its own choice, so objectives do not compete and improvements add up.
+            # With a single job-wide setting each size has its own choice, so improvements at all sizes add
+            # up.
             [best] = self.envelopes.values()
             current = np.where(np.isfinite(best), best, predicted.mean.max(axis=0))
             gain = expected_improvement(current, predicted.mean, predicted.sd) @ self.weights.mean(axis=0)
@@ -185,17 +197,18 @@ class SearchState:
         jointly = expected_improvement(costs_now.mean(axis=1).min(), joint_mean, joint_sd)
         gain = np.maximum(each.max(axis=1), jointly) * probability
         promising = np.argsort(-gain, kind="stable")[: RULE.promising]
-        # The closed form breaks ties among points whose samples never reach the front.
+        # The joint improvement breaks ties between points none of whose drawn curves improves the Pareto
+        # front.
         rank = 1e-6 * jointly * probability
         rank[promising] += _hypervolume_gain(costs_now, costs_after[:, promising]) * probability[promising]
         return rank, gain
 
     def worth_of_repeating(self) -> dict[Point, float]:
-        """Return the value of another launch of each measured point, by point.
+        """Map each measured point to the value of another launch of it.
 
-        If noise leaves open which of two points is better in a slot, a further launch can change the
-        decision; its value is the expected gain from that (Frazier, Powell, Dayanik, eq. 14). Launches differ
-        by more than the spread of their samples suggests: see ``launch_variances``.
+        If noise leaves open which of two points is better in a slot, a further launch may change the
+        decision. Its value is the expected gain from such a change (Frazier, Powell, Dayanik, eq. 14).
+        Launches differ by more than the spread of their samples suggests: see ``launch_variances``.
         """
         share = self.weights.mean(axis=0)
         by_point: dict[Point, list[int]] = {}
@@ -211,7 +224,7 @@ class SearchState:
             precision = np.where(np.isnan(logs), 0.0, 1 / (sems**2 + variance))
             with np.errstate(invalid="ignore", divide="ignore"):
                 means.append(np.nansum(precision * logs, axis=0) / precision.sum(axis=0))
-                # Standard deviation of the change of the mean by another launch with the usual precision.
+                # Standard deviation of the change of the mean due to another launch with the usual precision.
                 another = 1 / (np.median(sems, axis=0) ** 2 + variance)
                 shifts.append(np.sqrt(1 / precision.sum(axis=0) - 1 / (precision.sum(axis=0) + another)))
         mean, worth = np.array(means), dict[Point, float]()
@@ -224,9 +237,9 @@ class SearchState:
     def _chance_to_lose_nowhere(
         self, settings: Sequence[Point], predicted: Prediction, samples: int, seed: int
     ) -> Floats:
-        """Return the probability that each candidate's setting loses nowhere, shape ``(q,)``.
+        """Return the probability that no slot of a candidate's setting is slower than allowed, ``(q,)``.
 
-        Only the smooth part of drawn curves counts: what curves do at single sizes cannot be predicted and
+        Only the smooth part of the drawn curves is used: deviations at single sizes cannot be predicted and
         would rule out all settings alike.
         """
         if np.isinf(self.limit).all():
@@ -236,9 +249,9 @@ class SearchState:
         return np.asarray(np.maximum(1.0 - loses.mean(axis=0), RULE.hope))
 
     def _costs(self) -> Floats:
-        """Return the costs of the stack's defaults and of complete settings that may not lose.
+        """Return the costs of the stack's defaults and of all settings but ``losers``, ``(n_settings, o)``.
 
-        The shape is ``(n_settings, o)``.
+        Settings that were not measured in all slots are left out.
         """
         rivals = [curve for setting, curve in self.envelopes.items() if setting not in self.losers]
         costs = [self._cost(curve) for curve in (self.untouched, *rivals)]
@@ -246,15 +259,15 @@ class SearchState:
         return np.array(complete).reshape(len(complete), len(self.weights))
 
     def _cost(self, curves: Floats) -> Floats:
-        """Return the costs of curves, shape ``(…, o)`` from ``(…, m)``.
+        """Return the costs, shape ``(…, o)``, of curves, shape ``(…, m)``.
 
-        Slots without weight may be infinite.
+        Slots without a weight may be infinite.
         """
         counted = np.where((self.weights > 0).any(axis=0), curves, 0.0)
         return np.stack([counted[..., w > 0] @ w[w > 0] for w in self.weights], axis=-1)
 
     def _joined(self, settings: Sequence[Point], draws: Floats) -> Floats:
-        """Return the envelope of each candidate's setting with a drawn curve of it, shape ``(S, q, m)``."""
+        """Return the envelope of each candidate's setting after a launch with each drawn curve, (S, q, m)."""
         nothing = np.full(len(self.slots), np.inf)
         envelopes = np.array([self.envelopes.get(setting, nothing) for setting in settings])
         joined: Floats = np.minimum(envelopes, draws)
@@ -269,13 +282,14 @@ class SearchState:
 def launch_variances(launches: Sequence[tuple[Floats, Floats]], prior: float) -> Floats:
     """Return the variance of ln t between launches of each of k settings, shape ``(k,)``.
 
-    It comes on top of standard errors. A setting's own variance is shrunk towards what is usual here, which
-    counts as ``RULE.trusted`` launches: the mean of a scaled inverse χ² prior (Gelman et al., Bayesian Data
-    Analysis, 3rd ed., section 3.2). A launch with a large error of its own counts for less.
+    This variance is in addition to standard errors. A setting's own variance is shrunk towards the usual
+    variance of these settings, which has the weight of ``RULE.trusted`` launches: the mean of a scaled
+    inverse χ² prior (Gelman et al., Bayesian Data Analysis, 3rd ed., section 3.2). Launches with larger
+    standard errors have less weight.
 
     Args:
         launches: ln t and its standard errors of each setting's launches, both of shape ``(n, m)``.
-        prior: Usual variance before any setting was repeated.
+        prior: The usual variance that is assumed before any setting was repeated.
     """
     squares, freedom = np.zeros(len(launches)), np.array([len(logs) - 1 for logs, _ in launches])
     between = LAUNCH_SPREAD.largest_sd**2
@@ -302,9 +316,10 @@ def expected_improvement(best: Floats, mean: Floats, sd: Floats) -> Floats:
 
 
 def _hypervolume_gain(costs_now: Floats, costs_after: Floats) -> Floats:
-    """Return the mean gain of dominated hypervolume, shape ``(q,)``.
+    """Return by how much each candidate increases the dominated hypervolume on average, shape ``(q,)``.
 
-    Costs so far have shape ``(n, o)``, sampled ones ``(S, q, o)``.
+    ``costs_now`` are the costs of the settings so far, ``(n, o)``, and ``costs_after`` those of the
+    candidates' drawn curves, ``(S, q, o)``.
     """
     import torch
     from botorch.utils.multi_objective.box_decompositions.non_dominated import FastNondominatedPartitioning
@@ -326,11 +341,10 @@ def _limit(
     observations: Sequence[Observation],
     slots: Sequence[Slot],
 ) -> tuple[Floats, Floats]:
-    """Return the limit on a launch's times in each slot, and the untouched stack's times.
+    """Return the limit of ln t in each slot, and ln t of the stack's defaults, shape ``(m,)`` each.
 
-    Memory has no limit.
-
-    The limit is lower by as much as the best of a launch's choices looks better than it is.
+    The limit allows for the loss ``max_loss``. It is lower by as much as the best of a launch's choices looks
+    faster than it is, because it was selected. Memory has no limit.
     """
     nowhere = np.full(len(slots), np.inf)
     good = [o for o in untouched if o.ok]
@@ -344,9 +358,10 @@ def _limit(
 
 
 def _launch_sds(launches: Sequence[Observation], logs: Floats, sems: Floats) -> Floats:
-    """Return the standard deviation between launches of each launch's setting, shape ``(n,)``.
+    """Return for each launch the standard deviation between launches of the same setting, shape ``(n,)``.
 
-    It is on the log scale, and 0 as long as no setting was repeated: the model has a prior of its own.
+    It is on the log scale, and 0 as long as no setting was repeated, because the model has a prior of its
+    own.
     """
     settings: dict[tuple[Subject, Point], list[int]] = {}
     for i, launch in enumerate(launches):
@@ -362,9 +377,9 @@ def _launch_sds(launches: Sequence[Observation], logs: Floats, sems: Floats) -> 
 
 
 def _arrays(curve: Envelope, group: Sequence[Observation], slots: Sequence[Slot]) -> tuple[Floats, Floats]:
-    """Return ln t of the envelope of these launches and its standard error, each of shape ``(m,)``.
+    """Return ln t of an envelope and its standard error, each of shape ``(m,)``; missing values are NaN.
 
-    Values that are missing are NaN.
+    ``group`` are the launches from which the peak memory is taken.
     """
     logs, sems = np.full(len(slots), np.nan), np.full(len(slots), np.nan)
     memory = [o.extra["memory_bytes"] for o in group if o.extra.get("memory_bytes", 0) > 0]
@@ -372,7 +387,8 @@ def _arrays(curve: Envelope, group: Sequence[Observation], slots: Sequence[Slot]
         if slot in curve:
             logs[j] = math.log(curve[slot].median_s)
             if curve[slot].n > 1:  # a single sample says nothing about its error
-                # Standard deviation of ln t if t is log-normal with this coefficient of variation.
+                # This is the standard deviation of ln t if t is log-normal with this coefficient of
+                # variation.
                 sems[j] = math.sqrt(math.log1p((curve[slot].sem_s / curve[slot].median_s) ** 2))
         elif slot == MEMORY and memory:
             logs[j] = math.log(max(memory))
@@ -380,7 +396,7 @@ def _arrays(curve: Envelope, group: Sequence[Observation], slots: Sequence[Slot]
 
 
 def _weights(problem: Problem, slots: Sequence[Slot]) -> Floats:
-    """Return the share of each slot in each objective, shape ``(o, m)``."""
+    """Return the weight of each slot in each objective, ``(o, m)``; the sum for each objective is 1."""
     rows = []
     for objective in problem.objectives:
         if objective.name == "memory":

@@ -1,7 +1,7 @@
 """Propose launches by Ax, with its own choice of model and acquisition function (``proposer=ax``).
 
-Each call builds Ax's ``Client`` anew from the history, so the state of Ax never matters; failed launches are
-abandoned trials. Importing Ax takes seconds and happens at the first call.
+Each call builds Ax's ``Client`` anew from the history, so that Ax has no state between calls. Failed launches
+are abandoned trials. Ax is imported at the first call, because this takes seconds.
 """
 
 import logging
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ax:
-    """Optimise as Ax does by default, by Bayesian optimisation."""
+    """Propose by Bayesian optimisation, with Ax's own defaults."""
 
     initial: int = 5
-    """Number of launches before the model takes over: quasi-random points, the default among them."""
+    """Number of launches before the model is used: the default, then quasi-random points."""
     method: str = "fast"  # ``fast`` (a Gaussian process), ``quality`` (fully Bayesian), or ``random_search``.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
-        """Return the suggestion of a client with this history; None when every point was launched."""
+        """Return the point that Ax suggests after this history; None if every point was launched."""
 
         def ask(
             launch_costs: list[LaunchCosts], untried: list[Point], rng: Generator
@@ -46,7 +46,7 @@ class Ax:
         with warnings.catch_warnings(action="ignore"):  # Ax and its dependencies warn about themselves
             _compile_nothing()
             client = self._client(problem, seed)
-            # Ax takes standard errors of all launches or of none.
+            # Ax needs the standard errors of all launches, or of none.
             has_errors = all(math.isfinite(e) for launch in launch_costs for e in launch.sems)
             for launch in launch_costs:
                 _tell(client, problem, launch, has_errors)
@@ -87,11 +87,11 @@ class Ax:
 
 
 def _compile_nothing() -> None:
-    """Keep BoTorch from compiling its fused kernel of the hypervolume improvement at first use.
+    """Keep BoTorch from compiling its fused kernel for the hypervolume improvement at first use.
 
-    That takes a minute, uses a cache that is not checked, and is guarded by a file: a process that is killed
-    meanwhile leaves it behind, and every later process waits for it without end (``torch.utils.file_baton``).
-    BoTorch computes the same without the kernel.
+    Compiling takes a minute, uses a cache that is not checked, and is guarded by a lock file: if the process
+    is killed, the file remains, and every later process waits for its removal without end
+    (``torch.utils.file_baton``). Without the kernel BoTorch computes the same values.
     """
     from botorch.acquisition.multi_objective import logei
 

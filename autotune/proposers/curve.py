@@ -1,9 +1,10 @@
 """Propose the launch with the greatest expected improvement of the envelope (``proposer=curve``).
 
-The search judges the envelope of a job-wide setting (see ``objectives``) and not a launch, so a launch is
-worth what it is expected to take off that envelope at each size. ``curve_model`` predicts curves,
-``acquisition`` computes what they would change, and this module decides: a new point, a doubtful leader
-again, or nothing more.
+The envelope of a job-wide setting is the best time at each size over the per-size choices (see
+``history.objectives``). A campaign's objectives evaluate envelopes, not single launches. So the value of a
+launch is by how much it is expected to lower the envelope at each size. ``curve_model`` predicts curves,
+``acquisition`` computes by how much they would lower the envelope, and this module decides: on a new point,
+on another launch of the best setting if it may have been lucky, or on no further launch.
 """
 
 import warnings
@@ -22,11 +23,11 @@ from autotune.proposers.warm_start import FinishedCampaign, with_finished
 from autotune.space import Point, Space
 
 ROUNDS = 2
-"""How often the best candidates of a large space are replaced by their neighbours."""
+"""How many times, in a large space, the neighbours of the best candidates are examined next."""
 IMPROVED = 4
-"""Number of best candidates that are replaced."""
+"""Number of best candidates whose neighbours are examined."""
 STARTED = 3
-"""Number of settings before the model chooses: the default and the two farthest away."""
+"""Number of settings before the model is used: the default and two that are as different as possible."""
 _FARTHEST = "the farthest from what was launched"
 
 
@@ -35,13 +36,17 @@ class Curve:
     """Model whole curves jointly and improve the envelope."""
 
     repeats: bool = True
-    """Whether a doubtful leader is launched again if that is worth more than a new point."""
+    """Whether a point that may have been lucky is launched again if this is worth more than a new point."""
     candidates: int = 512  # Number of points that are drawn from a space too large to be enumerated.
-    warm_start: tuple[FinishedCampaign, ...] = ()  # Finished campaigns whose launches are used as well.
-    samples: int = 128  # Number of curves drawn for each candidate where no closed form exists.
+    warm_start: tuple[FinishedCampaign, ...] = ()  # Finished campaigns whose launches the model also uses.
+    samples: int = 128  # Number of curves drawn for each candidate if its value has no closed form.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
-        """Return the launch worth most; None when every point was launched or none is worth ``min_gain``."""
+        """Return the launch with the largest expected gain.
+
+        The result is None if every point was launched, or if no gain is as large as the problem's
+        ``min_gain``.
+        """
         rng = np.random.default_rng([seed, len(history)])
         observations = launches(problem, history)
         launched = {o.trial.point for o in observations}
@@ -76,13 +81,16 @@ class Curve:
         works = _chances(
             problem.known, [o.trial.point for o in observations], [not o.ok for o in observations]
         )
-        # If settings of a family lose at a size, launch after launch, the others will probably lose too.
+        # If similar settings were slower than allowed in launch after launch, the others probably are as
+        # well.
         loses_nowhere = _chances(problem.known, state.curves.points, state.lost.tolist())
         suggestion, worth, considered = None, 0.0, set(launched)
         points = pool(problem.space, rng, self.candidates, considered, around=state.leaders())
-        # Points without any evidence have equal worth: choose among them at random, not in the space's order.
+        # Points without any evidence have equal values: choose among them at random, not in the space's
+        # order.
         points = [points[i] for i in rng.permutation(len(points))]
-        # A small space is compared at once; in a large one the best of the drawn points are improved on.
+        # All points of a small space are compared at once. In a large one, neighbours of the best drawn
+        # points follow.
         for _ in range(1 + ROUNDS):
             if not points:
                 break
@@ -122,9 +130,10 @@ class Curve:
 def _chances(
     space: Space, points: Sequence[Point], bad: Sequence[bool]
 ) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
-    """Return a function from values of points to the probability that a launch of them is not bad.
+    """Return a function that returns, for coded points, the probability that a launch of each is not bad.
 
-    The model is that of a curve with one slot, whose values are 0 and 1.
+    ``bad`` says which launches of ``points`` were bad. The probability is predicted by the model for curves,
+    with a single slot whose values are 0 and 1.
     """
     if not any(bad):
         return lambda codes: np.ones(len(codes))

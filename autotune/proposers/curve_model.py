@@ -1,24 +1,27 @@
-"""Model whole log-latency curves by Gaussian processes (used by ``curve``).
+"""Model whole curves of ln(time) over message sizes by Gaussian processes (used by ``curve``).
 
-A launch of point x shows a curve over slots s. The model is
+A launch of point x measures a curve of times t over slots s (collective, communicator size, message size).
+The model is
 
     ln t(x, s) = reference(s) + e(x, s) + Σ_r φ_r(s) · c_r(x) + ρ_s(x) + noise,
 
-where e is what the names lead one to expect (``priors.expected_excess``), φ_r are the leading eigenvectors of
-a smooth kernel over the slots (low rank: curves are smooth in ln m), and each coefficient c_r is a Gaussian
-process of its own over the mixed parameters:
+where e is the expectation from the names of algorithms (``priors.expected_excess``), φ_r are the leading
+eigenvectors of a smooth kernel over the slots (few suffice, because curves are smooth in ln m), and each
+coefficient c_r is a Gaussian process of its own over the parameters:
 
     k_r(x, x') = λ_r · [l² + a_r · ((1 − w) Π_d κ_d + w · mean_d κ_d)] + b² e_r(x) e_r(x'),
-    κ_d = exp(−θ_d · δ_d(x_d, x'_d)),
+    κ_d = exp(−θ_d · δ_d(x_d, x'_d)).
 
-with an unknown level, a correction of the expectation, and the effects of the parameters, jointly and one by
-one, where ``priors.dissimilarity`` is δ_d. A parameter of one family acts within that family, so its single
-effect is combined with those of the parameters on which it depends. What curves do at a single size, ρ_s, as
-where a protocol ends, is a process of the same shape, independent between slots: it captures what a family
-shows there again and again. Hyperparameters are the maximum of the posterior density, so a handful of
-launches suffices to begin with. Standard errors of the launches enter as heteroscedastic noise.
+Its terms are an unknown level, the effects of the parameters (all jointly, and each one by itself), and a
+correction of the expectation; δ_d is ``priors.dissimilarity``. A parameter that exists only with one
+algorithm, say, has an effect only there, so its single effect is multiplied by those of the parameters on
+which it depends. Deviations at single sizes, ρ_s, such as where a protocol ends, are a process with the same
+correlations between points, but independent between slots. Hyperparameters are the maximum of the posterior
+density, so that a handful of launches suffices to begin with. Standard errors of the launches are
+heteroscedastic noise.
 
-Notation: n launches, q points, m slots, R coefficients, D parameters with V values; times on the log scale.
+Notation: n launches, q points, m slots, R coefficients, D parameters with V values in total; times are on the
+log scale.
 """
 
 from __future__ import annotations
@@ -41,36 +44,40 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CurvePriors:
-    """Set the priors on curves before anything was measured: wider ones explore longer."""
+    """The priors on curves before anything was measured; with wider priors the search explores longer."""
 
-    signal: float = 0.7  # Prior standard deviation of ln t by the parameters, beyond what names suggest.
-    level: float = 0.5  # Prior standard deviation of the unknown level of all points against the reference.
-    trust: float = 0.8  # Share of the expectation by names that is believed before anything was measured.
-    doubt: float = 0.2  # Prior standard deviation of that share.
-    smooth_octaves: float = 4.0  # Length, in doublings of the message size, over which curves bend.
-    unlike: float = 2.0  # Prior median of θ · √D: how fast the correlation of unlike values decays.
-    unlike_on_scale: float = 1.0  # The same for values on a scale, which change gradually.
-    additive: float = 0.5  # Share w of the single effects of parameters.
-    rough: float = 0.1  # Standard deviation of what curves do at single sizes, as where protocols switch.
-    fitted: int = 128  # Number of launches to which hyperparameters are fitted, at most; predictions use all.
+    signal: float = 0.7
+    """Prior standard deviation of ln t due to the parameters, in addition to the expectation from names."""
+    level: float = 0.5
+    """Prior standard deviation of the common level of all points, relative to the reference."""
+    trust: float = 0.8  # Prior mean of the factor by which the expectation from names is multiplied.
+    doubt: float = 0.2  # Prior standard deviation of that factor.
+    smooth_octaves: float = 4.0  # Correlation length of curves, in doublings of the message size.
+    unlike: float = 2.0  # Prior median of θ · √D: how fast the correlation between different values decays.
+    unlike_on_scale: float = 1.0  # The same for values on a scale, whose effects change gradually.
+    additive: float = 0.5  # w: share of the single effects of parameters.
+    rough: float = 0.1  # Standard deviation of ρ, the deviations at single sizes, as where protocols switch.
+    fitted: int = 128
+    """Largest number of launches to which hyperparameters are fitted; predictions use all launches."""
     variance_share: float = 0.99
     """Share of the prior variance over slots that the leading coefficients must contain."""
     farthest: float = 6.0
-    """Largest distance of a hyperparameter from its prior, in prior standard deviations."""
+    """Largest distance of a hyperparameter from its prior median, in prior standard deviations."""
 
 
-PRIORS = CurvePriors()
+PRIORS = CurvePriors()  # The priors in use.
 
 
 @dataclass(frozen=True)
 class Curves:
-    """Hold the measurements as arrays."""
+    """The measured curves of n launches over m slots, as arrays."""
 
     points: Sequence[Point]  # Points of the launches, length n; the same point may occur several times.
-    logs: Floats  # ln t, shape ``(n, m)``; NaN where a cell is missing.
+    logs: Floats  # ln t, shape ``(n, m)``; NaN where a slot was not measured.
     sems: Floats  # Standard errors of ``logs``, shape ``(n, m)``; NaN where unknown.
     doubts: Floats = field(default_factory=lambda: np.zeros(0))
-    """Standard deviation by which a curve as a whole may be off, shape ``(n,)``; empty: no curve is."""
+    """Standard deviation of an unknown shift of each whole curve, as of one from another campaign, shape
+    ``(n,)``; empty: there are no shifts."""
     launch_sds: Floats = field(default_factory=lambda: np.zeros(0))
     """Standard deviation between whole launches of the same setting, shape ``(n,)`` or empty."""
 
@@ -82,12 +89,12 @@ class Curves:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Hold the normal marginals of the curves of some points."""
+    """The predicted curves of q points, as normal distributions."""
 
     mean: Floats  # Mean of ln t, shape ``(q, m)``.
-    coefficient_sd: Floats  # Standard deviation of each coefficient, shape ``(q, R)``.
-    basis: Floats  # φ, shape ``(m, R)``.
-    residual_sd: Floats  # Standard deviation of ln t that the coefficients do not explain, shape ``(q, m)``.
+    coefficient_sd: Floats  # Standard deviation of each coefficient c_r, shape ``(q, R)``.
+    basis: Floats  # The eigenvectors φ, shape ``(m, R)``.
+    residual_sd: Floats  # Standard deviation of the rest of ln t beside the coefficients, shape ``(q, m)``.
 
     @property
     def sd(self) -> Floats:
@@ -105,16 +112,16 @@ class Prediction:
 
 
 class CurveModel:
-    """Predict curves by the posterior after some launches."""
+    """A model that predicts the curves of points, given the curves of some launches."""
 
     def __init__(self, space: Space, slots: Sequence[Slot], measured: Curves, steps: int = 25) -> None:
         """Fit the hyperparameters to the curves of at least one launch.
 
         Args:
             space: The space of the points.
-            slots: The slots, one for each column of the curves.
+            slots: The slot of each column of the curves.
             measured: The curves of the launches.
-            steps: Iterations of the optimiser, at most.
+            steps: Largest number of iterations of the optimiser.
         """
         import torch
 
@@ -130,7 +137,7 @@ class CurveModel:
         tables = [torch.as_tensor(dissimilarity(p, kinds)) for p in self._free]
         above = [_above(space, p) for p in self._free]
         owner = torch.repeat_interleave(torch.tensor([len(table) for table in tables], dtype=torch.long))
-        self._at = torch.nonzero(owner[:, None] == owner, as_tuple=True)  # where the blocks are
+        self._at = torch.nonzero(owner[:, None] == owner, as_tuple=True)  # pairs of values of one parameter
         self._owner = owner[self._at[0]]
         self._unlike = torch.cat([table.flatten() for table in tables] or [torch.zeros(0)]).double()
         alone = [
@@ -155,15 +162,15 @@ class CurveModel:
             self._rough, self._precision = self._single_sizes(measured)
 
     def predict(self, points: Sequence[Point]) -> Prediction:
-        """Return the marginals of the curves of these points."""
+        """Return the predicted curves of points."""
         return self.predicted(self.codes(points))
 
     def codes(self, points: Sequence[Point]) -> Floats:
-        """Return the one-hot values of points, ``(q, V)``, which all models of one space share."""
+        """Return points as one-hot codes, ``(q, V)``, which are the same for all models of one space."""
         return coded(self._free, points)
 
     def predicted(self, codes: Floats) -> Prediction:
-        """Return the marginals of the curves of points, given their values."""
+        """Return the predicted curves of points, given as one-hot codes, ``(q, V)``."""
         import torch
 
         excess = codes @ self._by_value
@@ -187,9 +194,10 @@ class CurveModel:
         )
 
     def _single_sizes(self, measured: Curves) -> tuple[Tensor, Tensor]:
-        """Return predictors of ρ by the shape of the kernel, ``(n, m)``, and the launches' precision matrix.
+        """Return the weights that predict ρ from correlations with the launches, and the precision matrix.
 
-        A cell that was not measured counts as one with a residual of zero.
+        The shapes are ``(n, m)`` and ``(n, n)``. A slot that was not measured counts as one with a residual
+        of zero.
         """
         import torch
 
@@ -205,7 +213,7 @@ class CurveModel:
         return precision @ torch.as_tensor(residuals), precision
 
     def _project(self, measured: Curves, excess: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return expectations, targets and noise variances of the coefficients, each of shape ``(n, R)``."""
+        """Return the coefficients' expectations, targets and noise variances for each launch, all (n, R)."""
         residual = measured.logs - self._reference - PRIORS.trust * excess
         noise = np.nan_to_num(measured.sems, nan=0.0) ** 2
         targets, variances = [], []
@@ -214,7 +222,7 @@ class CurveModel:
             if finite.all():
                 targets.append(row @ self._basis)
                 variances.append(spread @ self._basis**2)
-            else:  # a curve with gaps: the coefficients' posterior under the smooth prior
+            else:  # for a curve with gaps: the posterior of the coefficients under the smooth prior
                 phi = self._basis[finite]
                 precision = np.diag(1 / (PRIORS.signal**2 * self._weights)) + phi.T @ phi / 1e-2
                 covariance = np.linalg.inv(precision)
@@ -224,10 +232,10 @@ class CurveModel:
         return excess @ self._basis, np.array(targets), np.array(variances) + curve_variance
 
     def _shape(self, a: Tensor, b: Tensor, hyper: _Hyper) -> Tensor:
-        """Return the correlations by the effects of the parameters, shape ``(n_1, n_2)``.
+        """Return the correlations due to the effects of the parameters, shape ``(n_1, n_2)``.
 
-        Sums over parameters are products of one-hot codes with one table of all values, so that with many
-        parameters and launches no array of shape ``(D, n_1, n_2)`` is made.
+        Sums over parameters are computed as products of one-hot codes with a single table of all values. So
+        no array of shape ``(D, n_1, n_2)`` is needed, which would be large with many parameters and launches.
         """
         import torch
 
@@ -244,7 +252,11 @@ class CurveModel:
         return shape
 
     def _covariance(self, shape: Tensor, e: Tensor, f: Tensor, hyper: _Hyper) -> Tensor:
-        """Return the covariances of the coefficients, shape ``(R, n_1, n_2)``."""
+        """Return the covariances of the coefficients between points, shape ``(R, n_1, n_2)``.
+
+        ``shape`` contains the correlations of the parameters' effects, ``e`` and ``f`` the expected
+        coefficients.
+        """
         import torch
 
         weights = torch.as_tensor(self._weights)[:, None, None]
@@ -261,10 +273,10 @@ class CurveModel:
         scale = torch.as_tensor(np.log(medians) - 0.5 * math.log(max(d, 1)))
 
         def unpack(v: Tensor) -> _Hyper:
-            """Return the hyperparameters of standard normal ``v``, by log-normal priors.
+            """Return the hyperparameters for standard normal ``v``; their priors are log-normal.
 
-            A line search may try any value, so values are clamped: extreme ones would make covariances
-            singular.
+            Elements are clamped, because a line search may try any value, and extreme ones would make
+            covariances singular.
             """
             v = v.clamp(-PRIORS.farthest, PRIORS.farthest)
             return _Hyper(
@@ -298,18 +310,20 @@ class _Hyper:
     theta: Tensor  # Inverse lengths θ, shape ``(D,)``.
     amplitude: Tensor  # Amplitudes a, shape ``(R,)``.
     nugget: Tensor
-    """Variance of the coefficients from launch to launch beyond the standard errors, shape ``(R,)``."""
+    """Variance of the coefficients between launches of one point, in addition to standard errors, shape
+    ``(R,)``."""
 
 
 @dataclass(frozen=True)
 class _Data:
-    codes: Tensor  # One-hot values, shape ``(n, V)``.
-    e: Tensor  # Expected coefficients by names, shape ``(R, n)``.
-    targets: Tensor  # Coefficients of the residuals from these expectations, shape ``(R, n)``.
+    codes: Tensor  # The points as one-hot codes, shape ``(n, V)``.
+    e: Tensor  # Coefficients that are expected from names, shape ``(R, n)``.
+    targets: Tensor
+    """Coefficients of the measured curves' differences from the expectations, shape ``(R, n)``."""
     noise: Tensor  # Variances of the targets, shape ``(R, n)``.
 
     def some(self, limit: int) -> _Data:
-        """Return at most so many launches, evenly spaced in order."""
+        """Return the data of at most ``limit`` launches, evenly spaced in their order."""
         n = self.e.shape[1]
         if n <= limit:
             return self
@@ -318,7 +332,7 @@ class _Data:
 
 
 def _above(space: Space, parameter: Parameter) -> set[str]:
-    """Return the parameters on whose values it depends whether this one is active."""
+    """Return the names of the parameters whose values decide whether a parameter is active."""
     parents = [q for q in space.job if q.name in parameter.when]
     return {q.name for q in parents}.union(*(_above(space, q) for q in parents))
 
@@ -331,16 +345,16 @@ def _cholesky(k: Tensor, noise: Tensor) -> Tensor:
 
 
 def _reference(measured: Curves, excess: Floats) -> Floats:
-    """Return the best family's time in each slot if the priors by name were right, shape ``(m,)``."""
+    """Return ln t of the best family in each slot if the expectations from names were right, ``(m,)``."""
     guesses = measured.logs - PRIORS.trust * excess
     columns = [column[~np.isnan(column)] for column in guesses.T]
     return np.array([float(np.mean(c)) if len(c) else 0.0 for c in columns])
 
 
 def _slot_basis(slots: Sequence[Slot]) -> tuple[Floats, Floats, Floats]:
-    """Return leading eigenvectors of the kernel over slots, their eigenvalues, and the variance left over.
+    """Return the leading eigenvectors of the kernel over slots, their eigenvalues, and the variance left.
 
-    Eigenvalues are scaled so that a weight of one is a standard deviation of one in each slot.
+    The shapes are ``(m, R)``, ``(R,)`` and ``(m,)``.
     """
     kinds = sorted({slot[0] for slot in slots})
     x = np.array([[kinds.index(c), math.log2(max(p, 1)), math.log2(max(m, 1))] for c, p, m in slots])

@@ -1,6 +1,6 @@
-"""Propose by a plain Gaussian process with expected improvement on each curve's mean (``proposer=gp``).
+"""Propose by a plain Gaussian process, with expected improvement of one score per launch (``proposer=gp``).
 
-This is the textbook method, which knows nothing about collectives: the rival that ``curve`` has to beat.
+This is the textbook method, which knows nothing about collectives: the proposer ``curve`` has to be better.
 Several objectives are combined into one at each call, with random weights (ParEGO).
 """
 
@@ -20,11 +20,11 @@ from autotune.space import encode
 class MeanProcess:
     """Maximise the expected improvement of one number per launch."""
 
-    initial: int = 3  # Number of launches before the model takes over: the default and drawn points.
+    initial: int = 3  # Number of launches before the model is used: the default, then random points.
     candidates: int = 512  # Number of points that are drawn from a space too large to be enumerated.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
-        """Return the unlaunched candidate with the greatest expected improvement; None without any."""
+        """Return the new point with the greatest expected improvement; None if every point was launched."""
         rng = np.random.default_rng([seed, len(history)])
         costs_of_launches = launch_costs(problem, history)
         launched = {launch.point for launch in costs_of_launches}
@@ -46,7 +46,7 @@ class MeanProcess:
 
 
 def _scalarised(good: list[LaunchCosts], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Return one cost per launch: the augmented Chebyshev norm of scaled objectives with drawn weights."""
+    """Return one cost per launch: the augmented Chebyshev norm of scaled objectives with random weights."""
     costs = np.array([s.costs for s in good if s.costs is not None])
     if costs.ndim < 2 or costs.shape[1] == 1:
         return costs.reshape(-1)
@@ -59,11 +59,17 @@ def _scalarised(good: list[LaunchCosts], rng: np.random.Generator) -> NDArray[np
 def _improvement(
     x: NDArray[np.float64], costs: NDArray[np.float64], candidates: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the log expected improvement of each candidate, by BoTorch's defaults for one output."""
+    """Return the logarithm of each candidate's expected improvement, with BoTorch's default model.
+
+    Args:
+        x: Features of the launched points, ``(n, n_features)``.
+        costs: Costs of the launches, ``(n,)``; smaller is better.
+        candidates: Features of the candidates, ``(q, n_features)``.
+    """
     import torch
 
     targets = -(costs - costs.mean()) / costs.std()
-    with warnings.catch_warnings(action="ignore"):  # BoTorch warns of itself and of constant inputs
+    with warnings.catch_warnings(action="ignore"):  # BoTorch's imports warn, and so do constant inputs
         from botorch.acquisition.analytic import LogExpectedImprovement
         from botorch.fit import fit_gpytorch_mll
         from botorch.models import SingleTaskGP

@@ -1,4 +1,4 @@
-"""Propose every point once, the default first, the space's last parameter fastest (``proposer=grid``)."""
+"""Propose every point once, the default first; the last parameter varies fastest (``proposer=grid``)."""
 
 from dataclasses import dataclass
 
@@ -9,10 +9,10 @@ from autotune.proposers.observations import launches
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Go through the space in order."""
+    """Propose the points of the space in order."""
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
-        """Return the first point that was not launched; None without any. The seed has no effect."""
+        """Return the first point that was not launched yet; None if all were. The seed has no effect."""
         launched = {o.trial.point for o in launches(problem, history)}
         untried = next((p for p in problem.space.points() if p not in launched), None)
         return None if untried is None else Suggestion(untried, f"point {len(launched) + 1} of the grid")

@@ -1,8 +1,10 @@
-"""Convert a history to the form in which proposers need it (between steps 8 and 9 of the flow).
+"""Convert a campaign's history to the form that proposers need.
 
-Notation: the *cost* of a launch in one objective is the logarithm of its score, negated where more is better:
-less is always better, differences are relative gains, and a standard error of a cost is a relative standard
-error.
+Place in the flow of ``autotune/__init__.py``: between steps 8, store, and 9, propose.
+
+Notation: the *cost* of a launch in one objective is the logarithm of its score, negated if a larger score is
+better. So less cost is always better, differences of costs are relative gains, and the standard error of a
+cost is a relative standard error.
 """
 
 import math
@@ -19,32 +21,32 @@ from autotune.recommend.front import candidates
 from autotune.space import Parameter, Point, Space, Value, encode
 
 ENUMERABLE = 4096
-"""Largest size of a space that is enumerated; larger ones are sampled."""
+"""Largest number of points of a space for which all are enumerated; points of larger spaces are drawn."""
 SHOWN = 512
-"""Largest number of launches given to a model: its cost grows with their cube, its memory with their
-square."""
+"""Largest number of launches that a model gets. Its computing time grows with the cube of their number, its
+memory with the square."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchCosts:
-    """Represent one launch as a data point."""
+    """One launch with its costs."""
 
     point: Point  # The point that was launched.
     costs: tuple[float, ...] | None
-    """One cost for each objective; None: the launch failed, or its curve has gaps."""
+    """One cost for each objective; None: the launch failed, or did not measure all slots."""
     sems: tuple[float, ...] = ()  # Standard errors of the costs.
 
 
 def launches(problem: Problem, history: History) -> list[Observation]:
-    """Return the observations of points in the problem's known space, in order."""
+    """Return the launches of points that are in the problem's known space, in order."""
     return [o for o in history.of_points(problem.known) if o.trial.point in problem.known]
 
 
 def informative(problem: Problem, observations: list[Observation]) -> list[Observation]:
-    """Return the launches that a model is given, in order: all, or a number that bounds its cost.
+    """Return the launches that a model gets, in order: all launches, or ``SHOWN`` of them if there are more.
 
-    Half of them are those of the best settings, with all their repeats; the rest is spread evenly over the
-    others in the order in which they were made, failed ones too, so that the space stays covered.
+    Half of these are launches of the best settings, including repeated ones. The others are spread evenly
+    over the remaining launches in their order, including failed ones, so that they still cover the space.
     """
     if len(observations) <= SHOWN:
         return observations
@@ -64,7 +66,7 @@ def informative(problem: Problem, observations: list[Observation]) -> list[Obser
 
 
 def launch_costs(problem: Problem, history: History) -> list[LaunchCosts]:
-    """Return each launch of a point of the problem's space with its costs."""
+    """Return the costs of all launches of points that are in the problem's space, in order."""
     observations = [o for o in launches(problem, history) if o.trial.point in problem.space]
     all_slots = slots(observations)
     costs_of = []
@@ -85,7 +87,10 @@ def launch_costs(problem: Problem, history: History) -> list[LaunchCosts]:
 
 
 def best_costs(problem: Problem, history: History) -> dict[Point, float]:
-    """Return the mean cost over the objectives of each launched point; infinite if no launch succeeded."""
+    """Map each launched point to its mean cost over the objectives; infinite if no launch of it succeeded.
+
+    Of several launches of a point the lowest cost counts.
+    """
     best: dict[Point, float] = {}
     for s in launch_costs(problem, history):
         value = math.inf if s.costs is None else sum(s.costs) / len(s.costs)
@@ -94,14 +99,18 @@ def best_costs(problem: Problem, history: History) -> dict[Point, float]:
 
 
 def cost(objective: Objective, score: Score) -> float:
-    """Return the cost of a score: its logarithm, negated where more is better."""
+    """Return the cost of a score: its logarithm, negated if a larger score is better."""
     return -math.log(score.value) if objective.maximise else math.log(score.value)
 
 
 def pool(
     space: Space, rng: Generator, n: int, launched: Collection[Point] = (), around: Collection[Point] = ()
 ) -> list[Point]:
-    """Return unlaunched points: all of a small space, else ``n`` drawn ones and neighbours of ``around``."""
+    """Return points that were not launched yet, as candidates.
+
+    These are all points of a small space; of a large one, about ``n`` random points and the neighbours of the
+    points ``around``.
+    """
     if space.size <= max(n, ENUMERABLE):
         candidates = dict.fromkeys(space.points())
     else:
@@ -112,11 +121,11 @@ def pool(
 
 
 def farthest(space: Space, points: Sequence[Point], launched: Collection[Point], rng: Generator) -> Point:
-    """Return the candidate with the largest distance to its nearest launched point; ties are drawn.
+    """Return the candidate whose nearest launched point is farthest away; ties are broken at random.
 
-    Distances are those of ``encode``'s features. Source: the maximin distance design of M. E. Johnson, L. M.
-    Moore and D. Ylvisaker, "Minimax and maximin distance designs", Journal of Statistical Planning and
-    Inference 26 (1990), one point at a time.
+    Distances are computed on the features that ``encode`` returns. Source: the maximin distance design of M.
+    E. Johnson, L. M. Moore and D. Ylvisaker, "Minimax and maximin distance designs", Journal of Statistical
+    Planning and Inference 26 (1990), one point at a time.
     """
     codes = encode(space, points)
     distances = [np.abs(codes - encode(space, [point])).sum(axis=1) for point in launched]
@@ -128,11 +137,12 @@ def farthest(space: Space, points: Sequence[Point], launched: Collection[Point],
 def nearest(
     space: Space, choice: Mapping[str, Value], rng: Generator, launched: Collection[Point] = ()
 ) -> Point | None:
-    """Return the unlaunched point of the space that is closest to a third-party sampler's choice.
+    """Return the point that is closest to a third-party sampler's choice and was not launched yet.
 
-    Third-party samplers know neither conditions nor lists of points: values of parameters that are not active
-    are left out, and a combination that does not exist (or was launched) is replaced by the one that differs
-    from it in the fewest features of ``encode``; ties are drawn. Return None if every point was launched.
+    Third-party samplers take neither conditions of parameters nor lists of points into account. So values of
+    parameters that are not active are left out. A combination that does not exist, or was launched, is
+    replaced by the one with the smallest difference in the features that ``encode`` returns; ties are broken
+    at random. The result is None if every point was launched.
     """
     requested = space.complete({p.name: choice.get(p.name, p.default) for p in space.job})
     if requested in space and requested not in launched:
@@ -152,18 +162,19 @@ def sampler_suggestion(
     ask: Callable[[list[LaunchCosts], list[Point], Generator], Mapping[str, int] | str],
     name: str,
 ) -> Suggestion | None:
-    """Return the point that a third-party sampler chooses, or a similar one that exists.
+    """Return the point that a third-party sampler chooses, or a similar point that exists and is new.
 
     Args:
-        problem: The proposer's task.
+        problem: The task of the proposer.
         history: All observations so far.
         seed: Random seed of the search.
-        ask: Is given the launches, the remaining points and a generator. It returns an index into the values
-            of each of the ``free_in`` parameters, or the reason why a point is drawn instead.
-        name: Name of the sampler for the note.
+        ask: Function of the launches, at least one point that was not launched, and a generator. It returns
+            an index into the values of each parameter of ``free_in``, or the reason why a random point is
+            used instead.
+        name: Name of the sampler, for the note on the suggestion.
 
     Returns:
-        The suggestion; None when every point was launched.
+        The suggestion; None if every point was launched.
     """
     rng, costs_so_far = np.random.default_rng([seed, len(history)]), launch_costs(problem, history)
     launched = {launch.point for launch in costs_so_far}
@@ -181,13 +192,13 @@ def sampler_suggestion(
 
 
 def free_in(space: Space) -> list[Parameter]:
-    """Return the parameters that a third-party sampler decides.
+    """Return the parameters whose values a third-party sampler chooses.
 
-    Some samplers refuse those with a single value.
+    Parameters with a single value are left out, because some samplers refuse them.
     """
     return [p for p in space.job if len(p.values) > 1]
 
 
 def indices(space: Space, point: Point) -> dict[str, int]:
-    """Return a point as samplers see it: the index of each value, the default's where it is not active."""
+    """Return a point in the form for samplers: the index of each value, or of the default if not active."""
     return {p.name: p.values.index(point.get(p.name, p.default)) for p in free_in(space)}

@@ -1,10 +1,12 @@
-"""Propose one factor at a time, shuffled and repeated, as people tune by hand (``proposer=ofat``).
+"""Propose changes of one parameter at a time, as people tune by hand (``proposer=ofat``).
 
-From a base, all values of one parameter are launched with the others fixed; the best one joins the base and
-the next parameter follows, in a shuffled order. Rounds through all parameters are repeated, in other orders;
-a round that changes nothing is followed by one from a drawn base.
+Starting from a base point, all values of one parameter are launched while the others stay fixed. The best
+value becomes part of the base, and the next parameter follows, in a random order. Such rounds through all
+parameters are repeated, each in a new order. After a round that changes nothing, the next one starts from a
+random point.
 
-The method is replayed against the history at each call: the first point it needs and does not know is next.
+The method is replayed on the history at each call: the first point that it needs and that was not launched is
+next.
 """
 
 from collections.abc import Iterator
@@ -22,10 +24,10 @@ from autotune.space import Point, Space
 class OneFactor:
     """Sweep one parameter after another."""
 
-    rounds: int = 64  # Number of rounds after which the remaining launches are drawn.
+    rounds: int = 64  # Number of rounds after which the remaining launches are random points.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
-        """Return the next point that the method needs; None when every point was launched."""
+        """Return the next point that the method needs; None if every point was launched."""
         space, costs = problem.space, best_costs(problem, history)
         base = space.default
         if base not in costs:
@@ -48,7 +50,7 @@ class OneFactor:
 
 
 def _sweep(space: Space, base: Point, name: str) -> Iterator[Point]:
-    """Yield the base with each other value of one parameter, as far as these points exist."""
+    """Yield the base with each other value of one parameter, if the space contains that point."""
     if name in base:
         for value in space[name].values:
             if value != base[name]:

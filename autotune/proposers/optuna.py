@@ -1,6 +1,6 @@
 """Propose by Optuna's tree-structured Parzen estimator or its Gaussian process (``proposer=optuna``).
 
-Each call gives a fresh in-memory study the whole history and asks it once.
+Each call makes a new study in memory, gives it the whole history and asks it once.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class Optuna:
     """Apply Optuna's samplers to the cost of each launch."""
 
     sampler: str = "tpe"  # One of ``SAMPLERS``.
-    initial: int = 5  # Number of launches before the sampler's model takes over, the default among them.
+    initial: int = 5  # Number of launches, including the default, before the sampler's model is used.
 
     def __post_init__(self) -> None:
         if self.sampler not in SAMPLERS:
             raise ScenarioError(f"unknown sampler {self.sampler!r}", allowed(self.sampler, SAMPLERS))
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
-        """Return the point that a study with this history asks for; None when every point was launched."""
+        """Return the point that Optuna asks for after this history; None if every point was launched."""
 
         def ask(
             launch_costs: Sequence[LaunchCosts], untried: Sequence[Point], rng: Generator
@@ -58,7 +58,8 @@ class Optuna:
         sampler = self._sampler(seed)
         study = create_study(directions=["minimize"] * len(problem.objectives), sampler=sampler)
         for launch in launch_costs:
-            # An inactive parameter has its default: Optuna's joint samplers skip trials with gaps.
+            # A parameter that is not active has its default, as Optuna's joint samplers skip incomplete
+            # trials.
             state = TrialState.FAIL if launch.costs is None else TrialState.COMPLETE
             params = indices(problem.space, launch.point)
             study.add_trial(

@@ -1,11 +1,11 @@
-"""Derive the meaning of parameters and their values from names, before anything was measured.
+"""Derive expectations on parameters from the names of their values, before anything was measured.
 
-This is the knowledge behind ``curve``, of two kinds: how much alike two values of a parameter are, and how an
-algorithm of a known family should perform at each message size.
+The proposer ``curve`` uses two kinds of such expectations: how similar two values of a parameter are, and how
+fast an algorithm of a known family should be at each message size.
 
 Notation: p ranks, message size m (counted as in ``Cell``), start-up time α, time per byte β. An algorithm
-that needs ``rounds`` dependent messages and moves ``volume`` · m bytes through the busiest rank takes about
-rounds · α + volume · m · β.
+with ``rounds`` messages that depend on each other, and with ``volume`` · m bytes through the busiest rank,
+takes about rounds · α + volume · m · β.
 """
 
 import math
@@ -26,25 +26,27 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class NamePriors:
-    """Set the expectations from names of values, on the log scale unless stated otherwise."""
+    """The numbers behind expectations from names, on the log scale unless stated otherwise."""
 
     alpha_s: float = 1.5e-6
-    """Start-up time of a message between nodes in seconds: the order of today's networks."""
-    beta_s: float = 1e-10  # Time per byte in seconds: 10 GB/s.
-    ranks: int = 64  # Number of ranks where it is not known.
-    adaptive: float = 0.3  # How much slower a stack's own choice usually is than the best family.
+    """α: start-up time of a message between nodes in seconds, typical of today's networks."""
+    beta_s: float = 1e-10  # β: time per byte in seconds; this is 10 GB/s.
+    ranks: int = 64  # Number of ranks that is assumed if it is not known.
+    adaptive: float = 0.3  # By how much an MPI stack's own choice is usually slower than the best family.
     departure: float = 0.1
-    """Mean cost of changing any other parameter, since defaults were measured by somebody."""
-    unknown: float = 0.2  # How much slower an algorithm whose name says nothing is than the best family.
+    """Mean expected cost of changing any other parameter, since vendors have tested their defaults."""
+    unknown: float = 0.2
+    """Expected cost, relative to the best family, of an algorithm whose name says nothing."""
     family_weight: float = 4.0
-    """Weight of a common family against the rarest common word, when names are compared."""
+    """Weight of a family that two names have in common, relative to the rarest common word."""
 
 
-NAMES = NamePriors()
+NAMES = NamePriors()  # The numbers in use.
 
 
-# Kind → families, the first whose pattern occurs in the name: (pattern, rounds, volume) where rounds and
-# volume are sums of (coefficient of log2 p, coefficient of p − 1, constant).
+# Maps each kind of collective to its families of algorithms: (pattern, rounds, volume). A name belongs to the
+# first family whose pattern occurs in it. Rounds and volume are given as (coefficient of log2 p, coefficient
+# of p − 1, constant).
 _Cost = tuple[float, float, float]
 _Family = tuple[str, _Cost, _Cost]
 _FAMILIES: dict[str, tuple[_Family, ...]] = {
@@ -66,7 +68,7 @@ _FAMILIES: dict[str, tuple[_Family, ...]] = {
         (r"linear|basic", (0, 0.5, 0), (0, 1, 0)),
     ),
     "blocks": (
-        # Few steps, but each block travels as a message of its own.
+        # These have few steps, but each block is a message of its own.
         (r"by.?block|doubling.?blocks|sparbit", (1, 0.4, 0), (0, 1, 0)),
         (r"ring|pairwise", (0, 1, 0), (0, 1, 0)),
         (r"neighbo", (0, 0.5, 0), (0, 1, 0)),
@@ -85,9 +87,9 @@ _FAMILIES: dict[str, tuple[_Family, ...]] = {
 
 
 def coded(parameters: Sequence[Parameter], points: Sequence[Point]) -> Floats:
-    """Return the value of each parameter, one-hot, shape ``(n_points, V)``.
+    """Return points as one-hot codes, shape ``(n_points, V)``.
 
-    The last of each is "not active".
+    Each parameter has a column for each of its values, and a last one for "not active".
     """
     codes = np.zeros((len(points), sum(len(p.values) + 1 for p in parameters)))
     rows, values, start = np.arange(len(points)), [dict(point.items_).get for point in points], 0
@@ -99,11 +101,11 @@ def coded(parameters: Sequence[Parameter], points: Sequence[Point]) -> Floats:
 
 
 def expected_excess(parameters: Sequence[Parameter], slots: Sequence[Slot]) -> Floats:
-    """Return how far above the best family each value should be, shape ``(V, n_slots)``, on the log scale.
+    """Return by how much ln t of each value should exceed that of the best family, shape ``(V, n_slots)``.
 
-    The expectation for a point is the sum over its values: ``coded(parameters, points) @`` this. A parameter
-    whose names say nothing costs ``NAMES.departure`` where it is not at its default; where only some family
-    has the parameter it costs nothing, since nobody chose a default of it.
+    The expectation for points is the sum over their values: ``coded(parameters, points)`` times this matrix.
+    If the names of a parameter's values say nothing, each value except the default costs ``NAMES.departure``.
+    A parameter that exists only under a condition then costs nothing, since nobody tested its default.
     """
     tables = [_value_costs(p, slots) for p in parameters]
     return np.vstack([np.zeros((0, len(slots))), *tables])
@@ -123,19 +125,20 @@ def _value_costs(parameter: Parameter, slots: Sequence[Slot]) -> Floats:
         return np.array(
             [*(unnamed_costs if costs is None else costs - best for unnamed_costs, costs in pairs), inactive]
         )
-    if parameter.when:  # without its condition the parameter has no value that it could depart from
+    if parameter.when:  # the parameter exists only under a condition, so no default was ever tested
         return np.zeros((len(by_value) + 1, len(slots)))
     changed = [NAMES.departure * (v != default) for v in parameter.values]
     return np.outer([*changed, NAMES.departure], np.ones(len(slots)))
 
 
 def dissimilarity(parameter: Parameter, collectives: Collection[str] = ()) -> Floats:
-    """Return how unlike two values are, in [0, 1], shape ``(n_values + 1, n_values + 1)``, symmetric.
+    """Return the dissimilarity of each two values, in [0, 1], shape ``(n_values + 1, n_values + 1)``.
 
-    For values on a scale it is their distance on it. For others it is one minus the weighted share of words
-    that their names have in common, where a word weighs the less the more values have it, and the family of
-    an algorithm (for each of the collectives) counts as one more word, the heaviest. The last row and column
-    stand for "not active", which is unlike everything else, as is a value that is not on the scale.
+    For values on a scale it is their distance on the scale. For others it is one minus the weighted share of
+    words that their names have in common. A word has the less weight, the more values contain it. The family
+    of an algorithm (for each of the collectives) counts as one more word, with the largest weight. The last
+    row and column stand for "not active". Its dissimilarity to everything else is 1, as is that between a
+    value on the scale and one that is not.
     """
     values = parameter.values
     unlike = np.ones((len(values) + 1, len(values) + 1))
@@ -174,9 +177,10 @@ def _family(parameter: Parameter, value: Value, collective: str) -> _Family | No
 
 
 def _family_costs(parameter: Parameter, value: Value, slots: Sequence[Slot]) -> Floats | None:
-    """Return the logarithm of the modelled time in each slot; None where the name belongs to no family.
+    """Return the logarithm of the expected time in each slot, (n_slots,).
 
-    Slots of operations that have no families (one-sided ones, or memory) count as zero.
+    The result is None if the name of the value belongs to no family. It is zero in slots of operations that
+    have no families of algorithms (one-sided operations, or memory).
     """
     costs: list[float] = []
     for collective, comm_size, message_bytes in slots:

@@ -1,4 +1,4 @@
-"""Propose points uniformly without repetition, as a baseline for all other methods (``proposer=random``)."""
+"""Propose random points, none of them twice, as a baseline for all other methods (``proposer=random``)."""
 
 from dataclasses import dataclass
 
@@ -11,12 +11,12 @@ from autotune.proposers.observations import launches, pool
 
 @dataclass(frozen=True, slots=True)
 class Random:
-    """Draw each launch uniformly from the points that were not launched."""
+    """Draw each point uniformly from those that were not launched yet."""
 
     repeats: bool = False  # Whether a point may be drawn again.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
-        """Return a point drawn by (seed, length of the history); None when every point was launched."""
+        """Return a random point, which depends on seed and length of history; None if all were launched."""
         rng = np.random.default_rng([seed, len(history)])
         launched = set() if self.repeats else {o.trial.point for o in launches(problem, history)}
         untried = pool(problem.space, rng, 1, launched)

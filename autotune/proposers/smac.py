@@ -1,7 +1,7 @@
 """Propose by SMAC3's random forest with expected improvement (``proposer=smac``).
 
-Several objectives are combined by ParEGO. Each call gives a fresh optimiser the whole history and asks it
-once; SMAC's files go to a directory that is gone when the call returns.
+Several objectives are combined by ParEGO. Each call makes a new optimiser, gives it the whole history and
+asks it once. SMAC's files are in a temporary directory, which is removed when the call returns.
 """
 
 from __future__ import annotations
@@ -32,13 +32,10 @@ if TYPE_CHECKING:
 class Smac:
     """Apply SMAC3 to the cost of each launch."""
 
-    initial: int = 4  # Number of launches before the forest takes over: the default and drawn points.
+    initial: int = 4  # Number of launches before the forest is used: the default, then random points.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
-        """Return the point that an optimiser with this history asks for.
-
-        Return None when every point was launched.
-        """
+        """Return the point that SMAC asks for after this history; None if every point was launched."""
 
         def ask(
             launch_costs: Sequence[LaunchCosts], untried: Sequence[Point], rng: Generator
@@ -53,7 +50,7 @@ class Smac:
 
 
 def _ask(problem: Problem, good: Sequence[LaunchCosts], seed: int, directory: Path) -> dict[str, int] | str:
-    """Return the indices that SMAC asks for; a reason in words if it knows no further point."""
+    """Return the index of each value that SMAC asks for, or a reason in words if it has no further point."""
     with warnings.catch_warnings(action="ignore"):  # SMAC's dependencies warn about themselves
         optimiser, space = _optimiser(problem, seed, directory)
         for launch in good:
@@ -89,7 +86,7 @@ def _optimiser(problem: Problem, seed: int, directory: Path) -> tuple[AbstractFa
 def _tell(
     optimiser: AbstractFacade, space: ConfigurationSpace, problem: Problem, launch: LaunchCosts
 ) -> None:
-    """Add one launch; inactive parameters have their defaults."""
+    """Add one launch to the optimiser's history; parameters that are not active have their defaults."""
     from ConfigSpace import Configuration
     from smac.runhistory.dataclasses import TrialInfo, TrialValue
 
@@ -99,7 +96,7 @@ def _tell(
 
 
 def _configuration_space(space: Space) -> ConfigurationSpace:
-    """Return the space of indices of values: integers if all values are on a scale, else categories."""
+    """Return SMAC's search space: each value is its index, an integer on a scale or else a category."""
     from ConfigSpace import Categorical, ConfigurationSpace, Integer
 
     configurations = ConfigurationSpace(seed=0)

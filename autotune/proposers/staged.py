@@ -1,8 +1,8 @@
 """Propose three small grids one after another, as a cloud vendor's tutorial does it (``proposer=staged``).
 
-First come the transports against the rendezvous threshold, then the zero-copy threshold at the best of these,
-then all other parameters: offload component, mapping, NUMA setting and so on. Each stage keeps the best point
-of the stages before it.
+The first grid combines the transports with the rendezvous threshold. The second one is the zero-copy
+threshold, starting from the best point of the first. The third one contains all other parameters: offload
+component, mapping, NUMA setting and so on. Each stage starts from the best point of the stages before it.
 """
 
 import itertools
@@ -16,12 +16,13 @@ from autotune.proposers.observations import best_costs
 from autotune.space import Parameter, Point, Space
 
 STAGES = (r"tls|transport|rndv|rendezvous", r"zcopy|zero.?copy", r"")
-"""Pattern of the names of a stage's parameters: the first one that occurs in the name counts, in any case."""
+"""Patterns that assign parameters to stages: a parameter belongs to the first stage whose pattern occurs in
+its name, in upper or lower case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Go through three grids."""
+    """Propose the points of three grids, one after the other."""
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
         """Return the next point of the current stage; None after the last stage. The seed has no effect."""
@@ -47,7 +48,7 @@ def _stages(space: Space) -> list[list[Parameter]]:
 
 
 def _grid(space: Space, base: Point, parameters: Sequence[Parameter]) -> Iterator[Point]:
-    """Yield the base with each combination of these parameters, as far as these points exist."""
+    """Yield the base with each combination of values of these parameters, if the space contains it."""
     for values in itertools.product(*(p.values for p in parameters)):
         point = space.complete({**base, **dict(zip((p.name for p in parameters), values, strict=True))})
         if point in space:

@@ -1,10 +1,11 @@
-"""Use finished campaigns as knowledge for a new one: warm starts (used by ``curve``).
+"""Warm starts: use the launches of finished campaigns in a new campaign (used by ``curve``).
 
-From another collective, node count or site one can learn how settings compare, not how long they take. So
-each earlier launch is used as its curve relative to the default of its own campaign, added to the new
-campaign's default, and is believed only as far as ``DOUBT`` says.
+From another collective, number of nodes or site one can learn how settings compare, but not how long they
+take. So the curve of each earlier launch is taken relative to the default of its own campaign, and added to
+the default of the new campaign. ``DOUBT`` says how uncertain the result is.
 
-Notation: m slots of the new campaign; times on the log scale.
+Notation: m slots (collective, communicator size, message size) of the new campaign; times are on the log
+scale.
 """
 
 import math
@@ -20,23 +21,24 @@ from autotune.proposers.curve_model import Curves
 from autotune.space import Point, Space
 
 DOUBT = 0.3
-"""Standard deviation, on the log scale, of how differently a setting compares in another campaign."""
+"""Standard deviation, on the log scale, of the change of a setting's relative time from campaign to
+campaign."""
 
 
 @dataclass(frozen=True)
 class FinishedCampaign:
-    """Hold a finished campaign."""
+    """A finished campaign whose launches a new campaign uses."""
 
-    space: Space  # The space of its points.
-    history: History  # Its observations.
+    space: Space  # The search space of the campaign.
+    history: History  # The launches of the campaign.
 
     def carried(self, space: Space) -> list[tuple[Point, Observation]]:
-        """Return the launches that carry over to another space, each with its point there.
+        """Return the launches that can be used in another space, each with its point in that space.
 
-        A launch carries over if every value exists there, and parameters that only one of the spaces has were
-        at the stack's own value: a value that one campaign fixed is neither taken for a default nor for a
-        value measured in the other. No launch does without one of that space's default, with which all are
-        compared.
+        A launch can be used if all its values exist in the other space, and if parameters that only one of
+        the spaces has were at the MPI stack's own value: a value that one campaign fixed is not assumed to be
+        a default, or to have been measured, in the other. The result is empty if no launch is one of the
+        other space's default, because all launches are compared with it.
         """
         launches = [
             (_translated(o.trial.point, self.space, space), o) for o in self.history.of_points(self.space)
@@ -48,7 +50,7 @@ class FinishedCampaign:
 def with_finished(
     measured: Curves, earlier: Sequence[FinishedCampaign], space: Space, slots: Sequence[Slot]
 ) -> Curves:
-    """Return this campaign's curves and, once it has measured its default, earlier ones that carry over."""
+    """Return the new campaign's curves and, once it measured its default, usable curves of earlier ones."""
     defaults = [
         row for point, row in zip(measured.points, measured.logs, strict=True) if point == space.default
     ]
@@ -71,7 +73,7 @@ def with_finished(
 
 
 def _translated(point: Point, old: Space, new: Space) -> Point | None:
-    """Return the point in the new space; None if a value does not exist there."""
+    """Return a point of an old space as a point of the new one; None if it cannot be used there."""
     new_names = {p.name for p in new.job}
     if any(p.name not in new_names and point.get(p.name, p.unset) != p.unset for p in old.job):
         return None
@@ -80,10 +82,10 @@ def _translated(point: Point, old: Space, new: Space) -> Point | None:
 
 
 def _compared(curve: Envelope, default_envelope: Envelope, slots: Sequence[Slot]) -> NDArray[np.float64]:
-    """Return ln(time / time of its default) at the new slots, shape ``(m,)``.
+    """Return ln(time / time of the default) of a curve at the new campaign's slots, shape ``(m,)``.
 
-    It is linear in ln(size) and flat beyond the ends. Slots of the same collective are used if there are any,
-    and of these those with the nearest communicator size.
+    It is interpolated linearly in ln(size), and constant beyond the measured sizes. If the curve has slots of
+    the same collective, only these are used, and of these the ones with the nearest communicator size.
     """
     common_slots = [slot for slot in curve if slot in default_envelope]
     ratio = np.full(len(slots), np.nan)

@@ -1,1 +1,4 @@
-"""From a history to one setting and few rules: front, rules, summary, worth (step 10)."""
+"""Recommendation: one setting and a few per-size rules from the history of a campaign.
+
+Place in the flow of ``autotune/__init__.py``: step 10, recommend.
+"""

@@ -1,7 +1,9 @@
-"""Whether a campaign's measurements cover the calls of an application (outside the flow, after step 12).
+"""Whether a campaign's measurements are valid for the calls of an application (cover these calls).
 
-Measurements hold within the limits of their per-size tables (``history.lookup``): half to twice the message
-sizes, up to twice the ranks, on the same number of nodes. Beyond these limits nothing is claimed.
+Place in the flow of ``autotune/__init__.py``: outside it, after step 12, export.
+
+Measurements are valid within the limits of their per-size rules (``history.lookup``): half to twice the
+message sizes, up to twice the ranks, on the same number of nodes. Beyond these limits nothing is claimed.
 """
 
 from collections.abc import Collection, Iterable
@@ -22,24 +24,24 @@ class Cover(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """Says whether one kind of calls of an application is covered."""
+    """Whether measurements cover one kind of calls of an application."""
 
     slot: Slot  # Collective, communicator size, message size.
     nodes: int  # Number of nodes on which the calls run.
-    cover: Cover  # Whether measurements cover them.
-    why: str = ""  # The reason why they are not covered; empty where they are.
-    seconds: float | None = None  # Time of the calls in a recording; None: there is no recording.
+    cover: Cover  # Whether measurements cover the calls.
+    why: str = ""  # The reason why the calls are not covered; empty if they are.
+    seconds: float | None = None  # Time of the calls in a recording of the application; None: not recorded.
 
 
 def coverage(
     measured: Collection[Slot], nodes: int, calls: Iterable[tuple[Slot, int, float | None]]
 ) -> tuple[Covered, ...]:
-    """Return the coverage of calls, each as (slot, nodes, seconds), by measurements on ``nodes`` nodes."""
+    """Return whether measurements on ``nodes`` nodes cover calls, each given as (slot, nodes, seconds)."""
     return tuple(Covered(slot, n, *_cover(measured, nodes, slot, n), seconds) for slot, n, seconds in calls)
 
 
 def _cover(measured: Collection[Slot], nodes: int, slot: Slot, call_nodes: int) -> tuple[Cover, str]:
-    """Return the coverage of a call on ``call_nodes`` nodes, and the reason where it is not covered."""
+    """Return whether a call on ``call_nodes`` nodes is covered, and the reason if it is not."""
     collective, ranks, size = slot
     sizes = {m for name, _, m in measured if name == collective}
     if not sizes:

@@ -1,7 +1,11 @@
-"""From the history to a recommendation (step 10 of the flow).
+"""From the history of a campaign to a recommendation.
 
-Notation: a *candidate* is one job-wide setting with its envelope and its scores; the *front* holds the
-candidates that no other beats in every objective.
+Place in the flow of ``autotune/__init__.py``: step 10, recommend.
+
+Notation: a *slot* is a collective with a communicator size and a message size. The *envelope* of a job-wide
+setting is the best time in each slot over the per-size choices. A *candidate* is a job-wide setting with its
+envelope and its scores. The *front* contains the candidates that no other candidate dominates, which means
+that it is as good in all objectives and better in one.
 """
 
 import math
@@ -36,16 +40,16 @@ from autotune.space import Point, Space
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A candidate is one job-wide setting with its best per-size choices and its scores."""
+    """One job-wide setting with its best per-size choices and its scores."""
 
-    point: Point  # The launch-level values of its first observation; per-size values are in ``curve``.
+    point: Point  # The values of the setting's first launch; per-size values are in ``curve``.
     curve: Envelope  # The best per-size choice in each slot, with its time.
-    scores: tuple[Score, ...]  # One score for each objective, in their order.
-    launches: int  # Number of launches that the scores rest on.
+    scores: tuple[Score, ...]  # One score for each objective, in the order of the objectives.
+    launches: int  # Number of launches from which the scores were computed.
 
 
 def candidates(objectives: Sequence[Objective], space: Space, history: History) -> tuple[Candidate, ...]:
-    """Return all job-wide settings whose curves are complete, in order of appearance."""
+    """Return all job-wide settings that were measured in every slot, in the order of their first launches."""
     sweeps = history.of_points(space)
     all_slots = tuple(sorted({slot for o in sweeps for slot in _slots(o)}))
     groups = by_setting(space, sweeps).values()
@@ -54,7 +58,10 @@ def candidates(objectives: Sequence[Objective], space: Space, history: History) 
 
 
 def untouched(objectives: Sequence[Objective], space: Space, history: History) -> Candidate | None:
-    """Return the stack's own defaults by the launches of the baseline; None where its curve is incomplete."""
+    """Return the MPI stack's defaults as a candidate, from the launches of the baseline.
+
+    The result is None if the baseline has no complete scores.
+    """
     launches = history.of(Phase.BASELINE).observations
     curve = envelope(space, launches)
     default_scores = scores(objectives, space, launches, tuple(curve))
@@ -63,13 +70,13 @@ def untouched(objectives: Sequence[Objective], space: Space, history: History) -
 
 @remembered
 def curve_of(space: Space, launches: tuple[Observation, ...]) -> Envelope:
-    """Return the envelope of launches that share their job-wide setting."""
+    """Return the envelope of launches that have the same job-wide setting."""
     return envelope(space, launches)
 
 
 @remembered
 def _slots(launch: Observation) -> tuple[Slot, ...]:
-    """Return the slots of a launch."""
+    """Return the slots that a launch measured."""
     return slots([launch])
 
 
@@ -77,9 +84,9 @@ def _slots(launch: Observation) -> tuple[Slot, ...]:
 def _candidate(
     objectives: tuple[Objective, ...], space: Space, group: tuple[Observation, ...], covered: tuple[Slot, ...]
 ) -> Candidate | None:
-    """Return the candidate of launches of one setting; None where they do not cover all slots.
+    """Return the candidate that launches of one setting result in; None if they do not cover all slots.
 
-    The result is remembered, because it is needed again after each launch of any setting.
+    The result is cached, because it is needed again after each launch of any setting.
     """
     curve = curve_of(space, group)
     group_scores = scores_of(objectives, curve, group, covered)
@@ -87,15 +94,14 @@ def _candidate(
 
 
 def pareto_front(objectives: Sequence[Objective], candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """Return the candidates that no other one dominates, with the best in the first objective first."""
+    """Return the candidates that no other candidate dominates, sorted by the first objective, best first."""
 
     def costs(candidate: Candidate) -> tuple[float, ...]:
         pairs = zip(objectives, candidate.scores, strict=True)
         return tuple(-s.value if o.maximise else s.value for o, s in pairs)
 
     front: list[tuple[tuple[float, ...], Candidate]] = []
-    # In this order a candidate that dominates comes before those that it dominates, so that a candidate is
-    # dominated by one of the front or by none.
+    # Sorted by cost, a candidate comes after all that dominate it, so comparing it with the front is enough.
     for cost, candidate in sorted(((costs(c), c) for c in candidates), key=itemgetter(0)):
         if not any(all(map(le, rival, cost)) and rival != cost for rival, _ in front):
             front.append((cost, candidate))
@@ -105,34 +111,34 @@ def pareto_front(objectives: Sequence[Objective], candidates: Sequence[Candidate
 def ranked(objectives: Sequence[Objective], candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """Return all candidates, the recommended one first.
 
-    The order is by the mean over the objectives of ln(value / best value), with equal weights: the first is
-    the compromise that loses the least, in per cent, against the best value of each objective.
+    The order is by the mean over the objectives of ln(value / best value), with equal weights. So the first
+    candidate is the compromise that differs least, in per cent, from the best value of each objective.
     """
     return tuple(sorted(candidates, key=lambda candidate: loss(objectives, candidate)))
 
 
 def loss(objectives: Sequence[Objective], candidate: Candidate) -> float:
-    """Return the cost by which ``ranked`` sorts, without the best values, which are the same for all."""
+    """Return the cost by which ``ranked`` sorts; the best values, which are equal for all, are left out."""
     pairs = zip(objectives, candidate.scores, strict=True)
     return sum(-math.log(score.value) if o.maximise else math.log(score.value) for o, score in pairs)
 
 
 def leader(objectives: Sequence[Objective], space: Space, history: History) -> Candidate | None:
-    """Return the best of all settings by ``ranked``; None before any was measured completely."""
+    """Return the first setting in the order of ``ranked``; None if none was measured in every slot yet."""
     return next(iter(ranked(objectives, candidates(objectives, space, history))), None)
 
 
 def in_force(rules: Sequence[Rule], curves: Alternatives) -> Envelope:
-    """Return the measured times under rules: in each slot that of the choice which the rules make there.
+    """Return the measured time, in each slot, of the choice that the rules make there.
 
-    Slots in which that choice was not measured are absent.
+    Slots in which this choice was not measured are missing.
     """
     choices = {slot: choice_at(rules, slot) for slot in curves}
     return {slot: curves[slot][choice] for slot, choice in choices.items() if choice in curves[slot]}
 
 
 def gains(tuned: Envelope, baseline: Envelope) -> tuple[Gain, ...]:
-    """Return the default against tuned in each slot that both have."""
+    """Return the comparison of default and tuned times in each slot that both measured."""
     return tuple(
         Gain(slot, winner.median_s, winner.sem_s, baseline[slot].median_s, baseline[slot].sem_s)
         for slot, winner in tuned.items()
@@ -143,7 +149,7 @@ def gains(tuned: Envelope, baseline: Envelope) -> tuple[Gain, ...]:
 def believed(
     objectives: Sequence[Objective], space: Space, candidates: Sequence[Candidate]
 ) -> tuple[Candidate, ...]:
-    """Return the candidates with their scores replaced by the posterior given all launches."""
+    """Return the candidates with the scores that are expected given all launches (posterior means)."""
     points, launches = [c.point for c in candidates], [c.launches for c in candidates]
     columns = []
     for i, objective in enumerate(objectives if candidates else ()):
@@ -166,19 +172,20 @@ def recommendations(
 ) -> tuple[Recommendation, ...]:
     """Return the Pareto front, the best compromise first, each setting with its per-size table and gains.
 
-    The stack's own defaults take part: settings that are not a better compromise than the untouched stack are
-    left out, and where none remains, the recommendation is to change nothing. Settings are compared by their
-    posterior given all launches, so that the luckiest of many settings does not lead. Only sweeps and the
-    baseline count.
+    The stack's defaults take part: settings that are not a better compromise than the defaults are left out,
+    and if none remains, the recommendation is to change nothing. Settings are compared by their posterior
+    given all launches, so that the luckiest of many settings does not win. Only launches of the search and of
+    the baseline are used.
 
     Args:
         objectives: The objectives of the campaign.
         space: The search space.
         history: All launches.
-        one_row: Collectives whose files have one row for all sizes; see ``rules_of``.
-        among: Groups of candidates; the front of each is returned. None: one group of all candidates.
-        also: Settings that follow the fronts in any case, if they are among the candidates.
-        layers: Number of fronts of each group; each further one leaves out the settings before it.
+        one_row: Collectives whose rules files have one row for all sizes; see ``rules_of``.
+        among: Groups of candidates; the front of each group is returned. None: all candidates are one group.
+        also: Settings that are returned in any case, after the fronts, if they are among the candidates.
+        layers: Number of fronts for each group; each further front leaves out the settings of those before
+            it.
     """
     baseline = envelope(space, history.of(Phase.BASELINE))
     groups = by_setting(space, history.of_points(space))
@@ -212,10 +219,10 @@ def recommendations(
 
 
 def against(space: Space, candidate: Candidate, baseline: Envelope) -> Envelope:
-    """Return the times of a setting in the slots that the baseline has too.
+    """Return the times of a setting in the slots that the baseline measured too.
 
-    In slots where the setting does the same as the untouched stack, with no job-wide change and no per-size
-    choice, its time is that of the baseline: a difference between the two measurements is noise.
+    In slots in which the setting does the same as the stack's defaults, because it has no job-wide change and
+    no per-size choice there, its time is that of the baseline: a difference between the two would be noise.
     """
     changed = space.says(candidate.point)
     return {
@@ -228,5 +235,5 @@ def against(space: Space, candidate: Candidate, baseline: Envelope) -> Envelope:
 def recommend(
     objectives: Sequence[Objective], space: Space, history: History, one_row: Collection[str] = ()
 ) -> Recommendation | None:
-    """Return the best compromise among all measured settings; None before any was measured completely."""
+    """Return the best compromise of all measured settings; None if none was measured in every slot yet."""
     return next(iter(recommendations(objectives, space, history, one_row)), None)

@@ -1,19 +1,21 @@
-"""Tests of performance guidelines: which a machine violates beyond noise (outside the flow, after step 10).
+"""Tests of performance guidelines: which of them a machine violates by more than noise.
 
-A guideline says that one call takes no longer than other calls together: t ≤ Σ k_i t_i. Its test is a
-one-sided test of d = ln t − ln Σ k_i t_i ≤ ln(1 + tolerance), on launches.
+Place in the flow of ``autotune/__init__.py``: outside it, after step 10, recommend.
 
-Noise: launches of one setting differ by more than their samples suggest. Where launches have both sides, d is
-computed for each launch, so that effects on a launch as a whole cancel; else the sides are compared as
-groups. The variance s² between n launches, with n − 1 degrees of freedom, is shrunk towards s₀², the variance
-over all guidelines, with ν₀ = 3: s̃² = (ν₀ s₀² + (n − 1) s²) / (ν₀ + n − 1), and d / √(s̃²/n) has Student's t
-with ν₀ + n − 1 degrees of freedom (Smyth 2004, eq. 5). s₀² itself is shrunk towards an assumption with as
-many degrees of freedom, that launches differ by 5 %; without repeated launches this is all that is known.
-s̃²/n is never smaller than the error that the samples within the launches imply.
+A guideline says that one call takes no longer than other calls together: t ≤ Σ k_i t_i. It is tested on
+launches, by a one-sided test of d = ln t − ln Σ k_i t_i ≤ ln(1 + tolerance).
 
-Error rate: by Holm's step-down procedure the probability of reporting any violation where none of the
-guidelines is violated is at most ``rate``, for every dependence between them; guidelines share times, so they
-are dependent.
+Noise: launches of one setting differ by more than their samples suggest. If launches measured both sides of a
+guideline, d is computed for each launch, so that effects on the whole launch cancel; else the sides are
+compared as groups. The variance s² between n launches, with n − 1 degrees of freedom, is shrunk towards s₀²,
+the variance over all guidelines, with ν₀ = 3: s̃² = (ν₀ s₀² + (n − 1) s²) / (ν₀ + n − 1), and d / √(s̃²/n)
+has Student's t with ν₀ + n − 1 degrees of freedom (Smyth 2004, eq. 5). s₀² itself is shrunk towards an
+assumption, that launches differ by 5 %, with ν₀ degrees of freedom; without repeated launches only this
+assumption remains. s̃²/n is never smaller than the error that the samples within the launches imply.
+
+Error rate: by Holm's step-down procedure the probability of reporting any violation although all guidelines
+hold is at most ``rate``, whatever the dependence between the tests. The tests are dependent because they use
+the same times.
 """
 
 import math
@@ -28,18 +30,18 @@ from autotune.history.objectives import Slot, ratio_of
 from autotune.measure.launch_spread import LAUNCH_SPREAD
 
 _FREEDOM = 3.0
-"""ν₀, degrees of freedom of the assumption, and of the variance over all guidelines as a prior for one of
-them. It is small, since launches have outliers."""
+"""ν₀: degrees of freedom of the assumption on launches, and of the variance over all guidelines as the prior
+of a single one. The number is small because launches have outliers."""
 
 
 class GuidelineKind(StrEnum):
-    """Says what stands on the right side of a guideline."""
+    """The kind of calls with which a guideline compares a call."""
 
     COMPOSITION = "composition"  # Other calls that do the same together.
     SIZE = "size"  # The same call with a larger message.
-    SPLIT = "split"  # Several calls with a smaller message.
+    SPLIT = "split"  # Several of the same calls with smaller messages.
     RANKS = "ranks"  # The same call on more ranks.
-    ALGORITHM = "algorithm"  # The same call with one algorithm forced.
+    ALGORITHM = "algorithm"  # The same call with a certain algorithm, which is forced.
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,8 @@ class Timed:
 
     setting: str  # The setting in words.
     slot: Slot  # The call: collective, communicator size and message size.
-    times: Mapping[Hashable, tuple[float, float]]  # Launch → seconds, relative standard error within it.
+    times: Mapping[Hashable, tuple[float, float]]
+    """Maps each launch to (seconds, relative standard error within the launch)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +60,23 @@ class Guideline:
 
     kind: GuidelineKind  # The kind of the right side.
     left: Timed  # The call that should not be slower.
-    right: tuple[tuple[int, Timed], ...]  # The calls that it is compared with, each with its number.
+    right: tuple[tuple[int, Timed], ...]  # The calls on the right side: (number of calls, times of one call).
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A guideline that does not hold."""
+    """A guideline that the measurements contradict, with the two times."""
 
-    guideline: Guideline  # The guideline.
-    left_s: float  # Time of the left side, geometric mean over launches.
-    right_s: float  # Time of the right side, geometric mean over launches.
-    low: float  # Lower end of a one-sided 95 % interval for left / right, for this guideline alone.
+    guideline: Guideline  # The guideline that is violated.
+    left_s: float  # Time of the left side in seconds, geometric mean over launches.
+    right_s: float  # Time of the right side in seconds, geometric mean over launches.
+    low: float  # Lower end of the one-sided 95 % interval of left / right, for this guideline alone.
     p_value: float  # p-value before the correction for several guidelines.
     launches: int  # Number of launches of the side that has fewer.
 
     @property
     def ratio(self) -> float:
-        """Return how many times slower the left side is."""
+        """Return how many times slower the left side is than the right side."""
         return self.left_s / self.right_s
 
 
@@ -88,18 +91,19 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """The difference d of a guideline, with the parts that its error consists of."""
+    """The difference d (see the module's notation) of a guideline, with the parts of its error."""
 
     mean: float  # Mean of d.
     left_s: float  # Time of the left side in seconds.
     right_s: float  # Time of the right side in seconds.
     parts: tuple[tuple[float, int, float, float], ...]
-    """(Weight, launches, s² or NaN, variance of the mean by the samples) of each part that varies by itself.
-    The parts after the first belong to the right side; their errors add up before they are squared."""
+    """(Weight, number of launches, s² or NaN, variance of the mean according to the samples) of each part
+    that varies independently. All parts after the first belong to the right side; their standard errors are
+    added."""
 
     @property
     def paired(self) -> bool:
-        """Return whether it was computed from launches that have both sides."""
+        """Return whether d was computed from launches that measured both sides."""
         return len(self.parts) == 1
 
     @property
@@ -116,7 +120,8 @@ def findings(guidelines: Sequence[Guideline], rate: float = 0.05, tolerance: flo
         return Findings(0, rate, ())
     differences = [_difference(guideline) for guideline in guidelines]
     variances = [(s2, n - 1) for d in differences for _, n, s2, _ in d.parts if n > 1]
-    # The median and not the sum: slots of a launch are disturbed together, so their number proves nothing.
+    # The median is used and not the sum, as all slots of a launch are disturbed together: many slots prove
+    # nothing.
     pooled_freedom = median(freedom for _, freedom in variances) if variances else 0
     pooled = fmean(s2 for s2, _ in variances) if variances else 0.0
     sems = np.array([_standard_error(d, pooled, pooled_freedom) for d in differences])
@@ -132,9 +137,9 @@ def findings(guidelines: Sequence[Guideline], rate: float = 0.05, tolerance: flo
 
 
 def n_significant(p_values: Sequence[float], rate: float) -> int:
-    """Return how many tests are significant by Holm's step-down procedure; p-values are in ascending order.
+    """Return how many tests are significant by Holm's step-down procedure; p-values have to be ascending.
 
-    ``rate`` is the probability of any false claim, for every dependence between the tests.
+    ``rate`` is the probability of any false claim, whatever the dependence between the tests.
 
     References:
         S. Holm, "A simple sequentially rejective multiple test procedure", Scand. J. Stat. 6 (1979) 65–70.
@@ -144,7 +149,7 @@ def n_significant(p_values: Sequence[float], rate: float) -> int:
 
 
 def _standard_error(d: _Difference, pooled: float, pooled_freedom: float) -> float:
-    """Return √(s̃²/n) of a difference; ``pooled`` is the mean s² of all, with its degrees of freedom."""
+    """Return √(s̃²/n) of a difference; ``pooled`` is the mean s² over all guidelines."""
     assumed = (2 if d.paired else 1) * LAUNCH_SPREAD.largest_sd**2  # A paired difference has two sides.
     common = (_FREEDOM * assumed + pooled_freedom * pooled) / (_FREEDOM + pooled_freedom)
     sds = []
@@ -156,7 +161,7 @@ def _standard_error(d: _Difference, pooled: float, pooled_freedom: float) -> flo
 
 
 def _difference(guideline: Guideline) -> _Difference:
-    """Return d from the launches that have both sides or, without such launches, from the sides as groups."""
+    """Return d from the launches that measured both sides or, if there are none, from the sides as groups."""
     sides = [(1, guideline.left), *guideline.right]
     shared = sorted(set.intersection(*(set(timed.times) for _, timed in sides)), key=repr)
     if shared:
@@ -175,13 +180,16 @@ def _difference(guideline: Guideline) -> _Difference:
 
 
 def _together(terms: Sequence[tuple[int, tuple[float, float]]]) -> tuple[float, float]:
-    """Return sum and relative standard error of terms (number, (seconds, relative standard error))."""
+    """Return the total time of several calls in seconds, and its relative standard error.
+
+    Each term is (number of calls, (seconds of one call, relative standard error)).
+    """
     total = sum(k * seconds for k, (seconds, _) in terms)
     return total, math.hypot(*(k * seconds * error for k, (seconds, error) in terms)) / total
 
 
 def _group(timed: Timed) -> tuple[float, int, float, float]:
-    """Return geometric mean, number of launches, s² between them, and variance of the mean by the samples."""
+    """Return a call's geometric mean time, its number of launches, s², and the variance due to samples."""
     logs = [math.log(seconds) for seconds, _ in timed.times.values()]
     n = len(logs)
     within = fmean(error**2 for _, error in timed.times.values()) / n

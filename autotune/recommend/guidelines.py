@@ -1,14 +1,16 @@
-"""Self-consistent performance guidelines on measurements that exist anyway (outside the flow, after step 10).
+"""Performance guidelines that a consistent MPI library satisfies, applied to existing measurements.
+
+Place in the flow of ``autotune/__init__.py``: outside it, after step 10, recommend.
 
 A collective should be no slower than other collectives that do the same together, a message no slower than a
 larger one, a call no slower than on a larger communicator, and a library's own choice no slower than each
 algorithm that can be forced. Where a guideline does not hold, the library fell back silently, a launch was
 disturbed, or the library misses a better algorithm.
 
-Composed calls are those of the two papers, as far as both sides can be measured. Where a size was not
-measured, the next larger one stands for it: a longer call can do the work of a shorter one, so the guideline
-only becomes weaker. p is the number of ranks; sizes count as everywhere in this package: the whole vector for
-allreduce, reduce, bcast and scans, a block for the others.
+Compositions of calls are those of the two papers on such guidelines in `docs/sources.md`, where both sides
+can be measured. If a message size was not measured, the next larger one takes its place: a call with a larger
+message can do the same work, so the guideline only becomes weaker. p is the number of ranks. A message is the
+whole vector for allreduce, reduce, bcast and scans, and one block for the others.
 """
 
 import re
@@ -29,28 +31,31 @@ from autotune.space import Point, Space
 from autotune.text_table import says_yes
 
 DEFAULT, EXPORTED = "default", "exported"
-"""Names of a campaign's settings: the untouched stack, and the exported files."""
+"""Names of a campaign's two settings: the MPI stack with its own defaults, and with the exported files."""
 _CALL = re.compile(r"(\w+)(\*p|/p)?")
 _POWERS = {None: 0, "*p": 1, "/p": -1}
-_Way = Mapping[tuple[str, int], int]  # (Collective, power of p that its size is multiplied by) → its calls.
+_Way = Mapping[tuple[str, int], int]
+"""Maps (collective, power of p by which its message size is multiplied) to the number of its calls."""
 
 _OVERLAP = "_overlap"
-"""Ending of names of calls that compute before the wait, which may hide more of a larger message."""
+"""Ending of the names of calls with computation before the wait, which may hide more of a larger message."""
 _OF_BENCHMARKS = {
     "pingping": "pingpong+pingpong",
     "sendrecv": "pingpong+pingpong",
     "sendrecv_replace": "pingpong+pingpong",
     "exchange": "sendrecv+sendrecv pingping+pingping",
 }
-"""Compositions of Intel's benchmarks that the probe lacks: a rank receives as many messages as it sends."""
+"""Compositions for calls of Intel's benchmarks that the probe cannot measure. In each, a rank receives as
+many messages as it sends."""
 
 
 @cache
 def _ways(name: str) -> tuple[_Way, ...]:
     """Return the compositions of calls that do at least the same as one call, such as ``reduce*p+scatter``.
 
-    A blocking call should take no longer than its nonblocking form, a persistent call no longer than one that
-    is set up each time, and the part of a call that computation does not hide no longer than the whole call.
+    They include single calls: a blocking call should take no longer than its nonblocking form, a persistent
+    call no longer than one that is set up each time, and a call that computation partly hides no longer than
+    the whole call.
     """
     collective = COLLECTIVES.get(name)
     ways = [*(collective.composed if collective else _OF_BENCHMARKS.get(name, "")).split(), f"i{name}"]
@@ -60,31 +65,34 @@ def _ways(name: str) -> tuple[_Way, ...]:
 
 
 _GROUPS = {entry.name for entry in COLLECTIVES.values() if entry.collective}
-"""Names of collectives, which more ranks can only slow down; other calls involve only some of the ranks."""
+"""Names of the collectives, which can only get slower with more ranks; other calls involve only some
+ranks."""
 
-RUN = {"run", "trial", "rep", "repetition", "replicate", "launch"}  # Labels of a table that number launches.
+RUN = {"run", "trial", "rep", "repetition", "replicate", "launch"}  # Names of columns that number launches.
 FIGURES = {"phase", "status", "reason", "sem_us", "low_us", "high_us", "n", "outliers", "is_default"}
-"""Labels that do not distinguish settings: further measurements and notes, as in tables of ``history``."""
+"""Names of columns that do not distinguish settings: further measurements and notes, as in exported
+tables."""
 
 
 def is_figure(name: str, value: str) -> bool:
-    """Return whether a label is a further measurement or numbers runs, and so distinguishes no settings."""
+    """Return whether a column does not distinguish settings: a further measurement, or a launch's number."""
     return name in RUN | FIGURES or ("." in value and value.replace(".", "", 1).isdecimal())
 
 
-_BY_ITSELF = {"default", "auto", "unset", "0", ""}  # Values of an algorithm label when none is forced.
+_BY_ITSELF = {"default", "auto", "unset", "0", ""}  # Values of an algorithm column if no algorithm is forced.
 
-_Times = dict[Hashable, tuple[float, float]]  # Launch → seconds, relative standard error within the launch.
+_Times = dict[Hashable, tuple[float, float]]
+"""Maps a launch to (seconds, relative standard error within the launch)."""
 
 
 def of_campaign(
     space: Space, history: History, recommendation: Recommendation | None
 ) -> tuple[Guideline, ...]:
-    """Return the guidelines that a campaign can test, on the untouched stack and on the exported files.
+    """Return the guidelines that a campaign can test, for the MPI stack's defaults and the exported files.
 
-    On the stack, its own choice is compared with each algorithm that was swept in the same launches. The
-    exported files are compared in this way where their job-wide values were searched; all other guidelines on
-    them use fresh launches of the files.
+    The stack's own choice of algorithm is compared with each algorithm that was measured in the same
+    launches. For the exported files this is done with the search's launches with the same job-wide values.
+    All other guidelines on the files use fresh launches of the files.
     """
     untouched = [o for o in history if o.ok and o.trial.subject is Subject.UNTOUCHED]
     guidelines = list(_consistent(_by_slot(DEFAULT, untouched)))
@@ -105,7 +113,7 @@ def of_campaign(
 
 
 def handed_over(guideline: Guideline, space: Space, recommendation: Recommendation | None) -> bool:
-    """Return whether the slower side is the exported files, or a default that they leave as it is."""
+    """Return whether a guideline's left side is the exported files, or a default that these do not change."""
     if recommendation is None or guideline.left.setting == EXPORTED:
         return recommendation is not None
     return recommendation.point == space.untouched and not choice_at(
@@ -116,9 +124,9 @@ def handed_over(guideline: Guideline, space: Space, recommendation: Recommendati
 def of_table(measurements: Iterable[BenchmarkRow]) -> tuple[Guideline, ...]:
     """Return the guidelines that a table can test: within each setting, and the default against each setting.
 
-    Further columns distinguish settings; columns that number launches distinguish launches. Rows of one plain
-    table belong to one launch, each operation in a benchmark's log is a separate launch, and a repeated row
-    belongs to the next launch.
+    Rows that differ in further columns belong to different settings, unless the column numbers launches or is
+    a further measurement. All rows of a plain table belong to one launch, each operation in a benchmark's log
+    is a separate launch, and a repeated row belongs to the next launch.
     """
     times: dict[tuple[tuple[str, str], ...], dict[Slot, _Times]] = defaultdict(lambda: defaultdict(dict))
     marked = set()
@@ -158,7 +166,7 @@ def of_table(measurements: Iterable[BenchmarkRow]) -> tuple[Guideline, ...]:
 def _forces(setting: Sequence[tuple[str, str]], default: Sequence[tuple[str, str]], marked: bool) -> bool:
     """Return whether a setting differs from the default only by an algorithm that the default does not force.
 
-    Where the table marks the default as such, ``marked``, this holds for every other setting.
+    If the table marks the default as such (``marked``), the result is true for every other setting.
     """
     if marked:
         return True
@@ -168,12 +176,12 @@ def _forces(setting: Sequence[tuple[str, str]], default: Sequence[tuple[str, str
 
 
 def _words(setting: Sequence[tuple[str, str]]) -> str:
-    """Return the labels of a setting as text, without empty ones."""
+    """Return the columns and values that describe a setting, as text, without empty ones."""
     return ", ".join(f"{name}={value}" for name, value in setting if value)
 
 
 def _by_slot(setting: str, observations: Iterable[Observation]) -> dict[Slot, Timed]:
-    """Return the times of a setting in each slot, from launches in which each call was made in one way."""
+    """Return the times of a setting in each slot, from launches that used only one choice in each slot."""
     times: dict[Slot, _Times] = defaultdict(dict)
     for observation in observations:
         for estimate in observation.usable:
@@ -185,10 +193,10 @@ def _by_slot(setting: str, observations: Iterable[Observation]) -> dict[Slot, Ti
 def _algorithms(
     space: Space, history: History, setting: str, point: Point, rules: Sequence[Rule]
 ) -> Iterator[Guideline]:
-    """Yield a guideline for the choice in each slot against every other choice that was swept there.
+    """Yield the guidelines that the choice in each slot is no slower than any other choice measured there.
 
-    The choice is that of the rules, or the stack's own where they make none. Only launches with the job-wide
-    values of ``point`` count.
+    The choice is that of the rules, or the stack's own if no rule applies. Only launches with the job-wide
+    values of ``point`` are used.
     """
     job, per_size = job_setting(space, point), {p.name for p in space.job if p.per_size}
     by_choice: dict[Slot, dict[Point, _Times]] = defaultdict(lambda: defaultdict(dict))
@@ -209,7 +217,7 @@ def _algorithms(
 
 
 def _consistent(by_slot: Mapping[Slot, Timed]) -> Iterator[Guideline]:
-    """Yield the guidelines within one setting: compositions, larger messages, splits, more ranks."""
+    """Yield the guidelines within one setting: compositions, larger messages, split messages, more ranks."""
     sizes: dict[tuple[str, int], list[int]] = defaultdict(list)
     ranks: dict[tuple[str, int], list[int]] = defaultdict(list)
     for name, p, size in sorted(by_slot):
@@ -242,13 +250,13 @@ def _enough(
     p: int,
     size: int,
 ) -> Timed | None:
-    """Return the call with the smallest measured size of at least ``size`` · p^power bytes, else None."""
+    """Return the call with the smallest measured size from ``size`` · p^power bytes on; None if none is."""
     required = size * p if power > 0 else -(-size // p) if power < 0 else size
     smallest = min((s for s in sizes.get((name, p), ()) if s >= required), default=None)
     return None if smallest is None else by_slot[name, p, smallest]
 
 
 def _single(timed: Timed, rivals: Iterable[Timed]) -> Iterator[Guideline]:
-    """Yield a guideline for the choice that is made against each choice that could be forced."""
+    """Yield the guidelines that the present choice is no slower than each choice that could be forced."""
     for rival in rivals:
         yield Guideline(GuidelineKind.ALGORITHM, timed, ((1, rival),))

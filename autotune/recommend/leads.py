@@ -1,8 +1,10 @@
-"""The progress of a search against random order (after step 10, for the report).
+"""The progress of a search, compared with that of a random order; for the report.
 
-The best so far of a search is the best of many noisy scores, and so it is biased: a setting that led by luck
-would not score as well again. Launches of a leader *after* it took the lead, in the search or in the
-verification, did not select it, so their score is unbiased.
+Place in the flow of ``autotune/__init__.py``: after step 10, recommend.
+
+The best score so far is the best of many noisy scores, and so it is biased: a setting that was best by luck
+would not have as good a score again. Launches of a setting *after* it became the best, in the search or in
+the verification, were not the reason why it was chosen, so their score is unbiased.
 
 Notation: among n settings, v₍₁₎ is the best score and v₍ₙ₎ the worst. The expected best of k different
 settings drawn at random is Σᵢ v₍ᵢ₎ C(n − i, k − 1) / C(n, k).
@@ -22,20 +24,20 @@ from autotune.space import Point, Space
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """A setting that led in one objective for a while."""
+    """A setting that was the best one in an objective (the leader) during a part of the search."""
 
-    from_trial: int  # Number of the trial that made it the leader.
-    to_trial: int  # Number of the last trial of the search after which it led.
+    from_trial: int  # Number of the trial that made the setting the leader.
+    to_trial: int  # Number of the last trial of the search after which the setting was the leader.
     point: Point  # The setting.
-    first_score: Score  # Its score when it took the lead.
-    later_score: Score | None  # Its score by later launches alone; None where there were none.
+    first_score: Score  # Score of the setting when it became the leader.
+    later_score: Score | None  # Score of the setting from later launches alone; None if there were none.
     launches: int  # Number of these later launches.
 
 
 def leads(
     objectives: Sequence[Objective], index: int, space: Space, steps: Sequence[Step]
 ) -> tuple[Lead, ...]:
-    """Return the settings that led in the objective with an index, one after the other."""
+    """Return the settings that were the best ones in an objective, in order; ``index`` is the objective's."""
     objective, all_slots = objectives[index], tuple(sorted(set(slots(s.observation for s in steps))))
     groups: dict[Point, list[Observation]] = {}
     standing: dict[Point, Score] = {}
@@ -56,7 +58,7 @@ def leads(
         sign = -1 if objective.maximise else 1
         previous = turns[-1][1] if turns else setting
         leader = min((previous, setting), key=lambda s: sign * standing[s].value)
-        if setting == previous:  # The launch was of the leader itself, whose score may have got worse.
+        if setting == previous:  # The leader itself was launched again, and its score may have got worse.
             leader = min(standing, key=lambda s: sign * standing[s].value)
         if not turns or previous != leader:
             turns.append((trial.number, leader, standing[leader]))
@@ -72,9 +74,9 @@ def leads(
 
 
 def random_best(values: Sequence[float], maximise: bool) -> tuple[float, ...]:
-    """Return the expected best of 1, 2, … n values drawn from these n in random order, ``(n,)``."""
+    """Return the expected best of the first 1, 2, … n of these n values in random order, ``(n,)``."""
     ordered = np.array(sorted(values, reverse=maximise))
-    # The number of values that are worse than the i-th, for all but the worst one.
+    # For each value except the worst one, the number of worse values.
     n, worse = len(ordered), np.arange(len(ordered) - 1, 0, -1.0)
     best = []
     for k in range(1, n + 1):
@@ -85,23 +87,23 @@ def random_best(values: Sequence[float], maximise: bool) -> tuple[float, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Says when one launch was requested, on the campaign's own clock."""
+    """A launch and the time of its request on the campaign's own clock, which stops during breaks."""
 
     observation: Observation  # The result of the launch.
     from_s: float
-    """Time of its request: seconds of queueing and launching since the first launch, without breaks."""
+    """Seconds that earlier launches of the campaign took together, including their time in the queue."""
 
 
 def moments(observations: Sequence[Observation]) -> tuple[Moment, ...]:
-    """Return the launches with the time at which each was requested."""
+    """Return the launches with the time at which each one was requested, on the campaign's own clock."""
     spent_s = accumulate((o.queue_s + o.duration_s for o in observations), initial=0.0)
     return tuple(map(Moment, observations, spent_s))
 
 
 def _later(space: Space, steps: Sequence[Step], setting: Point, number: int) -> list[Observation]:
-    """Return the successful launches of a setting after a trial.
+    """Return the successful launches of a setting after the trial with a number.
 
-    Launches of its exported files are preferred; where there are none, the sweeps are returned.
+    These are the launches of the verification or, if there are none, those of the search.
     """
     launches = [
         s.observation

@@ -1,60 +1,65 @@
-"""Effects of a setting on calls that it was not tuned for: a part of a recommendation (step 10).
+"""Effects of a setting on calls for which it was not tuned: a part of a recommendation.
 
-A setting of a whole job acts on all of its calls. Calls that it slows down are listed with its gains: users
-of programs that mostly make the tuned calls may accept that cost; files for all users' jobs should not.
+Place in the flow of ``autotune/__init__.py``: step 10, recommend.
+
+A setting of a whole job acts on all of the job's calls. Calls that become slower are listed next to the
+gains: users of programs that mostly make the tuned calls may accept this cost, but files for the jobs of all
+users should not contain such a setting.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-_NAMED = 3  # Number of slower calls that a sentence names, the slowest first; the tables have them all.
+_NAMED = 3  # Number of slower calls that a sentence names, the slowest first; the tables list all of them.
 
 
 class OtherDecision(StrEnum):
     """Says whether a setting makes one call slower."""
 
-    SLOWER = "slower"  # The interval of the ratio lies beyond a loss of ``max_loss``.
-    NOT_SLOWER = "not slower"  # A loss of more than ``margin`` is excluded.
-    INCONCLUSIVE = "inconclusive"  # Neither holds; more launches may be conclusive.
+    SLOWER = "slower"  # The whole interval of the ratio is beyond a loss of ``max_loss``.
+    NOT_SLOWER = "not slower"  # The interval excludes a loss of more than ``margin``.
+    INCONCLUSIVE = "inconclusive"  # Neither is shown; more launches may be conclusive.
 
 
 @dataclass(frozen=True, slots=True)
 class OtherCall:
-    """Says how fast one call at one size is with a setting, and by default."""
+    """The time of one call at one message size, with a setting and with the defaults."""
 
     name: str
     """Name of the call in ``collectives.MEASURED``."""
     message_bytes: int
     """Message size in bytes, as in ``Cell``."""
     default_s: float
-    """Plain mean time of the calls by default."""
+    """Plain mean time of the calls with the defaults."""
     tuned_s: float
     """Plain mean time of the calls with the setting."""
     ratio: float
-    """Default / tuned, by launches of the same heats."""
+    """Default / tuned, from launches of the same heats (launches of both sides that are alive at the same
+    time)."""
     low: float
-    """Lower end of the interval of the ratio; the intervals of all calls hold together with 95 %."""
+    """Lower end of the interval of the ratio. With 95 % confidence the intervals of all calls are true at
+    once."""
     high: float
-    """Upper end of this interval."""
+    """Upper end of the interval of the ratio."""
     error: float
     """Standard error of the logarithm of the ratio."""
     at_least: float
-    """One-sided lower bound of this ratio by itself with 95 %."""
+    """One-sided lower 95 % bound of the ratio of this call alone."""
     decision: OtherDecision
-    """Whether the call is slower."""
+    """Whether the call is slower with the setting."""
     tight: bool = False
-    """Whether calls came back to back; else they came between calls of other sizes and kinds."""
+    """Whether the calls were made back to back; if not, between calls of other sizes and kinds."""
 
     @property
     def place(self) -> str:
-        """Return call, size and loop in words."""
+        """Return the name of the call, its message size, and whether it was made back to back, as text."""
         size = f"{self.message_bytes} B of " if self.message_bytes else ""
         return f"{size}{self.name}{' back to back' if self.tight else ''}"
 
     @property
     def text(self) -> str:
-        """Return the ratio with its interval, and the call, in words."""
+        """Return the ratio with its interval, and the call, as text."""
         return f"{self.ratio:.2f}× ({self.low:.2f} … {self.high:.2f}) at {self.place}"
 
 
@@ -74,23 +79,23 @@ def _decided(calls: Iterable[OtherCall], decision: OtherDecision) -> tuple[Other
 
 
 def slower_text(calls: Iterable[OtherCall]) -> str:
-    """Return the slowest of the calls that are slower, with their ratios, as text; empty where none is."""
+    """Return the calls that became slower by most, with their ratios, as text; empty if none is slower."""
     slow = slower(calls)
     remainder = f" and {len(slow) - _NAMED} more" if len(slow) > _NAMED else ""
     return ", ".join(call.text for call in slow[:_NAMED]) + remainder
 
 
 def unresolved_text(calls: Iterable[OtherCall]) -> str:
-    """Return a sentence that names the inconclusive calls; empty where none is."""
+    """Return a sentence that names the inconclusive calls; empty if there are none."""
     names = dict.fromkeys(call.name for call in unresolved(calls))
     return f"too few launches to say whether {' or '.join(names)} is slower" if names else ""
 
 
 def scope_text(calls: Sequence[OtherCall], tuned: Iterable[str]) -> str:
-    """Return a sentence on the programs that a setting is for, and on its effect on other calls.
+    """Return a sentence on which programs a setting suits, and on its effect on other calls.
 
-    ``tuned`` names the calls that the setting was tuned for. The text is empty where no other call was
-    measured.
+    ``tuned`` contains the names of the calls for which the setting was tuned. The text is empty if no other
+    call was measured.
     """
     open_text = unresolved_text(calls)
     if slow_text := slower_text(calls):

@@ -1,17 +1,20 @@
-"""The posterior of each setting given all launches, by which recommendations are chosen (step 10).
+"""The posterior distribution of each setting's score given all launches, by which recommendations are chosen.
+
+Place in the flow of ``autotune/__init__.py``: step 10, recommend.
 
 The best of many settings that were launched once is mostly the luckiest. So settings are compared by the
-posterior of their scores under a Gaussian process over all settings that were launched, the untouched stack
-among them: settings with common values support each other, and a launch is a random effect, since allocation
-and job move all of its times together. In one objective, with y the logarithm of a setting's score,
+posterior of their scores under a Gaussian process over all settings that were launched, including the MPI
+stack's defaults: results of settings with equal values support each other, and a launch is a random effect,
+since the nodes and the job move all of its times together. In one objective, with y the logarithm of a
+setting's score,
 
     y(x) = level + f(x) + noise / √launches,  cov f = a [½ Π_d κ_d + ½ mean_d κ_d],  κ_d = exp(−θ_d δ_d),
 
-where δ_d is the squared distance on the scale of parameter d, or 1 for different values without a scale. Most
-parameters have no effect: θ has a wide prior whose median falls with their number. The hyperparameters used
-are the mode of their posterior density.
+where δ_d is the squared distance on the scale of parameter d, or 1 for different values without a scale. As
+most parameters have no effect, θ has a wide prior whose median falls with the number of parameters. The
+hyperparameters (θ, a and the noise) are set to the mode of their posterior density.
 
-Notation: n settings, D parameters, v the logarithms of the hyperparameters over their prior medians.
+Notation: n settings, D parameters, v the logarithms of the hyperparameters divided by their prior medians.
 """
 
 import math
@@ -27,38 +30,41 @@ from autotune.space import Point, Space, Value
 
 @dataclass(frozen=True, slots=True)
 class PosteriorPriors:
-    """Sets the priors on settings before any was launched, and limits their number."""
+    """The prior distribution of the scores before any launch, and limits on the number of settings."""
 
-    fewest: int = 4  # Smallest number of settings with which anything can be learnt from other settings.
+    fewest: int = 4  # Smallest number of settings with which the process is used.
     level: float = 1.0  # Prior standard deviation of the level.
     signal: float = 0.3  # Prior standard deviation of f.
     at_one_size: float = 0.1
-    """Prior standard deviation of f in a single slot, where most settings of a family differ little."""
+    """Prior standard deviation of f in a single slot (collective, communicator size, message size), where
+    most similar settings differ little."""
     theta: float = 0.7  # Prior median of θ times √D.
     spreads: tuple[float, ...] = (1.5, 1.0, 0.7)  # Prior standard deviations of ln of θ, √a and noise.
     fitted: int = 128
-    """Number of settings, from best to worst, that hyperparameters are fitted to; the cost is its cube."""
+    """Largest number of settings, spread from best to worst, to which hyperparameters are fitted; the
+    computing time grows with its cube."""
     max_settings: int = 512
-    """Number of the best settings that get a posterior; inverting their matrix takes a tenth of a second."""
+    """Largest number of settings, from the best on, that get a posterior; inverting their matrix takes a
+    tenth of a second."""
 
 
-PRIORS = PosteriorPriors()
+PRIORS = PosteriorPriors()  # The priors and limits in use.
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Posterior:
-    """The posterior of the costs of settings; smaller costs are better."""
+    """The posterior of the costs (logarithms of scores) of n settings; smaller costs are better."""
 
     mean: Array  # Means, ``(n,)``.
     sd: Array  # Standard deviations, ``(n,)``.
     noise: float  # Standard deviation of one launch.
 
     def worth_of_another(self) -> Array:
-        """Return by how much one more launch of each setting, ``(n,)``, lowers the cost of the choice.
+        """Return by how much one more launch of each setting, ``(n,)``, lowers the cost of the chosen one.
 
-        This is the expectation over the results of the launch, which may change the choice.
+        The launch may change which setting is chosen. The value is the expectation over its possible results.
         """
         from scipy.special import ndtr
 
@@ -97,8 +103,8 @@ def pooled(
 ) -> tuple[Array, Array]:
     """Return the posterior of whole curves, in each slot by itself, with hyperparameters that are not fitted.
 
-    Where several settings moved in the same direction between earlier and later launches, similar settings
-    may have moved as well: this is a discrepancy with the covariance of f (Kennedy, O'Hagan 2000).
+    If several settings got faster, or slower, from earlier to later launches, this probably also holds for
+    similar settings. It is modelled as a discrepancy with the covariance of f (Kennedy, O'Hagan 2000).
 
     Args:
         space: The search space of the settings.
@@ -106,7 +112,8 @@ def pooled(
         curves: Logarithms of times, ``(n, m)`` for m slots.
         launches: The number of launches behind each row.
         noise: Standard deviation of one launch in each slot, ``(m,)``.
-        later: Which rows, ``(n,)``, were launched under the conditions that the posterior is for.
+        later: Which rows, ``(n,)``, are later launches, under the conditions for which the posterior is
+            computed.
 
     Returns:
         Means and standard deviations, ``(n, m)`` each.
@@ -129,7 +136,7 @@ def pooled(
         settings = [points[i] if space.says(points[i]) else None for i in best]
         discrepancy = _discrepancy(settings, mean[best], earlier, shape)
         centre = np.median(mean[best], axis=0)
-        # Slots with equal variances share one inversion.
+        # All slots with equal variances need only one inversion.
         for variance, launch_sd in np.unique([discrepancy, noise], axis=1).T:
             error = np.diag(launch_sd**2 / n[best]) + variance * shape * np.outer(earlier, earlier)
             weights = prior @ inverted(prior + error)[0]
@@ -142,11 +149,11 @@ def pooled(
 def _discrepancy(
     points: Sequence[Point | None], curves: Array, earlier: NDArray[np.bool_], shape: Array
 ) -> Array:
-    """Return the variance of the discrepancy in each slot, ``(m,)``, estimated by moments.
+    """Return the variance of the discrepancy between earlier and later launches in each slot, ``(m,)``.
 
-    The moments are products of the shifts of two different settings. The shift of a single setting is not
-    used, as it is chance: the setting was launched again because it had been lucky. A point of None is the
-    untouched stack.
+    It is estimated by moments: the products of the shifts of two different settings. The square of a single
+    setting's shift is not used, because it is chance: the setting was launched again because it had been
+    lucky. A point of None stands for the MPI stack's defaults.
     """
     first = {point: i for i, point in enumerate(points) if earlier[i] and point is not None}
     pairs = [(first[point], i) for i, point in enumerate(points) if not earlier[i] and point in first]
@@ -161,7 +168,7 @@ def _discrepancy(
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A Gaussian process that was given the settings that were launched."""
+    """A Gaussian process over settings, given the results of their launches."""
 
     distances: Array  # δ, ``(D, n, n)``.
     y: Array  # Centred logarithms of scores, ``(n,)``.
@@ -196,7 +203,7 @@ class Process:
         return float(value), np.append(by_theta, by_scales) + v / spread**2
 
     def prior(self, v: Array) -> Array:
-        """Return the covariance of level and f between the settings of the distances' last two axes."""
+        """Return the prior covariance of level + f, with the shape of the last two axes of ``distances``."""
         theta, variance, _ = self.unpacked(v)
         exponents = theta[:, None, None] * self.distances
         shape = 0.5 * np.exp(-exponents.sum(axis=0)) + 0.5 * np.exp(-exponents).mean(axis=0)
@@ -215,7 +222,7 @@ class Process:
         return np.repeat(PRIORS.spreads, (len(self.distances), 1, 1))
 
     def unpacked(self, v: Array) -> tuple[Array, float, float]:
-        """Return θ ``(D,)``, a, and the standard deviation of one launch, for a v."""
+        """Return θ ``(D,)``, a, and the standard deviation of one launch that a vector v stands for."""
         scale, (signal, noise) = np.exp(v[:-2]), np.exp(v[-2:])
         return (
             PRIORS.theta / math.sqrt(len(scale)) * scale,
@@ -234,14 +241,13 @@ def inverted(matrix: Array) -> tuple[Array, float]:
 
 
 def distances(space: Space, points: Sequence[Point], first: int | None = None) -> Array:
-    """Return δ, ``(D, n, n)``, for each job-wide parameter that varies among the points.
+    """Return δ, ``(D, n, n)``, for each of the D job-wide parameters that vary among the points.
 
-    Where no parameter varies, the result is one layer of zeros. With ``first`` the rows are the points from
-    that index on and the columns the points before it, and the parameters are those that vary among the
-    latter.
+    If no parameter varies, the result is one layer of zeros. With ``first`` the rows are the points from that
+    index on, the columns are the points before it, and the parameters are those that vary among the columns.
 
-    A value that is not on a parameter's scale counts as the middle of the scale at a distance of one from it:
-    so δ is a squared distance in some Euclidean space, and the covariance is positive definite.
+    A value that is not on a parameter's scale has the distance of the scale's middle plus one. So δ is a
+    squared distance in some Euclidean space, and the covariance is positive definite.
     """
     layers: list[Array] = []
     rows, columns = slice(first, None), slice(0, first)

@@ -1,10 +1,13 @@
-"""Differences between launches of one setting, and their noise (outside the flow, for step 10).
+"""How much launches of one setting differ, estimated from all settings that were launched repeatedly.
 
-Launches of one setting differ by more than their samples suggest. The variance of one launch is estimated
-from all settings that were launched repeatedly as s̃² = (ν₀ s₀² + SS) / (ν₀ + ν), with the conjugate scaled
-inverse χ² prior, and with SS and ν of the launches (Gelman et al., Bayesian Data Analysis, 3rd ed., section
-3.2). s₀ is that of ``measure.launch_spread``. SS is what is usual among settings (``usual_variance``): one
-whose launches jump, as over TCP on one node, says nothing of others.
+Place in the flow of ``autotune/__init__.py``: outside it, before step 10, recommend.
+
+Launches of one setting differ by more than their samples suggest. The variance of a launch is estimated as
+s̃² = (ν₀ s₀² + SS) / (ν₀ + ν), with the sum of squares SS and the degrees of freedom ν of repeated launches,
+and with a conjugate scaled inverse χ² prior (Gelman et al., Bayesian Data Analysis, 3rd ed., section 3.2).
+The prior's s₀ is that of ``measure.launch_spread``. SS is the sum of squares that is usual among the settings
+(``usual_variance``), because a setting whose launches differ very much, as over TCP on one node, says nothing
+about others.
 """
 
 import math
@@ -25,15 +28,17 @@ from autotune.space import Point, Space
 
 @dataclass(frozen=True, slots=True)
 class SpreadPrior:
-    """Sets how much the prior ``LAUNCH_SPREAD`` counts against launches of one setting, on the log scale."""
+    """How much the prior ``LAUNCH_SPREAD`` counts in comparison with launches, on the log scale."""
 
     freedom: int = 4
-    """ν₀, degrees of freedom of either prior: with as many repeated launches prior and data count equally."""
+    """ν₀: degrees of freedom of the prior. With this number of repeated launches, prior and data count
+    equally."""
     disturbed: float = 0.1
-    """Difference of ln t, three to five times s₀, of two launches beyond which one of them was disturbed."""
+    """Difference of ln t between two launches beyond which one of them was disturbed: three to five times
+    s₀."""
 
 
-PRIOR = SpreadPrior()
+PRIOR = SpreadPrior()  # The prior in use.
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +46,13 @@ class LaunchNoise:
     """Says how much launches of one setting differ."""
 
     squares: float = 0.0
-    """SS: sum of squared deviations of ln t from the mean of setting and cell, averaged over the cells."""
+    """SS: sum of the squared deviations of ln t from the mean of the same setting and cell, averaged over
+    cells. A cell is a collective with a communicator size, a message size and a per-size choice."""
     repeats: int = 0
-    """ν: number of launches less number of settings, of the settings that were launched more than once."""
+    """ν: number of launches minus number of settings, counted over the settings launched more than once."""
     of_slots: Mapping[Slot, float] = field(default_factory=dict, compare=False)
-    """SS of each slot by itself: launches differ by 12 % at 8 B where they differ by 1 % at 512 KiB."""
+    """SS of each slot (collective, communicator size, message size) by itself: launches that differ by 12 %
+    at 8 B may differ by 1 % at 512 KiB."""
 
     @property
     def sd(self) -> float:
@@ -57,7 +64,7 @@ class LaunchNoise:
         return np.array([self._sd(self.of_slots.get(slot, self.squares)) for slot in slots])
 
     def _sd(self, squares: float) -> float:
-        """Return s̃ for a sum of squares."""
+        """Return the estimated standard deviation s̃ of one launch, given the sum of squares SS."""
         return math.sqrt((PRIOR.freedom * LAUNCH_SPREAD.usual_sd**2 + squares) / self.freedom)
 
     @property
@@ -67,15 +74,15 @@ class LaunchNoise:
 
 
 def usual_variance(squares: NDArray[np.float64], freedom: NDArray[np.int_]) -> float:
-    """Return the variance of a launch that is usual among k settings, 0 where none was repeated.
+    """Return the variance of a launch that is usual among k settings; 0 if no setting was repeated.
 
-    The pooled variance, but no more than the median over settings: a setting of a kind of its own, with
-    launches that lie far apart, cannot raise what is said of all. Each setting counts by its degrees of
-    freedom ν, its sum of squares SS estimates the variance by SS / median(χ²_ν).
+    It is the pooled variance, but no more than the median over the settings, so that one unusual setting
+    whose launches differ very much does not raise it. In the median each setting has the weight of its
+    degrees of freedom ν, and its variance is estimated as SS / median(χ²_ν).
 
     Args:
         squares: Sums of squared deviations of each setting's launches from their mean, shape ``(k,)``.
-        freedom: Degrees of freedom behind each of them, shape ``(k,)``.
+        freedom: Degrees of freedom of each sum of squares, shape ``(k,)``.
     """
     from scipy.stats import chi2
 
@@ -113,7 +120,7 @@ def launch_noise(observations: Iterable[Observation]) -> LaunchNoise:
 
 
 def two_that_differ(launches: Iterable[Observation]) -> bool:
-    """Return whether these are two launches of one setting that differ so much that a third has to decide."""
+    """Return whether a setting was launched twice with results so different that a third launch is needed."""
     noise = launch_noise(launches)
     return noise.repeats == 1 and math.sqrt(2 * noise.squares) > PRIOR.disturbed
 
@@ -121,10 +128,11 @@ def two_that_differ(launches: Iterable[Observation]) -> bool:
 def repeated(
     observations: Iterable[Observation],
 ) -> Iterator[tuple[list[int], NDArray[np.float64], list[Cell]]]:
-    """Yield for each setting that was launched more than once its launches, their times and their cells.
+    """Yield (launches, times, cells) for each setting that was launched more than once.
 
-    The launches are indices into ``observations``; the times are logarithms, ``(n_launches, n_cells)``, in
-    the cells that all launches of the setting have.
+    The launches are indices into ``observations``. The times are logarithms, ``(n_launches, n_cells)``. The
+    cells (collective, communicator size, message size, choice) are those that all launches of the setting
+    measured.
     """
     groups: dict[tuple[Subject, Point], dict[int, dict[Cell, float]]] = defaultdict(dict)
     for i, observation in enumerate(observations):
@@ -140,12 +148,12 @@ def repeated(
 
 
 def optimism(space: Space, launches: Iterable[Observation]) -> Mapping[Slot, float]:
-    """Return by how much the best choice of a launch looks better than it is, in ln t, for each slot.
+    """Return for each slot by how much the best choice of a launch looks faster than it really is, in ln t.
 
-    The best of several equally good choices is mostly the luckiest (the winner's curse). Choices are weighted
-    by the likelihood that noise alone separates them from the best, w = exp(−δ² / 4τ²) with δ the distance to
-    the best and τ the noise of a cell. The optimism of a launch is the weighted mean of δ; the result is the
-    mean over the launches that had a choice in the slot.
+    The best of several equally good choices is mostly the luckiest (the winner's curse). Each choice has a
+    weight w = exp(−δ² / 4τ²), the likelihood that only noise separates it from the best one, where δ is its
+    distance to the best one in ln t and τ is the noise of a single choice's time. The optimism of a launch is
+    the weighted mean of δ, and the result is the mean over all launches that measured choices in the slot.
     """
     observations = tuple(launches)
     noise = _cell_noise(observations)
@@ -158,7 +166,7 @@ def optimism(space: Space, launches: Iterable[Observation]) -> Mapping[Slot, flo
 
 @remembered
 def _gaps(space: Space, observation: Observation) -> Mapping[Slot, NDArray[np.float64]]:
-    """Return ln t of each choice of a launch less that of the best choice, ``(n_choices,)`` by slot."""
+    """Return for each slot the differences of ln t between each choice and the best one, ``(n_choices,)``."""
     logs = {
         slot: np.log([winner.median_s for winner in choices.values()])
         for slot, choices in alternatives(space, [observation]).items()
@@ -167,7 +175,10 @@ def _gaps(space: Space, observation: Observation) -> Mapping[Slot, NDArray[np.fl
 
 
 def _cell_noise(launches: Iterable[Observation]) -> float:
-    """Return τ, the standard deviation of ln t of a cell about the means of its launch and its setting."""
+    """Return τ, the standard deviation of a cell's ln t after the means of launch and setting are removed.
+
+    A cell is a collective with a communicator size, a message size and a per-size choice.
+    """
     squares: list[float] = []
     freedom: list[int] = []
     for _, logs, _ in repeated(launches):

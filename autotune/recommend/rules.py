@@ -1,8 +1,12 @@
-"""The per-size table of one job-wide setting: few rules with boundaries where curves cross (part of step 10).
+"""The per-size rules of one job-wide setting: few rules, which begin where the curves of choices cross.
 
-Notation: within one table (a collective on one communicator size) the measured sizes are
-``x_1 < … < x_m``; ``t_k(x_j)`` is the time of choice ``k`` there, ``s_k`` its standard error; the *loss* of
-a choice at a size is ln(t_k / t_best). All interpolation is linear in (ln x, ln t).
+Place in the flow of ``autotune/__init__.py``: step 10, recommend.
+
+A rule selects a choice, such as an algorithm, from a message size on.
+
+Notation: within one table (a collective on one communicator size) the measured sizes are ``x_1 < … < x_m``.
+``t_k(x_j)`` is the time of choice ``k`` at the size ``x_j``, and ``s_k`` its standard error. The *loss* of a
+choice at a size is ln(t_k / t_best). All interpolation is linear in (ln x, ln t).
 """
 
 import math
@@ -18,24 +22,24 @@ from autotune.space import Point
 
 _WORTH = 0.01
 """Smallest gain that justifies a rule, as a logarithm of the ratio of times."""
-Choices = Mapping[Point, Winner]  # The per-size choices of one slot with their times.
+Choices = Mapping[Point, Winner]  # Maps each per-size choice of one slot to its time.
 
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """The cheapest way to assign choices to the first sizes of a table."""
+    """An assignment of choices to the first sizes of a table, with its cost."""
 
-    excess: float  # Sum of the losses beyond noise.
-    loss: float  # Sum of the losses as measured.
-    choices: tuple[Point, ...]  # One choice for each size so far.
+    excess: float  # Sum of the parts of the losses that exceed noise.
+    loss: float  # Sum of the measured losses.
+    choices: tuple[Point, ...]  # The choice for each size so far.
 
     @property
     def cost(self) -> tuple[float, float]:
-        """Return what paths are compared by: the excess, then the loss."""
+        """Return the pair by which assignments are compared: the excess, then the loss."""
         return self.excess, self.loss
 
     def extended(self, excess: float, loss: float, choice: Point) -> "_Path":
-        """Return the path with a choice for the next size."""
+        """Return this assignment with a choice for one more size, and the losses of this choice."""
         return _Path(self.excess + excess, self.loss + loss, (*self.choices, choice))
 
 
@@ -48,28 +52,28 @@ def rules_of(
 ) -> tuple[Rule, ...]:
     """Return the fewest rules that keep almost the whole gain, with boundaries where the curves cross.
 
-    For each table the numbers of rules 1, 2, … are tried; for each, dynamic programming finds the assignment
-    with the smallest sum of losses beyond noise, and among equals the smallest sum of losses. The first
-    number whose sum of losses beyond noise is at most (1 − keep) · Σ ln(baseline / best) is taken. A loss
-    counts only as far as it exceeds 1.96 · sqrt(s_k² + s_best²), with relative standard errors: so a winner
-    at a single size that is within noise of its neighbours' winner gets no rule of its own. The stack's own
-    choice, for which ``says`` is False, counts as 1 % faster than measured: a rule that gains less is not
-    worthwhile, and where another component carries out the calls, no rule gains anything.
+    For each table the numbers of rules 1, 2, … are tried. For each number, dynamic programming finds the
+    assignment of choices with the smallest sum of losses beyond noise and, among equals, the smallest sum of
+    losses. The first number whose sum of losses beyond noise is at most (1 − keep) · Σ ln(baseline / best) is
+    used. Only the part of a loss that exceeds 1.96 · sqrt(s_k² + s_best²), with relative standard errors, is
+    beyond noise. So a size whose best choice is within noise of that of its neighbours gets no rule of its
+    own. The stack's own choice, for which ``says`` is False, counts as 1 % faster than measured: a rule that
+    gains less is not worthwhile, and if another component runs the calls, no rule has an effect.
 
-    A table ends where its measurements are no evidence any more (see ``history.lookup``), by a row with the
-    empty choice.
+    The last row of a table has the empty choice, which leaves larger messages to the library: the
+    measurements are no evidence for them (see ``history.lookup``).
 
     Args:
-        curves: Every per-size choice of the setting in each slot.
-        baseline: Times of the stack's own defaults; None: no gain is known, so that only noise is smoothed.
-        keep: Share of the gain that the rules have to keep.
-        one_row: Collectives for which files have a single row, or as many as a mapping says. Their tables
-            have no ends, as the stack cannot be left to decide beyond them.
-        says: Whether a choice sets anything, so that it is not the stack's own.
+        curves: The times of every per-size choice of the setting in each slot.
+        baseline: Times of the stack's own defaults; None: no gain is known, so rules only smooth noise.
+        keep: Share of the gain that the rules have to preserve.
+        one_row: Collectives whose rules files have a single row, or a mapping from collectives to their
+            number of rows. Their tables have no last row with the empty choice.
+        says: Function that returns whether a choice sets anything, so that it is not the stack's own.
     """
     tables: dict[tuple[str, int], dict[int, Choices]] = defaultdict(dict)
     for (collective, comm_size, message_bytes), choices in sorted(curves.items()):
-        if collective not in PATTERNS:  # Rules do not apply to patterns.
+        if collective not in PATTERNS:  # Rules have no effect on patterns, which are not collectives.
             tables[collective, comm_size][message_bytes] = choices
     rules: list[Rule] = []
     for (collective, comm_size), by_size in sorted(tables.items()):
@@ -104,9 +108,9 @@ def crossing(
 ) -> int:
     """Return the first message size between two measured ones from which ``upper`` is the better choice.
 
-    ``lower`` is the choice at ``low_bytes`` and ``upper`` that at ``high_bytes``. Where one of their two
-    curves is not known at both sizes, the result is ``high_bytes``: the lower choice holds until the upper
-    one was measured to be better.
+    ``lower`` is the choice at ``low_bytes`` and ``upper`` that at ``high_bytes``. If one of these choices was
+    not measured at both sizes, the result is ``high_bytes``, the first size at which ``upper`` was measured
+    to be better.
     """
     complete = all(choice in curve for choice in (lower, upper) for curve in (at_low, at_high))
     if not complete or low_bytes < 1:
@@ -123,10 +127,11 @@ def crossing(
 def _assign(
     sizes: Sequence[Choices], allowance: float, max_rules: int, says: Callable[[Point], bool]
 ) -> tuple[Point, ...]:
-    """Return one choice for each size: the fewest rules whose loss beyond noise is within the allowance.
+    """Return a choice for each size, by the fewest rules whose loss beyond noise is within the allowance.
 
-    Where no number of rules up to ``max_rules`` is within it, the one with the smallest loss is taken. Where
-    none is possible, since no choice was measured at all sizes, the choices are empty: the stack decides.
+    If no number of rules up to ``max_rules`` is within the allowance, the assignment with the smallest loss
+    is returned. If no assignment is possible, because no choice was measured at all sizes, the choices are
+    empty, which leaves all sizes to the library.
     """
     by_changes: dict[int, dict[Point, _Path]] = {}
     for j, choices in enumerate(sizes):
@@ -139,8 +144,8 @@ def _assign(
             for changes, paths in by_changes.items():
                 if choice in paths:
                     _improve(following[changes], paths[choice].extended(*cost, choice))
-                # Only a change from the cheapest path matters: where that path ends in this choice, extending
-                # it costs less and has fewer changes.
+                # A rule may begin here after the cheapest assignment so far. If this one already ends in the
+                # same choice, extending it without a new rule costs less.
                 cheapest = min(paths.values(), key=lambda p: p.cost)
                 if cheapest.choices[-1] != choice:
                     _improve(following[changes + 1], cheapest.extended(*cost, choice))
@@ -154,16 +159,17 @@ def _assign(
 
 
 def _improve(paths: dict[Point, _Path], path: _Path) -> None:
-    """Enter a path under its last choice if it is cheaper than the path that is there."""
+    """Store an assignment under its last choice, unless the one that is already stored there is cheaper."""
     rival = paths.get(path.choices[-1])
     if rival is None or path.cost < rival.cost:
         paths[path.choices[-1]] = path
 
 
 def _costs(winner: Winner, best: Winner, bonus: float) -> tuple[float, float]:
-    """Return the loss of a choice beyond noise and as measured, both reduced by ``bonus``."""
+    """Return the part of a choice's loss that exceeds noise, and the measured loss, both less ``bonus``."""
     loss = math.log(winner.median_s / best.median_s) - bonus
-    # Single samples (a recorded table) say nothing about noise; then a difference is taken as it is.
+    # A single sample (as in a recorded table) says nothing about noise: then the whole difference counts as
+    # loss.
     single = winner.n == 1 or best.n == 1
     spread = 0.0 if single else math.hypot(winner.sem_s / winner.median_s, best.sem_s / best.median_s)
     return max(loss - Z95 * spread, 0.0), loss

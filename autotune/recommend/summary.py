@@ -1,7 +1,9 @@
-"""The summary of a campaign for console and report (between steps 10 and 12 of the flow).
+"""The summary of a campaign, launch by launch, for the console and the report.
 
-Notation: a *step* is one launch with the state of the campaign after it; *best so far* is per objective, over
-settings that were searched, never over the stack's own defaults.
+Place in the flow of ``autotune/__init__.py``: between steps 10, recommend, and 12, export.
+
+Notation: a *step* is one launch with the state of the campaign after it. *Best so far* means the best score
+in each objective of the settings that were searched; the stack's own defaults are not among them.
 """
 
 import math
@@ -17,24 +19,24 @@ from autotune.space import Point, Space
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step is one launch of a campaign with the state after it."""
+    """One launch of a campaign with the state of the campaign after it."""
 
     observation: Observation  # The result of the launch.
-    scores: tuple[Score, ...] | None  # Scores of this launch alone; None where its curve is incomplete.
+    scores: tuple[Score, ...] | None  # Scores of this launch alone; None if it did not measure all slots.
     best: tuple[Score, ...] | None
-    """Score of the best setting so far in each objective, by all its launches pooled; None before the first
-    complete curve."""
+    """Score of the best setting so far in each objective, from all of the setting's launches together; None
+    until a setting was measured in all slots."""
     baseline: tuple[Score, ...] | None
-    """Scores of the stack's own defaults by all their launches so far; None before the first complete
-    curve."""
+    """Scores of the stack's own defaults, from all their launches so far; None until they were measured in
+    all slots."""
 
 
 @dataclass(frozen=True, slots=True)
 class SizeRow:
-    """Says which choice a recommendation makes at one measured size, and what it gains."""
+    """The per-size choice of a recommendation at one measured size, and its gain."""
 
-    gain: Gain  # The default against the recommendation.
-    choice: Point  # The per-size values in effect.
+    gain: Gain  # Comparison of the default with the recommendation.
+    choice: Point  # The per-size values that the recommendation sets at this size.
 
 
 class Tally:
@@ -49,7 +51,7 @@ class Tally:
         self._baseline: tuple[Score, ...] | None = None
 
     def add(self, observation: Observation) -> Step:
-        """Enter one more launch and return the state after it."""
+        """Add one more launch to the summary, and return the state of the campaign after it."""
         launch_scores = None
         if observation.ok:
             subject = observation.trial.subject
@@ -68,7 +70,7 @@ class Tally:
         return scores(self._objectives, self._space, observations, tuple(sorted(self._slots)))
 
     def _better(self, scores: tuple[Score, ...]) -> tuple[Score, ...]:
-        """Return the better of a setting's score and the best so far, in each objective."""
+        """Return for each objective the better one of a setting's score and the best score so far."""
         if self._best is None:
             return scores
         return tuple(
@@ -78,21 +80,21 @@ class Tally:
 
 
 def steps(objectives: Sequence[Objective], space: Space, launches: Iterable[Observation]) -> tuple[Step, ...]:
-    """Return every launch with the best so far, in the order of the launches."""
+    """Return every launch with the best scores so far, in the order of the launches."""
     tally = Tally(objectives, space)
     return tuple(tally.add(observation) for observation in launches)
 
 
 def size_rows(recommendation: Recommendation) -> tuple[SizeRow, ...]:
-    """Return the per-size table at the measured sizes, in the order of the gains."""
+    """Return the per-size choices and their gains at the measured sizes, in the order of the gains."""
     return tuple(SizeRow(gain, choice_at(recommendation.rules, gain.slot)) for gain in recommendation.gains)
 
 
 def speedup_interval(recommendation: Recommendation) -> tuple[float, float]:
-    """Return the interval of about 95 % for the geometric mean of the speed-ups.
+    """Return the ends of an interval of about 95 % for the geometric mean of the speed-ups.
 
-    It is that of fresh pairs of launches where there are any, else it follows from the standard errors of all
-    gains; NaN without gains.
+    The interval is that of pairs of fresh launches if there are any. Else it follows from the standard errors
+    of all gains; both ends are NaN if there are no gains.
     """
     if recommendation.average is not None:
         return recommendation.average[1:]

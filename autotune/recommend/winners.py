@@ -1,8 +1,11 @@
-"""A map of the best per-size choice over message and communicator sizes (after step 10, for the report).
+"""A map of the fastest per-size choice over message sizes and communicator sizes; for the report.
 
-It uses the launches of one job-wide setting: in each slot every choice that was swept competes. A *tie* is a
-slot whose winner is not significantly faster than the next best: their times, compared within the launches
-that have both, differ by less than 1.96 standard errors.
+Place in the flow of ``autotune/__init__.py``: after step 10, recommend.
+
+It uses the launches of one job-wide setting, and compares all choices that were measured in each slot
+(collective, communicator size, message size). A *tie* is a slot whose winner is not significantly faster than
+the next best choice: their times, compared within the launches that measured both, differ by less than 1.96
+standard errors.
 """
 
 import math
@@ -30,18 +33,18 @@ from autotune.space import Point, Space
 
 @dataclass(frozen=True, slots=True)
 class SlotWinner:
-    """Says which choice wins in one slot of the map."""
+    """The fastest choice in one slot of the map."""
 
     slot: Slot  # Collective, communicator size and message size.
-    choice: Point  # The per-size values that win; empty: the stack's own decision.
-    rivals: tuple[Point, ...]  # Choices not significantly slower than the winner, the best first.
-    behind: float  # Time of the next best over that of the winner; NaN where there is no other.
+    choice: Point  # The per-size values of the fastest choice; empty: the stack's own choice.
+    rivals: tuple[Point, ...]  # Choices that are not significantly slower than the winner, the best first.
+    behind: float  # Time of the next best choice divided by that of the winner; NaN if there is no other.
     gain: Gain | None
-    """The stack's own defaults against the winner, by the search; None where they were not measured."""
+    """Comparison of the stack's defaults with the winner, from the search; None if they were not measured."""
 
     @property
     def tied(self) -> bool:
-        """Return whether another choice may be as good."""
+        """Return whether another choice may be as fast."""
         return bool(self.rivals)
 
 
@@ -52,9 +55,9 @@ def winners(
     candidates: Sequence[Candidate],
     recommendation: Recommendation | None,
 ) -> tuple[SlotWinner, ...]:
-    """Return the map of the recommended setting if it was swept, else of the best candidate.
+    """Return the map of the recommended setting if the search measured it, else that of the best candidate.
 
-    The map is empty where no slot has two choices. A recommendation of None means that there is none yet.
+    The map is empty if no slot has two choices. A recommendation of None means that there is none yet.
     """
     groups = by_setting(space, history.sweeps)
     points = [recommendation.point] if recommendation else []
@@ -81,7 +84,7 @@ def winners(
 
 
 def _by_launch(space: Space, group: Iterable[Observation]) -> dict[tuple[Slot, Point], dict[int, Estimate]]:
-    """Return the estimates of a group of launches: (slot, choice) → launch → estimate."""
+    """Map (slot, choice) and the number of a launch to the estimated time, for a group of launches."""
     per_size = {p.name for p in space.job if p.per_size}
     estimates: dict[tuple[Slot, Point], dict[int, Estimate]] = defaultdict(dict)
     for observation in group:
@@ -93,9 +96,9 @@ def _by_launch(space: Space, group: Iterable[Observation]) -> dict[tuple[Slot, P
 
 
 def _slower(first: Mapping[int, Estimate], second: Mapping[int, Estimate]) -> bool:
-    """Return whether the second choice is significantly slower.
+    """Return whether the second choice is significantly slower than the first one.
 
-    The choices are compared within the launches that have both, or, without such launches, between launches.
+    The choices are compared within the launches that measured both or, if there are none, between launches.
     """
     common = sorted(first.keys() & second.keys())
     pairs: Sequence[tuple[Estimate, Estimate]] = [(first[n], second[n]) for n in common]

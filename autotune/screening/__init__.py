@@ -1,9 +1,11 @@
-"""Which of many parameters matter, from few launches (step 3 of the flow).
+"""Screening: finds out from few launches which of many parameters matter.
+
+Place in the flow of ``autotune/__init__.py``: step 3, screening.
 
 ::
 
-    Space → factors_of → Factor … → plackett_burman → ScreeningDesign → points_of → launches
-    launches → responses → analyse → Effects → screened → ScreeningResult: what stays, what is fixed and why
+    Space → factors_of → Factor … → plackett_burman → ScreeningDesign → points_of → launches launches →
+    responses → analyse → Effects → screened → ScreeningResult: which parameters stay, which are fixed
 
 ``foldover`` adds runs that separate main effects from two-factor interactions.
 """

@@ -1,7 +1,9 @@
-"""Aliases of an estimate, and quality of a design at estimating (step 3 of the flow).
+"""Aliases of the estimated effects (other effects that they also contain), and the efficiency of a design.
 
-Notation: the fitted model is X₁ = [nuisance | main effects]; X₂ holds columns that were not fitted, the
-products of two factors. Then E[β̂₁] = β₁ + A β₂ with the alias matrix A = (X₁ᵀX₁)⁻¹ X₁ᵀ X₂.
+Place in the flow of ``autotune/__init__.py``: step 3, screening.
+
+Notation: the fitted model is X₁ = [nuisance | main effects]. The columns of X₂, the products of two factors,
+were not fitted. Then E[β̂₁] = β₁ + A β₂ with the alias matrix A = (X₁ᵀX₁)⁻¹ X₁ᵀ X₂.
 """
 
 from collections.abc import Sequence
@@ -19,21 +21,22 @@ from autotune.screening.model import RULE
 class Alias:
     """An effect outside the fitted model that the estimate of a main effect also contains."""
 
-    factor: str  # The main effect whose estimate is concerned.
+    factor: str  # Name of the factor whose estimated main effect is concerned.
     interaction: tuple[str, ...]
-    """The two factors whose interaction leaks in, or one factor where main effects could not be separated."""
+    """The two factors whose interaction the estimate contains, or one factor if its main effect could not be
+    separated."""
     coefficient: float
-    """The share that leaks in: the estimate is the main effect plus this times the interaction's effect."""
+    """The estimate is the main effect plus this coefficient times the effect of the interaction."""
 
     @property
     def label(self) -> str:
-        """Return the interaction as it is written in reports: ``a×b``."""
+        """Return the interaction in the form for reports: ``a×b``."""
         return "×".join(self.interaction)
 
 
 @dataclass(frozen=True, slots=True)
 class Efficiency:
-    """Compares a design with an orthogonal one of as many runs at ±1, in per cent; 0 where not estimable."""
+    """Efficiency of a design in per cent of an orthogonal one with as many runs at ±1; 0 if not estimable."""
 
     d: float  # D-efficiency: by the volume of the joint confidence region of the coefficients.
     a: float  # A-efficiency: by the average variance of the coefficients.
@@ -43,10 +46,10 @@ class Efficiency:
 def aliases(
     names: Sequence[str], nuisance: Matrix, main: Matrix, estimable: NDArray[np.bool_], joint: bool = True
 ) -> tuple[Alias, ...]:
-    """Return all two-factor interactions that leak into main effects, by factor and then by size.
+    """Return the interactions of two factors that estimated main effects contain, by factor and then by size.
 
-    The mean is the first nuisance column, which holds the weights of the runs, if any. Where main effects
-    were not estimated jointly, other main effects leak in as well and are listed like interactions.
+    The first nuisance column is that of the mean and contains the weights of the runs. If main effects were
+    not estimated jointly, they also contain other main effects, which are listed like interactions.
     """
     unfitted: dict[tuple[str, ...], Matrix] = {
         (names[i], names[j]): main[:, i] * main[:, j] / nuisance[:, 0]
@@ -67,10 +70,10 @@ def aliases(
 
 
 def efficiency(main: Matrix) -> Efficiency:
-    """Return the efficiencies of codes (n_runs, n_factors) for the model of the mean and the main effects.
+    """Return the efficiencies of codes (n_runs, n_factors) for a model of the mean and the main effects.
 
-    The largest variance of a prediction is searched from the corner of every run by flipping one factor at a
-    time while that increases the variance.
+    To find the corner at which a prediction has the largest variance, one factor at a time is flipped, from
+    the corner nearest to each run, while this increases the variance.
     """
     n_runs, n_factors = main.shape
     matrix = np.column_stack([np.ones(n_runs), main])
@@ -87,7 +90,7 @@ def efficiency(main: Matrix) -> Efficiency:
 
 
 def _largest_variance(dispersion: Matrix, corner: Matrix) -> float:
-    """Return the largest variance of a prediction that flips of single factors reach from a corner."""
+    """Return the largest variance of a prediction that is found by flipping single factors of a corner."""
     point = np.append(1.0, corner)
     while True:
         # Flipping coordinate i changes a'Da by −4·aᵢ·(Da)ᵢ + 4·Dᵢᵢ.

@@ -1,4 +1,6 @@
-"""The analysis of a two-level design: each factor's effect on a response with its uncertainty (step 3).
+"""The analysis of a two-level design: the effect of each factor on a response, with its uncertainty.
+
+Place in the flow of ``autotune/__init__.py``: step 3, screening.
 
 Notation: as in ``effects`` and ``model``.
 """
@@ -39,19 +41,19 @@ def analyse(
 ) -> Effects:
     """Estimate the main effects of a two-level design, or a table in the form of one, on one response.
 
-    Effects are estimated by least squares, corrected for blocks, centre points and each other. With as
-    many factors as runs that is impossible (runs may have failed): then each is the plain difference of
-    means, and what leaks into it is listed among the aliases. Two-factor interactions are never estimated:
-    in these designs they are aliased with main effects.
+    Effects are estimated by least squares, corrected for blocks, centre points and each other. With as many
+    factors as runs (some may have failed) this is impossible: then each effect is the plain difference of two
+    means, and other effects that it contains are listed among the aliases. Interactions are never estimated,
+    because in these designs they are aliased with main effects.
 
-    Standard errors come from the residuals, from replicates or, where fewer than three degrees of freedom
-    remain, from Lenth's pseudo standard error; see ``noise.noise_of`` for the choice. They never fall below
-    what the runs' own standard errors imply. The effect of a whole-plot factor has the larger of this error
-    and the one between whole plots.
+    Standard errors follow from the residuals, from replicates or, where fewer than three degrees of freedom
+    remain, from Lenth's pseudo standard error; see ``noise.noise_of`` for the choice. They are never smaller
+    than the runs' own standard errors imply. The effect of a whole-plot factor, whose change needs a reboot,
+    has this error or that between whole plots, whichever is larger.
 
-    The response is (n_runs,), nan where the run failed, and positive for ``log``, which compares ratios;
-    ``sem`` (n_runs,) is the standard error of each response, in its unit, nan where unknown; ``alpha`` is the
-    significance level at which an effect is called active.
+    The response is (n_runs,), nan where the run failed, and positive for ``log``, which compares ratios.
+    ``sem``, (n_runs,), is the standard error of each response, in the unit of the response, nan where
+    unknown. ``alpha`` is the significance level at which an effect is called active.
 
     Raises:
         UserError: lengths differ, a response is infinite or, on log scale, not positive, or fewer than
@@ -106,7 +108,8 @@ def _usable(
 ) -> tuple[ScreeningDesign, NDArray[np.float64], NDArray[np.float64] | None]:
     """Return the runs that have a result, with their responses and standard errors on the analysis's scale.
 
-    The standard errors are None where none is known; an unknown one is replaced by the median of the others.
+    The third result is None if no standard error is known; single unknown ones are replaced by the median of
+    the others.
     """
     y = np.asarray(response, dtype=float)
     if y.shape != (design.n_runs,):
@@ -133,7 +136,10 @@ def _usable(
 
 
 def _plot_noise(fitted: Fit, n_differences: int) -> NoiseEstimate:
-    """Return the noise between whole plots in units of one run, from the differences between plots."""
+    """Return the noise between whole plots, as the variance of one run, from the differences between them.
+
+    ``n_differences`` is the number of columns for these differences, the last of the nuisance columns.
+    """
     if not n_differences or not fitted.joint:
         return NoiseEstimate(math.nan, 0, "none")
     simpler = fit(fitted.nuisance[:, :-n_differences], fitted.main, fitted.y)
@@ -142,7 +148,7 @@ def _plot_noise(fitted: Fit, n_differences: int) -> NoiseEstimate:
 
 
 def _p_values(effects: ArrayLike, std_errs: ArrayLike, df: float) -> NDArray[np.float64]:
-    """Return two-sided p-values of no effect, in the shape of the effects; nan where an input is nan."""
+    """Return two-sided p-values of the hypothesis of no effect, in the shape of the effects; nan for nan."""
     from scipy import stats
 
     effects, std_errs = np.asarray(effects), np.asarray(std_errs)
@@ -152,10 +158,10 @@ def _p_values(effects: ArrayLike, std_errs: ArrayLike, df: float) -> NDArray[np.
 
 
 def _optimistic(fitted: Fit, groups: Sequence[Hashable], floor: float) -> list[tuple[float, float]]:
-    """Return for each factor the smallest p-value over alternative analyses, and the effect in that one.
+    """Return for each factor the smallest p-value of some alternative analyses, and the effect in that one.
 
-    The alternatives are replicates alone as noise, and each single run left out. Both values are nan where
-    no alternative can be computed.
+    The alternatives take the noise from replicates alone, or leave out each single run. Both values are nan
+    if no alternative can be computed.
     """
     best = [(math.nan, math.nan)] * fitted.main.shape[1]
 
@@ -181,15 +187,16 @@ def _optimistic(fitted: Fit, groups: Sequence[Hashable], floor: float) -> list[t
 def _suspicions(
     names: Sequence[str], fitted: Fit, std_errs: NDArray[np.float64], floor: float, alpha: float
 ) -> tuple[Suspicion, ...]:
-    """Return the interactions that stand out beside the main effects that may matter, the clearest first.
+    """Return interactions that are significant besides the main effects that may matter, the clearest first.
 
-    A Plackett–Burman design cannot establish an interaction, since each is spread over main effects. But
-    where few factors matter, one interaction of a factor that matters may explain nearly all of the residual
-    variation, and then neither of its two factors should be given up. This is the analysis of Hamada & Wu,
-    used here only to keep factors in the search.
+    A Plackett–Burman design cannot prove an interaction, because each one is aliased with several main
+    effects. But where few factors matter, an interaction of one of them may explain nearly all of the
+    residual variation. Then neither of the interacting factors should be fixed. This is the analysis of
+    Hamada & Wu, which is used here only to keep factors in the search.
 
-    Standard errors are those of ``fitted.beta``, (n_factors,); ``floor`` is the smallest plausible variance
-    of a run, in whitened units, and ``alpha`` the significance level over all interactions that are tested.
+    ``std_errs``, (n_factors,), are the standard errors of ``fitted.beta``. ``floor`` is the smallest
+    plausible variance of a run, in whitened units, and ``alpha`` the significance level for all tested
+    interactions together.
     """
     from scipy import stats
 
@@ -215,7 +222,7 @@ def _suspicions(
 
 @dataclass(frozen=True, slots=True)
 class _FactorTests:
-    """Tests the estimates of a fit against the noise of runs and of whole plots."""
+    """Tests of a fit's estimates against the noise of runs and the noise of whole plots."""
 
     design: ScreeningDesign
     fitted: Fit
@@ -225,7 +232,7 @@ class _FactorTests:
     alpha: float  # Significance level at which an effect is called active.
 
     def effects(self, optimistic: Sequence[tuple[float, float]]) -> tuple[Effect, ...]:
-        """Return the main effects; ``optimistic`` holds the result of ``_optimistic`` for each factor."""
+        """Return the main effects; ``optimistic`` is the result of the function ``_optimistic``."""
         scores = half_normal_scores(self.fitted.beta / np.sqrt(self.fitted.unit_variance))
         return tuple(
             self._effect(
@@ -247,7 +254,7 @@ class _FactorTests:
         )
 
     def curvature(self) -> Effect:
-        """Return the difference between centre points and corners."""
+        """Return the difference between the centre points and the corners as an effect."""
         column, n_centre = len(set(self.design.blocks)), sum(self.design.centre)
         return self._effect(
             float(self.fitted.nuisance_beta[column]),
@@ -264,8 +271,8 @@ class _FactorTests:
     def _effect(self, value: float, unit_variance: float, noise: NoiseEstimate, **fields: Any) -> Effect:
         """Return an effect with its test against noise.
 
-        ``unit_variance`` is the variance of the estimate where that of a run is 1; ``fields`` are the fields
-        of the effect that do not depend on the noise.
+        ``unit_variance`` is the variance of the estimate if the variance of a run is 1. ``fields`` are the
+        other fields of the result, which do not depend on the noise.
         """
         std_err = math.sqrt(noise.variance * unit_variance)
         p_value = float(_p_values(value, std_err, noise.df))
@@ -280,7 +287,7 @@ class _FactorTests:
         )
 
     def blocks(self) -> tuple[BlockEffect, ...]:
-        """Return each block's difference from the mean; nothing where there is one block."""
+        """Return each block's difference from the mean of all blocks; empty if there is only one block."""
         names = list(dict.fromkeys(self.design.blocks))
         n = len(names) - 1
         if n < 1:
@@ -292,7 +299,10 @@ class _FactorTests:
         return tuple(map(BlockEffect, names, effects.tolist(), errors.tolist()))
 
     def notes(self, tied: NDArray[np.bool_]) -> tuple[str, ...]:
-        """Return notes for the reader; ``tied``, (n_factors,), says which factors change together."""
+        """Return sentences that qualify the estimates.
+
+        ``tied``, (n_factors,), says which factors always change together.
+        """
         design, fitted = self.design, self.fitted
         notes: list[str] = []
         for column, factor in enumerate(design.factors):
@@ -326,4 +336,4 @@ _SOURCES = {
     "explain: a significant effect may be that of an interaction aliased with it; a foldover would say",
     "none": "there are too few runs for a standard error",
 }
-"""Source of the noise → the note on it for the reader."""
+"""Maps the source of the noise to the sentence about it in a report."""

@@ -1,7 +1,8 @@
-"""Costs of a collective in LogGP's terms: start-ups by the number of messages, gaps by the bytes.
+"""Costs of a collective in the terms of the LogGP model: a cost for each message and a cost for each byte.
 
-A collective's time is ``a + b·(messages in a row) + c·(bytes in a row)``, and its algorithm says how many
-those are for P ranks and m bytes: ``b`` is latency and overhead of a message, ``c`` the gap of a byte.
+A collective's time is ``a + b·(messages in a row) + c·(bytes in a row)``, where "in a row" counts those that
+depend on each other. Their numbers for P ranks and m bytes follow from the algorithm; ``b`` is the latency
+and overhead of a message, ``c`` the gap of a byte.
 """
 
 import math
@@ -20,27 +21,29 @@ FORMS: Mapping[str, Callable[[Vector, Vector], tuple[Vector, Vector]]] = {
     "scatter and allgather": lambda p, m: (np.ceil(np.log2(p)) + p - 1, 2 * m * (p - 1) / p),
     "each with each": lambda p, m: (np.log2(p), m * (p - 1) / p),
 }
-"""Form of an algorithm's communication → function from (ranks, bytes) to messages and bytes in a row."""
+"""Maps each form of communication to a function that returns the messages and the bytes in a row for (ranks,
+bytes)."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """A form of ``FORMS`` that was fitted to a table; its coefficients are not negative."""
+    """One of ``FORMS``, fitted to a table; no coefficient is negative."""
 
     form: str  # The form's key in ``FORMS``.
     start: float  # Cost of every call, in units of the response.
     message: float  # Cost of each message in a row, in units of the response.
     byte: float  # Cost of each byte in a row, in units of the response.
     aic: float
-    """Akaike's criterion on the scale of the response, comparable with that of its least-squares model."""
-    fitted: Vector  # The fitted response, (n,), on its scale.
+    """Akaike's criterion on the response's scale, comparable with that of a least-squares model of the
+    response."""
+    fitted: Vector  # The fitted response, (n,), on the response's scale.
 
 
 def cheapest(p: Vector, m: Vector, y: Vector, *, log: bool) -> CostModel | None:
     """Return the form with the smallest AIC for ranks ``p``, bytes ``m`` and a response ``y``, each (n,).
 
-    ``log`` says that the errors of the response are relative. The result is None where a table has fewer than
-    four rows, ranks below 1, sizes below 0 or a response that is not above 0.
+    ``log`` says whether the errors of the response are relative. The result is None if the table has fewer
+    than four rows, ranks below 1, sizes below 0, or a response that is not above 0.
     """
     if len(y) < 4 or p.min() < 1 or m.min() < 0 or y.min() <= 0:
         return None
@@ -55,7 +58,8 @@ def _fitted(form: str, p: Vector, m: Vector, y: Vector, log: bool) -> CostModel:
     scaled, measured = (np.log2(fitted), np.log2(y)) if log else (fitted, y)
     rss = max(float(np.sum((measured - scaled) ** 2)), np.finfo(float).tiny)
     n = len(y)
-    # The AIC of the normal likelihood as statsmodels counts it: without a parameter for the variance.
+    # This is the AIC of the normal likelihood as in statsmodels, which does not count the variance as a
+    # parameter.
     aic = n * (math.log(2 * math.pi * rss / n) + 1) + 2 * design.shape[1]
     start, message, byte = beta.tolist()
     return CostModel(form, start, message, byte, aic, scaled)
@@ -73,8 +77,8 @@ def _relative(design: Vector, y: Vector) -> Vector:
     from scipy.optimize import least_squares
 
     start = _linear(design / y[:, None], np.ones(len(y)))
-    # Each unknown is scaled by its column's largest contribution, so that all have a similar size. The start
-    # is kept away from zero, because an unknown at the bound cannot move.
+    # Each unknown is scaled by the largest value of its column, so that all have a similar size. No unknown
+    # starts at zero, because the solver would not move it away from this bound.
     scale = y.max() / np.where(design.max(axis=0) > 0, design.max(axis=0), 1)
     floor = np.maximum(start / scale, 1e-9)
 
@@ -82,5 +86,6 @@ def _relative(design: Vector, y: Vector) -> Vector:
         return np.asarray(np.log2(np.maximum(design @ (x * scale), 1e-300)) - np.log2(y))
 
     fit = least_squares(misfit, floor, bounds=(0, np.inf), x_scale=floor)
-    # The search never reaches zero from inside; a coefficient that adds less than a billionth counts as zero.
+    # The solver approaches zero but never reaches it: a coefficient that adds less than a billionth counts as
+    # zero.
     return np.asarray(np.where(fit.x > 1e-9, fit.x, 0.0) * scale)

@@ -1,10 +1,12 @@
-"""Which factors a screening keeps and which it fixes (step 3 of the flow).
+"""The decision after a screening: which factors stay in the search, and which are fixed at one level.
 
-The rule (docs/screening.md, "The decision") is made so that a wrong decision costs launches rather than
-performance: an *active* factor stays in the search; a factor that may yet matter stays as *undecided*; an
-*inert* one is fixed at the level that was better over all objectives (in standard errors), however small the
-difference: both levels cost the same, so the better estimate is the better bet. A fixed factor is not lost:
-the reason is recorded with it, and the search may free it again.
+Place in the flow of ``autotune/__init__.py``: step 3, screening.
+
+By the rule (docs/screening.md, "The decision") a wrong decision rather costs launches than performance. A
+factor that matters is *active* and stays in the search. A factor that may matter is *undecided* and stays as
+well. A factor that does not matter is *inert*. It is fixed at the level that was better over all objectives
+(in standard errors), however small the difference, because both levels cost the same. The reason is recorded
+with each decision, and the search may vary a fixed factor again.
 """
 
 import math
@@ -22,7 +24,7 @@ Goal = Literal["min", "max"]  # Whether smaller or larger values of a response a
 
 Verdict = Literal["active", "undecided", "inert"]
 _PRECEDENCE: Sequence[Verdict] = ("active", "undecided", "inert")
-"""The verdicts by precedence: a factor gets the first of these that any response leads to."""
+"""The verdicts by precedence: a factor gets the first of these verdicts that any response results in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class FactorDecision:
     """Says whether one factor stays in the search or is fixed, and why."""
 
     factor: str  # Name of the factor.
-    verdict: Verdict  # ``inert`` factors are fixed, the others stay in the search.
+    verdict: Verdict  # Inert factors are fixed, all others stay in the search.
     value: Value  # The level that was better over all objectives.
     reason: str  # The reason for the verdict, in words for the user.
 
@@ -39,7 +41,7 @@ class FactorDecision:
 class ScreeningResult:
     """Says which factors stay in the search and which are fixed."""
 
-    decisions: tuple[FactorDecision, ...]  # One for each factor, in the order of the factors.
+    decisions: tuple[FactorDecision, ...]  # One decision for each factor, in the order of the factors.
 
     @property
     def active(self) -> tuple[str, ...]:
@@ -48,19 +50,19 @@ class ScreeningResult:
 
     @property
     def fixed(self) -> dict[str, Value]:
-        """Return the value of each factor that leaves the search, by its name."""
+        """Map the name of each factor that is fixed to its value."""
         return {d.factor: d.value for d in self.decisions if d.verdict == "inert"}
 
     @property
     def reasons(self) -> dict[str, str]:
-        """Return the reason for each factor's verdict, by its name."""
+        """Map the name of each factor to the reason for its verdict."""
         return {d.factor: d.reason for d in self.decisions}
 
 
 def screened(
     factors: Sequence[Factor], analyses: Sequence[Effects], goals: Mapping[str, Goal]
 ) -> ScreeningResult:
-    """Decide on every factor by the module's rule, from the analysis and the goal of each response.
+    """Decide on every factor by the rule of this module, from the analysis and the goal of each response.
 
     Raises:
         UserError: a response has no goal, or there is no response at all.
@@ -74,8 +76,8 @@ def screened(
 
 
 def _decision(factor: Factor, analyses: Sequence[Effects], goals: Mapping[str, Goal]) -> FactorDecision:
-    """Decide on one factor: the verdict that takes precedence, and the better level over all responses."""
-    advantage = 0.0  # Advantage of the high level over the low one, in standard errors.
+    """Return the verdict on a factor that takes precedence, and the level that is better over all."""
+    advantage = 0.0  # By how many standard errors the high level is better than the low one.
     for analysis in analyses:
         effect = analysis[factor.name]
         if math.isfinite(effect.effect) and effect.std_err > 0:
@@ -91,7 +93,7 @@ def _decision(factor: Factor, analyses: Sequence[Effects], goals: Mapping[str, G
 
 
 def _verdict(factor: Factor, analysis: Effects) -> tuple[Verdict, str]:
-    """Return the verdict on a factor by one response, and its reason in words."""
+    """Return the verdict on a factor that one response results in, and the reason in words."""
     effect = analysis[factor.name]
     size = f"{analysis.response}: {analysis.text(effect)} (p = {effect.p_value:.2g})"
     if not math.isfinite(effect.p_value):
@@ -119,7 +121,7 @@ def _verdict(factor: Factor, analysis: Effects) -> tuple[Verdict, str]:
 
 
 def _hiding(factor: str, analysis: Effects) -> str:
-    """Return the interactions of two active factors that may hide a main effect, as text; often empty."""
+    """Return as text which interactions of active factors may hide a factor's main effect; often empty."""
     active = {effect.factor for effect in analysis.effects if effect.active}
     return ", ".join(
         alias.label

@@ -1,8 +1,11 @@
-"""Two-level designs: which points a screening runs, in which order (step 3 of the flow).
+"""Two-level designs for a screening: which points are run, and in which order.
+
+Place in the flow of ``autotune/__init__.py``: step 3, screening.
 
 Notation: ``coded`` is (n_runs, n_factors) with −1 at a factor's low level, +1 at its high level and 0 at its
-centre. A *block* is one replicate of the design in time. A *whole plot* is a stretch of consecutive runs that
-share the settings of all whole-plot (boot-level) factors: between two whole plots the machine is rebooted.
+centre. A *block* is one replicate of the design in time. A *whole-plot* factor is one whose change needs a
+reboot. A *whole plot* is a stretch of consecutive runs with the same values of all whole-plot factors:
+between two whole plots the machine is rebooted.
 """
 
 from __future__ import annotations
@@ -24,12 +27,12 @@ class DesignRoom:
     """Limits the size of a design."""
 
     factors: int = 100
-    """Largest number of factors. Each pair of factors is examined for its aliases and by a fit: 80 factors
-    take 16 s and 110 MB, and the list of aliases of 300 factors alone has millions of entries."""
+    """Largest number of factors. Aliases and a fit are computed for each pair of factors: 80 factors take 16
+    s and 110 MB, and the aliases of 300 factors alone are millions."""
     runs: int = 10_000  # Largest number of runs, centre points and replicates included.
 
 
-MOST = DesignRoom()
+MOST = DesignRoom()  # The limits on every design.
 Matrix = NDArray[np.float64]
 _HADAMARD_BASES = frozenset({1, 12, 20})  # pyDOE3 builds Hadamard matrices of order base · 2^e from these.
 
@@ -39,10 +42,10 @@ class Factor:
     """A parameter reduced to two levels and, where it has a scale, a centre between them."""
 
     name: str  # Name of the parameter.
-    low: Value  # Its value at −1.
-    high: Value  # Its value at +1.
-    centre: Value | None = None  # Its value at 0; None where nothing lies between the levels.
-    whole_plot: bool = False  # Whether a change costs a reboot, so that runs are grouped by it.
+    low: Value  # Value of the parameter at −1.
+    high: Value  # Value of the parameter at +1.
+    centre: Value | None = None  # Value of the parameter at 0; None if no value is between the levels.
+    whole_plot: bool = False  # Whether a change needs a reboot, so that runs with equal values are grouped.
 
     def __post_init__(self) -> None:
         if self.low == self.high:
@@ -71,15 +74,15 @@ class ScreeningDesign:
     factors: tuple[Factor, ...]  # The factors, one for each column of ``coded``.
     coded: Matrix  # Codes of the factors in each run, (n_runs, n_factors), in [−1, 1].
     order: tuple[int, ...]  # For each run its row in the standard (not randomised) order of its block.
-    blocks: tuple[int | str, ...]  # For each run its block.
+    blocks: tuple[int | str, ...]  # For each run the name or number of its block.
     whole_plots: tuple[int, ...]
-    """For each run the number of its whole plot; one reboot lies between consecutive numbers."""
+    """For each run the number of its whole plot. Between two consecutive numbers the machine is rebooted."""
     centre: tuple[bool, ...]
-    """For each run whether it is a centre point. A code of 0 in a run that is none belongs to a factor that
-    was not active there."""
+    """For each run whether it is a centre point. In other runs a code of 0 means that the factor had no
+    effect there, because a condition of its parameter was not met."""
 
     def __post_init__(self) -> None:
-        """Freeze the matrix and check that everything fits together.
+        """Make the matrix read-only, and raise an error unless the fields match each other.
 
         Raises:
             UserError: shapes differ, a name occurs twice, a code lies outside of [−1, 1], or too many
@@ -111,7 +114,7 @@ class ScreeningDesign:
         return len(self.order)
 
     def points(self) -> list[dict[str, Value]]:
-        """Return the value of each factor by its name, one mapping for each run in the order of the runs."""
+        """Return for each run, in order, a mapping from the names of the factors to their values."""
         return [
             {factor.name: factor.value(code) for factor, code in zip(self.factors, codes, strict=True)}
             for codes in self.coded.tolist()
@@ -130,7 +133,7 @@ class ScreeningDesign:
         shift = 1 + max(self.whole_plots, default=-1) - min(later.whole_plots, default=0)
         plots = _whole_plot_columns(self.factors)
         if self.n_runs and later.n_runs and np.array_equal(self.coded[-1, plots], later.coded[0, plots]):
-            shift -= 1  # The machine already has the boot-level settings of the first later run.
+            shift -= 1  # No reboot: the machine already has the boot-level settings of the first later run.
         return ScreeningDesign(
             factors=self.factors,
             coded=np.vstack([self.coded, later.coded]),
@@ -141,13 +144,13 @@ class ScreeningDesign:
         )
 
     def subset(self, runs: Sequence[int]) -> ScreeningDesign:
-        """Return the design of some of the runs, by their indices and in that order."""
+        """Return the design that consists of the runs with these indices, in this order."""
         picked = {name: tuple(getattr(self, name)[run] for run in runs) for name in _OF_RUNS}
         return replace(self, coded=self.coded[list(runs)], **picked)
 
 
 _OF_RUNS = ("order", "blocks", "whole_plots", "centre")
-"""Names of the fields of a design, other than the codes, that have an entry for each run."""
+"""Names of the fields of a design, apart from the codes, that have an entry for each run."""
 
 
 def plackett_burman(
@@ -155,15 +158,16 @@ def plackett_burman(
 ) -> ScreeningDesign:
     """Return a randomised Plackett–Burman design.
 
-    The number of runs is the smallest one that pyDOE3 can build (4, 8, 12, 16, 20, 24, 32, 40, …) above the
-    number of factors and not below ``min_runs``, centre points not counted. The columns used are those that
-    alias main effects least with two-factor interactions (chosen greedily, by the sum of squared alias
-    coefficients, then by how interactions are aliased with each other), so that a design of four factors in
-    eight runs has resolution IV, and one in sixteen runs holds all combinations. Whole-plot factors take the
-    columns with the fewest combinations.
+    The number of runs, without centre points, is the smallest one that pyDOE3 can build (4, 8, 12, 16, 20,
+    24, 32, 40, …) that exceeds the number of factors and is not below ``min_runs``. The columns are chosen
+    greedily, so that main effects are aliased least with two-factor interactions (by the sum of squared alias
+    coefficients), then interactions with each other. So a design of four factors in eight runs has resolution
+    IV, and one in sixteen runs contains all combinations. Whole-plot factors get the columns with the fewest
+    combinations.
 
-    Each of the ``blocks`` is a replicate of the whole design in an order of its own, drawn by ``rng``, with
-    ``centre_points`` centre points; factors without a centre alternate between their levels in these.
+    Each of the ``blocks`` is a replicate of the whole design in a random order of its own, drawn by ``rng``,
+    with ``centre_points`` centre points. In centre points, factors without a centre alternate between their
+    levels.
 
     Raises:
         UserError: there is no factor or no block, there are centre points although no factor has a centre, or
@@ -185,7 +189,7 @@ def plackett_burman(
 def foldover(design: ScreeningDesign, rng: Generator) -> ScreeningDesign:
     """Return the design with all levels flipped, which separates main effects from two-factor interactions.
 
-    It has as many blocks as the design. Centre points are not repeated. The whole experiment is
+    The result has as many blocks as the design, but no centre points. The whole experiment is
     ``design.followed_by(foldover(design, rng))``.
     """
     folded = []
@@ -198,7 +202,7 @@ def foldover(design: ScreeningDesign, rng: Generator) -> ScreeningDesign:
 
 
 def _check_room(n_factors: int, n_runs: int) -> None:
-    """Refuse a design that would take too much memory or time, before any of it is computed."""
+    """Raise a ``UserError`` if a design would take too much memory or time, before any of it is computed."""
     if n_factors > MOST.factors:
         raise UserError(
             f"a design of {n_factors} factors", f"at most {MOST.factors}; space=discover handles hundreds"
@@ -219,13 +223,14 @@ def _hadamard_columns(factors: tuple[Factor, ...], min_runs: int) -> Matrix:
 
 
 def _selected_columns(columns: Matrix, factors: tuple[Factor, ...], by_fours: bool) -> list[int]:
-    """Return a column for each factor, chosen greedily: the one that adds the fewest words of length three.
+    """Return the index of a column for each factor, chosen greedily to add the fewest words of length three.
 
-    With ``by_fours`` ties are broken by the number of words of length four.
+    A word is a product of columns that is not orthogonal to the mean: one of length three aliases a main
+    effect with an interaction. With ``by_fours`` ties are broken by the number of words of length four.
     """
     n_runs = len(columns)
-    column_of: dict[int, int] = {}  # Index of a factor → its column.
-    # The words of length three and four that each column would add, as sums of squared alias coefficients.
+    column_of: dict[int, int] = {}  # Maps the index of a factor to that of its column.
+    # How many words of length three and four each column would add, as sums of squared alias coefficients.
     threes, fours = np.zeros(n_runs - 1), np.zeros(n_runs - 1)
     for index in sorted(range(len(factors)), key=lambda i: not factors[i].whole_plot):
         used = list(column_of.values())
@@ -244,7 +249,7 @@ def _selected_columns(columns: Matrix, factors: tuple[Factor, ...], by_fours: bo
 
 
 def _words(codes: Matrix) -> tuple[float, float]:
-    """Return two sums of squared alias coefficients: main effects with interactions, then interactions alone.
+    """Return two sums of squared alias coefficients: of main effects, and of interactions with each other.
 
     References:
         Tang & Deng (1999), Minimum G2-aberration for nonregular fractional factorial designs, Annals of
@@ -256,10 +261,10 @@ def _words(codes: Matrix) -> tuple[float, float]:
 
 
 def _pairs_gram(codes: Matrix) -> Matrix:
-    """Return P Pᵀ (n_runs, n_runs), where the columns of P are the products of all pairs of columns of ±1.
+    """Return P Pᵀ, (n_runs, n_runs), where the columns of P are the products of all pairs of columns of ±1.
 
-    P itself is never formed: Σ_{a<b} x_a y_a x_b y_b = ((Σ_a x_a y_a)² − n_factors) / 2. The squared entries
-    of P Pᵀ and of Pᵀ P have the same sum, and for 300 factors the latter matrix would take 16 GB.
+    P itself is not computed: Σ_{a<b} x_a y_a x_b y_b = ((Σ_a x_a y_a)² − n_factors) / 2. The squared entries
+    of P Pᵀ have the same sum as those of Pᵀ P, which would take 16 GB for 300 factors.
     """
     return np.asarray(((codes @ codes.T) ** 2 - codes.shape[1]) / 2)
 
@@ -273,8 +278,9 @@ def _constructible(n_runs: int) -> bool:
 def _centre_runs(factors: tuple[Factor, ...], corners: Matrix, n_points: int) -> Matrix:
     """Return the codes of the centre points, (n_points, n_factors).
 
-    The code is 0 where the factor has a centre; the levels of the others alternate. Whole-plot factors take
-    combinations that the corners have too, so that no centre point costs a reboot of its own.
+    The code is 0 for factors that have a centre; other factors alternate between their levels. Whole-plot
+    factors have combinations that also occur in the corners, so that no centre point needs a reboot of its
+    own.
     """
     runs = np.zeros((n_points, len(factors)))
     plot_columns = _whole_plot_columns(factors)
@@ -298,12 +304,12 @@ def _run_order(
     rng: Generator,
     last: tuple[float, ...] | None = None,
 ) -> ScreeningDesign:
-    """Randomise the order of the runs in each block, which stay grouped by whole plot.
+    """Randomise the order of the runs in each block, with the runs of a whole plot next to each other.
 
-    Within a block each combination of whole-plot levels is visited once. A block starts in the whole plot in
-    which the block before it ended, so that nothing is rebooted between blocks: with p combinations and b
-    blocks there are b·(p − 1) reboots, the fewest that complete blocks allow. ``last`` holds the codes of the
-    whole-plot factors in the last run so far; None means that there is no earlier run.
+    Within a block each combination of whole-plot levels occurs in one stretch. A block starts with the
+    combination with which the block before it ended, so that there is no reboot between blocks: p
+    combinations in b blocks take b·(p − 1) reboots, the fewest that complete blocks allow. ``last`` contains
+    the codes of the whole-plot factors in the last run so far; None means that there is no earlier run.
     """
     plot_columns = _whole_plot_columns(factors)
     order: list[int] = []

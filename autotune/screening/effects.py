@@ -1,8 +1,10 @@
-"""Main effects of factors on one response, as ``analysis.analyse`` finds them (step 3 of the flow).
+"""Main effects of factors on one response, as ``analysis.analyse`` estimates them.
+
+Place in the flow of ``autotune/__init__.py``: step 3, screening.
 
 Notation: the *effect* of a factor is the mean at its high level minus the mean at its low level, other
-factors and blocks being equal; on log scale it is a difference of logarithms, ``exp(effect)`` being the
-ratio. In a balanced design this is the plain difference of two means.
+factors and blocks being equal. On log scale it is a difference of logarithms, so that ``exp(effect)`` is the
+ratio. In a balanced design it is the plain difference of two means.
 """
 
 import math
@@ -22,19 +24,23 @@ class Effect:
     """Says how one factor affects one response."""
 
     factor: str  # Name of the factor.
-    low: Value  # Its low level.
-    high: Value  # Its high level.
+    low: Value  # The factor's low level.
+    high: Value  # The factor's high level.
     effect: float  # Mean at high minus mean at low, on the scale of the analysis; nan: not estimable.
-    std_err: float  # Its standard error; nan: not estimable.
+    std_err: float  # Standard error of the effect; nan: not estimable.
     df: float  # Degrees of freedom of the standard error.
     p_value: float  # Two-sided p-value of the hypothesis that there is no effect.
-    p_optimistic: float  # Smallest p-value with any single run left out, or replicates alone as noise.
+    p_optimistic: float
+    """Smallest p-value of alternative analyses: any single run left out, or noise from replicates alone."""
     effect_optimistic: float  # The effect in the analysis with that smallest p-value.
-    contribution: float  # Share in the sum of squares of the response about its mean, in percent.
+    contribution: float
+    """Percentage of the response's sum of squares about its mean that the factor explains."""
     active: bool  # Whether the p-value is below the significance level of the analysis.
-    half_normal: float  # Half-normal score: where an inert effect of this rank is expected.
-    n_low: int  # Runs with a result at the low level.
-    n_high: int  # Runs with a result at the high level.
+    half_normal: float
+    """Half-normal score: the expected size of an effect of this rank, in standard errors, if no factor
+    matters."""
+    n_low: int  # Number of runs with a result at the low level.
+    n_high: int  # Number of runs with a result at the high level.
 
     def interval(self) -> tuple[float, float]:
         """Return the 95 % confidence interval of the effect, infinite where it could not be estimated."""
@@ -48,21 +54,21 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """A two-factor interaction that may exist."""
+    """A two-factor interaction that the residuals suggest, but do not prove."""
 
     factors: tuple[str, str]  # The two factors; at least one of them seems to matter by itself.
     p_value: float
-    """p-value of the hypothesis that they do not interact, if no other factors do, times the number of
-    interactions tested."""
+    """p-value of the hypothesis that the two factors do not interact, if no others do, times the number of
+    interactions that were tested."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockEffect:
-    """Says how far a block lies from the mean of all blocks."""
+    """Says by how much a block differs from the mean of all blocks."""
 
     block: int | str  # Name of the block.
-    effect: float  # Difference, on the scale of the analysis.
-    std_err: float  # Its standard error.
+    effect: float  # The difference, on the scale of the analysis.
+    std_err: float  # Standard error of the difference.
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +82,13 @@ class Effects:
     effects: tuple[Effect, ...]  # The main effects, in the order of the design's factors.
     blocks: tuple[BlockEffect, ...]  # Differences between blocks; empty where there is one block.
     curvature: Effect | None
-    """Mean of the centre points minus mean of the corners (``low`` and ``high`` are words); None where there
+    """Mean of the centre points minus mean of the corners, as an effect whose levels are words; None if there
     are no centre points."""
-    noise: NoiseEstimate  # The variance that the standard errors rest on: that of one run unless weighted.
-    lenth: Lenth  # Lenth's yardstick for one effect, whether it was used or not.
-    aliases: tuple[Alias, ...]  # What the estimates of the main effects also contain.
-    suspicions: tuple[Suspicion, ...]  # Interactions that may exist: reasons not to fix their factors.
+    noise: NoiseEstimate  # The variance behind the standard errors: that of one run unless runs are weighted.
+    lenth: Lenth  # Lenth's margins of error for the effects, even if they were not used.
+    aliases: tuple[Alias, ...]  # Interactions that the estimates of the main effects also contain.
+    suspicions: tuple[Suspicion, ...]
+    """Interactions that may exist, so that their factors should not be fixed."""
     efficiency: Efficiency  # Efficiency of the runs that have a result.
     r_squared: float  # Share of the sum of squares that the fitted model explains.
     n_runs: int  # Number of runs with a result.

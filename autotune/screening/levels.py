@@ -1,4 +1,7 @@
-"""From the space to a two-level design and back (steps 2 to 4 of the flow)."""
+"""Factors with two levels from a search space, and points of the space from the runs of a design.
+
+Place in the flow of ``autotune/__init__.py``: steps 2 to 4, from the space to trials.
+"""
 
 import math
 from collections import Counter
@@ -13,12 +16,12 @@ from autotune.space import Level, Parameter, Point, Space, Value
 
 
 def two_levels(parameter: Parameter) -> Factor:
-    """Return the factor whose two levels show most of what a parameter can do.
+    """Return a factor with those two values of a parameter that are likely to differ most in their effect.
 
     For an ordered parameter the levels are the ends of its scale, and the centre is the value closest to the
-    middle if it lies within the middle half. For a categorical parameter the low level is the default and the
-    high level is the value that differs most from it: values written as lists (``sm,self``) differ the more,
-    the fewer items they share, and among equally different values the last one in the file is taken.
+    middle if it is within the middle half. For a categorical parameter the low level is the default and the
+    high level is the value that differs most from it. Values that are lists (``sm,self``) differ the more,
+    the fewer items they share. Among equally different values the last one in the file is taken.
 
     Raises:
         UserError: the parameter has a single value.
@@ -39,8 +42,9 @@ def two_levels(parameter: Parameter) -> Factor:
 def factors_of(space: Space) -> tuple[Factor, ...]:
     """Return a factor for each job-wide parameter with more than one value.
 
-    A parameter whose condition is met by neither level of its parent is left out: its effect cannot be
-    seen, so it must stay in the search. So must a gate (see ``gates_of``), which the design holds open.
+    Two kinds of parameters are left out, and stay in the search: those whose condition is met by neither
+    level of the parameter that it refers to, because such a design cannot show their effect; and gates (see
+    ``gates_of``), which have the same value in all runs.
     """
     factors: dict[str, Factor] = {}
     gates = gates_of(space)
@@ -52,11 +56,11 @@ def factors_of(space: Space) -> tuple[Factor, ...]:
 
 
 def gates_of(space: Space) -> dict[str, Value]:
-    """Return the gates with the value of each that activates most parameters.
+    """Map each gate to the value that activates most other parameters.
 
-    A gate is a parameter whose default deactivates several others. A design that varied it would spend half
-    of its runs where the parameters behind it cannot be seen. So the gate is held open; whether opening it
-    pays is for the search to find out, which knows the baseline.
+    A gate is a parameter whose default deactivates several others. If a design varied the gate, those
+    parameters would have no effect in half of its runs. So all runs have the activating value; whether this
+    value is better than the default is left to the search, which compares with the defaults.
     """
     opening: dict[str, Counter[Value]] = {}
     for child in space.job:
@@ -69,19 +73,20 @@ def gates_of(space: Space) -> dict[str, Value]:
 
 
 def points_of(space: Space, design: ScreeningDesign) -> list[Point]:
-    """Return the point of each run, with gates open and defaults for parameters that are no factors.
+    """Return the point of each run.
 
-    Parameters that are not active in a point are absent from it.
+    Gates have their activating value, and other parameters without a factor have their default. A point does
+    not contain parameters that have no effect in it.
     """
     gates = gates_of(space)
     return [space.complete({**gates, **point}) for point in design.points()]
 
 
 def as_run(design: ScreeningDesign, points: Sequence[Point]) -> ScreeningDesign:
-    """Return the design as it took effect: a factor that was not active in a point has code 0 there.
+    """Return the design with code 0 for each factor in those runs in which its parameter was not active.
 
-    The effect of such a factor is then estimated from the runs in which it was active, and the effect of
-    its parent from all of them.
+    The effect of such a factor is then estimated from the runs in which it was active, and the effect of the
+    parameter that activates it from all runs.
     """
     active = np.array([[name in point for name in design.names] for point in points], dtype=float)
     return replace(design, coded=design.coded * active.reshape(design.coded.shape))
@@ -110,7 +115,10 @@ def _reachable(
     parent: str,
     activating: Sequence[Value | None],
 ) -> bool:
-    """Return whether some level of a parent in the design is one of the values that a condition requires."""
+    """Return whether a condition is met in some run of a design.
+
+    The condition requires that the parameter ``parent`` has one of the values ``activating``.
+    """
     if parent in gates:
         return gates[parent] in activating
     if parent in factors:
@@ -119,6 +127,6 @@ def _reachable(
 
 
 def _difference(first: Value, second: Value) -> float:
-    """Return the Jaccard distance, 0 to 1, between the items of two comma-separated values."""
+    """Return the Jaccard distance, from 0 to 1, between the items of two comma-separated values."""
     items_1, items_2 = ({item.strip() for item in str(value).split(",")} for value in (first, second))
     return 1 - len(items_1 & items_2) / len(items_1 | items_2)

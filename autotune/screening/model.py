@@ -1,8 +1,9 @@
-"""Least squares for a screening: what can be estimated from the runs that there are.
+"""Least squares for a screening, and which effects the existing runs allow to estimate.
 
-Notation: ``y`` is (n_runs,); the model matrix is [nuisance | main], nuisance being the mean, the blocks and
-the centre points. All is *whitened*: rows are divided by the standard deviation that is known for a run
-(up to a factor), so that ordinary least squares applies.
+Notation: ``y``, (n_runs,), contains the responses. The model matrix is [nuisance | main]: the nuisance
+columns are those of the mean, the blocks and the centre points, the main ones those of the factors.
+Everything is *whitened*: the row of each run is divided by the run's standard deviation, which is known up to
+a common factor, so that ordinary least squares applies.
 """
 
 import math
@@ -16,26 +17,31 @@ from autotune.screening.design import Matrix, ScreeningDesign
 
 @dataclass(frozen=True, slots=True)
 class ScreeningRule:
-    """The thresholds that the analysis of a screening assumes."""
+    """The thresholds of the analysis of a screening."""
 
     alpha: float = 0.05  # Significance level of all tests.
     tolerance: float = 1e-7
-    """A column of which a smaller share than this is orthogonal to the other columns depends on them."""
+    """A column counts as a linear combination of others if the share of it that is orthogonal to them is
+    smaller than this."""
     min_residual_df: int = 3
-    """Residual degrees of freedom below which residuals are no yardstick (t quantiles lie beyond 4)."""
+    """Residual degrees of freedom below which effects are not compared with residuals (t quantiles exceed
+    4)."""
     tiny: float = 1e-100  # A smaller error counts as zero, because its square underflows to zero.
     most_left_out: int = 200
-    """Number of runs up to which each is left out in turn; among more runs a single one hides nothing."""
+    """Largest number of runs at which each run is left out in turn; among more runs a single one hides
+    nothing."""
     leading: float = 1.28
     """Number of standard errors beyond which an effect may matter; one inert effect in five is beyond it."""
     hiding: float = 0.5
     """Smallest alias coefficient with which an interaction of two active factors may hide a main effect."""
-    listed: float = 0.05  # Smallest alias coefficient listed; unbalanced tables have many smaller ones.
-    min_results: int = 3  # A factor is fixed only if each of its levels has at least so many results.
-    negligible: float = 0.01  # The relative change of a response that nobody would tune for.
-    power: float = 0.8  # An effect that is called active with this probability counts as detectable.
+    listed: float = 0.05
+    """Smallest alias coefficient that is listed; unbalanced tables have many smaller ones."""
+    min_results: int = 3  # A factor is fixed only if each of its levels has at least this number of results.
+    negligible: float = 0.01  # A relative change of a response that is too small to be worth tuning.
+    power: float = 0.8  # An effect counts as detectable if it is called active with this probability.
     simulated: int = 4000
-    """Sets of contrasts that are simulated for the power of Lenth's method, which gives it to within 0.01."""
+    """Number of sets of contrasts that are simulated for the power of Lenth's method; its error is below
+    0.01."""
 
 
 RULE = ScreeningRule()
@@ -43,19 +49,24 @@ RULE = ScreeningRule()
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Least-squares estimates of the main effects, each half an effect (the change per unit of code)."""
+    """Least-squares estimates of the main effects.
+
+    Each estimate is half an effect: the change of the response per unit of the factor's code, which goes from
+    −1 to 1.
+    """
 
     nuisance: Matrix  # Whitened nuisance columns, (n_runs, n_nuisance).
     main: Matrix  # Whitened columns of the factors, (n_runs, n_factors).
     y: Matrix  # Whitened responses, (n_runs,).
     estimable: NDArray[np.bool_]
     """Whether each factor's column is linearly independent of the nuisance columns, (n_factors,)."""
-    joint: bool  # Whether all factors were estimated together; else each without a correction for the others.
+    joint: bool  # Whether all factors were estimated together; if not, estimates ignore the other factors.
     beta: Matrix  # Estimates of the factors, (n_factors,), nan where not estimable.
-    unit_variance: Matrix  # Variance of these estimates for noise of variance 1, (n_factors,).
+    unit_variance: Matrix  # Variance of ``beta`` for noise of variance 1, (n_factors,).
     nuisance_beta: Matrix  # Estimates of the nuisance columns, (n_nuisance,).
-    nuisance_covariance: Matrix  # Their covariance for noise of variance 1, (n_nuisance, n_nuisance).
-    residual: Matrix  # Whitened residuals, (n_runs,); zeros without a meaning where the fit is not joint.
+    nuisance_covariance: Matrix
+    """Covariance of ``nuisance_beta`` for noise of variance 1, (n_nuisance, n_nuisance)."""
+    residual: Matrix  # Whitened residuals, (n_runs,); meaningless zeros where the fit is not joint.
     residual_df: int  # Number of runs minus number of parameters; 0 where the fit is not joint.
 
     @property
@@ -65,11 +76,11 @@ class Fit:
 
 
 def nuisances(design: ScreeningDesign) -> tuple[Matrix, int]:
-    """Return the columns of everything but the factors that differs between runs.
+    """Return the columns for everything except the factors that may change the response.
 
-    The first result is (n_runs, n_nuisance): a column for the mean, one for the deviation of each block but
-    the last, and behind these one for the centre points where they are not confounded with blocks. The second
-    result is the number of columns without that of the centre points.
+    The first result, (n_runs, n_nuisance), has a column for the mean, one for the deviation of each block but
+    the last, and a last one for the centre points, unless these are confounded with blocks. The second result
+    is the number of columns without that of the centre points.
     """
     columns = [np.ones(design.n_runs)]
     names = list(dict.fromkeys(design.blocks))
@@ -84,9 +95,10 @@ def nuisances(design: ScreeningDesign) -> tuple[Matrix, int]:
 def plot_columns(design: ScreeningDesign, nuisance: Matrix) -> Matrix:
     """Return columns for differences between whole plots that blocks and whole-plot factors do not explain.
 
-    Two reboots into the same setting need not behave alike. With these columns in the model, that difference
-    is kept out of the residuals of the runs, and is the noise of the whole-plot factors. The result is
-    (n_runs, n_extra); n_extra is 0 where there is no whole-plot factor or no such difference.
+    A whole plot is a stretch of runs without a reboot. Two reboots into the same setting may differ. These
+    columns in the model keep such a difference out of the residuals of the runs; it is then the noise of the
+    whole-plot factors. The result is (n_runs, n_extra), with n_extra = 0 if there is no whole-plot factor or
+    no such difference.
     """
     boot = [column for column, factor in enumerate(design.factors) if factor.whole_plot]
     if not boot:
@@ -99,9 +111,9 @@ def plot_columns(design: ScreeningDesign, nuisance: Matrix) -> Matrix:
 
 
 def tied_factors(nuisance: Matrix, main: Matrix) -> NDArray[np.bool_]:
-    """Return which factors, (n_factors,), change together so that no number of such runs can separate them.
+    """Return which factors, (n_factors,), always change together, so that their effects cannot be separated.
 
-    No factor counts as tied where there are simply fewer runs than parameters: then ``fit`` estimates every
+    If there are simply fewer runs than parameters, no factor counts as tied: ``fit`` then estimates each
     factor by itself.
     """
     columns = free_of(nuisance, main)
@@ -116,7 +128,10 @@ def tied_factors(nuisance: Matrix, main: Matrix) -> NDArray[np.bool_]:
 
 
 def fit(nuisance: Matrix, main: Matrix, y: Matrix) -> Fit:
-    """Estimate all main effects together, or each by itself where there are fewer runs than parameters."""
+    """Estimate all main effects together, or each by itself if there are fewer runs than parameters.
+
+    All arguments are whitened: the nuisance columns, the columns of the factors, and the responses.
+    """
     orthogonal = free_of(nuisance, main)
     estimable = np.linalg.norm(orthogonal, axis=0) > RULE.tolerance * np.linalg.norm(main, axis=0)
     columns = orthogonal[:, estimable]
@@ -145,10 +160,10 @@ def fit(nuisance: Matrix, main: Matrix, y: Matrix) -> Fit:
 
 
 def rank(columns: Matrix, scale: Matrix | None = None) -> int:
-    """Return the rank of columns (n_rows, n_columns), to within the rule's tolerance.
+    """Return the rank of columns (n_rows, n_columns), up to ``RULE.tolerance``.
 
-    ``scale`` holds the lengths (n_columns,) that the tolerance refers to: those of the columns before other
-    columns were projected out of them. None stands for their lengths as they are.
+    The tolerance is relative to the lengths ``scale``, (n_columns,), which the columns had before other
+    columns were projected out of them. None stands for their present lengths.
     """
     sizes = np.linalg.norm(columns, axis=0) if scale is None else scale
     sound = columns[:, sizes > 0] / sizes[sizes > 0]

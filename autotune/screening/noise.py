@@ -1,6 +1,6 @@
-"""Estimates of the noise of a screening, which is the yardstick for its effects.
+"""Estimates of the noise of a screening, with which its effects are compared.
 
-Notation: as in ``model``; the variances here are of one run, in whitened units.
+Notation: as in ``model``. All variances are those of one run, in whitened units.
 """
 
 import math
@@ -17,12 +17,12 @@ from autotune.screening.model import RULE, Fit, fit, free_of, rank
 
 @dataclass(frozen=True, slots=True)
 class Lenth:
-    """Lenth's yardstick says from which size on contrasts are significant."""
+    """Lenth's margins of error: contrasts beyond them are significant."""
 
-    pse: float  # Pseudo standard error of one contrast; nan where there is none.
+    pse: float  # Pseudo standard error of one contrast; nan if there are no contrasts.
     df: float  # Degrees of freedom of the pseudo standard error, m / 3.
     margin: float  # Margin of error: a single contrast beyond it is significant at the level of the test.
-    simultaneous_margin: float  # The margin of error for the largest of all m contrasts.
+    simultaneous_margin: float  # Margin of error for the largest of all m contrasts.
 
 
 def lenth(contrasts: NDArray[np.float64], alpha: float = 0.05) -> Lenth:
@@ -51,10 +51,10 @@ def pseudo_error(contrasts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def half_normal_scores(contrasts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the value, (m,) in standard errors, that is expected for each |contrast| if all are noise.
+    """Return the size of each contrast, (m,) in standard errors, that is expected if all contrasts are noise.
 
-    The i-th smallest of m has the score Φ⁻¹(½ + ½ (i − ½) / m). A contrast far above the line through the
-    small ones is active. The score of a contrast that is nan is nan.
+    The i-th smallest of m contrasts has the score Φ⁻¹(½ + ½ (i − ½) / m). In a plot against these scores, a
+    contrast far above the line through the small ones is active. The score of a contrast that is nan is nan.
     """
     from scipy import stats
 
@@ -67,7 +67,7 @@ def half_normal_scores(contrasts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class NoiseEstimate:
-    """The variance of one run that the standard errors rest on."""
+    """The variance of one run from which the standard errors are computed, and its source."""
 
     variance: float  # Variance of a run, in whitened units.
     df: float  # Degrees of freedom of the variance.
@@ -77,19 +77,19 @@ class NoiseEstimate:
 def noise_of(fitted: Fit, groups: Sequence[Hashable], floor: float) -> NoiseEstimate:
     """Return the noise that main effects are compared with.
 
-    1. With three or more residual degrees of freedom it is the residual mean square, unless replicates show
-       that the model does not fit (F-test of lack of fit against pure error at 5 %, interactions or curvature
-       being the cause). Then it is the mean square of lack of fit, because what does not fit also leaks into
-       the main effects; or pure error, where lack of fit has fewer than three degrees of freedom, too few to
-       say how much leaks.
-    2. With fewer it is Lenth's pseudo standard error over the main effects and the contrasts of lack of fit;
-       or pure error, where there is some and Lenth's is significantly larger. Lenth's then rests on active
-       effects, and pure error with one or two degrees of freedom has the smaller margin.
+    1. With three or more residual degrees of freedom, the noise is the residual mean square, unless
+       replicates show that the model does not fit (F-test of lack of fit against pure error at 5 %;
+       interactions or curvature are the cause). Then it is the mean square of lack of fit, because the misfit
+       also biases the main effects. If lack of fit has fewer than three degrees of freedom, too few to
+       estimate this, it is pure error.
+    2. With fewer, the noise is Lenth's pseudo standard error over the main effects and the contrasts of lack
+       of fit. If there are replicates and the pseudo standard error is significantly larger than pure error,
+       the noise is pure error: the pseudo standard error is then that of active effects.
 
-    A large pseudo standard error by itself never outweighs replicates: it may as well come from active
-    effects as from a leak.
+    A large pseudo standard error alone never overrules replicates, because active effects may cause it as
+    well as a misfit.
 
-    ``groups`` names the group of each run; runs of one group are replicates. ``floor`` is the smallest
+    ``groups`` has the group of each run; runs of one group are replicates. ``floor`` is the smallest
     plausible variance, in whitened units.
     """
     rss, df = float(fitted.residual @ fitted.residual), fitted.residual_df
@@ -117,15 +117,15 @@ def _exceeds(noise: NoiseEstimate, pure: NoiseEstimate) -> bool:
 
 
 def run_variance(nuisance: Matrix, main: Matrix, y: Matrix, sem: Matrix) -> Matrix:
-    """Return the variance of each run, (n_runs,): that within the run plus one common variance between runs.
+    """Return the variance of each run, (n_runs,): that within the run, plus one variance between all runs.
 
-    The variance between runs is the one at which the weighted residual sum of squares equals its degrees
-    of freedom (Paule & Mandel). It is zero where the standard errors of the runs explain all differences, or
-    where too few residual degrees of freedom remain. A standard error is taken to be at least a hundredth of
-    the median one, because no run is that much better. It is capped at 1000 times the median one, beyond
-    which a run counts for nothing anyway.
+    The variance between runs is chosen so that the weighted residual sum of squares equals its degrees of
+    freedom (Paule & Mandel). It is zero if the standard errors of the runs explain all differences, or if too
+    few residual degrees of freedom remain. Standard errors below a hundredth of their median are raised to
+    it, because no run is that much better. Those above 1000 times the median are reduced to it; such a run
+    counts for nothing anyway.
 
-    The arguments are not whitened; ``sem`` (n_runs,) holds standard errors above zero.
+    The arguments are not whitened; ``sem``, (n_runs,), contains the standard errors of the runs, above zero.
     """
     from scipy.optimize import brentq
 
@@ -148,22 +148,25 @@ def run_variance(nuisance: Matrix, main: Matrix, y: Matrix, sem: Matrix) -> Matr
 
 
 def smallest_error(deviations: Matrix, mean: float) -> float:
-    """Return the positive standard error below which differences between responses are rounding."""
+    """Return a positive standard error; smaller differences between responses may be due to rounding."""
     error = 1e-9 * float(np.std(deviations)) + 1e-12 * abs(mean)
     return error if error > RULE.tiny else 1.0
 
 
 def pure_error(fitted: Fit, groups: Sequence[Hashable]) -> tuple[float, int]:
-    """Return the sum of squares and the degrees of freedom between replicates, with block effects removed."""
+    """Return the sum of squares between replicates, without block effects, and its degrees of freedom.
+
+    ``groups`` has the group of each run; runs of one group are replicates.
+    """
     numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
     if not fitted.joint or len(numbers) == len(groups):
         return 0.0, 0
     group = np.array([numbers[name] for name in groups], dtype=int)
-    weight = fitted.nuisance[:, 0]  # The column of the mean holds the whitening.
+    weight = fitted.nuisance[:, 0]  # After whitening, the column of the mean contains the weight of each run.
     squares = np.bincount(group, weight**2)
 
     def within(column: Matrix) -> Matrix:
-        """Return a column less the weighted mean of each group."""
+        """Return a column from which the weighted mean of each group is subtracted."""
         return np.asarray(column - weight * (np.bincount(group, weight * column) / squares)[group])
 
     block_columns = np.column_stack([within(column) for column in fitted.nuisance.T])
@@ -174,10 +177,10 @@ def pure_error(fitted: Fit, groups: Sequence[Hashable]) -> tuple[float, int]:
 
 
 def _misfit(fitted: Fit, fit_ss: float, fit_df: int) -> Matrix:
-    """Return what the main effects leave unexplained, as contrasts (fit_df,) along two-factor interactions.
+    """Return the contrasts, (fit_df,), of the residuals along the interactions of two factors.
 
-    In a regular design these are the unassigned columns, so that a single large interaction stays a single
-    large contrast and does not pass for noise.
+    In a regular design these are the contrasts of the columns without a factor. So a single large interaction
+    is a single large contrast, which is not mistaken for noise.
     """
     from scipy import linalg
 

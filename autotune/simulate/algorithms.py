@@ -1,4 +1,4 @@
-"""The algorithms of each collective by Open MPI's names, and the one that a component chooses by itself.
+"""The simulated algorithms of each collective under Open MPI's names, and the library's default choice.
 
 Place in the flow: (collective, algorithm) → a function of ``tuned`` → `predict`.
 """
@@ -16,7 +16,7 @@ from autotune.simulate.schedule import Group
 from autotune.stacks import fixed_rules
 from autotune.stacks.fixed_rules import Rules, fixed_choice
 
-CHAIN_FANOUT = 4  # Chains below the root in coll_tuned (coll_tuned_*_chain_fanout).
+CHAIN_FANOUT = 4  # Number of chains below the root in coll_tuned (coll_tuned_*_chain_fanout).
 KNOMIAL_RADIX = 4  # Default radix of coll_tuned (coll_tuned_bcast_knomial_radix).
 
 
@@ -24,17 +24,19 @@ KNOMIAL_RADIX = 4  # Default radix of coll_tuned (coll_tuned_bcast_knomial_radix
 class Model:
     """The model of one collective."""
 
-    algorithms: Mapping[str, tuned.Algorithm]  # Name → function that simulates the algorithm.
-    decisions: Rules  # Rules by which the library chooses an algorithm itself.
+    algorithms: Mapping[str, tuned.Algorithm]  # Maps each name to the function that simulates the algorithm.
+    decisions: Rules  # Rules by which the library chooses an algorithm by default.
     buffers: Callable[[int], int]
-    """Number of ranks → memory that a rank touches, in messages: sent, received and kept."""
-    vectors: bool = False  # Whether algorithms count the whole vector where a message is one block of it.
+    """Function from the number of ranks to the memory that a rank reads or writes, in units of a message."""
+    vectors: bool = False
+    """Whether the simulating functions take the size of the whole vector, although sizes count one block."""
     smallest: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    """Algorithm → the library's replacement for it, and the bytes a rank below which the replacement runs."""
+    """Maps an algorithm to the one by which the library replaces it for short messages, and to the bytes per
+    rank below which it does so."""
 
 
 def algorithms(collective: str, ranks: int) -> tuple[str, ...]:
-    """Return the algorithms that the model knows for a collective on so many ranks; the first is ``default``.
+    """Return the algorithms that can be simulated on a number of ranks; the first one is ``default``.
 
     Raises:
         SpaceError: If the model does not know the collective.
@@ -47,7 +49,7 @@ def model_of(collective: str) -> Model:
     """Return the model of a collective.
 
     Raises:
-        SpaceError: If there is none.
+        SpaceError: If the collective has no model.
     """
     if collective not in _MODELS:
         raise SpaceError(f"no model of {collective!r}", allowed(collective, _MODELS))
@@ -57,15 +59,15 @@ def model_of(collective: str) -> Model:
 def run(
     collective: str, algorithm: str, group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0
 ) -> Floats:
-    """Simulate one call: return the readiness of all ranks after it, shape (g, n).
+    """Simulate one call, and return the times at which the ranks are ready after it, shape (g, n).
 
     Args:
         collective: Name of the collective.
-        algorithm: One of `algorithms`.
+        algorithm: One of the names that `algorithms` returns.
         group: The communicator.
-        t: Readiness before the call, shape (g, n).
+        t: Times at which the ranks enter the call, shape (g, n).
         nbytes: Message sizes, shape (n,).
-        segment_bytes: Size of the segments, where the algorithm has segments; 0: whole messages.
+        segment_bytes: Size of the segments if the algorithm splits messages; 0: messages are not split.
 
     Raises:
         SpaceError: If the model does not know the collective, or the algorithm for it on so many ranks.
@@ -94,25 +96,25 @@ def run(
 
 
 def _nonoverlapping(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an allreduce as reduce and bcast, each by the algorithm of the fixed rules."""
+    """Simulate an allreduce as a reduce and a bcast, each with the library's default algorithm."""
     t = run("reduce", "default", group, t, nbytes)
     return run("bcast", "default", group, t, nbytes)
 
 
 def _linear_allreduce(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an allreduce as a flat reduce and a bcast by the algorithm of the fixed rules."""
+    """Simulate an allreduce as a reduce directly to the root, and a bcast with the default algorithm."""
     t = trees.ascend(group, t, trees.linear(group.size), nbytes)
     return run("bcast", "default", group, t, nbytes)
 
 
 def _linear_allgather(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an allgather as a flat gather and a bcast of the whole result."""
+    """Simulate an allgather as a gather directly to the root, and a bcast of the whole result."""
     t = trees.ascend(group, t, trees.linear(group.size), nbytes, combine=False)
     return run("bcast", "default", group, t, group.size * nbytes)
 
 
 def _reduce_and_scatter(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate a reduce-scatter as a reduce to rank 0 and a flat scatter."""
+    """Simulate a reduce-scatter as a reduce to rank 0, which then sends each rank its block."""
     t = run("reduce", "default", group, t, nbytes)
     return trees.descend(group, t, trees.linear(group.size), nbytes / group.size)
 
@@ -194,7 +196,7 @@ _MODELS: Mapping[str, Model] = {
             "linear": tuned.everybody,
             "pairwise": tuned.pairwise,
             "modified_bruck": tuned.modified_bruck,
-            "linear_sync": tuned.everybody,  # equals linear without its limit on requests, the default
+            "linear_sync": tuned.everybody,  # the same as linear without a limit on requests, by default
             "two_proc": tuned.swap,
         },
         fixed_rules.ALLTOALL,

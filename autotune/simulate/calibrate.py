@@ -1,12 +1,12 @@
-"""Fit of a machine's parameters to measurements, and a check of its predictions on other measurements.
+"""Fit of a simulated machine's parameters to measurements, and a check of its predictions on other ones.
 
 Place in the flow: measured series (ping-pong, copies, reductions) → :func:`fit` → `Machine` →
 :func:`machine_text` → a file of ``conf/machine/``; :func:`check` compares it with series that were held out.
 
-Notation: y are measured times, f(θ) the model's for the same operations, θ the machine's parameters. The fit
-minimises Σ log²(f(θ)/y) + λ² Σ log²(θ/θ₀): relative errors have the same weight at all sizes, and what the
-measurements do not determine (such as the split of a latency into wire and overheads) stays near the machine
-θ₀ at which the fit starts.
+Notation: y are measured times, f(θ) the predicted times of the same operations, θ the machine's parameters.
+The fit minimises Σ log²(f(θ)/y) + λ² Σ log²(θ/θ₀). So relative errors have the same weight at all sizes, and
+parameters that the measurements do not determine (such as the parts of wire and overheads in a latency) stay
+near those of the machine θ₀ at which the fit starts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,9 @@ from autotune.simulate.machine import Machine, Memory, Transport
 from autotune.simulate.protocols import Floats
 from autotune.simulate.settings import JobSettings
 
-RIDGE = 0.03  # λ: a change of a parameter by a factor e costs as much as a relative error of 3 % at one size.
+RIDGE = 0.03
+"""λ: in the fit, changing a parameter by a factor of e counts as much as a relative error of 3 % at one
+size."""
 
 
 EAGER = JobSettings(rndv_intra_bytes=inf, rndv_inter_bytes=inf)
@@ -31,14 +33,15 @@ EAGER = JobSettings(rndv_intra_bytes=inf, rndv_inter_bytes=inf)
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Times of one operation at several sizes, with everything else equal."""
+    """Measured times of one operation at several sizes, with everything else equal."""
 
     operation: str  # ``pingpong`` (half a round trip), ``copy`` or ``reduce`` (on one core).
     sizes_bytes: tuple[float, ...]  # Payloads in bytes.
     seconds: tuple[float, ...]  # Measured times, one for each size.
     partner: str = "domain"
-    """Partner of a ping-pong: same ``domain``, ``socket`` or ``node``, or ``network``."""
-    settings: JobSettings = EAGER  # Settings of a ping-pong, which fix its protocols; eager by default.
+    """Where the partner of a ping-pong is: in the same NUMA ``domain``, ``socket`` or ``node``, or across the
+    ``network``."""
+    settings: JobSettings = EAGER  # Settings of a ping-pong, which determine its protocol; eager by default.
 
     def __post_init__(self) -> None:
         for field_name, choices in (("operation", _OPERATIONS), ("partner", _PARTNERS)):
@@ -81,7 +84,7 @@ class Check:
 
 
 def expected(machine: Machine, series: Series) -> Floats:
-    """Return the model's times for a series on a machine, in seconds, shape (n,).
+    """Return the times that the model predicts for a series on a machine, in seconds, shape (n,).
 
     Raises:
         ScenarioError: If the machine lacks the transport of the series.
@@ -98,9 +101,9 @@ def fit(machine: Machine, series: Sequence[Series], source: str) -> Calibration:
     """Return the machine whose predictions are nearest to the measurements (Levenberg-Marquardt in log θ).
 
     Args:
-        machine: The machine at which the fit starts; parameters that were not measured keep its values.
+        machine: The machine at which the fit starts. Its values remain where nothing was measured.
         series: The measurements.
-        source: Their origin, which becomes `calibrated_from`.
+        source: The origin of the measurements, which becomes `calibrated_from`.
 
     Raises:
         TableError: If there are no measurements.
@@ -122,8 +125,7 @@ def fit(machine: Machine, series: Sequence[Series], source: str) -> Calibration:
         return np.concatenate([predicted - measured, RIDGE * (theta - start)])
 
     best = least_squares(residual, start, method="lm", ftol=_ENOUGH)
-    # A parameter is determined by the measurements if they halve its prior variance; otherwise it remains
-    # that of the first machine.
+    # The measurements determine a parameter if they halve its prior variance; else it is marked as unchanged.
     slope: Floats = np.asarray(best.jac)
     variance = np.diag(np.linalg.inv(slope.T @ slope)) * RIDGE**2
     determined = tuple(
@@ -133,7 +135,7 @@ def fit(machine: Machine, series: Sequence[Series], source: str) -> Calibration:
 
 
 def check(machine: Machine, series: Sequence[Series]) -> tuple[Check, ...]:
-    """Compare predictions with each series, best with sizes and protocols that were not fitted."""
+    """Compare predictions with each series, which should have sizes or protocols that were not fitted."""
     errors = (expected(machine, s) / np.asarray(s.seconds) - 1.0 for s in series)
     return tuple(
         Check(s, tuple(series_errors.tolist())) for s, series_errors in zip(series, errors, strict=True)
@@ -141,7 +143,7 @@ def check(machine: Machine, series: Sequence[Series]) -> tuple[Check, ...]:
 
 
 def machine_text(calibrated: Calibration, name: str, base: str) -> str:
-    """Return the YAML text of a machine file; parameters are marked as measured or as in ``base``."""
+    """Return the YAML text of a machine file, with comments that say which values were measured."""
     machine = calibrated.machine
     lines = [
         "# @package machine",
@@ -162,7 +164,7 @@ def machine_text(calibrated: Calibration, name: str, base: str) -> str:
 
 
 def _pingpong(machine: Machine, series: Series, nbytes: Floats) -> Floats:
-    """Return the duration of one message to a rank that waits for it: send, wire, receive."""
+    """Return the time of one message to a rank that waits for it, (n,): sending, wire and receiving."""
     ppn = machine.memory.cores if series.partner != "network" else 1
     fabric = Fabric(machine, NodeLayout(2 if series.partner == "network" else 1, ppn), series.settings)
     sender = np.zeros(1, dtype=np.intp)
@@ -190,13 +192,14 @@ _BETWEEN = (
     *("latency_s", "overhead_s", "flow_bytes_per_s"),
     *("rendezvous_s", "registration_s", "cpu_bytes_per_s"),
 )
-"""Parameters that ping-pongs determine: inside a node, with a distant partner, between nodes."""
+"""Names of the parameters that ping-pongs determine: ``_INSIDE`` a node, ``_FARTHER`` for partners in another
+NUMA domain or socket, and ``_BETWEEN`` nodes."""
 _PARTNERS = ("domain", "socket", "node", "network")
-_ENOUGH = 1e-6  # The fit ends when a step lowers the sum of squares by a smaller share.
+_ENOUGH = 1e-6  # The fit ends when a step lowers the sum of squares by less than this share.
 
 
 def _free(machine: Machine, series: Sequence[Series]) -> list[str]:
-    """Return the parameters on which the series depend."""
+    """Return the dotted names of the parameters on which the times of the series depend."""
     names: list[str] = []
     for s in series:
         if s.operation == "copy":
@@ -213,7 +216,7 @@ def _free(machine: Machine, series: Sequence[Series]) -> list[str]:
 
 
 def _part(machine: Machine, path: str) -> Memory | Transport:
-    """Return the memory or the transport to which a dotted path refers."""
+    """Return the part of the machine that a path names: ``memory`` or ``transports.KIND``."""
     return machine.memory if path == "memory" else machine.transports[path.split(".")[1]]
 
 
@@ -232,14 +235,14 @@ def _with(machine: Machine, values: Mapping[str, float]) -> Machine:
     transports = dict(machine.transports)
     for kind, transport in machine.transports.items():
         values_of_transport = parts.get(f"transports.{kind}", {})
-        # A connection that is measured to be faster than its NIC raises the rate of the NIC.
+        # Where one connection was measured to be faster than its whole NIC, the NIC gets the same rate.
         nic = max(transport.bytes_per_s, values_of_transport.get("flow_bytes_per_s", 0.0))
         transports[kind] = replace(transport, **{**values_of_transport, "bytes_per_s": nic})
     return replace(machine, memory=replace(machine.memory, **parts.get("memory", {})), transports=transports)
 
 
 def _section(machine: Machine, path: str, fitted: Sequence[str], base: str, indent: int) -> list[str]:
-    """Return the lines of one nested mapping."""
+    """Return the YAML lines of one part of the machine, each with the origin of its value."""
     values = {f.name: getattr(_part(machine, path), f.name) for f in fields(_part(machine, path))}
     return [
         _line(name, value, "measured" if f"{path}.{name}" in fitted else f"as in {base}", indent)

@@ -1,16 +1,17 @@
 """Collective components other than ``tuned``: two-level (han, hcoll-like) and k-nomial (ucc-like) algorithms.
 
-Place in the flow: `Settings.component` → :func:`by_component` → `predict`. A component decides for itself
-what to run, so algorithm ids of ``tuned`` have no effect on its collectives; a collective that it lacks is
-left to ``tuned``.
+Place in the flow: `JobSettings.component` → :func:`by_component` → `predict`. A component chooses its
+algorithms itself, so algorithm ids of ``tuned`` have no effect on its collectives. A collective that a
+component does not implement is run by ``tuned``.
 
 Notation: *low* is the communicator of one node (all nodes do the same at the same time, so one represents
-all), *up* that of the nodes' leaders, a *rail* that of the ranks with equal numbers on all nodes.
+all), *up* is that of the first ranks (leaders) of all nodes, and a *rail* is that of the ranks with equal
+numbers on all nodes.
 
-The models: ``han`` as in Open MPI 5.0.9 (64 KiB segments whose stages overlap). ``ucc`` as its TL/UCP over
-all ranks: k-nomial below 4 KiB, scatter-reduce-allgather above. HCOLL's source is closed: ``hcoll`` here is
-*like* it, two-level and tuned by its vendor, and takes the time of the faster of its leader-based and its
-flat or rail-based algorithm.
+The models: ``han`` is as in Open MPI 5.0.9 (64 KiB segments whose stages overlap). ``ucc`` is as UCC's TL/UCP
+over all ranks: k-nomial up to 4 KiB, scatter-reduce-allgather above. HCOLL's source is closed: ``hcoll`` here
+is only *like* it, a two-level library tuned by its vendor. A call takes the time of the faster of two
+algorithms, one through the leaders and one that is flat or on rails.
 """
 
 from collections.abc import Callable
@@ -26,13 +27,13 @@ from autotune.simulate.tuned import ELEMENT_BYTES, fold, unfold
 
 _SEGMENT_BYTES = 65536  # Bytes of coll_han_*_segsize, and of the fragments of the hcoll-like component.
 _RADIX = 4  # Radix of the k-nomial exchanges and trees.
-_UCC_SHORT_BYTES = 4096  # Largest message of which TL/UCP moves whole vectors (allreduce, allgather).
+_UCC_SHORT_BYTES = 4096  # Largest message that TL/UCP does not split (allreduce, allgather).
 _UCC_TREE_BYTES = 32768  # Largest message that TL/UCP broadcasts and reduces along a tree.
 _UCC_BRUCK_BYTES = 128  # Largest message for which TL/UCP's alltoall is Bruck's.
 
 
 def by_component(component: str, collective: str, everybody: Group, nbytes: Floats) -> Floats | None:
-    """Return the time of a call by ``han``, ``hcoll`` or ``ucc``, (n,); None: ``tuned`` makes the call."""
+    """Return the time of a call by ``han``, ``hcoll`` or ``ucc``, (n,); None if ``tuned`` runs the call."""
     plan = _PLANS[component].get(collective)
     cluster = everybody.fabric.cluster
     alone = cluster.ranks == 1 or (component == "han" and cluster.nodes == 1)
@@ -40,7 +41,7 @@ def by_component(component: str, collective: str, everybody: Group, nbytes: Floa
 
 
 class _Levels:
-    """The communicators of a two-level algorithm, and its operations that are not in ``tuned``."""
+    """The communicators of a two-level algorithm, and an operation that is not in ``tuned``."""
 
     def __init__(self, everybody: Group) -> None:
         fabric = everybody.fabric
@@ -53,7 +54,7 @@ class _Levels:
         """Return the time of an allreduce on all rails at once: around a ring, or by recursive doubling."""
         if self.nodes == 1:
             return np.zeros_like(nbytes)
-        # All ranks exchange at distances of whole nodes, so that each node's NIC is shared realistically.
+        # All rails are simulated at once, so that the ranks of a node share its NIC.
         t = self.all.start()
         node, local = np.divmod(np.arange(self.all.size), self.ppn)
         if ring:
@@ -73,14 +74,16 @@ class _Levels:
         return makespan(t)
 
 
-Plan = Callable[[_Levels, Floats], Floats]  # Function (communicators, bytes (n,)) → duration (n,).
+Plan = Callable[[_Levels, Floats], Floats]
+"""Function of (communicators, bytes (n,)) that returns seconds (n,)."""
 
 
 def _stage(words: str) -> Plan:
-    """Return the plan that an entry of a table names.
+    """Return the plan (a function for the duration) of one stage that is described in words.
 
-    ``GROUP COLLECTIVE ALGORITHM`` is that collective of ``tuned``, by default with the algorithm ``default``.
-    ``GROUP ascend`` and ``GROUP descend`` are a k-nomial tree, combining on the way up.
+    ``GROUP COLLECTIVE ALGORITHM`` is a collective of ``tuned`` on one of the communicators; without a third
+    word the algorithm is ``default``. ``GROUP ascend`` is a reduction up a k-nomial tree, ``GROUP descend`` a
+    broadcast down this tree.
     """
     name, operation, algorithm = (*words.split(), "default")[:3]
 
@@ -103,7 +106,7 @@ def _in_turn(*words: str) -> Plan:
 
 
 def _pipelined(*words: str) -> Plan:
-    """Return a plan of overlapping stages: all stages once, then the slowest for each further segment."""
+    """Return a plan whose stages overlap: all stages once, then the slowest one for each further segment."""
     stages = [*map(_stage, words)]
 
     def duration(levels: _Levels, nbytes: Floats) -> Floats:
@@ -116,17 +119,17 @@ def _pipelined(*words: str) -> Plan:
 
 
 def _fastest(*plans: Plan) -> Plan:
-    """Return a plan that takes the time of the faster one for each message size."""
+    """Return a plan that takes the time of the faster of two plans at each message size."""
     return lambda levels, nbytes: np.minimum(*(plan(levels, nbytes) for plan in plans))
 
 
 def _by_size(limit: int, short: Plan, long: Plan) -> Plan:
-    """Return a plan that uses one plan up to a message size, another one above it."""
+    """Return a plan that is one plan up to a message size and another plan above it."""
     return lambda levels, nbytes: np.where(nbytes <= limit, short(levels, nbytes), long(levels, nbytes))
 
 
 def _gathered(between: str, spread: str) -> Plan:
-    """Return an allgather: flat gathers to the leaders, their exchange, and a spread on each node."""
+    """Return the plan of an allgather: a gather on each node, an exchange of the leaders, and a broadcast."""
 
     def duration(levels: _Levels, nbytes: Floats) -> Floats:
         exchanged = _stage(between)(levels, levels.ppn * nbytes)
@@ -137,7 +140,7 @@ def _gathered(between: str, spread: str) -> Plan:
 
 
 def _hcoll_allreduce(levels: _Levels, nbytes: Floats) -> Floats:
-    """Return the time of the faster one of leader-based and rail-based allreduce."""
+    """Return the time of the faster of two allreduces, one through the leaders and one on rails."""
     along = _pipelined("low ascend", "up allreduce recursive_doubling", "low descend")
     leaders, part = along(levels, nbytes), nbytes / levels.ppn
     inside = _stage("low reduce_scatter recursive_halving")(levels, nbytes)
@@ -148,11 +151,12 @@ def _hcoll_allreduce(levels: _Levels, nbytes: Floats) -> Floats:
 
 
 def _knomial_exchange(levels: _Levels, nbytes: Floats, *, scatter: bool = False) -> Floats:
-    """Return the time of an allreduce in rounds of radix 4.
+    """Return the time of an allreduce in rounds of radix 4, in each of which a rank has three partners.
 
-    Whole vectors go to three partners; with ``scatter`` it is quarters, and the same way back. The messages
-    of a round leave together, so a round is one exchange with the farthest partner that carries the bytes of
-    all three, and each further partner costs its overheads. Ranks beyond a power of two are folded away.
+    A rank sends its whole vector to each partner. With ``scatter`` it sends quarters, and the rounds are
+    repeated in reverse to gather the result. The messages of a round leave at the same time, so a round is
+    modelled as one exchange with the farthest partner that moves the bytes of all three; each further partner
+    adds its overheads. Ranks beyond a power of two send their data to a neighbour first.
     """
     everybody = levels.all
     overhead = everybody.fabric.overhead_s
@@ -204,4 +208,4 @@ _PLANS: dict[str, dict[str, Plan]] = {
         "barrier": _knomial_exchange,
     },
 }
-"""Component → collective → its plan."""
+"""Maps each component and collective to the plan by which the component runs the collective."""

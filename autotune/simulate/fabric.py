@@ -1,10 +1,10 @@
-"""Where each rank of a job is, and what its messages cost while the other ranks send theirs.
+"""Where each rank of a job is placed, and how long its messages take while other ranks send messages too.
 
 Place in the flow: `Machine` + `NodeLayout` + `JobSettings` → `Fabric` → ``schedule``, ``trees`` → `predict`.
 
-Notation: g messages under way together, n sizes. The k messages that cross one NIC get 1/k of its bandwidth
-each and leave k gaps apart. The copies of one NUMA domain share the domain's memory bandwidth, and messages
-between the sockets of a node share their link.
+Notation: g messages are under way at the same time, in n sizes. If k messages cross one NIC, each gets 1/k of
+its bandwidth, and k gaps (LogGP's g) pass between two messages of a rank. Copies in one NUMA domain share the
+domain's memory bandwidth, and messages between the sockets of a node share the link between them.
 """
 
 from dataclasses import dataclass
@@ -31,9 +31,9 @@ from autotune.simulate.settings import JobSettings
 
 @dataclass(frozen=True, slots=True)
 class NodeLayout:
-    """The number of nodes of a job, and of ranks on each."""
+    """The number of nodes of a job, and of ranks on each node."""
 
-    nodes: int  # Nodes of the job; ranks fill one node after the other.
+    nodes: int  # Number of nodes; ranks fill one node after the other.
     ppn: int  # Ranks per node.
 
     def __post_init__(self) -> None:
@@ -48,7 +48,7 @@ class NodeLayout:
         return self.nodes * self.ppn
 
     def check(self, machine: Machine) -> None:
-        """Refuse a machine that has no core for each rank.
+        """Raise an error unless each node of a machine has a core for each rank.
 
         Raises:
             ScenarioError: If there are more ranks on a node than cores.
@@ -58,7 +58,7 @@ class NodeLayout:
 
 
 class Fabric:
-    """A job on a machine.
+    """A job on a machine: the placement of its ranks, and the cost of messages between them.
 
     Raises:
         ScenarioError: If there are more ranks on a node than cores, or the machine lacks the requested
@@ -99,7 +99,7 @@ class Fabric:
 
     @cached_property
     def cache_per_rank_bytes(self) -> float:
-        """Return the bytes of a core's caches and of its part of the cache that a socket's ranks share."""
+        """Return the cache size that a rank has: its core's own caches and its part of the shared one."""
         memory = self.protocols.machine.memory
         sharing = int(np.bincount(self.socket[: self.cluster.ppn]).max())
         return memory.cache_bytes + memory.socket_cache_bytes / sharing
@@ -111,7 +111,7 @@ class Fabric:
         return 2.0 * (transport if self.cluster.nodes > 1 else machine.memory).overhead_s
 
     def part(self, ranks: int) -> "Fabric":
-        """Return the job on the nodes that its first ranks need, equally filled; itself where that is all."""
+        """Return the job reduced to the nodes that its first ranks need, all filled equally."""
         ppn = min(ranks, self.cluster.ppn)
         cluster = NodeLayout(-(-ranks // ppn), ppn)
         if cluster == self.cluster:
@@ -119,7 +119,7 @@ class Fabric:
         return Fabric(self.protocols.machine, cluster, self.settings)
 
     def distance(self, a: Ints, b: Ints) -> Ints:
-        """Return how far apart ranks are, one of SELF … NETWORK for each pair."""
+        """Return the distance between the two ranks of each pair, one of SELF … NETWORK."""
         far = np.where(self.socket[a] == self.socket[b], SOCKET, NODE)
         far = np.where(self.domain[a] == self.domain[b], DOMAIN, far)
         return np.where(self.node[a] == self.node[b], np.where(a == b, SELF, far), NETWORK)
@@ -134,15 +134,15 @@ class Fabric:
         peers: int = 1,
         alone: bool = False,
     ) -> Costs:
-        """Return the costs of g messages that are under way together, each field of shape (g, n).
+        """Return the costs of g messages that are under way at the same time, each field of shape (g, n).
 
         Args:
             source: Sending ranks, shape (g,).
             target: Receiving ranks, shape (g,); a rank's own number where it sends nothing.
             nbytes: Message sizes, shape (n,).
             missing: Share of the call's data that is not in caches, shape (n,).
-            peers: Ranks of other nodes to which each rank sends in the whole algorithm.
-            alone: Whether the messages are not under way together, so that nothing is shared.
+            peers: Number of ranks on other nodes to which each rank sends in the whole algorithm.
+            alone: Whether only one of the messages is under way at a time, so that none shares anything.
         """
         distance = self.distance(source, target)
         crossing = distance == NETWORK
@@ -162,7 +162,7 @@ class Fabric:
             bridging = distance == NODE
             side = self.node[source] * self.sockets + self.socket[source]
             bridge = bridging * np.bincount(side[bridging], minlength=nodes * self.sockets)[side]
-        # Few different situations exist, so the cost of each is computed once for all messages in it.
+        # There are few different situations, so the cost in each is computed once for all its messages.
         k = 1 + int(max(share.max(), active.max(), bridge.max()))
         code = (((distance * k + share) * k + active) * k + bridge) * 3 + far_ends
         _, first, case = np.unique(code, return_index=True, return_inverse=True)
@@ -182,18 +182,22 @@ class Fabric:
         return self.protocols.copy_s(nbytes, self.ranks_per_domain, missing)
 
     def reduce_s(self, nbytes: Floats, missing: Floats) -> Floats:
-        """Return the duration of combining two payloads on every rank, (n,); at least a copy from memory."""
+        """Return the time to combine two payloads on every rank, (n,); a copy from memory is its minimum."""
         rate = self.protocols.machine.memory.reduce_bytes_per_s
         return np.maximum(nbytes / rate, missing * self.copy_s(nbytes, np.ones_like(nbytes)))
 
 
 def missing(cache_bytes: float, touched_bytes: Floats) -> Floats:
-    """Return the share of a core's data that does not fit into caches of this size, shape (n,)."""
+    """Return the share of the data that a core uses which does not fit into caches of this size, (n,)."""
     return np.maximum(0.0, 1.0 - cache_bytes / np.maximum(touched_bytes, 1.0))
 
 
 def _transport(machine: Machine, cluster: NodeLayout, settings: JobSettings) -> Transport:
-    """Return the transport between nodes that UCX uses."""
+    """Return the transport that UCX uses between nodes.
+
+    Raises:
+        ScenarioError: If the job has several nodes and the machine lacks the requested transport.
+    """
     name = settings.tls.rpartition(",")[2]
     if name == "all":
         # UCX prefers rc up to a number of endpoints, dc beyond, and tcp only without alternatives.

@@ -1,12 +1,12 @@
-"""Costs of a cluster's hardware, as numbers with units: the input of every prediction.
+"""A simulated cluster's hardware as numbers with units, from which every prediction is computed.
 
 Place in the flow: ``conf/machine/NAME.yaml`` (or a calibration) → :func:`machine_from` → `Machine` →
 `predict`.
 
-Notation: a *path* is the way between two ranks (same NUMA domain, same socket, other socket, other node). A
-*transport* is what UCX uses between nodes (``rc``, ``ud``, ``dc``, ``tcp``). L, o, g, G are LogGP's latency,
-overhead, gap per message and gap per byte (Alexandrov et al., "LogGP: Incorporating Long Messages into the
-LogP Model", SPAA 1995). Bandwidths are bytes per second (G = 1 / bandwidth), times are seconds.
+Notation: a *transport* is UCX's way to send between nodes (``rc``, ``ud``, ``dc``, ``tcp``). L, o, g, G are
+LogGP's latency, overhead, gap per message and gap per byte (Alexandrov et al., "LogGP: Incorporating Long
+Messages into the LogP Model", SPAA 1995). Bandwidths are bytes per second (G = 1 / bandwidth), times are
+seconds.
 """
 
 from collections.abc import Mapping
@@ -22,25 +22,26 @@ from autotune.structure import Document
 class Memory:
     """One node: its cores, sockets and memory, and the costs of a message inside it."""
 
-    cores: int  # Cores of a node; ranks per node cannot exceed them.
-    sockets: int  # Sockets of a node.
+    cores: int  # Number of cores of a node; a node cannot have more ranks.
+    sockets: int  # Number of sockets of a node.
     copy_bytes_per_s: float  # Payload that one core copies from memory to memory.
     cache_copy_bytes_per_s: float  # Payload that one core copies while the data are in caches.
-    cache_bytes: float  # Caches that a core has to itself.
-    socket_cache_bytes: float  # Cache that the cores of a socket share.
+    cache_bytes: float  # Size of the caches that a core does not share.
+    socket_cache_bytes: float  # Size of the cache that the cores of a socket share.
     socket_bytes_per_s: float  # Payload that all cores of a socket together copy from memory to memory.
-    cross_socket_bytes_per_s: float  # Payload in one direction that all ranks share between a node's sockets.
-    reduce_bytes_per_s: float  # Payload that one core combines (sum of doubles) out of its caches.
+    cross_socket_bytes_per_s: float  # Payload in one direction between two sockets, for all ranks together.
+    reduce_bytes_per_s: float  # Payload that one core combines (sum of doubles) while the data are in caches.
     latency_s: float  # Shared-memory latency of a message inside a NUMA domain, without the overheads.
-    domain_latency_s: float  # Latency on top of `latency_s` between two NUMA domains of one socket.
-    socket_latency_s: float  # Latency on top of `latency_s` between two sockets.
+    domain_latency_s: float  # Latency in addition to `latency_s` between two NUMA domains of one socket.
+    socket_latency_s: float  # Latency in addition to `latency_s` between two sockets.
     overhead_s: float  # CPU time that sender and receiver each spend on one shared-memory message.
     fragment_bytes: float  # Size of the fragments of eager messages, which let both copies overlap.
     single_copy_bytes_per_s: float  # Payload that one core moves by one kernel copy (CMA).
     single_copy_setup_s: float  # System call and page look-up at the start of one single-copy transfer.
     rendezvous_s: float
-    """Handshake of one rendezvous inside a node, beyond the latencies of the message itself."""
-    numa_gain: float = 0.0  # Relative speed-up of memory copies with two NUMA domains a socket.
+    """Time of the handshake of one rendezvous inside a node, in addition to the latency of the message
+    itself."""
+    numa_gain: float = 0.0  # Relative speed-up of memory copies with several NUMA domains per socket.
 
     def __post_init__(self) -> None:
         _check_numbers(self, "memory")
@@ -50,26 +51,30 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """One way to send between nodes."""
+    """One of UCX's ways to send between nodes, with its costs."""
 
     latency_s: float  # L: wire, switch and NIC, without the overheads of the two CPUs.
     overhead_s: float  # o: CPU time that sender and receiver each spend on one message.
     gap_s: float  # g: time between two messages of one NIC (1 / message rate).
-    bytes_per_s: float  # Payload that the NIC of a node carries in one direction, all ranks together.
+    bytes_per_s: float  # Payload that the NIC of a node carries in one direction, for all ranks together.
     flow_bytes_per_s: float  # Payload that one connection carries at most.
     rendezvous_s: float
-    """Handshake of a rendezvous (request, read request, acknowledgement) beyond the data's own latency."""
+    """Time of the handshake of a rendezvous (request, read request, acknowledgement), in addition to the
+    latency of the data."""
     registration_s: float
-    """Time to look up one buffer's memory registration (or make it, averaged over its reuse)."""
-    cpu_bytes_per_s: float = inf  # Payload that a core pushes through a transport's software; inf: offloaded.
+    """Time to look up one buffer's memory registration, or to make it, averaged over its reuse."""
+    cpu_bytes_per_s: float = inf
+    """Payload that a core sends through the transport's software; inf: the NIC does all the work."""
     fragment_bytes: float = 8192.0
-    """Size of the fragments of eager messages, which let copy and wire overlap."""
-    remote_access: bool = True  # Whether a rendezvous puts data in place (RDMA): no copy at the end.
-    connections_cached: float = inf  # Connections whose state the NIC keeps; with more, some messages wait.
+    """Size of the fragments of eager messages, by which copying and sending overlap."""
+    remote_access: bool = True
+    """Whether the NIC writes the data of a rendezvous in place (RDMA), without a copy."""
+    connections_cached: float = inf
+    """Number of connections whose state the NIC keeps. With more connections, some messages have to wait."""
     connection_miss_s: float = 0.0  # Time to fetch one connection's state from memory into the NIC.
-    connection_gap_s: float = 0.0  # Time that such a fetch adds between two messages of the NIC.
+    connection_gap_s: float = 0.0  # Time that fetching a connection's state adds between two messages.
     retarget_s: float = 0.0
-    """Time added when a message goes to another peer than the previous one (dc's set-up)."""
+    """Time that a message takes longer if it goes to another peer than the previous one (dc's set-up)."""
 
     def __post_init__(self) -> None:
         _check_numbers(self, "transport")
@@ -79,14 +84,15 @@ class Transport:
 class Machine:
     """A cluster's nodes and network."""
 
-    name: str  # The name of its file in ``conf/machine/``.
+    name: str  # Name of the machine's file in ``conf/machine/``.
     description: str  # One line for users: nodes, network, and the origin of the numbers.
-    memory: Memory  # The node.
+    memory: Memory  # The hardware of a node.
     transports: Mapping[str, Transport] = field(hash=False)
     """Transports between nodes by UCX's names: some of ``rc``, ``ud``, ``dc``, ``tcp``."""
     far_nic_latency_s: float = 0.0
-    """Latency added for each end on another socket than the NIC's, which is the first."""
-    rc_max_endpoints: int = 256  # UCX_TLS=all: ranks above which UCX leaves rc for dc.
+    """Latency that is added for sender and receiver each if its socket is not the first one, to which the NIC
+    is attached."""
+    rc_max_endpoints: int = 256  # Number of ranks above which UCX prefers dc to rc, with UCX_TLS=all.
     calibrated_from: str = ""  # Measurement to which the numbers were fitted; empty: not calibrated.
 
     def __post_init__(self) -> None:
@@ -112,7 +118,7 @@ def machine_from(values: Mapping[str, Any]) -> Machine:
 
 
 def _check_numbers(part: Memory | Transport, section: str) -> None:
-    """Check that times are finite and not negative, and that counts and bandwidths are positive.
+    """Raise an error unless times are finite and not negative, and counts and bandwidths are positive.
 
     Raises:
         ScenarioError: If a number is out of its range.

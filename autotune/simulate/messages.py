@@ -1,15 +1,15 @@
-"""Times of patterns of messages: pairs of ranks, neighbours in a grid, and one-sided operations.
+"""Simulated times of message patterns: pairs of ranks, neighbours in a grid, and one-sided operations.
 
 Place in the flow: (`Group`, sizes) → :func:`pattern_s` → `predict`. A non-blocking collective takes as long
-as the blocking one (``BLOCKING``): without a thread of its own a library makes progress with later rounds in
-the wait alone.
+as its blocking form (``BLOCKING``), because a library without a progress thread runs the later rounds only in
+the wait.
 
-Notation: in a pair's row of ``WINDOW`` messages each costs what the busiest of sender, receiver and port
-spends on it, and all share the latency of the last message and of the answer. Neighbours' messages are a
-burst: CPU times add up on a rank, transfers on its port, and the two overlap. Computation hides all but CPU
-time and a rendezvous, which begins in the wait. A one-sided operation is a rendezvous without its handshake,
-followed by a word that signals its completion. A lock and its release are two more words, a fence is a
-barrier.
+The models: a pair exchanges a row of ``WINDOW`` messages. Each message takes as long as the busiest of
+sender, receiver and port, and the row also takes the latency of its last message and of the answer. Messages
+to neighbours in a grid are sent at once: CPU times add up on a rank, transfers add up on its port, and the
+two overlap. Computation hides everything except CPU time and rendezvous, which begin only in the wait. A
+one-sided operation is a rendezvous without its handshake, followed by a short message that signals its
+completion. A lock and its release are two more short messages, and a fence is a barrier.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,23 +22,27 @@ from autotune.simulate.fabric import Fabric
 from autotune.simulate.protocols import NETWORK, Costs, Floats, Ints
 from autotune.simulate.schedule import Group
 
-WINDOW = 64  # Messages in a row, as the probe sends them.
+WINDOW = 64  # Number of messages that the probe sends in a row.
 COMPUTED_S, COMPUTED_S_A_BYTE = 10e-6, 0.5e-9
-"""Computation of patterns that overlap, in seconds and in seconds a byte, as the probe computes."""
+"""Seconds, and further seconds for each byte, for which the probe computes in patterns that overlap
+computation with communication."""
 BLOCKING: Mapping[str, str] = {
     **dict.fromkeys(("iallreduce", "iallreduce_overlap", "allreduce_init"), "allreduce"),
     **dict.fromkeys(("ialltoall", "ialltoall_overlap"), "alltoall"),
 }
-"""Non-blocking or persistent collective → the blocking one."""
+"""Maps non-blocking and persistent collectives to their blocking form."""
 
 
 def pattern_s(name: str, group: Group, nbytes: Floats) -> Floats | None:
-    """Return the time of one call, shape (n,); None where there is no model of the pattern, or no partner."""
+    """Return the time of one call of a pattern, shape (n,).
+
+    The result is None if the pattern has no model, or if the communicator has only one rank.
+    """
     return PATTERNS[name](group, nbytes) if name in PATTERNS and group.size > 1 else None
 
 
 def _flight(costs: Costs) -> Floats:
-    """Return the time from a sender's call until a waiting receiver returns, for the slowest message."""
+    """Return the time of the slowest message, from its sender's call until the waiting receiver returns."""
     return np.asarray((costs.send + costs.wire + costs.receive).max(axis=0))
 
 
@@ -48,27 +52,33 @@ def _pingpong(group: Group, nbytes: Floats) -> Floats:
 
 
 def _pairs(group: Group, nbytes: Floats, *, bidirectional: bool) -> Floats:
-    """Return the time of one message of a row; ``bidirectional``: each sends and receives one."""
+    """Return the time of one message in a row of messages between pairs.
+
+    With ``bidirectional`` both ranks of a pair send at the same time.
+    """
     half = group.size // 2
     lower, upper = np.arange(half), np.arange(half) + half
     source, target = (np.r_[lower, upper], np.r_[upper, lower]) if bidirectional else (lower, upper)
     costs = group.costs(source, target, nbytes)
     sender, receiver = costs.send, _received(group, costs, source, target)
-    # In both directions the message of the other rank takes the place of the answer, at the same cost.
+    # With messages in both directions there is no answer: each rank waits for the other's messages instead.
     busy = np.maximum(sender + receiver if bidirectional else np.maximum(sender, receiver), costs.port)
     answer = 0.0 if bidirectional else _flight(group.costs(upper, lower, np.ones_like(nbytes)))
     return np.asarray(busy.max(axis=0) + (_flight(costs) + answer) / WINDOW)
 
 
 def _received(group: Group, costs: Costs, source: Ints, target: Ints) -> Floats:
-    """Return the CPU time of the receivers; the NIC moves the data of a rendezvous between nodes."""
+    """Return the receivers' CPU time; a rendezvous between nodes takes none for data, which the NIC moves."""
     ranks = group.ranks
     outside = (group.fabric.distance(ranks[source], ranks[target]) == NETWORK)[:, None]
     return np.where(costs.synchronous & outside, 0.0, costs.hold) + costs.receive
 
 
 def _halo(group: Group, nbytes: Floats, *, dimensions: int = 2, computing: bool = False) -> Floats:
-    """Return the time of an exchange with all neighbours of a grid, with or without computation meanwhile."""
+    """Return the time that a rank spends on an exchange with all its neighbours in a grid.
+
+    With ``computing`` the part that computation hides is left out.
+    """
     me, peers = np.arange(group.size), neighbours(group.size, dimensions)
     cpu = port = slowest = np.zeros((group.size, len(nbytes)))
     waits = np.zeros(len(nbytes), bool)
@@ -88,7 +98,11 @@ def _halo(group: Group, nbytes: Floats, *, dimensions: int = 2, computing: bool 
 def _remote(
     group: Group, nbytes: Floats, *, reads: bool = False, sums: bool = False, epoch: str = ""
 ) -> Floats:
-    """Return the time in which the first rank writes the last one's memory, reads it or adds to it."""
+    """Return the time of a one-sided operation by the first rank on the memory of the last one.
+
+    The operation writes the memory, reads it (``reads``) or adds to it (``sums``). ``epoch`` is its
+    synchronisation: ``lock``, ``fence``, or empty.
+    """
     fabric, ends = group.fabric, (np.array([0]), np.array([group.size - 1]))
     machine, ranks = fabric.protocols.machine, group.ranks
     no_eager = replace(fabric.settings, rndv_intra_bytes=0.0, rndv_inter_bytes=0.0)
@@ -105,7 +119,7 @@ def _remote(
 
 
 def neighbours(size: int, dimensions: int) -> list[Ints]:
-    """Return every rank's neighbour, (size,), in each direction of a periodic, even grid."""
+    """Return the neighbour of every rank, (size,), in each direction of a periodic, nearly cubic grid."""
     extents, remaining = [], size
     for dimension in range(dimensions, 0, -1):
         extents.append(
@@ -126,7 +140,7 @@ PATTERNS: Mapping[str, Callable[[Group, Floats], Floats]] = {
     "pingpong": _pingpong,
     "multipair": partial(_pairs, bidirectional=False),
     "bidirectional": partial(_pairs, bidirectional=True),
-    # These differ in the cost of creating requests, which the model ignores.
+    # These three differ only in the cost of creating requests, which the model leaves out.
     **dict.fromkeys(("halo", "halo_persistent", "halo_neighbor"), _halo),
     "halo3d": partial(_halo, dimensions=3),
     "halo_overlap": partial(_halo, computing=True),
@@ -138,4 +152,4 @@ PATTERNS: Mapping[str, Callable[[Group, Floats], Floats]] = {
         for epoch in ("", "lock", "fence")
     },
 }
-"""Pattern → its model."""
+"""Maps the name of each pattern to the function that returns its time."""

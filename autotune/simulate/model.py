@@ -1,7 +1,7 @@
-"""Interface of the model: the duration of a collective on a machine, with given settings and sizes.
+"""Interface of the simulated cluster: how long a collective takes on a machine with given settings.
 
-Place in the flow: (`Fabric`, collective, algorithm, segment size, sizes) → seconds. No noise (that is
-``noise``), no randomness, no clock.
+Place in the flow: (`Fabric`, collective, algorithm, segment size, sizes) → seconds. The times are without
+noise (which ``noise`` adds), and the same for the same input.
 """
 
 from collections.abc import Sequence
@@ -30,14 +30,14 @@ def predict(
     Args:
         fabric: The job on its machine.
         collective: Name of the collective or pattern.
-        algorithm: One of `algorithms(collective, ranks)`. As in reality it has no effect where another
-            component than ``tuned`` makes the call, and has one where that component leaves the call to
-            ``tuned``.
-        segment_bytes: Size of the segments; 0: whole messages.
-        sizes_bytes: Message sizes, counted as in `Cell`: the vector of a rank for allreduce, bcast, reduce,
-            one block for the others; ignored for a barrier.
-        comm_size: The communicator is the first so many ranks; 0: all. Components other than ``tuned`` are
-            assumed to have whole nodes.
+        algorithm: One of `algorithms(collective, ranks)`. As in reality it has an effect only if the
+            component ``tuned`` runs the call, which it also does if the chosen component does not implement
+            the collective.
+        segment_bytes: Size of the segments; 0: messages are not split.
+        sizes_bytes: Message sizes, counted as in `Cell`: the vector of a rank for allreduce, bcast and
+            reduce, one block for the others. They are ignored for a barrier.
+        comm_size: Number of ranks of the communicator, which consists of the job's first ranks; 0: all ranks.
+            For components other than ``tuned`` the communicator is rounded up to whole nodes.
 
     Raises:
         ScenarioError: If the communicator has more ranks than the job.
@@ -51,7 +51,7 @@ def predict(
     pattern_group = Group(fabric, everybody, missing(fabric.cache_per_rank_bytes, 2 * nbytes))
     if (duration := pattern_s(collective, pattern_group, nbytes)) is not None:
         return duration
-    returns_early = collective in BLOCKING  # no other component offers it
+    returns_early = collective in BLOCKING  # of the components only ``tuned`` has non-blocking collectives
     collective = BLOCKING.get(collective, collective)
     model = model_of(collective)
     buffers = model.buffers(ranks)

@@ -1,14 +1,15 @@
-"""Noise of real systems: spread of calls, launches and jobs, spikes, and launches that fail.
+"""Noise of the simulated cluster, like that of real ones: spread, spikes, and launches that fail.
 
 Place in the flow: `predict` → :func:`sample` → the raw samples of a simulated launch; `Faults` → how a launch
 ends. All randomness comes from the generators that are passed in.
 
-Notation: a sample is median · J · M · L · W · S. J is a factor of the job (an allocation: its nodes, their
-place in the network, the day), M of the moment (other activity of the machine), L of the launch (what one
-``mpirun`` keeps for its life, such as the place of its memory), W of the call, and S is a spike. J, M, L and
-W are log-normal with median 1, so the median of many jobs is the model's value. A campaign runs in one job,
-or in a chain of them, so the launches that it compares share J until the next job takes over. Launches that
-are made one after the other have a moment each; those of a heat, which are alive at once, share J and M.
+Notation: a sample is median · J · M · L · W · S. The factor J is that of the batch job (its nodes, their
+place in the network, the day), M that of the moment (other activity on the machine), L that of the launch
+(what stays the same during one ``mpirun``, such as the place of its memory), W that of the single call, and S
+is a spike. J, M, L and W are log-normal with median 1, so the median over many jobs is the predicted time. A
+campaign runs in one job or in a chain of jobs, so the launches that it compares have the same J until the
+next job begins. Launches that are made one after the other differ in M; those of a heat, which are alive at
+the same time, have the same J and M.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ from autotune.structure import Document
 
 @dataclass(frozen=True, slots=True)
 class NoiseModel:
-    """Spread of the samples."""
+    """How much the simulated samples, launches and jobs vary."""
 
     within: float = 0.03  # Standard deviation of the logarithm of W, within one launch.
     launch: float = 0.02
@@ -37,10 +38,12 @@ class NoiseModel:
     between: float = 0.05
     """Standard deviation of the logarithm of J; 0.05 gives a max/min over five jobs of 1.12 in the median, as
     measured on quiet systems (1.04 to 1.20), 0.13 the 1.37 of a busy one."""
-    launches_per_job: int = 20  # Launches that share J before the next job of the chain.
-    drift: float = 0.0  # Growth of ln of all times over 100 launches: a machine that warms up.
-    spike_rate: float = 0.005  # Share of calls that a daemon or a neighbour's traffic hits.
-    spike_factor: float = 4.0  # Mean of the time that a spike adds, in undisturbed calls (exponential).
+    launches_per_job: int = 20  # Number of launches with the same J, before the next job of the chain begins.
+    drift: float = 0.0  # By how much ln(time) grows over 100 launches, as on a machine that warms up.
+    spike_rate: float = 0.005  # Share of calls that a daemon or a neighbour's traffic disturbs.
+    spike_factor: float = 4.0
+    """Mean of the time that a spike adds, in multiples of the undisturbed call (exponentially
+    distributed)."""
 
     def __post_init__(self) -> None:
         spreads = (self.within, self.launch, self.moment, self.between, self.spike_factor)
@@ -53,12 +56,13 @@ class NoiseModel:
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """Probabilities of failures of one simulated launch."""
+    """Probabilities with which one simulated launch fails, by the kind of failure."""
 
-    hang: float = 0.0  # The launch never ends, and is stopped by the timeout.
-    crash: float = 0.0  # The launch ends without a result.
-    wrong_result: float = 0.0  # One of the launch's cells gives a wrong answer.
-    lost_node: float = 0.0  # A node dies, and the launch reports nothing more.
+    hang: float = 0.0  # Probability that the launch never ends, and is stopped by the timeout.
+    crash: float = 0.0  # Probability that the launch ends without a result.
+    wrong_result: float = 0.0
+    """Probability that one of the collectives that the launch runs gives a wrong result."""
+    lost_node: float = 0.0  # Probability that a node dies, after which the launch reports nothing more.
 
     def __post_init__(self) -> None:
         rates = (self.hang, self.crash, self.wrong_result, self.lost_node)
@@ -66,7 +70,7 @@ class Faults:
             raise ScenarioError(f"fault rates out of range: {self}", "each ≥ 0, together at most 1")
 
     def draw(self, rng: np.random.Generator) -> str:
-        """Draw how a launch ends: ``ok``, or the name of one of the faults."""
+        """Draw how a launch ends: ``ok``, or the name of a field of this class."""
         u = rng.random()
         for name in ("hang", "crash", "wrong_result", "lost_node"):
             u -= getattr(self, name)
@@ -75,7 +79,7 @@ class Faults:
         return "ok"
 
 
-_MOMENT = 1  # Key of the random numbers of a moment.
+_MOMENT = 1  # Part of the random seed from which M is drawn, so that M is independent of other draws.
 QUIET = NoiseModel()  # The noise of a quiet system.
 RELIABLE = Faults()  # The faults of a system on which no launch fails.
 
@@ -87,14 +91,15 @@ class Imperfections:
     noise: NoiseModel = QUIET  # Spread of the samples.
     faults: Faults = RELIABLE  # Probabilities of failures.
     knobs: Mapping[str, Any] = field(default_factory=dict)
-    """Planted knobs, which ``space=discover`` finds: name → level → effect, see ``planted.truth_from``."""
+    """Artificial parameters with known effects, which ``space=discover`` is to find: maps each name to its
+    levels and their effects, see ``planted.truth_from``."""
     site: Mapping[str, Any] = field(default_factory=dict)
-    """Settings in the cluster's own files: parameter → the value of its default there."""
-    at_once: bool = True  # Whether several launches can be alive at once, and take turns.
+    """Settings in the cluster's own configuration files: maps a parameter to its default on this cluster."""
+    at_once: bool = True  # Whether several launches can be alive at the same time, and take turns.
 
 
 def imperfections_from(values: Mapping[str, Any]) -> Imperfections:
-    """Return the imperfections that a mapping describes, with the fields of `NoiseModel` and of `Faults`.
+    """Return the noise and faults that a mapping describes; its keys are the fields of `Imperfections`.
 
     Raises:
         ScenarioError: If a field is unknown or not a number, or a value is out of its range.
@@ -103,7 +108,7 @@ def imperfections_from(values: Mapping[str, Any]) -> Imperfections:
 
 
 def job_factor(noise: NoiseModel, rng: np.random.Generator) -> float:
-    """Draw J of one job: the effect of this allocation, placement and day on all times."""
+    """Draw J, the factor by which one job's nodes, placement and day change all times."""
     return float(np.exp(rng.normal(0.0, noise.between)))
 
 
@@ -111,10 +116,10 @@ def launch_factor(noise: NoiseModel, seed: int, moment: int, rng: np.random.Gene
     """Return J · M · L of one launch of a campaign, including its drift.
 
     Args:
-        noise: The spreads.
-        seed: Seed of the campaign; a job has one J, and a moment one M.
-        moment: Number of the launch, from 1; for a launch in a heat, that of the first launch of the heat.
-        rng: Source of L.
+        noise: How much the factors vary.
+        seed: Seed of the campaign, from which the J of each job and the M of each moment are drawn.
+        moment: Number of the launch, from 1; for a launch in a heat, the number of the heat's first launch.
+        rng: Generator from which L is drawn.
     """
     job = np.random.default_rng([seed, (moment - 1) // noise.launches_per_job])
     of_moment = np.random.default_rng([seed, moment, _MOMENT]).normal(0.0, noise.moment)
@@ -125,7 +130,10 @@ def launch_factor(noise: NoiseModel, seed: int, moment: int, rng: np.random.Gene
 def sample(
     median_s: float, n: int, rng: np.random.Generator, *, noise: NoiseModel = QUIET, factor: float = 1.0
 ) -> NDArray[np.float64]:
-    """Draw times of n calls in one launch, in seconds, (n,), around the model's median times ``factor``."""
+    """Draw the times of n calls in one launch, in seconds, (n,).
+
+    They vary around the predicted median, multiplied by the launch's ``factor`` (J · M · L).
+    """
     times = median_s * factor * np.exp(rng.normal(0.0, noise.within, n))
     hit = rng.random(n) < noise.spike_rate
     return np.where(hit, times * (1.0 + rng.exponential(noise.spike_factor, n)), times)

@@ -1,6 +1,7 @@
-"""Planted knobs, few of which have an effect: for a simulated cluster, and to test how well they are found.
+"""Planted knobs: artificial parameters of a simulated cluster, few of which have an effect.
 
-Times here are factors on a curve: a planted level multiplies the time at each size.
+They test how well a discovery finds the parameters that matter. A planted level multiplies the time at each
+message size by a known factor.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -13,30 +14,31 @@ from numpy.typing import NDArray
 from autotune.errors import ScenarioError
 from autotune.space import Value
 
-Level = tuple[str, Value]  # The tuple (knob, value).
+Level = tuple[str, Value]  # Name of a knob and one of its values.
 
 
 @dataclass(frozen=True)
 class Truth:
-    """The planted effect of every level."""
+    """The true effect of every planted level."""
 
     factors: Mapping[Level, tuple[float, ...]]
-    """Level → factor on the time at each size; other levels have no effect."""
+    """Maps a level to its factor on the time at each size; other levels have no effect."""
     fatal: frozenset[Level] = frozenset()  # Levels with which a launch ends without a result.
-    hanging: frozenset[Level] = frozenset()  # Levels with which a launch does not end.
+    hanging: frozenset[Level] = frozenset()  # Levels with which a launch never ends.
     together: Mapping[frozenset[Level], float] = field(default_factory=dict)
-    """Pairs of levels → a further factor at all sizes."""
+    """Maps a pair of levels to a further factor, at all sizes, that applies if both are set."""
     only: Mapping[tuple[Level, str], tuple[float, ...]] = field(default_factory=dict)
-    """(Level, a collective or pattern) → a further factor on its time at each size."""
+    """Maps (level, collective or pattern) to a further factor, at each size, on the time of that
+    collective."""
 
     def fate(self, changes: Collection[Level]) -> str:
-        """Return how these levels end a launch, as in ``Faults``: ``crash``, ``hang`` or empty."""
+        """Return how a launch with these levels fails: ``crash``, ``hang``, or an empty text if it works."""
         if self.fatal & set(changes):
             return "crash"
         return "hang" if self.hanging & set(changes) else ""
 
     def factor(self, changes: Collection[Level], n_sizes: int, collective: str = "") -> NDArray[np.float64]:
-        """Return the product of the levels' effects on a collective, at each size."""
+        """Return the factor by which these levels together multiply the time of a collective, (n_sizes,)."""
         product = np.ones(n_sizes)
         for change in changes:
             product = product * np.asarray(self.factors.get(change, 1.0))
@@ -51,10 +53,10 @@ UNSET = "default"  # Default value of a planted knob.
 
 
 def truth_from(declared: Mapping[str, object], n_sizes: int) -> Truth:
-    """Return the planted knobs that a scenario's ``simulate.knobs`` declares.
+    """Return the effects of the planted knobs that a scenario declares in ``simulate.knobs``.
 
     Raises:
-        ScenarioError: If an entry is no knob.
+        ScenarioError: If an entry does not describe a knob.
     """
     factors: dict[Level, tuple[float, ...]] = {}
     only: dict[tuple[Level, str], tuple[float, ...]] = {}
@@ -78,10 +80,10 @@ def truth_from(declared: Mapping[str, object], n_sizes: int) -> Truth:
 
 
 def _factors(key: str, effect: object, n_sizes: int) -> tuple[float, ...]:
-    """Return a factor at each size, as declared under a key.
+    """Return the factor at each size from an effect that the scenario declares under a key.
 
     Raises:
-        ScenarioError: If the effect is neither a factor nor one for each size.
+        ScenarioError: If the effect is neither one factor nor a factor for each size.
     """
     values: Sequence[Any] = [effect] * n_sizes
     if isinstance(effect, Sequence) and not isinstance(effect, str):

@@ -1,17 +1,17 @@
-"""Cost of one message under UCX's protocols, in one situation, for all sizes at once.
+"""Cost of a message under UCX's protocols, for one pair of ranks and load, and for all message sizes at once.
 
-Place in the flow: `Machine` + `JobSettings` → `Protocols` → `Fabric` (which determines the situation of each
-message).
+Place in the flow: `Machine` + `JobSettings` → `Protocols` → `Fabric` (which determines the `Situation` of
+each message).
 
-Notation: n sizes. A message of m bytes is described by seven numbers (`Costs`), each of shape (n,) here,
-built from LogGP's L, o, g, G and the copies of UCX's protocols:
+Notation: n sizes. A message of m bytes is described by seven numbers (`Costs`), each of shape (n,) here. They
+are built from LogGP's latency L, overhead o and gaps g, G, and from the copies of UCX's protocols:
 
-- eager bcopy: the sender copies into a bounce buffer, the wire carries m·G, the receiver copies out;
-  fragments make the three overlap;
-- eager zcopy (from the zcopy threshold on, between nodes): a registration in place of the sender's copy, and
-  the sender is held until the NIC has sent the data;
-- rendezvous (from the rendezvous threshold on): nothing moves before both sides are there; a handshake, then
-  no CPU copies between nodes, and one copy in place of two inside a node.
+- eager bcopy: the sender copies into a bounce buffer, the wire takes m·G, and the receiver copies out. The
+  three overlap, because long messages are sent in fragments;
+- eager zcopy (from the zcopy threshold on, between nodes): the sender's buffer is registered instead of
+  copied, and the sender waits until the NIC has sent the data;
+- rendezvous (from the rendezvous threshold on): no data move before both sides are ready and have exchanged a
+  handshake. Then there are no CPU copies between nodes, and one copy instead of two inside a node.
 """
 
 from functools import cached_property
@@ -27,31 +27,33 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
 SELF, DOMAIN, SOCKET, NODE, NETWORK = range(5)
-"""Distance of two ranks: they are the same rank, share a NUMA domain, socket or node, or none of these."""
+"""Distance between two ranks: the same rank, the same NUMA domain, socket or node, or different nodes."""
 
 
 class Costs(NamedTuple):
     """Costs of a message, in seconds; shape (n,) for one situation, (g, n) for each of g messages."""
 
     send: Floats  # CPU time of the sender until the message is under way.
-    wire: Floats  # Time from then until a waiting receiver has the message; -inf where there is no message.
-    hold: Floats  # Time from the receiver's readiness until it has a message that was already waiting.
-    receive: Floats  # CPU time of the receiver afterwards.
-    port: Floats  # Time for which the message keeps the sender's port busy; the next one leaves no earlier.
-    release: Floats  # Time from the send until the sender's buffer is free (zcopy).
+    wire: Floats
+    """Time from the end of ``send`` until a waiting receiver has the message; -inf where there is no
+    message."""
+    hold: Floats  # Time that the receiver takes from its call until it has a message that arrived before.
+    receive: Floats  # CPU time of the receiver after that.
+    port: Floats  # Time for which the message keeps the sender's port busy, so that the next one has to wait.
+    release: Floats  # Time from the end of ``send`` until the sender's buffer is free (zcopy).
     synchronous: NDArray[np.bool_]
-    """Whether the sender is held until the receiver has the message (rendezvous)."""
+    """Whether the sender has to wait until the receiver has the message (rendezvous)."""
 
 
 class Situation(NamedTuple):
-    """Everything but its size on which a message's cost depends."""
+    """Everything except its size on which the cost of a message depends."""
 
-    distance: int  # Distance of the ranks, one of SELF … NETWORK.
-    share: int  # Messages that cross the same NIC together.
-    active: int  # Cores of the same NUMA domain that copy together.
-    bridge: int  # Messages that leave the same socket for another one of its node together.
+    distance: int  # Distance between the ranks, one of SELF … NETWORK.
+    share: int  # Number of messages that cross the same NIC at the same time.
+    active: int  # Number of cores of the same NUMA domain that copy at the same time.
+    bridge: int  # Number of messages that go from the same socket to others of its node at the same time.
     far_ends: int  # Number of ends, 0 to 2, that are on another socket than their node's NIC.
-    peers: int  # Ranks of other nodes to which each rank sends in the whole algorithm (open connections).
+    peers: int  # Number of ranks on other nodes to which a rank sends in the whole algorithm (connections).
 
 
 class Protocols:
@@ -77,20 +79,21 @@ class Protocols:
 
     @cached_property
     def zcopy_bytes(self) -> float:
-        """Return the zcopy threshold in effect; UCX's own is where a copy costs more than a registration."""
+        """Return the zcopy threshold in effect; UCX's own is where copying costs more than registering."""
         if self.settings.zcopy_bytes is not None:
             return self.settings.zcopy_bytes
         cheaper = self.transport.registration_s < _SIZES / _UCX_BCOPY_BYTES_PER_S
         return float(_SIZES[np.argmax(cheaper)]) if cheaper.any() else np.inf
 
     def copy_s(self, nbytes: Floats, active: int, missing: Floats, *, buffered: bool = False) -> Floats:
-        """Return the duration of one core's copy while `active` cores of its NUMA domain copy too, (n,).
+        """Return the time that one core takes to copy while other cores of its NUMA domain copy too, (n,).
 
         Args:
             nbytes: Payloads, shape (n,).
-            active: Number of copying cores of the domain.
-            missing: Share of the data that comes from memory, not from caches, shape (n,).
-            buffered: Whether one end is a small buffer that stays in the caches, which halves the traffic.
+            active: Number of cores of the domain that copy at the same time.
+            missing: Share of the data that comes from memory and not from caches, shape (n,).
+            buffered: Whether the source or the target is a small buffer that stays in the caches, which
+                halves the traffic to memory.
         """
         memory = self.machine.memory
         core = memory.copy_bytes_per_s * (1.0 + memory.numa_gain * (self.settings.numa_per_socket > 1))
@@ -98,11 +101,14 @@ class Protocols:
         return nbytes * ((1.0 - missing) / memory.cache_copy_bytes_per_s + missing / core)
 
     def _domain_bytes_per_s(self, active: int) -> float:
-        """Return one core's part of the memory bandwidth of a NUMA domain."""
+        """Return the part of a NUMA domain's memory bandwidth that one of its active cores gets."""
         return self.machine.memory.socket_bytes_per_s / self.settings.numa_per_socket / max(active, 1)
 
     def price(self, situation: Situation, nbytes: Floats, missing: Floats) -> Costs:
-        """Return the costs of messages (n,) in one situation; ``missing`` is the share not in caches."""
+        """Return the costs of messages of n sizes in one situation.
+
+        ``missing``, (n,), is the share of the data that is not in caches.
+        """
         if situation.distance == SELF:
             nothing = np.zeros_like(nbytes)
             return Costs(nothing, nothing - np.inf, nothing, nothing, nothing, nothing, nothing > 0)
@@ -118,9 +124,9 @@ class Protocols:
     def _inside_node(
         self, at: Situation, nbytes: Floats, missing: Floats
     ) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
-        """Return the costs of shared-memory messages, first eager, then by rendezvous.
+        """Return the costs of shared-memory messages, if sent eagerly and if sent by rendezvous.
 
-        Both are the tuple (send, wire, hold, receive, port, release).
+        Both results are the tuple (send, wire, hold, receive, port, release).
         """
         memory = self.machine.memory
         farther = {DOMAIN: 0.0, SOCKET: memory.domain_latency_s, NODE: memory.socket_latency_s}
@@ -132,7 +138,8 @@ class Protocols:
         if at.distance == NODE:
             link = nbytes * (max(at.bridge, 1) / memory.cross_socket_bytes_per_s)
         out = np.maximum(copy, link)
-        # The receiver copies fragments out while the sender is still copying: only the last one adds up.
+        # The receiver copies fragments while the sender still copies others: only the last one takes extra
+        # time.
         last = out * _fraction(nbytes, memory.fragment_bytes)
         eager = (overhead + copy, latency + last, out, overhead, overhead + copy, nothing)
         single = memory.single_copy_bytes_per_s
@@ -144,9 +151,9 @@ class Protocols:
     def _between_nodes(
         self, at: Situation, nbytes: Floats, missing: Floats
     ) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
-        """Return the costs of messages over the network, first eager, then by rendezvous.
+        """Return the costs of messages over the network, if sent eagerly and if sent by rendezvous.
 
-        Both are the tuple (send, wire, hold, receive, port, release).
+        Both results are the tuple (send, wire, hold, receive, port, release).
         """
         net = self.transport
         share = max(at.share, 1)
@@ -160,8 +167,9 @@ class Protocols:
         serial = nbytes * max(1.0 / net.flow_bytes_per_s, share / net.bytes_per_s)
         arriving = latency + np.maximum(serial, (share - 1) * gap)
         if at.peers > 1:
-            # With ever new partners ranks drift apart: while some wait for the wire, others use the NIC, so
-            # that latency and queueing overlap. SMPI's result is their sum in quadrature.
+            # Ranks that always send to new partners get out of step: while some wait for the wire, others use
+            # the NIC, so that latency and queueing overlap. In simulations by SMPI they add up as sqrt(a² +
+            # b²).
             alone = nbytes / net.flow_bytes_per_s
             arriving = alone + np.hypot(latency, arriving - latency - alone)
         software = nbytes / net.cpu_bytes_per_s
@@ -171,19 +179,21 @@ class Protocols:
         pushed = np.where(zcopy, net.registration_s, copy) + software
         begin = np.where(zcopy, net.registration_s, (copy + software) * fraction)
         out = copy + software
-        # The last byte is on the wire once it is both pushed and sent; its last fragment is then copied out.
+        # The last byte is on the wire once the CPU has pushed it and the NIC has sent all bytes before it.
+        # Then the receiver copies the last fragment.
         wire = np.maximum(latency, begin + arriving - pushed) + out * fraction
         port = np.maximum(overhead + pushed, np.maximum(serial, share * gap))
         eager = (overhead + pushed, wire, out, overhead, port, np.where(zcopy, serial + latency, 0.0))
-        # Without remote memory access the receiver still copies each packet, while the others arrive.
+        # Without remote memory access the receiver has to copy each packet, while further packets arrive.
         receiver_s = software if net.remote_access else out
         hold = net.rendezvous_s + net.registration_s + np.maximum(arriving, latency + receiver_s)
         return eager, (overhead + net.registration_s, latency + hold, hold, overhead, serial, nothing)
 
     def _crossing(self, distance: int) -> float:
-        """Return the size from which UCX expects rendezvous to be faster, by its figures for an idle pair.
+        """Return the size from which on UCX expects rendezvous to be faster than eager messages.
 
-        UCX's estimate adds the copies to the transfer without any overlap, at speeds that it assumes.
+        UCX estimates both for an idle pair of ranks, at speeds that it assumes, as if copies and transfer did
+        not overlap.
         """
         memory, net = self.machine.memory, self.transport
         if distance == NETWORK:
@@ -199,11 +209,11 @@ class Protocols:
 
 
 _UCX_BCOPY_BYTES_PER_S = 7000 * 2**20
-"""UCX's assumed rate of a copy into or out of a NIC's buffer, anywhere (UCX 1.20, UCX_BCOPY_BW)."""
+"""Rate that UCX assumes on every machine for a copy to or from a NIC's buffer (UCX 1.20, UCX_BCOPY_BW)."""
 _UCX_SHARED_MEMORY_BYTES_PER_S = 15360 * 2**20
-"""UCX's assumed rate of a copy through shared memory, anywhere (UCX 1.20, UCX_MM_BW)."""
+"""Rate that UCX assumes on every machine for a copy through shared memory (UCX 1.20, UCX_MM_BW)."""
 _SIZES: Floats = 2.0 ** np.arange(8, 23, 0.25)
-"""Sizes among which UCX's automatic thresholds are searched: 256 B to 4 MiB."""
+"""Sizes in bytes, from 256 B to 4 MiB, that are tried as UCX's automatic thresholds."""
 
 
 def _fraction(nbytes: Floats, fragment_bytes: float) -> Floats:

@@ -1,11 +1,13 @@
-"""Rounds, rings and bursts: the parts of collective algorithms without a tree, for all ranks and sizes.
+"""Simulations of rounds, rings and bursts, the parts of collective algorithms that use no tree.
+
+Each simulation covers all ranks and message sizes at once.
 
 Place in the flow: `Fabric` (costs of a message) → rounds, rings, bursts (and ``trees``) → ``algorithms`` →
 `predict`.
 
-Notation: t is the time at which each rank of a communicator is free, in seconds, shape (g, n) for g ranks and
-n sizes; every function returns the t after its step. An arrival is max-plus arithmetic: a receiver is done at
-max(own readiness + hold, sender's departure + wire) + receive, in the terms of `fabric.Costs`.
+Notation: t is the time at which each rank of a communicator is ready for its next step, in seconds, shape (g,
+n) for g ranks and n sizes. Every function takes t and returns it after the step. In the terms of
+`protocols.Costs`, a receiver is ready at max(its t + hold, time when the sender has sent + wire) + receive.
 """
 
 import numpy as np
@@ -16,9 +18,9 @@ from autotune.simulate.protocols import NETWORK, Costs, Floats, Ints
 
 
 class Group:
-    """A communicator in a call: some ranks of a fabric, numbered 0 … g-1 in their order.
+    """A communicator in a call: some ranks of a job, numbered 0 … g-1 in their order.
 
-    ``missing``, (n,), is for each message size the share of the call's data that is not in caches.
+    ``missing``, (n,), is the share of the call's data that is not in caches, for each message size.
     """
 
     __slots__ = ("fabric", "missing", "ranks", "size")
@@ -30,15 +32,15 @@ class Group:
         self.size = len(ranks)
 
     def subset(self, indices: Ints) -> "Group":
-        """Return the communicator of some of its ranks."""
+        """Return the communicator of some of this communicator's ranks."""
         return Group(self.fabric, self.ranks[indices], self.missing)
 
     def at_sizes(self, mask: NDArray[np.bool_]) -> "Group":
-        """Return the same ranks, for some of the message sizes."""
+        """Return the communicator of the same ranks, for some of the message sizes."""
         return Group(self.fabric, self.ranks, self.missing[mask])
 
     def start(self) -> Floats:
-        """Return the readiness at time zero, shape (g, n)."""
+        """Return t where all ranks are ready at time zero, shape (g, n)."""
         return np.zeros((self.size, len(self.missing)))
 
     def costs(
@@ -53,12 +55,12 @@ class Group:
         return self.fabric.copy_s(nbytes, self.missing)
 
     def reduce_s(self, nbytes: Floats) -> Floats:
-        """Return the duration of combining two payloads on every rank at the same time, shape (n,)."""
+        """Return the time that every rank takes to combine two payloads if all do so at once, shape (n,)."""
         return self.fabric.reduce_s(nbytes, self.missing)
 
 
 def makespan(t: Floats) -> Floats:
-    """Return when the last rank is free, shape (n,)."""
+    """Return the time at which the last rank is ready, shape (n,)."""
     return np.asarray(t.max(axis=0))
 
 
@@ -69,12 +71,12 @@ def exchange(
 
     Args:
         group: The communicator.
-        t: Readiness before the round.
+        t: Times at which the ranks begin the round.
         target: Receiving ranks by their numbers in the group, (g,); a rank's own number where it sends
             nothing. No rank receives more than one message.
         nbytes: Message sizes, (n,).
         work_s: CPU time of each receiver after its message (reduction, unpacking), (n,).
-        peers: Ranks of other nodes to which a rank sends in the whole algorithm.
+        peers: Number of ranks on other nodes to which a rank sends in the whole algorithm.
     """
     rank = np.arange(group.size)
     sending = target != rank
@@ -100,12 +102,12 @@ def exchange(
 def ring(group: Group, t: Floats, nbytes: Floats, rounds: int, *, work_s: Floats | float = 0.0) -> Floats:
     """Simulate equal rounds in which each rank sends to its right and receives from its left, in closed form.
 
-    Round by round this is a max-plus recurrence. So after K rounds the last rank is done when the heaviest
-    path of K steps is. This path is along the ring (latency-bound: a window of K successive links), or stays
-    at the busiest link (bandwidth-bound). Both are exact for their kind of path, and so is their maximum
-    except for mixed paths.
+    The times of the rounds follow a max-plus recurrence, so K rounds take as long as the longest path of K
+    dependent steps. Two kinds of paths are considered: along the ring over K successive links
+    (latency-bound), and K times over the busiest link (bandwidth-bound). The result is the longer one, which
+    is exact unless a path that mixes both kinds is longer.
 
-    ``work_s`` (n,) is the CPU time after each message.
+    ``work_s`` (n,) is the CPU time of a rank after each message.
 
     References:
         Baccelli, Cohen, Olsder, Quadrat: "Synchronization and Linearity", 1992, ch. 3 (cycle times).
@@ -115,11 +117,11 @@ def ring(group: Group, t: Floats, nbytes: Floats, rounds: int, *, work_s: Floats
     right_rank, left_rank = (np.roll(np.arange(group.size), shift) for shift in (-1, 1))
     costs = group.costs(np.arange(group.size), right_rank, nbytes)
     pushed = costs.send + costs.wire + costs.receive + work_s
-    # A rank sends, receives from its left and works before it can begin the next round.
+    # Before its next round a rank has to send, to receive from its left, and to work on what it received.
     stay = costs.send + costs.hold[left_rank] + costs.receive[left_rank] + work_s
     stay = np.maximum(stay, np.maximum(costs.port, costs.send + costs.release))
     stay = np.where(costs.synchronous, np.maximum(stay, pushed - work_s), stay)
-    # A rendezvous holds its sender until the receiver has the data, so its link is busy throughout.
+    # In a rendezvous the sender waits until the receiver has the data, so that the link is busy all the time.
     stay = np.where(costs.synchronous[left_rank], np.maximum(stay, pushed[left_rank]), stay)
     full_turns, remainder = divmod(rounds, group.size)
     along = full_turns * pushed.sum(axis=0)
@@ -133,19 +135,19 @@ def ring(group: Group, t: Floats, nbytes: Floats, rounds: int, *, work_s: Floats
 
 
 def burst(group: Group, t: Floats, nbytes: Floats) -> Floats:
-    """Simulate that every rank sends to every other at once (all requests posted, then waited for).
+    """Simulate that every rank posts messages to all others at once, and then waits for all of them.
 
-    The result is in closed form: CPU times add up on a rank, transfers add up on its share of the NIC, and
-    the two overlap. Each of a rank's g-1 messages has the same size.
+    The result is in closed form: CPU times add up on each rank, transfers add up on its share of the NIC, and
+    the two overlap. All of a rank's g-1 messages have the same size.
     """
     fabric = group.fabric
     cpu, nic = np.zeros_like(t), np.zeros_like(t)
     slowest = np.zeros_like(nbytes)
-    # For each distance: a rank's partners, and the cost of a message to one of them under full load.
+    # For each distance, one partner represents all: every message to that distance has the same cost.
     for partner, count in _partners(group):
         costs = group.costs(np.arange(group.size), partner, nbytes, peers=group.size - 1)
         outside = (fabric.distance(group.ranks, group.ranks[partner]) == NETWORK)[:, None]
-        # The NIC moves the data of a rendezvous; inside a node that is the receiver's own copy.
+        # Between nodes the NIC moves the data of a rendezvous; inside a node the receiver has to copy them.
         hold = np.where(costs.synchronous & outside, 0.0, costs.hold)
         cpu += count[:, None] * (costs.send + hold + costs.receive)
         nic += np.where(outside, count[:, None] * costs.port, 0.0)
@@ -160,7 +162,7 @@ def _partners(group: Group) -> list[tuple[Ints, Ints]]:
     ppn = fabric.cluster.ppn
     partners = []
     if group.size > ppn:
-        # One partner on the next node represents all partners on other nodes: every NIC is then fully loaded.
+        # One partner on the next node represents all partners on other nodes, with every NIC fully loaded.
         remote = (np.arange(group.size) + ppn) % group.size
         partners.append((remote, np.full(group.size, group.size - ppn)))
     inside = min(group.size, ppn)
@@ -170,10 +172,10 @@ def _partners(group: Group) -> list[tuple[Ints, Ints]]:
     for distance in np.unique(distances[distances > 0]):
         matches = distances == distance
         count = matches.sum(axis=1)
-        # Rotate, so that partners spread over the domain rather than all meeting one rank.
+        # The search begins at the rank itself, so that not all ranks choose the same partner.
         turned = np.stack([np.roll(matches[i], -i) for i in range(inside)])
         first = (np.argmax(turned, axis=1) + np.arange(inside)) % inside
         first = np.where(count > 0, first, np.arange(inside))
-        # The last node of a communicator may be filled in part only.
+        # The last node of a communicator may have fewer ranks than the others.
         partners.append((np.minimum(base + first[local], group.size - 1), count[local]))
     return partners

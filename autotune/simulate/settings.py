@@ -1,7 +1,8 @@
-"""Job-wide settings that the model understands, under the names that the search spaces use.
+"""Job-wide settings whose effect can be simulated, under their names in the search spaces.
 
-Place in the flow: a trial's launch-level point → :func:`settings_from` → `JobSettings` → `predict`. Settings
-that a point does not contain keep the stack's own default, so an empty mapping is the untuned baseline.
+Place in the flow: the job-wide values of a trial → :func:`settings_from` → `JobSettings` → `predict`.
+Settings that a trial does not contain have the MPI stack's own default, so that an empty mapping is the
+untuned baseline.
 """
 
 from collections.abc import Mapping
@@ -12,26 +13,29 @@ from autotune.errors import SpaceError, allowed
 from autotune.space.parameter import size_in_bytes
 
 TLS = ("all", "self,sm,rc", "self,sm,ud", "self,sm,dc", "self,sm,tcp")
-"""The values of UCX_TLS that the model knows."""
-COMPONENTS = ("tuned", "han", "hcoll", "ucc")  # The collective components that the model knows.
+"""Values of UCX_TLS that can be simulated."""
+COMPONENTS = ("tuned", "han", "hcoll", "ucc")  # Collective components that can be simulated.
 STACK_COMPONENT = "han"
-"""The component that makes collective calls by default: Open MPI 5 ranks han (35) above tuned (30)."""
+"""The component that runs collectives by default: Open MPI 5 gives han a higher priority (35) than tuned
+(30)."""
 MAPPINGS = ("block", "cyclic")  # Ways to place the ranks of a node on its NUMA domains.
 
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
-    """Settings of one job for all its messages; None is UCX's ``auto``."""
+    """Settings of one job for all its messages; a threshold of None stands for UCX's ``auto``."""
 
     tls: str = "all"  # UCX_TLS, one of `TLS`.
     rndv_intra_bytes: float | None = None
-    """UCX_RNDV_THRESH inside a node: smallest message sent by rendezvous (inf: never)."""
+    """UCX_RNDV_THRESH inside a node: size of the smallest message that is sent by rendezvous (inf: none
+    is)."""
     rndv_inter_bytes: float | None = None  # UCX_RNDV_THRESH between nodes.
     zcopy_bytes: float | None = None
-    """UCX_ZCOPY_THRESH: eager messages from this size on are not copied first."""
-    component: str = "tuned"  # Collective component, of `COMPONENTS`; only ``tuned`` takes algorithms.
-    mapping: str = "block"  # The layout of a node's ranks over its NUMA domains, one of `MAPPINGS`.
-    numa_per_socket: int = 1  # NPS (SNC): NUMA domains of a socket, a firmware setting.
+    """UCX_ZCOPY_THRESH: size from which on eager messages are sent without a copy."""
+    component: str = "tuned"
+    """Collective component, one of `COMPONENTS`. Only with ``tuned`` an algorithm can be chosen."""
+    mapping: str = "block"  # How the ranks of a node are placed on its NUMA domains, one of `MAPPINGS`.
+    numa_per_socket: int = 1  # Number of NUMA domains per socket (NPS, SNC), a firmware setting.
 
     def __post_init__(self) -> None:
         _one_of("UCX_TLS", self.tls, TLS)
@@ -45,12 +49,12 @@ class JobSettings:
 
 
 def settings_from(values: Mapping[str, str | int | float | bool]) -> JobSettings:
-    """Return the settings that a point's values describe.
+    """Return the settings that a trial's values describe.
 
-    Names that the model does not know are ignored; algorithms and segment sizes are arguments of `predict`.
+    Names that cannot be simulated are ignored; algorithms and segment sizes are arguments of `predict`.
 
     Raises:
-        SpaceError: If a known name has a value that the model does not know.
+        SpaceError: If a name that can be simulated has a value that cannot.
     """
     return JobSettings(
         tls=str(values.get("UCX_TLS", "all")),
@@ -64,7 +68,7 @@ def settings_from(values: Mapping[str, str | int | float | bool]) -> JobSettings
 
 
 def _threshold(values: Mapping[str, str | int | float | bool], name: str) -> float | None:
-    """Return a threshold in bytes; None is ``auto``.
+    """Return a threshold in bytes, or None for ``auto``.
 
     Raises:
         SpaceError: If the value is no size.
@@ -83,10 +87,10 @@ def _threshold(values: Mapping[str, str | int | float | bool], name: str) -> flo
 
 
 def _one_of(name: str, value: object, choices: tuple[object, ...]) -> None:
-    """Check a value.
+    """Raise an error unless a value is one of the choices.
 
     Raises:
-        SpaceError: If it is none of the choices.
+        SpaceError: If the value is none of the choices.
     """
     if value not in choices:
         raise SpaceError(f"{name}={value!r} is unknown to the model", allowed(value, choices))

@@ -1,10 +1,11 @@
-"""Trees: their shapes in Open MPI, and data going down or up in them, in segments.
+"""Trees of ranks: their shapes in Open MPI, and simulations of data that go down or up a tree in segments.
 
 Place in the flow: `Fabric` (costs of a message) → trees → ``algorithms`` → `predict`.
 
-Notation: as in ``schedule``. A tree is the parent of each rank (numbers in the group, -1 for a root) and its
-position among its siblings. A message of several segments fills the tree with its first segment. Then it has
-the pace of the slowest stage, all edges being busy together.
+Notation: as in ``schedule``. A tree consists of the parent of each rank (its number in the group, -1 for a
+root) and of each rank's position among its siblings. A message of several segments takes the time of its
+first segment through the whole tree. Each further segment takes the time of the slowest stage, while all
+edges are busy.
 """
 
 from collections.abc import Callable
@@ -16,22 +17,23 @@ from autotune.simulate.protocols import Floats, Ints
 from autotune.simulate.schedule import Group, makespan
 
 _STEPWISE = 160
-"""Number of steps above which a tree (chains, flat trees) is summed along its paths and not walked."""
+"""Number of steps above which the times in a tree (chains, flat trees) are summed along its paths, in place
+of a simulation step by step."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankTree:
-    """A rooted tree, or several."""
+    """One or several rooted trees of ranks."""
 
-    parent: Ints  # Parent's number in the group, -1 for a root, shape (g,).
-    turn: Ints  # Position among the parent's children, from 0, shape (g,).
+    parent: Ints  # Number of each rank's parent in the group, -1 for a root, shape (g,).
+    turn: Ints  # Position of each rank among its parent's children, from 0, shape (g,).
 
     def depth(self) -> Ints:
         """Return the number of edges between each rank and its root, shape (g,)."""
         return self.along_paths(np.ones((len(self.parent), 1)))[:, 0].astype(np.intp)
 
     def along_paths(self, weight: Floats) -> Floats:
-        """Return the sum of weights (g, n) of the edges between each rank and its root (pointer jumping)."""
+        """Return for each rank the sum of the edge weights up to its root, (g, n), by pointer jumping."""
         total = np.where((self.parent >= 0)[:, None], weight, 0.0)
         above = self.parent.copy()
         while (above >= 0).any():
@@ -40,7 +42,10 @@ class RankTree:
         return total
 
     def steps(self) -> list[Ints]:
-        """Return the children that are served together, from the root down: by depth, then by turn."""
+        """Return the groups of ranks whose parents send to them in the same step, in the order of the steps.
+
+        The order is by depth, then by the position among siblings.
+        """
         children = np.flatnonzero(self.parent >= 0)
         if not len(children):
             return []
@@ -50,7 +55,7 @@ class RankTree:
         return np.split(children[order], first[1:])
 
 
-Shape = Callable[[int], RankTree]  # Function from the number of ranks to their tree.
+Shape = Callable[[int], RankTree]  # Function that returns the tree of a number of ranks.
 
 
 def linear(size: int) -> RankTree:
@@ -60,7 +65,7 @@ def linear(size: int) -> RankTree:
 
 
 def chains(size: int, fanout: int) -> RankTree:
-    """Return rank 0 with `fanout` chains of consecutive ranks below it."""
+    """Return a tree with rank 0 as the root of `fanout` chains of consecutive ranks."""
     rank = np.arange(size)
     length = max(1, -(-(size - 1) // fanout))
     place = (rank - 1) % length
@@ -102,7 +107,7 @@ def binomial(size: int) -> RankTree:
 
 
 def knomial(size: int, radix: int) -> RankTree:
-    """Return the k-nomial tree of contiguous subtrees, largest first; radix 2: the in-order binomial one."""
+    """Return the k-nomial tree whose subtrees are contiguous ranks, largest first; radix 2 is binomial."""
     rank = np.arange(size)
     parent = np.full(size, -1)
     turn = np.zeros(size, dtype=np.intp)
@@ -123,7 +128,7 @@ def knomial(size: int, radix: int) -> RankTree:
 
 
 def descend(group: Group, t: Floats, tree: RankTree, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate data going from the roots to the leaves in segments; 0 bytes: in whole messages."""
+    """Simulate data that go from the roots to the leaves, in segments or (with 0 bytes) as whole messages."""
     piece, pieces = segments(nbytes, segment_bytes)
     later_segments = (pieces - 1) * _pace(group, tree, piece, 0.0, up=False)
     steps = tree.steps()
@@ -148,11 +153,11 @@ def descend(group: Group, t: Floats, tree: RankTree, nbytes: Floats, segment_byt
 def ascend(
     group: Group, t: Floats, tree: RankTree, nbytes: Floats, segment_bytes: int = 0, *, combine: bool = True
 ) -> Floats:
-    """Simulate data going from the leaves to the roots of the same tree, by default combined on the way."""
+    """Simulate data that go from the leaves to the roots; with ``combine`` each parent reduces them."""
     piece, pieces = segments(nbytes, segment_bytes)
     work = group.reduce_s(piece) if combine else np.zeros_like(piece)
     later_segments = (pieces - 1) * _pace(group, tree, piece, work, up=True)
-    # Up the tree the order of the siblings is reversed: the smallest subtree comes first.
+    # On the way up, siblings send in reverse order: the smallest subtree comes first.
     steps = tree.steps()
     if len(steps) > _STEPWISE:
         edge, spacing = _edges(group, tree, piece, up=True)
@@ -171,14 +176,17 @@ def ascend(
 
 
 def segments(nbytes: Floats, segment_bytes: int) -> tuple[Floats, Floats]:
-    """Return size and number of the segments of messages, each of shape (n,)."""
+    """Return the size and the number of the segments of each message, both of shape (n,)."""
     if segment_bytes <= 0:
         return nbytes, np.ones_like(nbytes)
     return np.minimum(nbytes, float(segment_bytes)), np.maximum(1.0, np.ceil(nbytes / segment_bytes))
 
 
 def _edges(group: Group, tree: RankTree, piece: Floats, *, up: bool) -> tuple[Floats, Floats]:
-    """Return the duration of each rank's edge to its parent when alone, and the edges' spacing, (g, n)."""
+    """Return the time of a single message between each rank and its parent, (g, n), and the least spacing.
+
+    The spacing, (g, n), is the time between two messages of siblings at their parent.
+    """
     below = np.arange(group.size)
     above = np.where(tree.parent >= 0, tree.parent, below)
     source, target = (below, above) if up else (above, below)
@@ -189,7 +197,7 @@ def _edges(group: Group, tree: RankTree, piece: Floats, *, up: bool) -> tuple[Fl
 
 
 def _pace(group: Group, tree: RankTree, piece: Floats, work_s: Floats | float, *, up: bool) -> Floats:
-    """Return the time between two segments at the slowest stage of a full pipeline, shape (n,)."""
+    """Return the time between two segments at the slowest stage when all stages are busy, shape (n,)."""
     children = np.flatnonzero(tree.parent >= 0)
     if not len(children):
         return np.zeros_like(piece)

@@ -1,11 +1,12 @@
-"""The algorithms of Open MPI's component ``tuned``, as rounds, rings and trees.
+"""Simulations of the algorithms of Open MPI's component ``tuned``, built from rounds, rings and trees.
 
-Place in the flow: ``schedule`` and ``trees`` → these → ``algorithms`` (registry) → `predict`.
+Place in the flow: ``schedule`` and ``trees`` → ``tuned`` → ``algorithms`` (which lists them) → `predict`.
 
-Notation: every function takes a communicator, the readiness t of shape (g, n), the message size in bytes of
-shape (n,) and a segment size in bytes (0: whole), and returns t after the call. A message is the whole vector
-of a reduction or bcast, the block of one rank in an allgather, the block of one pair in an alltoall. g = 2^k
-+ e, where the e ranks beyond the power of two are folded away first.
+Notation: every function takes a communicator of g ranks, the times t at which its ranks are ready, (g, n), n
+message sizes in bytes, (n,), and a segment size in bytes (0: messages are not split). It returns t after the
+call. A message is the whole vector of a reduction or bcast, the block of one rank in an allgather, the block
+of one pair in an alltoall. g = 2^k + e: the e ranks beyond the power of two are folded away first, which
+means that each sends its data to a neighbour and waits for the result.
 """
 
 from collections.abc import Callable
@@ -17,16 +18,18 @@ from autotune.simulate.protocols import Floats, Ints
 from autotune.simulate.schedule import Group, burst, exchange, ring
 
 Algorithm = Callable[[Group, Floats, Floats, int], Floats]
-"""(communicator, readiness (g, n), bytes (n,), segment bytes) → readiness after the call (g, n)."""
+"""Function of (communicator, times when ranks are ready (g, n), bytes (n,), segment bytes) that returns the
+times when the ranks are ready after the call, (g, n)."""
 
-ELEMENT_BYTES = 8  # Bytes of an element of the reduced vectors (double).
+ELEMENT_BYTES = 8  # Bytes of one element of the vectors that are reduced (a double).
 
 _WALKED = 1 << 21
-"""Ranks × rounds that are simulated one by one; longer sequences of similar rounds are sampled."""
+"""Largest product of ranks and rounds for which every round is simulated. Of longer sequences of similar
+rounds only a sample is simulated."""
 
 
 def recursive_doubling(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an allreduce in log2 g rounds in which pairs swap and combine whole vectors."""
+    """Simulate an allreduce in log2 g rounds in which pairs of ranks swap and combine whole vectors."""
     work = group.reduce_s(nbytes)
     core, folded, at = fold(group, t, nbytes, work)
     for mask in _powers(core.size):
@@ -35,14 +38,14 @@ def recursive_doubling(group: Group, t: Floats, nbytes: Floats, segment_bytes: i
 
 
 def ring_allreduce(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an allreduce by a ring that scatters the sums and a ring that gathers them."""
+    """Simulate an allreduce as a reduce-scatter around a ring, then an allgather around the ring."""
     block = nbytes / group.size
     t = ring(group, t, block, group.size - 1, work_s=group.reduce_s(block))
     return ring(group, t, block, group.size - 1)
 
 
 def segmented_ring(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an allreduce by rings, the reducing one in phases of one segment a block."""
+    """Simulate a ring allreduce whose reduce-scatter is split into phases of one segment of each block."""
     if segment_bytes <= 0:
         return ring_allreduce(group, t, nbytes)
     block = nbytes / group.size
@@ -53,7 +56,7 @@ def segmented_ring(group: Group, t: Floats, nbytes: Floats, segment_bytes: int =
 
 
 def rabenseifner(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an allreduce by vector halving and distance doubling, and the way back (Rabenseifner 2004)."""
+    """Simulate an allreduce by vector halving and distance doubling, then in reverse (Rabenseifner 2004)."""
     masks = _powers(group.size)
     core, folded, at, piece = _halved(group, t, nbytes, masks)
     for mask in reversed(masks):
@@ -63,7 +66,7 @@ def rabenseifner(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0
 
 
 def reduce_by(shape: trees.Shape, group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate a reduce up a tree of the given shape, in segments."""
+    """Simulate a reduce whose segments go up a tree of the given shape."""
     return trees.ascend(group, t, shape(group.size), nbytes, segment_bytes)
 
 
@@ -83,7 +86,7 @@ def rabenseifner_reduce(group: Group, t: Floats, nbytes: Floats, segment_bytes: 
 
 
 def recursive_halving(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate a reduce-scatter of halves between pairs; folded ranks get their block at the end."""
+    """Simulate a reduce-scatter whose pairs swap halves; ranks that were folded away get their block last."""
     _, folded, at, _ = _halved(group, t, nbytes, _powers(group.size)[::-1])
     return unfold(group, t, folded, at, nbytes / group.size)
 
@@ -95,7 +98,7 @@ def ring_scatter(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0
 
 
 def butterfly(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate a reduce-scatter by halving at doubling distances, then an exchange for their order."""
+    """Simulate a reduce-scatter by halving at doubling distances, then an exchange that orders the blocks."""
     masks = _powers(group.size)
     core, folded, at, piece = _halved(group, t, nbytes, masks)
     rank, bits = np.arange(core.size), len(masks)
@@ -105,23 +108,23 @@ def butterfly(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -
 
 
 def barrier_by(shape: trees.Shape, group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate a barrier as empty messages up a tree of the given shape and down again."""
+    """Simulate a barrier as empty messages that go up a tree of the given shape and down again."""
     tree = shape(group.size)
     return trees.descend(group, trees.ascend(group, t, tree, nbytes, combine=False), tree, nbytes)
 
 
 def dissemination(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate a barrier in ceil(log2 g) rounds, in round k a message to the rank 2^k further (Bruck)."""
+    """Simulate a barrier in ceil(log2 g) rounds; in round k a rank signals the rank 2^k further (Bruck)."""
     for distance in doublings(group.size):
         t = exchange(group, t, (np.arange(group.size) + distance) % group.size, nbytes)
     return t
 
 
 def _halved(group: Group, t: Floats, nbytes: Floats, masks: list[int]) -> tuple[Group, Floats, Ints, Floats]:
-    """Simulate that pairs at these distances swap and combine halves of their vectors.
+    """Simulate rounds in which pairs of ranks at these distances swap and combine halves of their vectors.
 
     Returns:
-        What `fold` returns, and the size of the remaining piece.
+        The three results of `fold`, and the size of the piece of the vector that each rank then has.
     """
     core, folded, at = fold(group, t, nbytes, group.reduce_s(nbytes))
     piece = nbytes
@@ -132,17 +135,21 @@ def _halved(group: Group, t: Floats, nbytes: Floats, masks: list[int]) -> tuple[
 
 
 def _powers(size: int) -> list[int]:
-    """Return 1, 2, 4 … below the largest power of two in a size."""
+    """Return the powers of two 1, 2, 4 … that are below the largest power of two up to a size."""
     return [1 << i for i in range(size.bit_length() - 1)]
 
 
 def doublings(size: int) -> list[int]:
-    """Return 1, 2, 4 … below a size: the distances that reach every rank."""
+    """Return the powers of two below a size: distances whose sums reach every rank."""
     return [1 << i for i in range((size - 1).bit_length())]
 
 
 def fold(group: Group, t: Floats, nbytes: Floats, work_s: Floats) -> tuple[Group, Floats, Ints]:
-    """Pair the first 2e ranks; return the 2^k ranks that remain, their readiness, and their numbers."""
+    """Simulate that the e ranks beyond a power of two send their data to a neighbour.
+
+    Returns:
+        The communicator of the remaining 2^k ranks, the times when they are ready, and their rank numbers.
+    """
     core = 1 << (group.size.bit_length() - 1)
     extra = group.size - core
     if not extra:
@@ -155,7 +162,7 @@ def fold(group: Group, t: Floats, nbytes: Floats, work_s: Floats) -> tuple[Group
 
 
 def unfold(group: Group, t: Floats, folded: Floats, at: Ints, nbytes: Floats) -> Floats:
-    """Return the readiness of all ranks once those that were folded away have their result."""
+    """Return when all ranks are ready, after those that were folded away have received the result."""
     extra = group.size - len(at)
     if not extra:
         return folded
@@ -166,7 +173,7 @@ def unfold(group: Group, t: Floats, folded: Floats, at: Ints, nbytes: Floats) ->
 
 
 def bruck_allgather(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an allgather in ceil(log2 g) rounds of doubling blocks and distances, then a rotation."""
+    """Simulate an allgather in ceil(log2 g) rounds with doubling blocks and distances, then a local copy."""
     rank = np.arange(group.size)
     for distance in doublings(group.size):
         blocks = min(distance, group.size - distance)
@@ -175,7 +182,7 @@ def bruck_allgather(group: Group, t: Floats, nbytes: Floats, segment_bytes: int 
 
 
 def doubling_allgather(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an allgather whose pairs swap all they have; Bruck's if g is no power of two."""
+    """Simulate an allgather whose pairs swap all their blocks (or Bruck's if g is no power of two)."""
     if group.size & (group.size - 1):
         return bruck_allgather(group, t, nbytes)
     for distance in doublings(group.size):
@@ -189,7 +196,7 @@ def ring_allgather(group: Group, t: Floats, nbytes: Floats, segment_bytes: int =
 
 
 def neighbor(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an allgather in g/2 rounds of two blocks with both neighbours in turn; odd g: a ring."""
+    """Simulate an allgather in g/2 rounds of two blocks, with both neighbours in turn; odd g uses a ring."""
     if group.size % 2:
         return ring_allgather(group, t, nbytes)
     rank = np.arange(group.size)
@@ -206,7 +213,7 @@ def neighbor(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) ->
 def sparbit(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
     """Simulate an allgather in log2 g rounds at halving distances.
 
-    Large rounds are thus between near ranks; blocks are sent one by one.
+    So the rounds with many blocks are between near ranks. Each block is a message of its own.
     """
     rank = np.arange(group.size)
     own_blocks = 1
@@ -224,12 +231,12 @@ def swap(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Flo
 
 
 def everybody(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an allgather (direct) or alltoall (linear) with all messages posted at once."""
+    """Simulate an allgather (direct) or alltoall (linear) whose ranks post all their messages at once."""
     return burst(group, t, nbytes) + group.copy_s(nbytes)
 
 
 def pairwise(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an alltoall: in round k ranks send to the k-th after and receive from the k-th before."""
+    """Simulate an alltoall: in round k each rank sends to the k-th rank after it, and likewise receives."""
     rank = np.arange(group.size)
     rounds = group.size - 1
     walked = np.unique(np.linspace(1, rounds, min(rounds, max(32, _WALKED // group.size))).astype(np.intp))
@@ -241,7 +248,7 @@ def pairwise(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) ->
 
 
 def modified_bruck(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an alltoall in ceil(log2 g) rounds that pack, send and unpack about half of all blocks."""
+    """Simulate an alltoall in ceil(log2 g) rounds, each of which packs, sends and unpacks half the blocks."""
     rank = np.arange(group.size)
     t = t + group.copy_s(group.size * nbytes)
     for distance in doublings(group.size):
@@ -252,12 +259,12 @@ def modified_bruck(group: Group, t: Floats, nbytes: Floats, segment_bytes: int =
 
 
 def bcast_by(shape: trees.Shape, group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate a bcast down a tree of the given shape, in segments."""
+    """Simulate a bcast whose segments go down a tree of the given shape."""
     return trees.descend(group, t, shape(group.size), nbytes, segment_bytes)
 
 
 def split_binary(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate a bcast of each half down one side of a binary tree; then pairs swap the halves."""
+    """Simulate a bcast that sends each half down one side of a binary tree; then pairs swap their halves."""
     tree = trees.binary(group.size)
     if group.size < 3:
         return trees.descend(group, t, tree, nbytes, segment_bytes)
@@ -282,7 +289,7 @@ def scatter_allgather_ring(group: Group, t: Floats, nbytes: Floats, segment_byte
 
 
 def _scatter(group: Group, t: Floats, nbytes: Floats) -> Floats:
-    """Simulate a binomial scatter from rank 0: each holder sends the upper half of its ranks' blocks on."""
+    """Simulate a binomial scatter from rank 0: a rank with several ranks' blocks sends half of them on."""
     rank = np.arange(group.size)
     for span in reversed(doublings(group.size)):
         giving = (rank % (2 * span) == 0) & (rank + span < group.size)
@@ -291,7 +298,7 @@ def _scatter(group: Group, t: Floats, nbytes: Floats) -> Floats:
 
 
 def _side(tree: trees.RankTree) -> Ints:
-    """Return the child of the root above each rank: 0, 1, or -1 for the root itself."""
+    """Return in which subtree of the root each rank is: 0, 1, or -1 for the root itself."""
     rank = np.arange(len(tree.parent))
     top = rank.copy()
     for _ in range(int(tree.depth().max())):

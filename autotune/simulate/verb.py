@@ -1,8 +1,8 @@
-"""``calibrate``: measure a machine, or read logs of benchmarks, and write its numbers as a machine file.
+"""``calibrate``: measure a machine or read benchmark logs, and write a machine file for simulations.
 
-On this machine the probe measures ping-pongs between two ranks, eager and by rendezvous; copies and
-reductions on one core are measured in this process. Every third size, and the protocol that UCX chooses by
-itself, are held out of the fit, and the report says how well the fit predicts them.
+On this machine the probe measures ping-pongs between two ranks, sent eagerly and by rendezvous. Copies and
+reductions on one core are measured in this process. To test the fit, every third size and the measurements
+with UCX's own choice of protocol are left out of it, and the report says how well they are predicted.
 """
 
 import sys
@@ -29,7 +29,7 @@ from autotune.space.loader import read_yaml
 from autotune.tables.importers import read
 from autotune.views.text import size_text
 
-_RENDEZVOUS = "1k"  # ``UCX_RNDV_THRESH`` in bytes: larger messages go by rendezvous.
+_RENDEZVOUS = "1k"  # Value of ``UCX_RNDV_THRESH``: messages from 1 KiB on are sent by rendezvous.
 _REPEATS = 7  # Timings of an operation on one core, whose median is taken.
 
 
@@ -37,14 +37,14 @@ def from_here(scenario: Scenario, bench: Bench, base: str, out: Path | None) -> 
     """Measure this machine under a composed scenario, and write its machine file.
 
     Args:
-        scenario: Sizes and probe options of the measurements.
-        bench: Where the launches are made.
-        base: Name or path of the machine file that the fit starts from.
+        scenario: Has the message sizes and the probe's options for the measurements.
+        bench: The means to make the launches.
+        base: Name or path of the machine file with whose values the fit starts.
         out: The file to be written; None writes ``machine.yaml``.
 
     Raises:
         CampaignError: a launch failed.
-        ScenarioError: there is no such machine, or its file is no YAML.
+        ScenarioError: there is no machine file ``base``, or it is no YAML.
     """
     machine = _base(base)
     with tempfile.TemporaryDirectory(prefix="autotune-calibrate-") as name:
@@ -70,11 +70,11 @@ def from_here(scenario: Scenario, bench: Bench, base: str, out: Path | None) -> 
 def from_files(paths: Sequence[Path], base: str, out: Path | None) -> int:
     """Fit a machine to the ping-pongs in logs of OSU or Intel MPI Benchmarks, taken between two nodes.
 
-    ``base`` and ``out`` are those of ``from_here``.
+    ``base`` and ``out`` are as in ``from_here``.
 
     Raises:
-        TableError: a log cannot be read, or none of them holds a ping-pong.
-        ScenarioError: there is no such machine, or its file is no YAML.
+        TableError: a log cannot be read, or none of them contains a ping-pong.
+        ScenarioError: there is no machine file ``base``, or it is no YAML.
     """
     series = []
     for path in paths:
@@ -120,7 +120,7 @@ def _pingpong(observation: Observation, settings: JobSettings) -> Series:
 
 
 def _timed(operation: str, sizes: Sequence[int]) -> Series:
-    """Time copies or sums of doubles on one core: the median of several timings of many repetitions each."""
+    """Time copies or sums of doubles on one core, as the median of several timings of many repetitions."""
     timed_sizes = [size for size in sizes if size >= 1024]  # the call itself dominates smaller sizes
     seconds = []
     for size in timed_sizes:

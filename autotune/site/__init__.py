@@ -1,4 +1,7 @@
-"""A whole site: measurements of few jobs extrapolated to other sizes, and abstention where they are too few.
+"""A whole site: a few jobs are measured, and their gains are extrapolated to jobs of other sizes.
 
-Place in the flow: measured times of shapes → decisions for all shapes.
+Where the measurements are too few to predict a gain, the choice is left to the MPI library.
+
+Place in the flow: measured times of shapes (collective, nodes, ranks per node, message size) → which setting
+to use for every shape.
 """

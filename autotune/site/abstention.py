@@ -1,10 +1,12 @@
-"""Abstention: where to leave the choice to the library, by a bound of the gain calibrated on left-out nodes.
+"""Decides where a predicted gain is too uncertain, so that the choice is left to the MPI library.
 
-A choice is made where ``gain - z·sd > 0``. The ``z`` is the least one at which, in the episodes, at most
-``RISK`` of the decided shapes lost more than ``LOSS``, counting one more loss than was observed (as conformal
-selection and risk control do, see `docs/sources.md`). An *episode* knows the node counts below one of those
-measured, and is tested at this one and all above it: it extrapolates, as is necessary for the site's largest
-jobs.
+A shape (collective, nodes, ranks per node, message size) that was not measured gets a predicted choice where
+``gain - z·sd > 0``, with the expected gain and its standard deviation. The ``z`` is calibrated by *episodes*:
+the model is fitted to the jobs below one of the measured numbers of nodes, and tested on that number and all
+larger ones. So an episode extrapolates, as is necessary for the site's largest jobs. The ``z`` is the
+smallest one with which at most ``RISK`` of the predicted choices were slower than the default by more than
+``LOSS``, counting one more loss than was observed (as conformal selection and risk control do, see
+`docs/sources.md`).
 """
 
 import math
@@ -15,39 +17,40 @@ import numpy as np
 
 from autotune.site.transfer import DEFAULT, Measured, Shape, Transfer, fitted
 
-RISK = 0.05  # Share of the cells decided by prediction that may lose.
+RISK = 0.05  # Share of the predicted choices that may be slower than the default by more than ``LOSS``.
 LOSS = 0.05  # Relative slowdown against the library's default from which a choice counts as a loss.
 GRID = tuple(np.geomspace(1, 16, 17).round(3).tolist())
-"""Values of z that are tried. None is below 1, even where no loss was observed: what small jobs cannot show,
-calibration on them cannot either."""
+"""Values of z that are tried. None is below 1, even where no loss was observed, because small jobs cannot
+show every loss of larger ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Decision on one shape that was not measured."""
+    """Which setting to use at one shape that was not measured."""
 
     shape: Shape
-    choice: str  # Chosen setting; ``DEFAULT``: the library decides.
+    choice: str  # Name of the chosen setting; ``DEFAULT`` leaves the choice to the library.
     gain: float = 0.0  # Expected ln(time of the default / time of the choice).
     low: float = 0.0  # Lower bound of the gain.
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Outcome of a decision with one value of z at one shape of one episode."""
+    """Outcome of a predicted choice, with one value of z, at one shape of one episode."""
 
-    z: float  # Standard deviations below the expected gain.
+    z: float  # The number of standard deviations that the predicted gain had to exceed.
     lost: bool  # Whether the choice was slower than the default by more than ``LOSS``.
 
 
 Bounds = Mapping[Shape, Sequence[tuple[str, float, float]]]
-"""Shape → choices with expectation and standard deviation of their gain."""
+"""Maps each shape to its possible choices: (name, expected gain, standard deviation of the gain)."""
 
 
 def bounds(model: Transfer, shapes: Sequence[Shape]) -> Bounds:
-    """Return the model's prediction for every choice at each shape, as far as it is reliable.
+    """Return the model's prediction for every choice at each shape, where the extrapolation is short enough.
 
-    The model extrapolates as many doublings beyond the nearest job's nodes as are between these and one node.
+    From a job with n nodes, the model predicts up to n² nodes: as many doublings beyond the job as there are
+    from one node to the job.
     """
     predictions: dict[Shape, list[tuple[str, float, float]]] = {}
     for shape in shapes:
@@ -61,12 +64,14 @@ def bounds(model: Transfer, shapes: Sequence[Shape]) -> Bounds:
 
 
 def decide(predictions: Bounds, z: float | None) -> list[Decision]:
-    """Decide each shape: the choice with the best lower bound, or the library where none is positive.
+    """Return for each shape the choice with the largest lower bound of its gain.
+
+    Where no lower bound is positive, the choice is left to the library.
 
     Args:
         predictions: Predictions for the shapes.
-        z: Standard deviations below the expected gain; None: the accuracy of predictions is unknown, and the
-            library decides everywhere.
+        z: The lower bound is this number of standard deviations below the expected gain. None: the accuracy
+            of predictions is unknown, so every choice is left to the library.
     """
     decisions = []
     for shape, choices in predictions.items():
@@ -80,7 +85,7 @@ def decide(predictions: Bounds, z: float | None) -> list[Decision]:
 
 
 def outcomes(measured: Sequence[Measured]) -> list[Outcome]:
-    """Return the outcome of each decision, for every z at every shape of every episode."""
+    """Return the outcome of each predicted choice, for every z at every shape of every episode."""
     results: list[Outcome] = []
     for count in sorted({m.shape.nodes for m in measured})[1:]:
         truth = _times(m for m in measured if m.shape.nodes >= count)
@@ -95,7 +100,10 @@ def outcomes(measured: Sequence[Measured]) -> list[Outcome]:
 
 
 def calibrated(tested: Iterable[Outcome]) -> float | None:
-    """Return the least z at which the share of losses is bounded; None: none is, or the tests are too few."""
+    """Return the smallest z with which the share of losses is at most ``RISK``.
+
+    The result is None where no z is good enough, or where too few predictions were tested.
+    """
     decided: dict[float, list[bool]] = {}
     for o in tested:
         decided.setdefault(o.z, []).append(o.lost)
@@ -104,14 +112,17 @@ def calibrated(tested: Iterable[Outcome]) -> float | None:
 
 
 def of_sample(sample: Sequence[tuple[Decision, bool]], z: float) -> float | None:
-    """Return the least value from ``z`` on, at and above which few enough of a sample would have lost.
+    """Return the smallest z that would have kept the losses of a job's predictions below the limit.
+
+    The job was measured after its choices were predicted. With this z and every larger one, at most ``RISK``
+    of these choices were losses.
 
     Args:
-        sample: Decisions that were made at ``z``, and whether each lost.
-        z: The value at which they were made.
+        sample: Decisions that were made with ``z``, and whether each one was a loss.
+        z: The value with which the decisions were made; the result is not smaller.
 
     Returns:
-        ``z`` itself where few enough lost; None where too many lost at every value.
+        ``z`` itself if few enough decisions were losses; None if too many were, whatever the value.
     """
     smallest = None
     for threshold in sorted({z, *(value for value in GRID if value > z)}, reverse=True):
@@ -127,10 +138,10 @@ def of_sample(sample: Sequence[tuple[Decision, bool]], z: float) -> float | None
 
 
 def loss_removed(model: Transfer, decided: Iterable[Decision]) -> float:
-    """Return the expected gain from measuring shapes: the sum over shapes, on the log scale.
+    """Return the gain to be expected from measuring shapes: the sum over the shapes, on the log scale.
 
-    For each shape it is the largest expectation of a choice's gain beyond that of the decision, where
-    positive: the value of perfect information, choice by choice.
+    For each shape this is the largest value of E[(gain of a choice − gain of the decision)₊] over the
+    choices, the expected value of perfect information on that choice.
     """
     from scipy.stats import norm
 
@@ -154,7 +165,7 @@ def loss_removed(model: Transfer, decided: Iterable[Decision]) -> float:
 
 
 def _times(measured: Iterable[Measured]) -> Mapping[Shape, Mapping[str, float]]:
-    """Return geometric means of times by shape and choice, in seconds."""
+    """Return the geometric mean of the times of each shape and choice, in seconds."""
     logs: dict[Shape, dict[str, list[float]]] = {}
     for m in measured:
         logs.setdefault(m.shape, {}).setdefault(m.choice, []).append(math.log(m.time_s))

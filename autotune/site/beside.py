@@ -1,7 +1,7 @@
-"""Jobs of a site side by side: each campaign runs in a process of its own, which ends when this one does.
+"""Jobs of a site at the same time: each job's campaign runs in a child process, which ends with its parent.
 
-The processes share nothing but the configuration: each writes the journal of its own campaign. The next jobs
-are chosen by the journals once all processes have ended.
+The processes share only the configuration: each writes the journal of its own campaign. The next jobs are
+chosen from the journals once all processes have ended.
 """
 
 import json
@@ -26,15 +26,15 @@ _ROUND_S = 0.2  # Seconds between two checks whether a process has ended.
 def run_side_by_side(
     documents: Mapping[str, Mapping[str, Any]], origin: Mapping[str, Any], quiet: bool, folder: Path
 ) -> list[int]:
-    """Run the campaigns of some configurations side by side until all have ended.
+    """Run the campaigns of several jobs at the same time until all have ended.
 
-    The output of each goes to a file and is printed when its process has ended.
+    The output of each campaign goes to a file and is printed when its process has ended.
 
     Args:
         documents: The configuration of each job, by the job's name.
-        origin: The property ``origin`` of the composer that the processes are to use.
-        quiet: Whether to print the results alone.
-        folder: Directory for the output; its contents are removed first.
+        origin: The property ``origin`` of the composer, from which the processes make their own composer.
+        quiet: Whether to print only the results.
+        folder: Directory for the output; its earlier contents are removed.
 
     Returns:
         The exit codes, in the order in which the processes ended.
@@ -52,7 +52,7 @@ def run_side_by_side(
             process = Background(f"exec {line}", folder / f"{name.replace(' ', '')}.out")
             running[name] = stack.enter_context(process)
         for process in running.values():
-            stack.callback(process.end)  # at the end all are ended before any is waited for
+            stack.callback(process.end)  # on exit all processes are asked to end before any is waited for
         while len(codes) < len(running):
             pause(_ROUND_S)
             for name, process in running.items():

@@ -1,4 +1,4 @@
-"""A check that the files of a site have the effect that they promise, on the ranks of each measured job."""
+"""A check that a site's exported files have the intended effect, with the number of ranks of each job."""
 
 import hashlib
 import json
@@ -20,7 +20,8 @@ from autotune.scenario import Scenario
 from autotune.scenario.whole_site import Job
 
 READ_BACK = "read_back.json"
-"""File beside the exported files with their hash, and the result of the check for each number of ranks."""
+"""File in the directory of the exported files: their hash, and the check's result for each number of
+ranks."""
 
 
 def read_back(
@@ -30,19 +31,19 @@ def read_back(
     jobs: Collection[Job],
     place_of: Callable[[Job], tuple[Scenario, Bench]],
 ) -> int:
-    """Launch under the exported files on the ranks of each job, and check that they have their effect.
+    """Launch with the exported files on the ranks of each job, and check that the library applies them.
 
-    A number of ranks for which the same files were checked before is left out.
+    A number of ranks for which the same files were checked before is not launched again.
 
     Args:
         recommendation: The recommendation that was exported.
         formats: Names of the formats.
         folder: Directory of the files.
         jobs: The jobs whose numbers of ranks are checked.
-        place_of: Returns the scenario of a job and its place of launching.
+        place_of: Function that returns the scenario of a job and the means to launch it.
 
     Returns:
-        The exit code: a finding if the files do not have the effect that they promise.
+        The exit code: that of a finding if the files do not have the intended effect.
 
     Raises:
         StorageError: the disk is full or read-only.
@@ -57,7 +58,7 @@ def read_back(
             continue
         try:
             scenario, place = place_of(job)
-            if place.stack is None:  # the machine is a model, on which files have no effect
+            if place.stack is None:  # the machine is simulated, so that files have no effect on it
                 continue
             measurement = measurement_of(scenario, place.placement.ranks)
             with_ranks = replace(recommendation, provenance=replace(recommendation.provenance, ranks=ranks))
@@ -65,12 +66,12 @@ def read_back(
         except StackError as exc:
             sys.stderr.write(f"{ranks} ranks: not read back: {exc}\n")
             continue
-        if proof is None and not sets_nothing(recommendation):  # no launcher applies these formats
+        if proof is None and not sets_nothing(recommendation):  # no launch can apply files of these formats
             continue
         text = str(proof or "nothing is set: the library decides")
         sys.stdout.write(f"{ranks} ranks: {text}\n")
         if proof is not None and proof.refutes:
-            return int(ExitCode.FINDING)  # the proof that refutes them stays beside the files
+            return int(ExitCode.FINDING)  # the proof stays in the directory of the files that it refutes
         if proof is None or proof.holds:
             results[str(ranks)] = text
             write_files({folder / READ_BACK: json.dumps({"files": digest, "said": results}, indent=1) + "\n"})
@@ -78,7 +79,7 @@ def read_back(
 
 
 def _digest(folder: Path) -> str:
-    """Return the SHA-256 hash of all exported files, names and texts."""
+    """Return the SHA-256 hash over the names and texts of all exported files."""
     excluded = (PROOF_FILE, READ_BACK)
     files = sorted(path for path in folder.iterdir() if path.is_file() and path.name not in excluded)
     digest = hashlib.sha256()
@@ -88,7 +89,7 @@ def _digest(folder: Path) -> str:
 
 
 def _stored_results(path: Path) -> dict[str, Any]:
-    """Return the document of a former check; empty if there is none that can be read."""
+    """Return the stored results of an earlier check; empty if there are none, or if they cannot be read."""
     try:
         document = json.loads(user_text(path))
     except (UserError, ValueError, RecursionError):

@@ -1,6 +1,6 @@
-"""One job-wide setting for all jobs of a site, and the jobs that gain from one of their own.
+"""One job-wide setting for all jobs of a site, and the jobs that gain from a setting of their own.
 
-Place in the flow: each measured job's gains under each setting → the common setting, and the exceptions.
+Place in the flow: the gains of each measured job under each setting → the common setting, and the exceptions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,31 +13,32 @@ S = TypeVar("S")  # Type of a job-wide setting.
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """One job under one job-wide setting, with the rules that belong to it."""
+    """The gains of one job under one job-wide setting and its rules."""
 
-    gains: Sequence[float]  # ln(default / tuned) of each slot.
-    loses: bool = False  # Whether a slot, or a launch, is significantly slower.
+    gains: Sequence[float]
+    """ln(default time / tuned time) of each slot (collective, communicator size, message size)."""
+    loses: bool = False  # Whether the job is significantly slower with the setting.
 
     @property
     def mean(self) -> float:
-        """Return the mean gain of a slot; 0 without slots."""
+        """Return the mean gain over the slots; 0 if there are none."""
         return sum(self.gains) / len(self.gains) if self.gains else 0.0
 
 
 def common(offers: Mapping[J, Mapping[S, Offered]], usual: S, candidates: Sequence[S]) -> S:
-    """Return the setting with the largest sum of gains over all jobs, of those that lose at none.
+    """Return the setting with the largest sum of gains over all jobs, among those that slow no job.
 
     Args:
-        offers: Offers by job and setting; a setting that a job lacks was not measured there.
-        usual: The library's own setting, under which it decides where nothing is known.
-        candidates: Settings for which predictions at the unmeasured jobs exist.
+        offers: The gains by job and setting. A setting that is missing for a job was not measured on it.
+        usual: The library's own setting, which is always allowed.
+        candidates: The other settings that may be chosen.
     """
     fit = [s for s in candidates if all(s in by and not by[s].loses for by in offers.values())]
     return max((usual, *fit), key=lambda s: sum(sum(by[s].gains) for by in offers.values()))
 
 
 def apart(offers: Mapping[J, Mapping[S, Offered]], common_setting: S, split_gain: float) -> dict[J, S]:
-    """Return the jobs whose mean gain under another setting is larger by ``split_gain``, and that setting."""
+    """Return each job whose mean gain is larger by ``split_gain`` under another setting, and that setting."""
     exceptions = {}
     for job, by_setting in offers.items():
         best = max(

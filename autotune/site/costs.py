@@ -1,7 +1,7 @@
-"""Expected seconds and node-hours of a site's jobs.
+"""Expected seconds and node-hours of a site's jobs, a job being a number of nodes and of ranks on each.
 
-They follow from the launches of a few jobs that ``measure conf=site`` timed, and from the durations of the
-jobs that were measured so far.
+The estimates follow from the launches of a few jobs that ``measure conf=site`` timed, and from the durations
+of the jobs that were measured so far.
 """
 
 import math
@@ -25,7 +25,9 @@ from autotune.stacks import dialect
 from autotune.stacks.ports import START_S
 from autotune.structure import Document, parsed
 
-STARTS = "start.json"  # File in a site's directory with the durations of a launch and a sweep of a few jobs.
+STARTS = "start.json"
+"""File in a site's directory with the durations of two launches of a few jobs: one of the library's defaults,
+and one that times every per-size choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +35,9 @@ class TimedLaunch:
     """The duration of a job's launch, and of the calls in it."""
 
     took_s: float  # Duration of the launch, in seconds.
-    sampled_s: float  # Upper bound of the seconds of the launch that timed calls take.
+    sampled_s: float  # Upper bound of the part of the launch that timed calls take, in seconds.
     calls_s: Mapping[str, Mapping[str, float]]
-    """Collective → message size in bytes → seconds of one call of each choice, summed, on all ranks."""
+    """Collective → message size in bytes → seconds that one call with each per-size choice takes in total."""
 
     def __post_init__(self) -> None:
         """Check the durations.
@@ -53,7 +55,7 @@ class TimedLaunch:
 
     @property
     def calls(self) -> dict[tuple[str, int], float]:
-        """Return the seconds of one call of each choice, summed, by collective and message size in bytes."""
+        """Return the total seconds of one call with each choice, by collective and message size in bytes."""
         return {
             (name, int(size)): seconds
             for name, by_size in self.calls_s.items()
@@ -67,17 +69,17 @@ class TimedJob:
 
     launch: TimedLaunch  # A launch of the library's defaults.
     sweep: TimedLaunch
-    """A launch that sweeps all choices: the mean of the two job-wide values that differ most in their
-    number."""
+    """A launch that times all per-size choices. Their number depends on the job-wide values, so this is the
+    mean of two launches: with the first and with the last value of each job-wide parameter."""
 
 
 Starts = Mapping[Job, TimedJob]
 
 
 def read_starts(root: Path) -> dict[Job, TimedJob]:
-    """Return the durations of launches and sweeps that ``measure conf=site`` has stored, by job.
+    """Return the durations of launches that ``measure conf=site`` has stored, by job.
 
-    The mapping is empty if it was not run.
+    The mapping is empty if that command was not run.
 
     Raises:
         UserError: the file cannot be read.
@@ -103,8 +105,8 @@ def cost_h(site: SiteDirectory, document: Mapping[str, Any], job: Job, launches:
 
     Args:
         site: The site.
-        document: Its configuration.
-        job: Nodes and ranks per node.
+        document: The site's configuration.
+        job: Numbers of nodes and of ranks per node.
         launches: Number of launches to count; 0: all launches of the job that remain.
     """
     finished = len(site.campaigns[job].history) if job in site.campaigns and not launches else 0
@@ -115,9 +117,9 @@ def cost_h(site: SiteDirectory, document: Mapping[str, Any], job: Job, launches:
 def launch_s(site: SiteDirectory, document: Mapping[str, Any], job: Job) -> float:
     """Return the expected mean duration of a launch of a job, in seconds.
 
-    If ``measure conf=site`` was run, it is the estimate by nodes, ranks and calls, times the mean ratio of
-    measured to estimated durations of the jobs so far. Without it the durations of the jobs so far are
-    carried over to the job's size; before any job, the planned duration is returned.
+    If ``measure conf=site`` was run, the duration is estimated from nodes, ranks and calls, and multiplied by
+    the mean ratio of measured to estimated durations of the jobs so far. Else it is extrapolated from the
+    durations of the jobs so far. Before any job was measured, it is the planned duration.
     """
     took: dict[Job, list[float]] = {}
     for measured_job, campaign in site.campaigns.items():
@@ -136,9 +138,9 @@ def launch_s(site: SiteDirectory, document: Mapping[str, Any], job: Job) -> floa
 
 
 def sweep_s(started: Starts, document: Mapping[str, Any], job: Job) -> dict[tuple[str, int], float]:
-    """Return the seconds of one call of each choice of a sweep, summed, by collective and message size.
+    """Return the total seconds of one call with each per-size choice, by collective and message size.
 
-    Cells that ``measure conf=site`` did not time are missing.
+    Collectives and sizes that ``measure conf=site`` did not time are missing.
     """
     sweeps = {timed_size: timed_job.sweep for timed_size, timed_job in started.items()}
     return _calls_s(sweeps, document, job[1], sizes_within(document, job))
@@ -147,7 +149,8 @@ def sweep_s(started: Starts, document: Mapping[str, Any], job: Job) -> dict[tupl
 def _planned_s(started: Starts, document: Mapping[str, Any], job: Job) -> float:
     """Return the mean duration of a job's planned launches in seconds, from the timed launches of other jobs.
 
-    Without timed launches a start takes ``START_S`` and the timed calls use up their budget.
+    Without timed launches the assumption is that a start takes ``START_S`` and that the timed calls use up
+    the probe's whole budget.
     """
     untouched, verified, sweeps = _kinds(document, job[0])
     has_other_loop = document["verify"]["other_loop"] != "ignored" and document["probe"]["sync"] == "barrier"
@@ -171,10 +174,10 @@ def _planned_s(started: Starts, document: Mapping[str, Any], job: Job) -> float:
 
 
 def sampled_s(once_s: float, probe: Mapping[str, Any], budget: float = 1.0) -> float:
-    """Return an upper bound of the seconds of timed calls in a launch.
+    """Return an upper bound of the seconds that the timed calls of a launch take.
 
     Args:
-        once_s: Seconds that one call of each cell takes, summed.
+        once_s: Total seconds of one call for each collective, communicator size, message size and choice.
         probe: The configuration of the probe.
         budget: Factor on the probe's budget of seconds.
     """
@@ -182,9 +185,9 @@ def sampled_s(once_s: float, probe: Mapping[str, Any], budget: float = 1.0) -> f
 
 
 def _starts_s(timed_launches: Mapping[Job, TimedLaunch]) -> dict[Job, float]:
-    """Return the seconds of each job's launch without its calls, at least half of the launch.
+    """Return how many seconds of each job's launch are not spent in calls: at least half of the launch.
 
-    Medians of few calls may exceed their mean, so that the difference alone could be too small.
+    Medians of few calls may exceed their mean, so that the plain difference could be too small.
     """
     calls = {job: timed_launch.calls for job, timed_launch in timed_launches.items()}
     common = _common(calls)
@@ -196,7 +199,7 @@ def _starts_s(timed_launches: Mapping[Job, TimedLaunch]) -> dict[Job, float]:
 
 
 def _common(calls_s: Mapping[Job, Mapping[tuple[str, int], float]]) -> set[tuple[str, int]]:
-    """Return the collectives and message sizes that were timed on each job.
+    """Return the collectives and message sizes that were timed on every job.
 
     The time of all other calls counts as a part of their job's start.
     """
@@ -206,7 +209,7 @@ def _common(calls_s: Mapping[Job, Mapping[tuple[str, int], float]]) -> set[tuple
 def _calls_s(
     timed_launches: Mapping[Job, TimedLaunch], document: Mapping[str, Any], ppn: int, sizes: Sequence[int]
 ) -> dict[tuple[str, int], float]:
-    """Return the seconds of one call of each choice on all communicators, by collective and message size.
+    """Return the total seconds of one call with each choice on all communicators, by collective and size.
 
     Args:
         timed_launches: The timed launches of some jobs.
@@ -229,9 +232,9 @@ def _calls_s(
 def sizes_within(document: Mapping[str, Any], job: Job) -> tuple[int, ...]:
     """Return the sizes of the communicators that a job measures.
 
-    These are the sizes that the scenario names. Else a job measures all of its ranks and, if ``site.within``
-    is set and the files of the stack distinguish communicators by size, the sizes that no smaller job has;
-    its own size is the first then.
+    If the scenario names sizes, these are measured. Else a job measures the communicator of all its ranks. If
+    ``site.within`` is set and the library's rules distinguish communicators by size, it also measures those
+    smaller sizes that no smaller job measures; the first size is then that of the whole job.
     """
     if named_sizes := document["cluster"]["comm_sizes"]:
         return tuple(named_sizes)
@@ -247,7 +250,7 @@ def space_of(document: Mapping[str, Any]) -> Space:
 
 
 def moot(space: Space, nodes: int) -> set[str]:
-    """Return the names of the parameters that have no effect on so many nodes."""
+    """Return the names of the parameters that have no effect on a job with this number of nodes."""
     return {p.name for p in space.parameters if nodes == 1 and "nodes:2" in p.requires}
 
 
@@ -260,8 +263,8 @@ def hours(document: Mapping[str, Any]) -> float:
 def _launches(site: SiteDirectory, document: Mapping[str, Any], nodes: int) -> float:
     """Return the expected number of launches of a job.
 
-    It is the mean of the complete jobs of the same kind, on one node or on several; before any, the planned
-    number.
+    It is the mean over the complete jobs of the same kind (on one node, or on several). Before any such job
+    is complete, it is the planned number.
     """
     complete_jobs = [job for job in site.campaigns if site.is_complete(job) and (job[0] > 1) == (nodes > 1)]
     if complete_jobs:
@@ -270,7 +273,7 @@ def _launches(site: SiteDirectory, document: Mapping[str, Any], nodes: int) -> f
 
 
 def _kinds(document: Mapping[str, Any], nodes: int) -> tuple[int, int, int]:
-    """Return the planned launches of a job: of the untouched library, of the verification, and sweeps."""
+    """Return the planned numbers of launches: with the library's defaults, to verify, and to search."""
     budget, verify = document["budget"], document["verify"]
     searched = max(budget["launches"], 1)
     untouched = min(document["baseline"]["launches"], max(1, searched // 3))
@@ -279,8 +282,8 @@ def _kinds(document: Mapping[str, Any], nodes: int) -> tuple[int, int, int]:
         space = space_of(document)
         still = moot(space, nodes) | (document["fix"] or {}).keys()
         sweeps = min(sweeps, math.prod(len(p.values) for p in space.job if p.name not in still))
-    # In heats the untouched library runs beside each sweep, and beside itself. Whether heats are possible is
-    # known only after a launch, so they are assumed.
+    # In a heat (launches that are alive at once) the library with its defaults runs beside each sweep, and
+    # beside itself. Whether the launcher can do that is known only after a launch, so it is assumed.
     modelled = (document["simulate"] or {}).get("at_once", True)
     heats = document["launch"]["heats"] and modelled and document["probe"]["sync"] == "barrier"
     heats_untouched = untouched + sweeps if heats else 0

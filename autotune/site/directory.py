@@ -1,4 +1,7 @@
-"""The directory of a site: its wishes, the campaigns of its jobs, and the recommendation from all of them."""
+"""The directory of a site: what the user asked for, a campaign for each job, and one recommendation from all.
+
+A site is a cluster that is tuned as a whole. A job is a number of nodes with a number of ranks on each.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,16 +32,21 @@ from autotune.verification.choices import Choice, ChoiceKind
 from autotune.verification.deployed import deploys
 
 T = TypeVar("T")
-SAMPLE = "sample.json"  # File in a site's directory with the predictions for the job that is then measured.
-SAMPLED = 2  # Number of launches of a sample: one of the defaults, one that sweeps every choice.
+SAMPLE = "sample.json"
+"""File in a site's directory with the predictions for one job, which is measured afterwards to test them."""
+SAMPLED = 2
+"""Number of launches of a job that is measured only to test predictions: one runs the library's defaults, the
+other one times every per-size choice (such as the algorithm)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The predictions for a job, which are written down before the job is measured to check them."""
+    """The predictions for one job. They are saved before the job is measured, so that they can be tested."""
 
     job: Job
-    z: float  # Standard deviations below the expected gain that a prediction needed then.
+    z: float
+    """A choice was predicted only if its expected gain exceeded this many standard deviations of its
+    error."""
     predicted: tuple[Decision, ...]
 
     def __post_init__(self) -> None:
@@ -53,13 +61,15 @@ class Sample:
 
 @dataclass(frozen=True)
 class SiteDirectory:
-    """A site: its wishes, the campaigns of its jobs as their journals have them, and their evaluation."""
+    """A site: what the user asked for (``wishes``), the campaigns of its jobs, and what follows from them."""
 
     path: Path
     wishes: Wishes
-    campaigns: Mapping[Job, CampaignDirectory]  # The campaigns of the jobs that were begun.
-    sample: Sample | None = None  # None: no job was chosen as a sample yet.
-    loads: Mapping[Job, Loads] = field(default_factory=dict)  # Results under load of the jobs that have some.
+    campaigns: Mapping[Job, CampaignDirectory]
+    """Campaigns, read from their journals, of all jobs begun so far."""
+    sample: Sample | None = None  # None: no predictions were saved to be tested yet.
+    loads: Mapping[Job, Loads] = field(default_factory=dict)
+    """Results of the jobs that were also launched while other work loaded the machine."""
 
     @property
     def node_hours(self) -> float:
@@ -71,7 +81,7 @@ class SiteDirectory:
         return (alone_s + loaded_s) / 3600
 
     def _without_lost_rules(self, job: Job, recommendation: Recommendation) -> Recommendation:
-        """Return a recommendation of a job without the rules that lost under load."""
+        """Return a job's recommendation without rules for calls that were slower on the loaded machine."""
         return without_lost_rules(
             recommendation,
             self.under_load(job, recommendation),
@@ -79,18 +89,19 @@ class SiteDirectory:
         )
 
     def under_load(self, job: Job, recommendation: Recommendation) -> UnderLoad | None:
-        """Return the results of a job's recommendation under load; None if it was not launched there."""
+        """Return the results of a job's recommendation on the loaded machine; None if there are none."""
         return self.loads.get(job, Loads()).of(self._setting_text(job, recommendation))
 
     def _setting_text(self, job: Job, recommendation: Recommendation) -> str:
-        """Return the job-wide changes of a recommendation in words; empty if there are none."""
+        """Return the values that a recommendation changes for the whole job, as text; empty if none."""
         return str(self._changes(job, recommendation.point) or "")
 
     @property
     def not_loaded(self) -> Iterator[tuple[Job, str, Recommendation]]:
-        """Yield each job whose chosen setting was not launched under load yet.
+        """Yield each job whose chosen setting was not yet launched while other work loads the machine.
 
-        A tuple has the job, the setting's job-wide changes in words, and the recommendation.
+        Each tuple contains the job, the values that the setting changes for the whole job as text, and the
+        recommendation.
         """
         for job, recommendation in self.chosen.items():
             if (
@@ -101,37 +112,38 @@ class SiteDirectory:
 
     @cached_property
     def settings(self) -> tuple[Point, ...]:
-        """Return the sets of job-wide changes that any job recommends; the first one is empty."""
+        """Return each different set of job-wide changes that some job recommends; the first set is empty."""
         changes = (
             self._changes(job, recommendation.point) for job, recommendation in self.recommended.items()
         )
         return tuple(dict.fromkeys((Point(), *changes)))
 
     def _changes(self, job: Job, point: Point) -> Point:
-        """Return the job-wide values of a point that differ from the defaults in a job's space."""
+        """Return the job-wide values of a point that differ from the defaults of the job's search space."""
         space = self.campaigns[job].about.space
         return space.changes(point).restricted(space.job_wide)
 
     def _settings_meaning(self, job: Job, changes: Point) -> list[Point]:
-        """Return the settings that amount to these changes in a job.
+        """Return those of the site's settings that have exactly these changes as their effect on a job.
 
-        A parameter that the job's space lacks has no effect there.
+        A parameter that is not in the job's search space has no effect on that job.
         """
         parameters = self.campaigns[job].about.space.job_wide
         return [setting for setting in self.settings if setting.restricted(parameters) == changes]
 
     @cached_property
     def choices(self) -> dict[str, Point]:
-        """Return the per-size values of every choice that was swept, by the choice's name."""
+        """Map the name of every per-size choice that was measured to its values, such as the algorithm."""
         cells = (e.cell for c in self.campaigns.values() for o in c.history for e in o.usable)
         swept = {cell.choice for cell in cells if cell.choice}
         return {_choice_name(setting, choice): choice for choice in swept for setting in self.settings}
 
     @cached_property
     def measured(self) -> list[Measured]:
-        """Return the mean time of each shape and choice in all jobs, under each of the settings.
+        """Return the mean time of each shape and choice in all jobs, under each of the site's settings.
 
-        Launches of verifications, which measure chosen settings alone, are left out.
+        A shape is a collective with a number of nodes, of ranks per node, and a message size. Launches of
+        verifications are left out, because they measure chosen settings alone.
         """
         logs_by_choice: dict[tuple[Shape, str], list[float]] = {}
         for job, campaign in self.campaigns.items():
@@ -158,14 +170,14 @@ class SiteDirectory:
 
     @property
     def sampled_job(self) -> Job | None:
-        """Return the job of which no more than a sample was measured; None if there is none."""
+        """Return the job that was measured only to test its predictions; None if there is none."""
         if self.sample is None or self.sample.job not in self.campaigns:
             return None
         launches = self.campaigns[self.sample.job].about.scenario.budget.launches
         return self.sample.job if launches <= SAMPLED else None
 
     def is_complete(self, job: Job) -> bool:
-        """Return whether a job's campaign is complete, and is more than a sample."""
+        """Return whether a job's campaign is complete and was more than a test of predictions."""
         complete = job in self.campaigns and self.campaigns[job].state is State.COMPLETE
         return complete and job != self.sampled_job
 
@@ -175,10 +187,11 @@ class SiteDirectory:
 
     @cached_property
     def recommended(self) -> dict[Job, Recommendation]:
-        """Return the recommendation of each job by itself.
+        """Return the recommendation of each job by itself, whatever the other jobs need.
 
-        If the job's best choice slows other calls, it is the best one that does not, or the defaults, unless
-        the site wants the best one all the same. Rules that lost under load are left out.
+        If the fastest setting of a job slows calls that were not tuned, the fastest harmless setting takes
+        its place, or the defaults if there is none. With ``site.setting=best`` the fastest setting is
+        recommended in any case. Rules for calls that were slower on the loaded machine are left out.
         """
         kind = ChoiceKind.RECOMMENDED if self.wishes.setting == "best" else ChoiceKind.HARMLESS
         choices = {job: self._concluded[job].choice(kind) for job in self.best}
@@ -190,23 +203,23 @@ class SiteDirectory:
 
     @property
     def best(self) -> dict[Job, Choice]:
-        """Return the best choice of each job by itself, whatever it does to other calls."""
+        """Return the fastest setting of each job by itself, even if it slows calls that were not tuned."""
         return {
             job: conclusion.choices[0] for job, conclusion in self._concluded.items() if conclusion.choices
         }
 
     def _untouched(self, job: Job) -> Recommendation:
-        """Return the defaults of a job as a recommendation, which needs no verification."""
+        """Return the library's defaults on a job as a recommendation, which needs no verification."""
         source = self.best[job].recommendation.provenance
         source = replace(source, env=(), placement=(), boot=(), checked=Checked.REFUSED)
         return Recommendation(self.campaigns[job].about.space.untouched, (), (), source)
 
     @cached_property
     def offered(self) -> dict[Job, dict[Point, Recommendation]]:
-        """Return the recommendation of each job under each of the settings.
+        """Return what each job would recommend under each of the site's job-wide settings.
 
-        Under a setting that another job recommends, it is based on the job's search alone, without a
-        verification. A setting that cannot be applied to a job, or was not measured there, is missing.
+        Under a setting that another job recommends, the recommendation rests on the job's search alone and
+        was not verified. A setting that cannot be applied to a job, or was not measured on it, is missing.
         """
         return {
             job: {
@@ -218,7 +231,7 @@ class SiteDirectory:
         }
 
     def _recommended_under(self, job: Job, setting: Point) -> Recommendation | None:
-        """Return the recommendation of a job under a setting; None if it was not measured there."""
+        """Return a job's recommendation under a job-wide setting; None if the job did not measure it."""
         recommendation, campaign = self.recommended[job], self.campaigns[job]
         space = campaign.about.space
         changes = setting.restricted(space.job_wide)
@@ -235,7 +248,7 @@ class SiteDirectory:
 
     @cached_property
     def _offered_gains(self) -> dict[Job, dict[Point, Offered]]:
-        """Return the logarithms of the gains of each job under each setting, and whether it loses there."""
+        """Return for each job and setting the logarithms of the gains, and whether the job gets slower."""
         return {
             job: {
                 setting: Offered(_log_gains(recommendation), self._loses(job, recommendation))
@@ -245,9 +258,10 @@ class SiteDirectory:
         }
 
     def _loses(self, job: Job, recommendation: Recommendation) -> bool:
-        """Return whether a recommendation loses: under load, in its verification, or clearly in its search.
+        """Return whether a recommendation is slower than the defaults.
 
-        A recommendation that was verified does not lose.
+        It may be slower on the loaded machine, in its verification, or clearly slower in the search. If its
+        verification was conclusive, only the loaded machine counts.
         """
         if (result := self.under_load(job, recommendation)) and result.refused:
             return True
@@ -261,10 +275,10 @@ class SiteDirectory:
 
     @cached_property
     def common(self) -> Point:
-        """Return the job-wide changes of the common files.
+        """Return the job-wide changes that the files for all jobs contain.
 
-        They gain most on all jobs together and lose at none. Only changes that rules can restrict to the
-        measured calls are taken.
+        These changes gain most over all jobs together and slow none of them. Only changes that rules can
+        restrict to the measured calls are allowed.
         """
         offers = self.offered.values()
         expressible = [
@@ -278,13 +292,14 @@ class SiteDirectory:
     def separate(self) -> dict[Job, Recommendation]:
         """Return the recommendations of the jobs that get files of their own.
 
-        Such a job gains enough more under another setting than under the common one.
+        A job gets its own files if another setting gains more on it than the common setting, by over
+        ``site.split_gain``.
         """
         settings = apart(self._offered_gains, self.common, math.log1p(self.wishes.split_gain))
         return {job: self._for_files(self.offered[job][setting]) for job, setting in settings.items()}
 
     def _for_files(self, recommendation: Recommendation) -> Recommendation:
-        """Return a job's recommendation for files, whose rules hold only for the calls that were measured."""
+        """Return a job's recommendation for its files, whose rules apply only to calls that were measured."""
         stack_dialect = dialect(self.first.about.space.stack)
         recommendation = (
             site_rules.handing_over(recommendation, stack_dialect.one_row)
@@ -299,7 +314,7 @@ class SiteDirectory:
 
     @cached_property
     def chosen(self) -> dict[Job, Recommendation]:
-        """Return the recommendation that the files have for each measured job."""
+        """Return the recommendation for each measured job that is written to the files."""
         return {
             job: self.separate.get(job, by_setting[self.common]) for job, by_setting in self.offered.items()
         }
@@ -313,8 +328,8 @@ class SiteDirectory:
     def z(self) -> float | None:
         """Return how many standard deviations of its error a predicted gain has to exceed.
 
-        None is returned if nothing is predicted, because too few predictions could be tested or too many
-        failed.
+        The result is None if nothing may be predicted: too few predictions could be tested, or too many of
+        them turned out wrong.
         """
         z = calibrated(outcomes(self.measured)) if self.measured else None
         if z is None or self.sample is None:
@@ -324,7 +339,7 @@ class SiteDirectory:
 
     @cached_property
     def sample_outcomes(self) -> list[tuple[Decision, bool]]:
-        """Return the sample's predictions that were measured since, and whether each was a loss."""
+        """Return the saved predictions that were measured afterwards, and whether each was a loss."""
         times = {(m.shape, m.choice): m.time_s for m in self.measured}
         pairs = (
             (decision, times.get((decision.shape, decision.choice)), times.get((decision.shape, DEFAULT)))
@@ -338,7 +353,7 @@ class SiteDirectory:
 
     @property
     def sample_text(self) -> str:
-        """Return the result of the sample and its consequence in words; empty if there is no sample."""
+        """Return a text on how the saved predictions proved and what follows; empty if none were saved."""
         if self.sample is None:
             return ""
         lost, z, job = sum(lost for _, lost in self.sample_outcomes), self.sample.z, self.sample.job
@@ -351,20 +366,20 @@ class SiteDirectory:
 
     @cached_property
     def predicted_jobs(self) -> list[Job]:
-        """Return the jobs for which anything is predicted, small ones first."""
+        """Return the jobs for which at least one choice is predicted, small jobs first."""
         shapes = (decision.shape for decision in self.decided if decision.choice != DEFAULT)
         return sorted({(shape.nodes, shape.ppn) for shape in shapes})
 
     @cached_property
     def decided(self) -> list[Decision]:
-        """Return the decisions for all shapes of the jobs that have no recommendation.
+        """Return the decision for each shape (collective, job and message size) that has no recommendation.
 
-        A choice is predicted only if a verified rule of a measured, smaller job has it.
+        A choice is predicted only if it occurs in a rule that some measured job recommends.
         """
         return self._decisions_under(self.common)
 
     def _decisions_under(self, setting: Point) -> list[Decision]:
-        """Return the decisions for the jobs without a recommendation, under a setting of job-wide values."""
+        """Return the decisions for all jobs without a recommendation, under one job-wide setting."""
         jobs = [job for job in self.wishes.jobs if job not in self.recommended]
         shapes = [Shape(*slot) for job in jobs for slot in self.wishes.slots(job)]
         if not self.measured or not shapes:
@@ -389,9 +404,9 @@ class SiteDirectory:
         return [decision for decision in self.decided if (decision.shape.nodes, decision.shape.ppn) == job]
 
     def recommendation(self) -> Recommendation:
-        """Return the recommendation of the common files: one set of rules for all measured jobs.
+        """Return the recommendation for the common files: one set of rules for all measured jobs.
 
-        The rules predicted for the other jobs are added if the site wants them.
+        With ``site.predicted=true`` the rules that are predicted for the other jobs are added.
 
         Raises:
             UserError: no job recommends anything yet, or the jobs ran on different versions of a stack.
@@ -436,7 +451,7 @@ class SiteDirectory:
             checked=Checked.UNFINISHED if predicted else next(iter(doubts), first.provenance.checked),
             parts=tuple(site_rules.part(part) for part in parts),
         )
-        # Where coll_han was set aside, the rules express what the job-wide settings did.
+        # Where a job-wide setting disabled coll_han, the rules now have the same effect, so none is needed.
         point = Point.of(self.first.about.space.untouched if aside else first.point)
         return Recommendation(point, rules, tuple(gain for part in parts for gain in part.gains), provenance)
 
@@ -447,7 +462,7 @@ class SiteDirectory:
 
 
 def _choice_name(setting: Point, choice: Point) -> str:
-    """Return the name of a choice under a setting, by which the model of a site knows it."""
+    """Return the name by which the prediction model identifies a per-size choice under a job-wide setting."""
     return f"{setting}; {choice}" if setting else str(choice)
 
 
@@ -482,7 +497,7 @@ def read_document(path: Path, kind: type[T]) -> T:
     """Return a document in a site's directory as a value of a dataclass.
 
     Raises:
-        UserError: it is damaged.
+        UserError: the document is damaged.
     """
     document = parsed(user_text(path), str(path), UserError, "the command that began the site writes it")
     return Document(str(path), UserError, own=True).structured(kind, document)

@@ -1,8 +1,8 @@
-"""Durations, in seconds, of launches and calls of jobs that were not run.
+"""Durations, in seconds, of launches and calls of jobs that were not run, from those of jobs that were.
 
-A launcher starts itself, a daemon on each node and a process for each rank: ``a + b·nodes + c·ranks``. A call
-takes ``a + b·log₂(ranks) + c·ranks + d·(ranks on other nodes)``. This covers the steps of trees, and
-algorithms in which each rank has a message for each other one, which take longer between nodes.
+A launcher starts itself, a daemon on each node and a process for each rank, so a launch takes ``a + b·nodes +
+c·ranks``. A call takes ``a + b·log₂(ranks) + c·ranks + d·(ranks on other nodes)``. This covers the steps of
+trees, and algorithms in which every rank sends to every other one, which take longer between nodes.
 """
 
 import math
@@ -14,12 +14,15 @@ from autotune.site.transfer import Job
 
 
 def duration_s(durations: Mapping[Job, float], job: Job) -> float:
-    """Return the seconds of a launch of a job, by those of at least one job; the same with only one known."""
+    """Return how many seconds a launch of a job takes, given the durations of one or more other jobs.
+
+    If only one job is known, its duration is returned.
+    """
     return _by_others(durations, job, lambda nodes, ppn: (1, nodes, nodes * ppn))
 
 
 def call_s(durations: Mapping[Job, float], job: Job) -> float:
-    """Return the seconds of a call of a job, by those of at least one job."""
+    """Return how many seconds a call of a job takes, given the durations of one or more other jobs."""
 
     def terms(nodes: int, ppn: int) -> tuple[float, ...]:
         return 1, math.log2(nodes * ppn), nodes * ppn, (nodes - 1) * ppn
@@ -30,7 +33,7 @@ def call_s(durations: Mapping[Job, float], job: Job) -> float:
 def _by_others(
     durations: Mapping[Job, float], job: Job, terms: Callable[[int, int], tuple[float, ...]]
 ) -> float:
-    """Extrapolate durations by least squares of relative errors; no term is negative."""
+    """Extrapolate durations by least squares of relative errors, with coefficients that are not negative."""
     from scipy.optimize import nnls
 
     if job in durations or len(durations) < 2:
@@ -45,9 +48,10 @@ def _by_others(
 
 
 def timed(jobs: tuple[Job, ...]) -> list[Job]:
-    """Return the jobs, ascending, whose starts are timed to extrapolate to all others, four at most.
+    """Return at most four jobs, ascending, whose launches are timed to extrapolate to all other jobs.
 
-    These are the smallest job, and those with most ranks a node on the three smallest numbers of nodes.
+    These are the smallest job, and on each of the three smallest numbers of nodes the job with most ranks a
+    node.
     """
     node_counts = sorted({nodes for nodes, _ in jobs})[:3]
     return list(

@@ -1,8 +1,8 @@
-"""Settings of a site under the load of other jobs, which the command ``site.under_load`` makes.
+"""Comparison of a site's settings with the defaults while other work, the command ``site.under_load``, runs.
 
-A setting that is best on an idle machine can be the worst under load. Launches of the setting and of the
-library's defaults alternate while the command runs. Where the setting loses, by the criterion of the
-verification, or where its launches fail more often, the library decides.
+A setting that is best on an idle machine can be the worst on a loaded one. Launches of the setting and of the
+library's defaults alternate while the command runs. Where the setting is slower, by the criterion of the
+verification, or where its launches fail more often, the choice is left to the library.
 """
 
 import math
@@ -30,44 +30,45 @@ UNDER_LOAD = "under_load.json"  # File in a job's directory with the results of 
 
 @dataclass(frozen=True, slots=True)
 class LoadedSlot:
-    """The speed-up of a setting at a slot, with and without load."""
+    """The speed-up at one slot (collective, communicator size, message size), with and without load."""
 
     slot: Slot
     alone: float  # Speed-up over the library's defaults without load.
     gain: float  # Natural logarithm of the speed-up under load.
-    lost: bool  # Whether the setting lost under load, or may have lost.
+    lost: bool  # Whether the setting was slower than the defaults under load, or may have been.
 
 
 @dataclass(frozen=True, slots=True)
 class UnderLoad:
-    """The results of one job-wide setting and its rules under load."""
+    """The results of one job-wide setting and its rules on the loaded machine."""
 
-    setting: str  # The job-wide changes in words; empty: there are rules alone.
+    setting: str  # The values that the setting changes for the whole job, as text; empty: it has only rules.
     slots: tuple[LoadedSlot, ...]
     took_s: float  # Duration of all launches together, in seconds.
 
     @property
     def lost(self) -> frozenset[Slot]:
-        """Return the slots at which the setting lost."""
+        """Return the slots at which the setting was slower, or may have been."""
         return frozenset(s.slot for s in self.slots if s.lost)
 
     @property
     def refused(self) -> bool:
         """Whether the setting is refused as a whole.
 
-        It is if it loses anywhere and changes more than rules, because dropping rules would not help.
+        It is refused if it is slower at any slot and has job-wide changes, because leaving out rules would
+        not undo these.
         """
         return bool(self.setting and self.lost)
 
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """The results under load of each setting of a job."""
+    """The results of each setting of a job on the loaded machine."""
 
     found: tuple[UnderLoad, ...] = ()
 
     def of(self, setting: str) -> UnderLoad | None:
-        """Return the results of a setting; None if it was not launched under load."""
+        """Return the results of a setting; None if it was not launched on the loaded machine."""
         return next((result for result in self.found if result.setting == setting), None)
 
 
@@ -77,11 +78,11 @@ def compare_under_load(
     """Compare a recommendation with the library's defaults while a command loads the machine.
 
     Args:
-        command: A shell command that loads the machine until it is ended.
-        setting: The recommendation's job-wide changes in words.
+        command: A shell command that loads the machine until this function ends it.
+        setting: The values that the recommendation changes for the whole job, as text.
         recommendation: The recommendation of a job.
         scenario: The job's scenario, whose section ``verify`` says how many launches are made.
-        place: Where the job is launched.
+        place: The means to launch the job.
         folder: Directory for the files of the launches and the output of the command.
 
     Raises:
@@ -89,7 +90,7 @@ def compare_under_load(
     """
     options = scenario.verify
     design = SequentialDesign.of(2 * options.launches, options.error_rate, options.max_loss, options.margin)
-    # The other call patterns decide nothing here, and their messages of 256 KiB would load the network.
+    # Calls that were not tuned decide nothing here, and their messages of 256 KiB would load the network.
     measurement = replace(measurement_of(scenario, place.placement.ranks), other_calls=())
     observer = place.observer(measurement, place.space, folder)
 
@@ -125,11 +126,11 @@ def compare_under_load(
 def without_lost_rules(
     recommendation: Recommendation, result: UnderLoad | None, one_row: Collection[str]
 ) -> Recommendation:
-    """Return a recommendation without the rules of the slots where it lost under load.
+    """Return a recommendation without its rules for the slots at which it was slower on the loaded machine.
 
     Args:
         recommendation: The recommendation of a job.
-        result: Its results under load; None: it was not launched there.
+        result: The results of the recommendation on the loaded machine; None: there are none.
         one_row: Collectives whose table has a single row, for all message sizes.
     """
     if result is None or result.refused or not result.lost:
@@ -147,7 +148,7 @@ def without_lost_rules(
 
 
 def load_text(result: UnderLoad) -> str:
-    """Return the slots where a setting lost under load as text, with its speed-up there without load."""
+    """Return a text on the slots where a setting was slower under load, with both speed-ups there."""
     lost = [
         f"{s.slot[0]} of {size_text(s.slot[2])} on {s.slot[1]} ranks "
         f"{s.alone:.2f}× alone and {math.exp(s.gain):.2f}×"

@@ -1,4 +1,4 @@
-"""The map of a site as one page: nodes × message sizes for each collective and number of ranks on a node."""
+"""The map of a site's gains as an HTML page, with a table (message sizes × nodes) for each collective."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -13,12 +13,13 @@ caption{text-align:left;font-weight:600}td,th{border:1px solid #ccc;padding:.2re
 .key{display:inline-block;width:1.6rem;height:1rem;border:1px solid #ccc;vertical-align:middle}"""
 
 Mapped = tuple[str, int, int, int, float, bool]
-"""Collective, nodes, ranks on a node, bytes; default / tuned (1: the library decides), whether predicted."""
+"""(Collective, nodes, ranks on a node, bytes, default / tuned time, whether predicted). A ratio of 1 means
+that the choice is left to the library."""
 Gain = tuple[float, bool]  # Default / tuned, and whether it was predicted.
 
 
 def site_page(title: str, remarks: Sequence[str], cells: Iterable[Mapped]) -> str:
-    """Return the page: remarks on the site, then a table for each collective and ranks on a node."""
+    """Return the page: remarks on the site, then a table for each collective and number of ranks a node."""
     maps: dict[tuple[str, int], dict[tuple[int, int], Gain]] = {}
     for collective, nodes, ppn, size, gain, predicted in cells:
         maps.setdefault((collective, ppn), {})[size, nodes] = gain, predicted
@@ -36,7 +37,7 @@ def site_page(title: str, remarks: Sequence[str], cells: Iterable[Mapped]) -> st
 
 
 def _table(collective: str, ppn: int, cells: dict[tuple[int, int], Gain]) -> str:
-    """Return the table of a collective as HTML; cells are by (bytes, nodes)."""
+    """Return the table of a collective as HTML; the keys of ``cells`` are (bytes, nodes)."""
     nodes = sorted({n for _, n in cells})
     rows = []
     for size in sorted({b for b, _ in cells}):
@@ -48,14 +49,14 @@ def _table(collective: str, ppn: int, cells: dict[tuple[int, int], Gain]) -> str
 
 
 def _cell(cell: Gain | None) -> str:
-    """Return a cell as HTML, empty where the library decides or nothing is known."""
+    """Return a table cell as HTML; empty where the choice is left to the library, or nothing is known."""
     if cell is None or cell[0] == 1:
         return "<td></td>"
     return f'<td style="{_paint(*cell)}">{cell[0]:.2f}×</td>'
 
 
 def _paint(gain: float, predicted: bool) -> str:
-    """Return the style of a cell: a colour by gain, red for a loss, with stripes where it was predicted."""
+    """Return the CSS of a table cell: green for a gain, red for a loss, striped where it was predicted."""
     strength = min(abs(math.log(gain)) / math.log(_STRONGEST), 1.0)
     colour = f"rgba({'30,140,110' if gain > 1 else '200,60,50'},{0.15 + 0.6 * strength:.2f})"
     if not predicted:

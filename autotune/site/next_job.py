@@ -1,4 +1,4 @@
-"""The choice of a site's next job, by the journals of the jobs so far, and the configuration of a job."""
+"""The choice of the job that a site measures next, given the results so far, and a job's configuration."""
 
 import math
 import os
@@ -17,18 +17,19 @@ from autotune.site.costs import cost_h, hours, moot, sizes_within, space_of
 from autotune.site.directory import SAMPLED, SiteDirectory, job_folder, read_site
 from autotune.structure import Document
 
-_FIRST = 2  # Numbers of nodes that are measured before a model predicts any: it cannot predict from one.
+_FIRST = 2
+"""How many different numbers of nodes are measured before others are predicted: one alone shows no trend."""
 
 
 def upcoming(site: SiteDirectory, document: Mapping[str, Any], attempted: Collection[Job]) -> dict[Job, str]:
-    """Return the jobs to measure next, side by side, each with the reason for it.
+    """Return the jobs to measure next, at the same time, each with the reason for its choice.
 
-    All are chosen by what is known now, so that none waits for the results of another.
+    All jobs are chosen from the present results, so that none waits for the results of another.
 
     Args:
         site: The site.
-        document: Its configuration.
-        attempted: Jobs that were attempted in this run, and are not chosen again.
+        document: The site's configuration.
+        attempted: Jobs that were already attempted in this run and are not chosen again.
 
     Returns:
         The jobs with their reasons; empty if no remaining job fits the budget and would improve the
@@ -45,10 +46,10 @@ def upcoming(site: SiteDirectory, document: Mapping[str, Any], attempted: Collec
 def _following(
     site: SiteDirectory, document: Mapping[str, Any], attempted: Collection[Job], neighbours: Collection[Job]
 ) -> tuple[Job, str] | None:
-    """Return the job that is best measured next beside its neighbours, and the reason; None if there is none.
+    """Return the job to measure next, beside the jobs ``neighbours``, and the reason; None if there is none.
 
-    Jobs that were begun come first, then the first ones from small to large, then the one whose measurement
-    is expected to gain most for its node-hours.
+    Jobs that were begun come first. Then the smallest jobs follow until two numbers of nodes were measured.
+    From then on it is the job whose measurement is expected to gain most for its node-hours.
     """
     candidates = [
         job for job in site.wishes.jobs if job not in {*attempted, *neighbours} and not site.is_complete(job)
@@ -73,10 +74,10 @@ def _following(
 def fits(
     site: SiteDirectory, document: Mapping[str, Any], job: Job, neighbours: Collection[Job] = ()
 ) -> bool:
-    """Return whether the remaining node-hours and the nodes suffice for a job beside its neighbours.
+    """Return whether the remaining node-hours and the nodes suffice for a job beside the jobs ``neighbours``.
 
-    The node-hours also have to suffice for a sample of the predictions, unless one was measured. There are as
-    many nodes as the largest job has.
+    Unless predictions were tested already, the node-hours also have to suffice for the two launches that test
+    them. The number of nodes is that of the site's largest job.
     """
     predicted_jobs = (
         [candidate for candidate in site.predicted_jobs if candidate not in {job, *neighbours}]
@@ -92,9 +93,10 @@ def fits(
 def allowed_h(
     site: SiteDirectory, document: Mapping[str, Any], job: Job, neighbours: Collection[Job] = ()
 ) -> float:
-    """Return the node-hours that a job may use in total: those that it has used, and its share of the rest.
+    """Return the node-hours that a job may use in total: those that it has used, and a share of the rest.
 
-    The rest is shared with the jobs that run beside it, in proportion to their expected costs.
+    The remaining node-hours are divided between the job and those that run at the same time, in proportion to
+    their expected costs.
     """
     used_h = 0.0
     if job in site.campaigns and job != site.sampled_job:
@@ -106,13 +108,14 @@ def allowed_h(
 def cut_short(earlier: SiteDirectory, later: SiteDirectory, job: Job, neighbours: Collection[Job]) -> bool:
     """Return whether a job ended because its share of the node-hours was used up.
 
-    Such a job may continue if its neighbours have left some of theirs. It counts only if it made a launch.
+    Such a job may continue if the jobs beside it have not used all of their shares. A job that made no launch
+    does not count.
 
     Args:
         earlier: The site before the job ran.
         later: The site after it.
         job: The job.
-        neighbours: All jobs that ran side by side, this one among them.
+        neighbours: All jobs that ran at the same time, including this one.
     """
     if (
         len(neighbours) < 2
@@ -149,7 +152,7 @@ def job_document(
 def check_largest(document: Mapping[str, Any], compose: Compose, site: SiteDirectory) -> None:
     """Check that the largest number of ranks on a node fits the machine, before smaller jobs are measured.
 
-    The job with most ranks per node on the fewest nodes is composed, and nothing is launched.
+    For this check the job with most ranks per node on the fewest nodes is prepared, but nothing is launched.
 
     Raises:
         ScenarioError: a node has fewer cores than the job has ranks on it.
@@ -160,7 +163,7 @@ def check_largest(document: Mapping[str, Any], compose: Compose, site: SiteDirec
 
 
 def wishes_of(document: Mapping[str, Any]) -> Wishes:
-    """Return the wishes of a composed configuration, and check its other keys as those of a job.
+    """Return which jobs and limits a configuration asks for, and check its other keys as those of one job.
 
     Raises:
         ScenarioError: a key is unknown, a value is not allowed, or a call needs more memory than a node has.
@@ -177,7 +180,7 @@ def wishes_of(document: Mapping[str, Any]) -> Wishes:
 
 
 def site_at(root: Path, wishes: Wishes) -> SiteDirectory:
-    """Return the site in a directory, or a new one with these wishes if there is none."""
+    """Return the site in a directory or, if the directory has none, a new site with this request."""
     return read_site(root) if is_site(root) else SiteDirectory(root, wishes, {})
 
 

@@ -42,18 +42,19 @@ def plan_site(
 ) -> int:
     """Print the jobs of a site, the node-hours of each, and which of them the budget pays for.
 
-    The plan goes from small jobs to large ones; the real order is decided as the jobs are measured.
+    The plan goes from small jobs to large ones. The real order is decided while the jobs are measured.
 
     Args:
         document: The site's configuration.
-        compose: Is not used, because nothing is launched.
-        planned: A list to which the pair (node-hours, node-hours) of all jobs together is added; None: none.
+        compose: Not used, because nothing is launched; every such command has this argument.
+        planned: A list to which a pair is appended: the total node-hours of all jobs as both lower and upper
+            end. None: there is no such list.
 
     Returns:
         The exit code.
 
     Raises:
-        ScenarioError: the wishes are not allowed.
+        ScenarioError: the configuration asks for something that is not allowed.
         UserError: a document of the site cannot be read.
     """
     del compose
@@ -87,9 +88,9 @@ def plan_site(
 
 
 def _calls_text(calls_s: Mapping[tuple[str, int], float], wishes: Wishes) -> str:
-    """Return a line on the seconds of one call of each choice on the largest job.
+    """Return a line on how many seconds one call with each per-size choice takes on the largest job.
 
-    For each collective it has the sum over all message sizes and the size that takes longest.
+    For each collective the line gives the sum over all message sizes, and the size that takes longest.
     """
     by_collective: dict[str, dict[int, float]] = defaultdict(dict)
     for (collective, size), seconds in calls_s.items():
@@ -106,7 +107,9 @@ def _calls_text(calls_s: Mapping[tuple[str, int], float], wishes: Wishes) -> str
 
 
 def measure_site(document: Mapping[str, Any], compose: Compose) -> int:
-    """Time a launch and a sweep of a few small jobs, from which ``plan`` estimates those of all jobs.
+    """Time launches of a few small jobs, from which ``plan conf=site`` estimates the durations of all jobs.
+
+    One launch uses the library's defaults, others time every per-size choice.
 
     Returns:
         The exit code.
@@ -121,9 +124,10 @@ def measure_site(document: Mapping[str, Any], compose: Compose) -> int:
 
         def observed(point: Point | None, job: Job = job) -> Observation:
             job_keys, folder = job_document(document, root, job), make_empty(root / "start")
-            # Smaller communicators are left out: they take as long as jobs with as many ranks.
+            # Smaller communicators are left out: their calls take as long as those of smaller jobs.
             alone = {"cluster": {**job_keys["cluster"], "comm_sizes": []}}
-            # The nodes are examined by means of files in the campaign's directory.
+            # Examining the nodes needs files in the campaign's directory, which is ``start`` for these
+            # launches.
             alone["campaign"] = {**job_keys["campaign"], "dir": str(folder)}
             scenario, place = compose(job_keys | alone)
             measurement = measurement_of(place.asked(scenario), place.placement.ranks)
@@ -138,7 +142,7 @@ def measure_site(document: Mapping[str, Any], compose: Compose) -> int:
                 )
             return observation
 
-        # The number of choices that are swept differs between job-wide values.
+        # How many per-size choices are timed depends on the job-wide values, so two launches are averaged.
         free_parameters = [p for p in space_of(document).job if p.name not in (document["fix"] or {})]
         ends = dict.fromkeys(
             Point.of({p.name: p.values[index] for p in free_parameters}) for index in (0, -1)
@@ -160,7 +164,7 @@ def measure_site(document: Mapping[str, Any], compose: Compose) -> int:
 
 
 def _timed(job: Job, probe: Mapping[str, Any], launches: Sequence[Observation]) -> TimedLaunch:
-    """Return the mean duration of some launches of a job, and of their calls on all of its ranks."""
+    """Return the mean duration of some launches of a job, and of the calls on all of its ranks."""
     calls: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for launch in launches:
         for e in (e for e in launch.usable if e.cell.comm_size == job[0] * job[1]):

@@ -1,6 +1,6 @@
-"""The rules of all jobs of a site as one table.
+"""The rules of all jobs of a site as one table. A rule selects the algorithm for a range of message sizes.
 
-The table changes only calls that were measured, and calls that were predicted if the site wants these.
+The table changes only calls that were measured and, with ``site.predicted=true``, calls that were predicted.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -30,10 +30,10 @@ def common_rules(
     Args:
         collectives: The collectives of the site.
         jobs: The recommendation of each measured job.
-        within: Further communicator sizes that each of these jobs measured.
-        predicted: Rules of the jobs that were not measured. A job without rules leaves all calls on its
-            number of ranks to the library, because rules do not distinguish numbers of nodes.
-        one_row: As in ``merged_rules``.
+        within: The smaller communicator sizes that each measured job measured as well.
+        predicted: Rules of the jobs that were not measured. If such a job has no rules, all calls on as many
+            ranks are left to the library, because rules do not distinguish numbers of nodes.
+        one_row: Collectives whose table has a single row; see ``merged_rules``.
     """
     tables: dict[tuple[str, int], list[Sequence[Rule]]] = {}
     for job, recommendation in jobs.items():
@@ -49,15 +49,18 @@ def common_rules(
 def predicted_rules(
     decided: Iterable[Decision], choices: Mapping[str, Point], one_row: Iterable[str], aside: bool = False
 ) -> dict[Shape, tuple[Rule, ...]]:
-    """Return the rules of jobs that were not measured, by their shape with a message size of 0.
+    """Return the rules of jobs that were not measured.
+
+    The keys are shapes (collective, nodes, ranks per node) whose message size is 0, as a rule has its own
+    sizes.
 
     Args:
         decided: The decisions at every message size of these jobs.
-        choices: The per-size values by the name of their choice.
+        choices: Maps the name of each choice to its per-size values.
         one_row: Collectives whose table has a single row, for all message sizes. They get a rule only if the
             decisions at all sizes agree.
-        aside: Whether the measured settings set ``coll_han`` aside. Each rule then makes ``coll_han`` pass
-            the call on.
+        aside: Whether the measured settings disable Open MPI's component ``coll_han``. Each rule then makes
+            ``coll_han`` pass the call on to another component.
     """
     jobs: dict[Shape, list[Decision]] = {}
     for decision in sorted(decided, key=lambda decision: decision.shape):
@@ -87,7 +90,8 @@ def predicted_rules(
 def merged_rules(tables: Sequence[Sequence[Rule]], one_row: Iterable[str] = ()) -> tuple[Rule, ...]:
     """Merge the rules of several jobs for one collective and communicator size.
 
-    Where jobs differ, the library decides: rules do not distinguish 32 ranks on four nodes from 32 on one.
+    Where the jobs' rules differ, the choice is left to the library: rules do not distinguish 32 ranks on four
+    nodes from 32 on one.
 
     Args:
         tables: The rules of each job.
@@ -110,10 +114,10 @@ def merged_rules(tables: Sequence[Sequence[Rule]], one_row: Iterable[str] = ()) 
 
 
 def by_rules(recommendation: Recommendation) -> bool:
-    """Return whether rules can express a recommendation.
+    """Return whether rules alone can express a recommendation.
 
-    They can if it sets nothing job-wide, or the priority of ``coll_han`` alone.
-    Any other job-wide setting would change every call of a job, also those that were not measured.
+    They can if the recommendation sets nothing for the whole job, or only the priority of ``coll_han``. Any
+    other job-wide setting would also change the calls that were not measured.
     """
     source = recommendation.provenance
     job_wide = {name for name, _ in source.env} - {name for name, _ in source.both_sides}
@@ -121,17 +125,17 @@ def by_rules(recommendation: Recommendation) -> bool:
 
 
 def sets_han_aside(recommendation: Recommendation) -> bool:
-    """Return whether a recommendation keeps ``coll_han`` from serving any collective of a job."""
+    """Return whether a recommendation disables Open MPI's component ``coll_han`` for the whole job."""
     return (han.PRIORITY, "0") in recommendation.provenance.env
 
 
 def handing_over(recommendation: Recommendation, one_row: Collection[str]) -> Recommendation:
-    """Return a recommendation that sets ``coll_han`` aside for the measured calls alone, by rules.
+    """Return a recommendation that disables ``coll_han`` only for the measured calls, by means of rules.
 
-    ``coll_han`` passes on the calls that were measured and serves all others.
+    By these rules ``coll_han`` passes the measured calls on to another component and serves all others.
 
     Args:
-        recommendation: A recommendation that sets ``coll_han`` aside for the whole job.
+        recommendation: A recommendation that disables ``coll_han`` for the whole job.
         one_row: Collectives whose table has a single row, for all message sizes.
     """
     measured: dict[tuple[str, int], list[int]] = {}
@@ -153,9 +157,10 @@ def handing_over(recommendation: Recommendation, one_row: Collection[str]) -> Re
 def _handed_over(
     table: Sequence[Rule], collective: str, ranks: int, sizes: Collection[int], one_row: Collection[str]
 ) -> list[Rule]:
-    """Return the rules of one collective and communicator size, each with ``coll_han`` passing the call on.
+    """Return the rules of one collective and communicator size, by which ``coll_han`` passes the calls on.
 
-    They hold within the reach of the message sizes that were measured; the library decides below and beyond.
+    The rules apply to message sizes close to those that were measured; smaller and larger messages are left
+    to the library.
     """
     if collective in one_row or not sizes:
         return [han.handed_over(rule) for rule in table or [Rule(collective, ranks, 0, Point())]]
@@ -166,10 +171,10 @@ def _handed_over(
 
 
 def exact(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """Return the rules with empty tables added, so that each holds for its own communicator size alone.
+    """Return the rules with empty tables added, so that each rule applies to its own communicator size alone.
 
-    In a file of rules a table also holds for other communicators, up to the size of the next table. Empty
-    tables for one rank fewer and one more leave those to the library.
+    In a rules file a table also applies to larger communicators, up to the size of the next table. Empty
+    tables for one rank fewer and for one rank more leave all other communicators to the library.
     """
     tables: dict[str, dict[int, list[Rule]]] = {}
     for rule in rules:
@@ -196,7 +201,7 @@ def _without_repeats(rows: Sequence[Rule]) -> tuple[Rule, ...]:
 
 
 def part(recommendation: Recommendation) -> Part:
-    """Return the campaign behind a recommendation, as a part of a merged recommendation."""
+    """Return which campaign a recommendation comes from, for the record in a merged recommendation."""
     tables = dict.fromkeys((rule.collective, rule.comm_size) for rule in recommendation.rules)
     return Part(
         recommendation.provenance.campaign,
@@ -207,9 +212,10 @@ def part(recommendation: Recommendation) -> Part:
 
 
 def scopes(parts: Iterable[Recommendation]) -> str:
-    """Return a text on the programs that some settings are meant for, because they make other calls slower.
+    """Return a text on which programs the settings are meant for, because they make other calls slower.
 
-    It begins with a semicolon, to be appended to another text; it is empty if no setting slows other calls.
+    The text begins with a semicolon, to be appended to another one. It is empty if no setting slows other
+    calls.
     """
     names = dict.fromkeys(recommendation.scope for recommendation in parts if slower(recommendation.others))
     return "".join(f"; {scope}" for scope in names)

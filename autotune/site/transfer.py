@@ -1,14 +1,15 @@
-"""Gains of unmeasured shapes: those of the nearest job at a scaled message, with growing variance.
+"""Predicted gains of jobs that were not measured: the gain of the nearest job at a scaled message size.
 
-A choice is expected to gain what it gained on the nearest job, at the message ``m·√(n/N)`` of *n* nodes for
-*m* bytes on *N*. Where an algorithm's steps grow with the nodes and each takes a block of the message, equal
-blocks (``m·n/N``) are comparable; where a step takes the whole message, equal messages are. The rule is
-half-way. The uncertainty is a Wiener process in the doublings between the two jobs.
+A choice (an algorithm, say) is expected to gain as much on *N* nodes with *m* bytes as it gained on the
+nearest measured job, of *n* nodes, with ``m·√(n/N)`` bytes. Where an algorithm's number of steps grows with
+the nodes and each step takes a block of the message, equal blocks (``m·n/N``) are comparable; where a step
+takes the whole message, equal messages are. The rule is half-way between the two. The variance of the
+prediction grows with the number of doublings between the two jobs, as that of a Wiener process.
 
-A cost model with a Gaussian process for its residual was used before; on recorded machines this rule lost
-less often and gained more (`benchmarks/site_transfer.md`).
+Compared with a cost model with a Gaussian process for its residual, choices by this rule were slower than the
+default less often and gained more, on recorded machines (`benchmarks/site_transfer.md`).
 
-Notation: n measurements; d shapes to predict; a gain is ln(time of the default / time of a choice).
+Notation: d shapes to predict; a gain is ln(time of the default / time of a choice).
 """
 
 import math
@@ -22,17 +23,17 @@ from autotune.measure.launch_spread import LAUNCH_SPREAD
 
 Vector = NDArray[np.float64]
 
-DEFAULT = ""  # The choice of the library itself.
+DEFAULT = ""  # Name of the choice that the library makes itself.
 SHARED = 0.5
-"""Exponent of the node ratio that scales messages; 0.4 … 0.6 are equally good on recorded machines."""
+"""Exponent of n/N in the scaled message size; 0.4 … 0.6 are equally good on recorded machines."""
 OWN = 0.1
-"""Standard deviation of ln(time) of a choice for each doubling of the nodes: 0.07 … 0.17 on recorded
-machines."""
+"""Standard deviation by which ln(time) of a choice deviates from the rule for each doubling of the nodes;
+0.07 … 0.17 on recorded machines."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Shape:
-    """A case for which a choice is made."""
+    """A collective call on a job: the case for which a choice is predicted."""
 
     collective: str
     nodes: int
@@ -50,24 +51,24 @@ Job = tuple[int, int]  # Number of nodes, and of ranks on each.
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One choice measured at one shape."""
+    """The measured time of one choice at one shape."""
 
     shape: Shape
-    choice: str  # The setting; ``DEFAULT``: the library's own choice.
-    time_s: float
+    choice: str  # Name of the setting; ``DEFAULT`` is the library's own choice.
+    time_s: float  # Time of a call in seconds.
     error: float = 0.0  # Standard error of ln(time).
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The gain of a choice on one job by message size, shape (k,) each."""
+    """The gain of a choice on one job at k message sizes; each field has the shape (k,)."""
 
     messages: Vector  # ln(bytes), ascending.
     gains: Vector  # Measured gains.
     variances: Vector  # Variances of the measured gains.
 
     def at(self, message: float) -> tuple[float, float]:
-        """Return gain and its variance at ln(bytes); beyond the measured messages those of the last one."""
+        """Return the gain and its variance at ln(bytes), interpolated; constant beyond the measured sizes."""
         interpolated = (np.interp(message, self.messages, column) for column in (self.gains, self.variances))
         gain, variance = (float(value) for value in interpolated)
         return gain, variance
@@ -75,28 +76,29 @@ class Curve:
 
 @dataclass(frozen=True)
 class Transfer:
-    """Measurements, ready to predict."""
+    """The model of a site, which predicts the gains of jobs that were not measured."""
 
-    curves: Mapping[tuple[str, str], Mapping[Job, Curve]]  # Curves by (collective, choice) and job.
+    curves: Mapping[tuple[str, str], Mapping[Job, Curve]]  # Measured gains by (collective, choice) and job.
 
     def choices(self, collective: str) -> tuple[str, ...]:
-        """Return the choices of a collective that were measured beside its default."""
+        """Return the choices of a collective that were measured in addition to its default."""
         return tuple(sorted({c for kind, c in self.curves if kind == collective}))
 
     def nearest(self, choice: str, shape: Shape) -> Job | None:
-        """Return the measured job of a choice that is nearest to a shape; of equally near ones the largest.
+        """Return the job nearest to a shape on which a choice was measured; of equally near ones the largest.
 
-        Numbers of ranks that are powers of two do not predict others: recursive doubling and halving fold the
-        extra ranks first, and libraries then choose other algorithms.
+        Jobs whose number of ranks is a power of two do not predict other jobs, and vice versa: recursive
+        doubling and halving treat ranks beyond a power of two first, and libraries then choose other
+        algorithms. The result is None if no job is left.
         """
         curves = self.curves.get((shape.collective, choice), {})
         jobs = [job for job in curves if _power(job[0] * job[1]) == _power(shape.ranks)]
         return min(sorted(jobs, reverse=True), key=lambda job: _doublings(job, shape), default=None)
 
     def gains(self, choice: str, shapes: Sequence[Shape]) -> tuple[Vector, Vector]:
-        """Return expectation and standard deviation of the gain of a choice, shapes ``(d,)``.
+        """Return the expected gain of a choice and its standard deviation at each shape, both ``(d,)``.
 
-        They are NaN and infinite where choice or default were not measured for the collective.
+        The gain is NaN and the deviation infinite where no measured job predicts the shape.
         """
         predictions = []
         for shape in shapes:
@@ -112,7 +114,7 @@ class Transfer:
 
 
 def _doublings(job: Job, shape: Shape) -> float:
-    """Return the distance between a job and a shape in doublings of nodes and of ranks a node."""
+    """Return the distance between a job and a shape: doublings of nodes plus doublings of ranks a node."""
     nodes, ppn = job
     return abs(math.log2(nodes / shape.nodes)) + abs(math.log2(ppn / shape.ppn))
 
@@ -123,7 +125,7 @@ def _power(ranks: int) -> bool:
 
 
 def fitted(measured: Sequence[Measured]) -> Transfer:
-    """Return the gains of choices that were measured beside the default of the same shape."""
+    """Return the model with the gains of all choices measured at shapes whose default was measured too."""
     times: dict[Shape, dict[str, list[Measured]]] = {}
     for m in measured:
         times.setdefault(m.shape, {}).setdefault(m.choice, []).append(m)
@@ -147,7 +149,7 @@ def fitted(measured: Sequence[Measured]) -> Transfer:
 
 
 def _mean(measured: Sequence[Measured]) -> tuple[float, float]:
-    """Return the mean of ln(time), and its variance."""
+    """Return the mean of ln(time) over some measurements of one choice, and the variance of this mean."""
     n = len(measured)
     noise = sum(m.error**2 + LAUNCH_SPREAD.largest_sd**2 for m in measured) / n**2
     return sum(math.log(m.time_s) for m in measured) / n, noise

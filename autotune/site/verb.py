@@ -1,8 +1,8 @@
-"""``conf=site``: a campaign for each job size of a site, small ones first, and one set of files.
+"""``conf=site``: a campaign for each job size of a site, small jobs first, and one set of files for all.
 
-A site's directory has the wishes in ``site.json`` and an ordinary campaign for each job in ``jobs/``; to
-resume the site is to resume these. The next job, the predictions for jobs that were not measured, and the
-files are functions of the journals alone.
+A site's directory contains ``site.json``, which says what the user asked for, and an ordinary campaign for
+each job in ``jobs/``; resuming the site resumes these campaigns. The next job, the predictions for jobs that
+were not measured, and the exported files are functions of the campaigns' journals alone.
 """
 
 import json
@@ -69,7 +69,7 @@ from autotune.structure import plain
 
 
 def site_status(directory: Path, as_json: bool) -> None:
-    """Print how far a site is, as text or as JSON.
+    """Print the progress of a site, as text or as JSON.
 
     Raises:
         AutotuneError: as ``read_site`` raises it.
@@ -92,7 +92,7 @@ def site_status(directory: Path, as_json: bool) -> None:
 
 
 def site_progress(directory: Path) -> tuple[str, bool]:
-    """Return a text on how far a site and its running jobs are, and whether a process is working on it."""
+    """Return a text on the progress of a site and its running jobs, and whether a process works on them."""
     site = read_site(directory)
     text, going_on = status_text(site), is_locked(directory, WISHES)
     for job in (j for j in site.wishes.jobs if not site.is_complete(j)):
@@ -116,9 +116,9 @@ def site_report(directory: Path, out: Path | None) -> None:
 
 
 def _cells(site: SiteDirectory) -> Iterator[tuple[str, int, int, int, float, bool]]:
-    """Yield the cells of the map: collective, nodes, ranks per node, bytes, speed-up, and whether predicted.
+    """Yield the map's entries: collective, nodes, ranks per node, bytes, speed-up, and whether predicted.
 
-    A speed-up of 1 means that the library decides.
+    A speed-up of 1 means that the choice is left to the library.
     """
     by_slot = {
         (job, gain.slot): gain.ratio
@@ -133,18 +133,19 @@ def _cells(site: SiteDirectory) -> Iterator[tuple[str, int, int, int, float, boo
 
 
 def tune_site(document: Mapping[str, Any], compose: Compose, quiet: bool = False) -> int:
-    """Measure the jobs of a site one after another, as far as its node-hours go, and write its files.
+    """Measure the jobs of a site until its node-hours are used up, and write the files for all jobs.
 
     Args:
         document: The site's configuration.
-        compose: The function that makes a job's configuration into a scenario and a place of launching.
+        compose: Function that turns a job's configuration into a scenario and the means to launch it.
         quiet: Whether to print the results alone.
 
     Returns:
         The largest exit code of the jobs.
 
     Raises:
-        ScenarioError: the directory holds a site with other wishes, or a job does not fit this machine.
+        ScenarioError: the directory contains a site with a different request, or a job does not fit this
+            machine.
         LockedError: another process is working on the site.
         CampaignError: no job could be measured.
     """
@@ -174,7 +175,7 @@ def tune_site(document: Mapping[str, Any], compose: Compose, quiet: bool = False
             if added_jobs := wishes.added_to(stored_wishes):
                 sys.stdout.write(f"further jobs: {', '.join(map(job_text, added_jobs))}\n")
             write_files(written, below=root)
-            lock, former = locked(root, WISHES), lock  # the file is a new one, which has to be locked
+            lock, former = locked(root, WISHES), lock  # write_files replaced the file: lock the new one
             os.close(former)
         return _tune_jobs(root, document, compose, quiet)
     finally:
@@ -184,20 +185,21 @@ def tune_site(document: Mapping[str, Any], compose: Compose, quiet: bool = False
 def _tune_jobs(root: Path, document: Mapping[str, Any], compose: Compose, quiet: bool) -> int:
     """Measure the jobs of a site, and write its files; return the largest exit code.
 
-    After the jobs a sample of the predictions is measured, and the settings are compared under load.
+    After the jobs, one job with predictions is measured to test them, and the chosen settings are compared
+    with the defaults while other work loads the machine.
     """
     codes, places = [int(ExitCode.WELL)], dict[Job, tuple[Scenario, Bench]]()
 
     def job_configuration(job: Job, neighbours: Collection[Job] = (), **changed: Any) -> dict[str, Any]:
         """Return the configuration of a job with its share of the node-hours, and with changed sections."""
         configuration = {**document, **changed}
-        if job in site.campaigns:  # it keeps its communicators, whatever jobs were added since
+        if job in site.campaigns:  # a job that was begun keeps its communicator sizes
             sizes = site.campaigns[job].about.scenario.cluster.comm_sizes
             configuration["cluster"] = {**document["cluster"], "comm_sizes": list(sizes) or [job[0] * job[1]]}
         return job_document(configuration, root, job, allowed_h(site, document, job, neighbours))
 
     def place_of(job: Job, configuration: dict[str, Any] | None = None) -> tuple[Scenario, Bench]:
-        """Return the scenario of a job and its place; a configuration replaces the one composed before."""
+        """Return the scenario and the launcher of a job, composed anew if a configuration is given."""
         if job not in places or configuration:
             scenario, place = compose(configuration or job_configuration(job))
             places[job] = place.asked(scenario), place
@@ -226,7 +228,8 @@ def _tune_jobs(root: Path, document: Mapping[str, Any], compose: Compose, quiet:
             first += job[0]
         codes.extend(run_side_by_side(documents, compose.origin, quiet, root / "beside"))
 
-    def campaign_section(job: Job) -> dict[str, Any]:  # a job that was a sample is measured anew, as a whole
+    # A job of which only two launches were made, to test predictions, is measured anew in full.
+    def campaign_section(job: Job) -> dict[str, Any]:
         return {**document["campaign"], "fresh": job == site.sampled_job}
 
     def write(recommendation: Recommendation, folder: Path, jobs: Collection[Job]) -> None:
@@ -247,7 +250,7 @@ def _tune_jobs(root: Path, document: Mapping[str, Any], compose: Compose, quiet:
         earlier, site = site, read_site(root)
         attempted += [job for job in jobs if not cut_short(earlier, site, job, jobs)]
     if (job_to_sample := _drawn_sample(site, document)) is not None:
-        if site.sample is None:  # else the sample was begun by an earlier process
+        if site.sample is None:  # else an earlier process has saved the predictions already
             predicted = tuple(
                 decision for decision in site.decided_for(job_to_sample) if decision.choice != DEFAULT
             )
@@ -255,7 +258,7 @@ def _tune_jobs(root: Path, document: Mapping[str, Any], compose: Compose, quiet:
                 {root / SAMPLE: json.dumps(plain(Sample(job_to_sample, site.z or 0.0, predicted))) + "\n"}
             )
         budget, verify = {**document["budget"], "launches": SAMPLED}, {**document["verify"], "enabled": False}
-        fix = {**(document["fix"] or {}), **site.common}  # predictions hold for this setting alone
+        fix = {**(document["fix"] or {}), **site.common}  # predictions are for this setting only
         measure_job(job_to_sample, "a sample of what is predicted", budget=budget, verify=verify, fix=fix)
         site = read_site(root)
     site = _under_load(site, document, place_of)
@@ -273,7 +276,10 @@ def _tune_jobs(root: Path, document: Mapping[str, Any], compose: Compose, quiet:
 def _under_load(
     site: SiteDirectory, document: Mapping[str, Any], place_of: Callable[[Job], tuple[Scenario, Bench]]
 ) -> SiteDirectory:
-    """Compare every chosen setting under load, as far as the node-hours allow; return the updated site."""
+    """Compare every chosen setting with the defaults on the loaded machine, as far as the node-hours allow.
+
+    The result is the site with the new results.
+    """
     if not (command := site.wishes.under_load):
         return site
     launches = 2 * document["verify"]["launches"]
@@ -296,10 +302,10 @@ def _under_load(
 
 
 def _drawn_sample(site: SiteDirectory, document: Mapping[str, Any]) -> Job | None:
-    """Return the job of which a sample is to be measured; None if there is none.
+    """Return the job that is to be measured to test its predictions; None if there is none.
 
-    It is the job that was drawn before if its sample is not complete. Else a job is drawn at random from
-    those with predictions whose sample the remaining node-hours pay for.
+    If a job was chosen earlier and its two launches are not complete, it is this job. Else a job is drawn at
+    random from those that have predictions and whose two launches fit the remaining node-hours.
     """
     if (sample := site.sample) is not None:
         campaign = site.campaigns.get(sample.job)
@@ -315,13 +321,13 @@ def _drawn_sample(site: SiteDirectory, document: Mapping[str, Any]) -> Job | Non
 
 
 def _use(recommendation: Recommendation, formats: Sequence[str], folder: Path) -> str:
-    """Return how the files in a folder are used, or why they are not."""
+    """Return a text on how to use the exported files in a folder, or why they need not be used."""
     line = how_to_use(recommendation, formats, folder)
     return f"use it with:\n  {line}" if line else unused(recommendation, folder)
 
 
 def status_text(site: SiteDirectory) -> str:
-    """Return a text on how far a site is, with a line for each job."""
+    """Return a text on the progress of a site, with a line for each job."""
     lines = []
     separate_text = ", ".join(f"{job_text(job)} under {site.separate[job].point}" for job in site.separate)
     for job in site.wishes.jobs:
@@ -358,7 +364,7 @@ def status_text(site: SiteDirectory) -> str:
 
 
 def _written(site: SiteDirectory) -> str:
-    """Return a text on whether the files have the predicted rules; empty if nothing is predicted."""
+    """Return a sentence on whether the files contain the predicted rules; empty if nothing is predicted."""
     if not site.predicted_jobs:
         return ""
     jobs = ", ".join(map(job_text, site.predicted_jobs))

@@ -1,1 +1,1 @@
-"""Verbs on anybody's designs and tables: ``screen`` and ``model``."""
+"""Commands for any user's designs and tables: ``screen`` and ``model``."""

@@ -1,4 +1,4 @@
-"""``model``: fit a least-squares model to any table, and show what such a fit hides."""
+"""``model``: fit a least-squares model to any table, and show problems that the coefficients do not show."""
 
 import sys
 from pathlib import Path
@@ -17,8 +17,8 @@ def formula(response: str, terms: str, log2: str, intercept: bool) -> Formula:
 
     Args:
         response: The column that was measured.
-        terms: The columns that explain it, between commas.
-        log2: The columns whose binary logarithm is taken, between commas.
+        terms: The columns that explain the response, separated by commas.
+        log2: The columns whose binary logarithm is used, separated by commas.
         intercept: Whether the model has a constant.
 
     Raises:
@@ -35,7 +35,7 @@ def model(
     Args:
         path: The table's file.
         equation: The model.
-        conditions: Conditions ``COLUMN=VALUE`` on the rows that are fitted; empty: all rows are.
+        conditions: Conditions ``COLUMN=VALUE`` for the rows to be fitted; empty: all rows are fitted.
         plot: File for an HTML page with the fit; None: no page is written.
         as_json: Whether to print JSON.
 

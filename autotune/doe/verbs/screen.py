@@ -24,14 +24,14 @@ def analyse_table(
 
     Args:
         path: The table's file.
-        factors: The columns that were set, between commas.
-        responses: The columns that were measured, between commas, each with its goal: ``latency:min``.
+        factors: The columns that were set, separated by commas.
+        responses: The columns that were measured, separated by commas, each with its goal: ``latency:min``.
         block: The column of replicates, days or sites; None: there is none.
         scale: ``linear`` for effects as differences, ``log`` for effects as ratios.
         as_json: Whether to print JSON.
 
     Raises:
-        UserError: no table is named, an option is malformed, or the table has no such column.
+        UserError: no table is named, an option is malformed, or the table has no column of some name.
         TableError: the table cannot be read or analysed.
     """
     table, goals = _table(path), named_responses(_words(responses), "--responses")
@@ -46,14 +46,16 @@ def fit_surface(
 
     Args:
         path: The table's file.
-        factors: The columns of numbers over which a quadratic is fitted, between commas.
-        responses: The columns that were measured, as in ``analyse_table``; empty with ``desirability``.
-        desirability: The responses to weigh against each other, with goal and weight: ``latency:min:1``.
+        factors: The columns of numbers of which a quadratic function is fitted, separated by commas.
+        responses: The columns that were measured, as in ``analyse_table``; empty if ``desirability`` is
+            given.
+        desirability: The responses for which a common best point is sought, with goal and weight:
+            ``latency:min:1``.
         scale: As in ``analyse_table``.
         as_json: Whether to print JSON.
 
     Raises:
-        UserError: neither or both of responses and desirability are given, no table is named, or the table
+        UserError: not exactly one of responses and desirability is given, no table is named, or the table
             does not allow the fit.
         TableError: the table cannot be read or fitted.
     """
@@ -76,15 +78,15 @@ def write_design(
 ) -> None:
     """Write the run table of a design as CSV, and print the effects that the design can detect.
 
-    The table has empty columns for the responses. The power is printed on standard error if the table goes to
-    standard output.
+    The table has empty columns for the responses. If the table goes to standard output, the effects are
+    printed on standard error.
 
     Args:
         factors: A CSV file with the columns factor, low and high.
         responses: The responses, as in ``analyse_table``.
         layout: Number of runs, of blocks and of centre points, and the seed of the run order.
-        effect: An effect whose power is computed; None: none.
-        sigma: Standard deviation of a run, without which there is no power; None: unknown.
+        effect: An effect whose power is computed; None: no power is computed.
+        sigma: Standard deviation of a run; None: unknown, so that no effects are computed.
         out: The table's file; None: standard output.
         as_json: Whether to print JSON.
 

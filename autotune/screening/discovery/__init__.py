@@ -1,7 +1,7 @@
-"""Screening of hundreds of factors of which few matter.
+"""Discovery: a screening of hundreds of factors, of which few matter.
 
-Runs make random sets of changes; levels that make launches fail are set aside; a sparse robust fit finds the
-changes that have an effect.
+Each run changes a few random factors. Levels that make launches fail are excluded from further runs. A
+sparse, robust fit then finds the changes that have an effect.
 """
 
 from autotune.screening.discovery.design import DiscoveryDesign, Stage, cycle

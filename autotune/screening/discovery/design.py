@@ -1,14 +1,19 @@
-"""The next run of a discovery as a function of the runs so far (step 3 of the flow).
+"""The plan of a discovery: which run comes next, as a function of the runs so far.
 
-The screening comes first. By random balance each run makes few changes at once, those that were made least
-often so far; or each run makes one change alone, of those that may have an effect. A failed run is followed
-by runs of half of the changes that may have made it fail, until the responsible level is found and set aside.
-A change with an established effect is not made again, so that it hides nothing else; a change that has an
-effect only together with another one is made in separate runs.
+Place in the flow of ``autotune/__init__.py``: step 3, screening.
 
-Then comes the confirmation: changes that the screening suspects of a gain (where changes were made alone,
-also those suspected of a loss) are made one at a time, against the arm's own default, in rounds on fresh
-launches.
+A *change* is one factor at a level that is not its default. An *arm* is a setting from which changes are
+made, such as the defaults, or the defaults with UCX enabled.
+
+The screening comes first. Either each run makes a few changes at once (random balance), of those that were
+made least often so far; or each run makes one change alone, of those that may have an effect. If a run fails,
+further runs make half of the changes that may be the cause, until the responsible level is found; it is then
+excluded. A change whose effect is established is not made again, so that it cannot hide others. A change that
+has an effect only together with another one is made in separate runs.
+
+The confirmation comes next. Changes that may be a gain by the screening (if changes were made alone, also
+those that may be a loss) are made one at a time and compared with the arm's own default, in several rounds of
+fresh launches.
 """
 
 import math
@@ -25,7 +30,7 @@ from autotune.screening.discovery.runs import RULE, Arm, Change, Run, set_aside,
 
 
 class Stage(StrEnum):
-    """Says for what purpose a run is made; the text is shown to users."""
+    """The purpose of a run; its text is shown to users."""
 
     ARM = "the default"
     SCREEN = "few changes at once"
@@ -36,22 +41,22 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class DiscoveryDesign:
-    """Plans a discovery: it chooses each run from the runs before it."""
+    """The plan of a discovery, which chooses each run from the runs before it."""
 
-    arms: tuple[Arm, ...]  # The settings from which changes are counted; the first is the default one.
-    launches: int  # Number of launches, screening and confirmation together.
+    arms: tuple[Arm, ...]  # The settings from which changes are made; the first one is the defaults.
+    launches: int  # Number of launches of screening and confirmation together.
     share: float = 1 / 8
-    """Share of the factors of an arm that are off their default in a run; 0: one change at a time."""
+    """Share of an arm's factors that a run of the screening changes; 0: each run makes one change."""
     rounds: int = 4  # Number of rounds of the confirmation.
-    rate: float = 0.05  # Rate of false discoveries.
+    rate: float = 0.05  # Rate of false discoveries: share of the reported effects that may not exist.
     seed: int = 0  # Seed of all random choices.
     tiers: Mapping[str, int] = field(default_factory=dict)
-    """Tier of a factor by its name. Where changes are made one at a time, factors of a lower tier go first;
-    factors without a tier go last."""
+    """Maps the names of factors to tiers. If each run makes one change, factors of a lower tier are changed
+    first, and factors without a tier last."""
 
     @property
     def screening(self) -> int:
-        """Return the number of launches before the confirmation."""
+        """Return the number of launches of the screening, before the confirmation."""
         return self.launches - round(RULE.confirming * self.launches)
 
     def next_run(
@@ -61,9 +66,9 @@ class DiscoveryDesign:
 
         Args:
             runs: All runs so far, in order.
-            enough: Whether the screening's share of the cycle's time is spent.
-            time_is_up: Whether all of the cycle's time is spent.
-            go_on: Whether a complete cycle is followed by another one, which continues the screening.
+            enough: Whether the screening has used up its share of the time for this cycle.
+            time_is_up: Whether all of the time for this cycle is used up.
+            go_on: Whether a further cycle, which continues the screening, follows a complete one.
         """
         screened = [run for run in runs if run.block == 0]
         begin = cycle([run.block for run in runs])
@@ -82,13 +87,14 @@ class DiscoveryDesign:
         return planned, Stage.CONFIRM if planned.changes else Stage.ARM
 
     def off(self, arm: Arm) -> int:
-        """Return the number of changes that a run of the screening makes in an arm."""
+        """Return how many changes a run of the screening makes in an arm."""
         return max(1, round(self.share * len({name for name, _ in arm.changes})))
 
     def _turn(self, runs: Sequence[Run]) -> int:
         """Return the index of the arm whose changes were made least often on average.
 
-        Where changes are made one at a time, the arm with the lowest next tier takes precedence.
+        If each run makes one change, the arm with the change of the lowest tier that was not made yet comes
+        first.
         """
         runs_of = Counter(run.arm for run in runs)
 
@@ -99,20 +105,20 @@ class DiscoveryDesign:
         return min(range(len(self.arms)), key=priority)
 
     def _next_tier(self, number: int, launches: Counter[Change]) -> float:
-        """Return the lowest tier among the changes peculiar to an arm that were not made yet."""
+        """Return the lowest tier of an arm's own changes that were not made yet; infinite if none is left."""
         return min((self._tier(c) for c in self._peculiar(number) if not launches[c]), default=math.inf)
 
     def _peculiar(self, number: int) -> list[Change]:
-        """Return the changes of an arm that the default arm does not have; for the default arm all."""
+        """Return an arm's own changes, which the default arm does not have; the default arm's own are all."""
         default = set(self.arms[0].changes) if number else set()
         return [c for c in self.arms[number].changes if c not in default]
 
     def _tier(self, change: Change) -> float:
-        """Return the tier of a change's factor, infinite where it has none."""
+        """Return the tier of a change's factor; infinite if the factor has no tier."""
         return self.tiers.get(change[0], math.inf)
 
     def _screening(self, runs: Sequence[Run], number: int, rng: np.random.Generator) -> tuple[Run, Stage]:
-        """Return the next run of the screening in an arm, and its purpose; ``runs`` are those of all arms."""
+        """Return the next run of the screening in an arm and its purpose, given the runs in all arms."""
         arm = self.arms[number]
         if not any(run.arm == number for run in runs):
             return Run(number, frozenset()), Stage.ARM
@@ -120,7 +126,7 @@ class DiscoveryDesign:
             half = [suspected[i] for i in rng.permutation(len(suspected))[: len(suspected) // 2]]
             return Run(number, arm.complete(frozenset(half))), Stage.BISECT
         guilty = set_aside(runs, number)
-        # The estimates use the runs up to the last look, and so stay the same for ``look_every`` runs.
+        # The effects are estimated again only after every ``look_every`` runs, from all runs up to then.
         looked = runs[: len(runs) // RULE.look_every * RULE.look_every]
         settled = established(arm, number, looked, self.rate, self.seed)
         launches = _launches_of(arm, number, runs)
@@ -128,10 +134,11 @@ class DiscoveryDesign:
             eligible = [c for c in arm.changes if c not in guilty and c not in settled]
             order = sorted(eligible, key=lambda c: (launches[c], rng.random()))
         else:
-            # First each change is made once: changes that the default arm has too come last, lower tiers go
-            # first, and one level of each factor goes before the second level of any factor, since levels of
-            # a factor often have the same effect. Then changes that may have an effect deserve more launches
-            # than the many without one; each gets one launch at a time, since the next look may settle it.
+            # First each change is made once: the arm's own changes before those that the default arm also
+            # has, lower tiers first, and one level of each factor before a second level of any factor, since
+            # levels of a factor often have the same effect. Then changes that may have an effect get more
+            # launches than the many without one; each gets one launch until the next estimate, which may
+            # suffice to decide.
             peculiar = set(self._peculiar(number))
             of_factor = Counter[str]()
             for (name, _), times in launches.items():
@@ -150,8 +157,8 @@ class DiscoveryDesign:
                     rng.random(),
                 ),
             )
-        # Changes that need others are made in separate runs, else the changes that they need would be made in
-        # most runs.
+        # Changes that have an effect only with others are made in separate runs. Else the changes that they
+        # need would be made in most runs.
         order = [c for c in order if (c in arm.needs) == (order[0] in arm.needs)]
         picked: dict[str, Change] = {}
         for change in order:
@@ -165,14 +172,14 @@ class DiscoveryDesign:
         return Run(number, frozenset(picked.values())), stage
 
     def _confirmation(self, screened: tuple[Run, ...], earlier: Sequence[Run]) -> Iterator[Run]:
-        """Yield the runs of a cycle's confirmation: first of gains, then of losses.
+        """Yield the runs that confirm effects in this cycle: first possible gains, then possible losses.
 
-        ``screened`` are all runs of the screening, ``earlier`` the runs of earlier cycles; changes that these
-        confirmed or refuted are not made again.
+        ``screened`` are all runs of the screening, ``earlier`` the runs of earlier cycles. Changes that
+        earlier cycles confirmed or refuted are not made again.
         """
         settled = {(run.arm, change) for run in earlier if run.block for change in run.changes}
         used = sum(run.block > 0 for run in earlier)
-        room = (self.launches - self.screening - used) // self.rounds  # Launches in a round.
+        room = (self.launches - self.screening - used) // self.rounds  # Number of launches in a round.
         block = 1 + max((run.block for run in earlier), default=0)
         for losses in (False, True) if not self.share else (False,):
             suspected = candidates(self.arms, screened, self.rate, self.seed, losses)
@@ -191,10 +198,10 @@ class DiscoveryDesign:
     def _per_arm(
         self, suspected: Sequence[tuple[int, Change]], room: int
     ) -> dict[int, list[frozenset[Change]]]:
-        """Return the changes of each run of a round by arm, without the runs of the arms' defaults.
+        """Return for each arm the sets of changes that the runs of a round make, without the arm's default.
 
-        ``room`` is the number of launches in the round, defaults included; the first suspects take
-        precedence.
+        ``suspected`` are the changes to be confirmed, the most significant first; the last ones may not fit
+        into ``room``, the number of launches in the round, which includes those of the defaults.
         """
         per_arm: dict[int, list[frozenset[Change]]] = {}
         for number, change in suspected:
@@ -211,7 +218,7 @@ class DiscoveryDesign:
 def cycle(blocks: Sequence[int]) -> int:
     """Return the index of the launch with which the last cycle of screening and confirmation begins.
 
-    ``blocks`` holds the block of each launch: 0 in the screening, the number of the round in the
+    ``blocks`` contains 0 for each launch of the screening, and the number of the round for each launch of the
     confirmation.
     """
     begins = (i for i in range(len(blocks) - 1, 0, -1) if not blocks[i] and blocks[i - 1])
@@ -219,14 +226,15 @@ def cycle(blocks: Sequence[int]) -> int:
 
 
 def _launches_of(arm: Arm, number: int, runs: Sequence[Run]) -> Counter[Change]:
-    """Count the runs in an arm that made each change.
+    """Count for each change the runs in an arm that made it.
 
-    Runs that made a change because another one needs it do not count, as the two effects cannot be separated.
+    A run does not count if it made the change only because another change needs it, as their effects cannot
+    be separated.
     """
     arm_runs = (run for run in runs if run.arm == number)
     return Counter(change for run in arm_runs for change in run.changes - arm.brought(run.changes))
 
 
 def _defaults(changes: int) -> int:
-    """Return the number of launches of an arm's default in a round with so many launches of changes."""
+    """Return how many launches of an arm's default a round has, given its number of launches of changes."""
     return 1 + changes // 4 if changes else 0

@@ -1,12 +1,14 @@
-"""A sparse, robust, additive fit of whole curves, with more columns than rows (step 3 of the flow).
+"""A sparse, robust, additive fit of the effects of changes, even if there are more changes than runs.
+
+Place in the flow of ``autotune/__init__.py``: step 3, screening.
 
 Notation: ``X`` is (n_runs, n_changes), 1 where a run makes the change; ``Y`` is (n_runs, n_sizes), logarithms
-of times; ``Z`` is (n_changes, n_sizes), a change's sum of scaled residuals over its standard deviation.
+of times; ``Z`` is (n_changes, n_sizes), a change's sum of scaled residuals divided by its standard deviation.
 
-Changes enter the fit one at a time, the largest first, and all of them are fitted again together, so that a
-dominating one does not hide the others. Differences between launches have heavy tails. Therefore residuals
-are clipped, and significance is determined from permutations of the runs, which keep the correlation between
-the sizes of a launch.
+Changes are added to the fit one at a time, the largest first, and all of them are fitted again together, so
+that a dominating change does not hide others. Differences between launches have heavy tails. Therefore
+residuals are clipped, and significance is determined by permuting the runs, which preserves the correlation
+between the sizes of a launch.
 """
 
 from dataclasses import dataclass
@@ -22,16 +24,20 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class JointFit:
-    """The effect of every change at each size, as ``sparse_fit`` estimates it."""
+    """The effect of every change at each message size, as ``sparse_fit`` estimates it."""
 
     effect: Floats
     """Logarithm of the ratio of times with and without the change, (n_changes, n_sizes); NaN for a change
-    that no run made, or every run."""
+    that no run made, or that every run made."""
     error: Floats  # Standard error of the effect, (n_changes, n_sizes).
-    p_any: Floats  # Probability of an effect as large at any size where there is none, (n_changes,).
-    p_faster: Floats  # Probability of a gain as large at any size where there is none, (n_changes,).
-    sigma: Floats  # Standard deviation of launches, (n_sizes,).
-    level: Floats  # The curve without any change, (n_sizes,).
+    p_any: Floats
+    """p-value of each change, (n_changes,): the probability that a change without an effect shows one as
+    large, in either direction, at some size."""
+    p_faster: Floats
+    """p-value of each change, (n_changes,): the probability that a change without an effect shows a gain as
+    large at some size."""
+    sigma: Floats  # Standard deviation of ln(time) between launches, (n_sizes,).
+    level: Floats  # ln(time) without any change, (n_sizes,).
 
 
 def sparse_fit(x: Floats, y: Floats, rng: np.random.Generator) -> JointFit:
@@ -80,14 +86,22 @@ def sparse_fit(x: Floats, y: Floats, rng: np.random.Generator) -> JointFit:
 
 
 def false_discovery_set(p: Floats, rate: float) -> NDArray[np.bool_]:
-    """Return which p-values are discoveries at a rate of false ones, after Benjamini and Hochberg (1995)."""
+    """Return which p-values are discoveries if the share ``rate`` of these may be false.
+
+    This is the procedure of Benjamini and Hochberg (1995).
+    """
     from scipy.stats import false_discovery_control
 
     return np.asarray(false_discovery_control(p) <= rate) if len(p) else np.zeros(0, dtype=bool)
 
 
 def _joint(x: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
-    """Fit each size on the columns of ``x`` by Huber's method; return coefficients, residuals and scales."""
+    """Fit the times at each size to the columns of ``x`` by Huber's method.
+
+    Returns:
+        The coefficients, (1 + n_columns, n_sizes), the residuals, (n_runs, n_sizes), and their robust
+        standard deviations, (n_sizes,).
+    """
     n, design = len(y), np.column_stack([np.ones(len(y)), x])
     weights = np.ones_like(y)
     start = np.vstack([np.median(y, axis=0), np.zeros((x.shape[1], y.shape[1]))])
@@ -104,12 +118,12 @@ def _joint(x: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _scores(x: Floats, scaled: Floats, scale: Floats) -> Floats:
-    """Return Z of the module's notation, from residuals divided by their standard deviation."""
+    """Return ``Z`` (see the module's notation) from residuals divided by their standard deviation."""
     clipped = np.clip(scaled, -RULE.clip, RULE.clip)
     return np.asarray((x.T @ (clipped - clipped.mean(axis=0))) / scale)
 
 
 def _tail(null: Floats, observed: Floats) -> Floats:
-    """Return the share of the null distribution that is as large as each observed value, never zero."""
+    """Return for each observed value the share of the null distribution that is as large; never zero."""
     above = len(null) - np.searchsorted(np.sort(null), observed, side="left")
     return np.asarray((above + 1) / (len(null) + 1))

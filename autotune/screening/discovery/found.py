@@ -1,4 +1,7 @@
-"""Findings of a discovery: candidates after the screening, effects after the confirmation."""
+"""Findings of a discovery: the changes to be confirmed after the screening, and the effects after that.
+
+The terms (change, arm, run) are those of ``runs``.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,14 +18,15 @@ from autotune.screening.discovery.runs import RULE, Arm, Change, Run, set_aside
 
 @dataclass(frozen=True, slots=True)
 class ChangeEffect:
-    """Says how one change affects the curve of times over sizes."""
+    """The effect of one change on the time at each message size."""
 
     arm: int  # Index of the arm in which the change was made.
     change: Change  # Factor and level.
     log_ratio: tuple[float, ...]
-    """Logarithm of its time over the default's time at each size; below zero: faster."""
+    """Logarithm of the time with the change over the default's time at each size; below zero: faster."""
     error: tuple[float, ...]  # Standard error of the logarithm at each size.
-    confirmed: bool  # Whether the estimate is from fresh launches of the change alone; else by the screening.
+    confirmed: bool
+    """Whether the estimate is from fresh launches that made this change alone; if not, from the screening."""
 
     @property
     def slower(self) -> bool:
@@ -34,24 +38,27 @@ class ChangeEffect:
 class DiscoveryResult:
     """Says which changes help, which harm, and which remain inconclusive."""
 
-    active: tuple[ChangeEffect, ...]  # Changes that are faster at some size, confirmed one at a time.
+    active: tuple[ChangeEffect, ...]  # Changes that are faster at some size, confirmed by fresh launches.
     unconfirmed: tuple[ChangeEffect, ...]
-    """Changes that are faster by the screening, for whose confirmation no time remained."""
-    harmful: tuple[ChangeEffect, ...]  # Changes that are only slower, by the screening or the confirmation.
-    set_aside: tuple[tuple[int, Change], ...]  # (arm, change) that make launches fail.
-    inconclusive: tuple[tuple[int, Change], ...]  # (arm, change) suspected but not confirmed, or unmeasured.
-    arms: tuple[tuple[float, ...], ...]  # ln of the time of each arm at each size; empty: not measured.
+    """Changes that are faster according to the screening, without enough launches to confirm it."""
+    harmful: tuple[ChangeEffect, ...]  # Changes that are slower, according to screening or confirmation.
+    set_aside: tuple[tuple[int, Change], ...]  # (arm, change) of the changes that make launches fail.
+    inconclusive: tuple[tuple[int, Change], ...]
+    """(arm, change) of the changes whose suspected effect was not confirmed, and of those that were not
+    measured."""
+    arms: tuple[tuple[float, ...], ...]
+    """ln(time) of each arm without changes at each size; empty for an arm that was not measured."""
     rate: float  # Rate of false discoveries.
     names: tuple[str, ...] = ()  # Names of the arms.
-    factors: int = 0  # Number of factors with levels to be screened, in any arm.
+    factors: int = 0  # Number of factors that some arm can change.
 
 
 def candidates(
     arms: Sequence[Arm], screened: tuple[Run, ...], rate: float, seed: int, losses: bool = False
 ) -> tuple[tuple[int, Change], ...]:
-    """Return (arm, change) of the changes that may help at some size, the most significant first.
+    """Return (arm, change) of the changes that may be faster at some size, the most significant first.
 
-    With ``losses`` the changes returned are instead those that may only be slower.
+    With ``losses`` the result is instead the changes that may be slower and are not expected to be faster.
     """
     suspected = []
     fits = [_fitted(arm, number, screened, seed) for number, arm in enumerate(arms)]
@@ -68,17 +75,17 @@ def candidates(
 
 
 def _may_help(fit: JointFit, rate: float, default: JointFit | None) -> NDArray[np.bool_]:
-    """Return which changes, (n_changes,), are worth fresh launches for a possible gain in an arm.
+    """Return which changes of an arm, (n_changes,), may be a gain, so that fresh launches should confirm it.
 
-    ``default`` is the fit of the default arm, None where it has none.
+    ``default`` is the fit of the default arm; None if that arm has too few runs for a fit.
     """
     return _suspected(fit, -1, fit.p_faster, rate) | (_p_in_losses(fit, default) < RULE.arm_loss)
 
 
 def _p_in_losses(fit: JointFit, default: JointFit | None) -> Floats:
-    """Return each change's p-value, (n_changes,), of a gain at the sizes where the arm itself does not gain.
+    """Return the p-value of each change, (n_changes,), for a gain at the sizes at which its arm is no gain.
 
-    It is 1 for arms that do not gain on the default arm overall.
+    It is 1 for all changes of an arm that is not faster than the default arm on average.
     """
     log_ratio = fit.level - default.level if default is not None else 0.0 * fit.level
     losing = log_ratio > RULE.won if log_ratio.mean() < RULE.won else np.zeros(len(log_ratio), dtype=bool)
@@ -87,16 +94,16 @@ def _p_in_losses(fit: JointFit, default: JointFit | None) -> Floats:
 
 
 def _suspected(fit: JointFit, sign: int, p: Floats, rate: float) -> NDArray[np.bool_]:
-    """Return which changes, (n_changes,), may move some size in the direction of ``sign`` (-1: faster).
+    """Return which changes, (n_changes,), may be faster (``sign`` -1) or slower (1) at some size.
 
-    They do so by a large effect at some size or by their p-values, (n_changes,).
+    The criterion is a large effect at some size, or one of the p-values ``p``, (n_changes,).
     """
     plain: NDArray[np.bool_] = np.nan_to_num(sign * fit.effect / fit.error).max(axis=1) > RULE.plain
     return plain | false_discovery_set(p, RULE.relaxed * rate)
 
 
 def established(arm: Arm, number: int, screened: Sequence[Run], rate: float, seed: int) -> frozenset[Change]:
-    """Return the changes of an arm with a significant effect, by the screening so far."""
+    """Return the changes of an arm with a significant effect according to the screening so far."""
     fit = _fitted(arm, number, screened, seed)
     if fit is None:
         return frozenset()
@@ -104,13 +111,13 @@ def established(arm: Arm, number: int, screened: Sequence[Run], rate: float, see
 
 
 def doubts(arm: Arm, number: int, screened: Sequence[Run], seed: int) -> Mapping[Change, float]:
-    """Return how many further launches each change is worth: the bits of surprise, −log₂ p, at its effect."""
+    """Return how many further launches each change deserves: −log₂ p, with the p-value p of its effect."""
     fit = _fitted(arm, number, screened, seed)
     return {} if fit is None else dict(zip(arm.changes, -np.log2(fit.p_any), strict=True))
 
 
 def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> DiscoveryResult:
-    """Return the findings of all runs, screening and confirmation, at a rate of false discoveries."""
+    """Return the findings from all runs of screening and confirmation, at a rate of false discoveries."""
     screened = tuple(run for run in runs if run.block == 0)
     active: list[ChangeEffect] = []
     unconfirmed: list[ChangeEffect] = []
@@ -174,13 +181,13 @@ def _fitted(arm: Arm, number: int, screened: Sequence[Run], seed: int) -> JointF
 
 
 def _alone(arm: Arm, runs: Sequence[Run], number: int, fit: JointFit) -> dict[Change, tuple[Floats, Floats]]:
-    """Return effect and standard error, each (n_sizes,), of the changes that two or more rounds measured."""
+    """Return effect and standard error, (n_sizes,) each, of the changes measured in two or more rounds."""
     rounds = [r for r in runs if r.block and r.arm == number]
     launched = {run.changes for run in rounds}
     measured: dict[Change, tuple[Floats, float]] = {}
     for change in arm.changes:
         together = arm.complete(frozenset([change]))
-        # The reference includes the changes that it needs, since the whole gain may be theirs.
+        # The reference includes the changes that this change needs, since these may cause the whole gain.
         without = arm.needed(change)
         reference = without if without in launched else frozenset()
         differences, factor = _differences(together, reference, rounds)
@@ -194,17 +201,18 @@ def _alone(arm: Arm, runs: Sequence[Run], number: int, fit: JointFit) -> dict[Ch
 
 
 def _spread(differences: Sequence[Floats]) -> Floats | float:
-    """Return a robust standard deviation, (n_sizes,), of the differences of a round, common to all changes.
+    """Return a robust standard deviation, (n_sizes,), of one round's difference, the same for all changes.
 
-    ``differences`` holds those of each change, (n_rounds, n_sizes). Launches of a confirmation may scatter
-    more than those of the screening did, and all changes of a round share its defaults.
+    ``differences`` contains for each change its differences from the reference, (n_rounds, n_sizes). They are
+    needed because launches of a confirmation may scatter more than those of the screening, and because all
+    changes of a round are compared with the same launches of the default.
     """
     residuals = [(d - np.median(d, axis=0)) * math.sqrt(len(d) / (len(d) - 1)) for d in differences]
     return normal_scale(np.abs(np.concatenate(residuals))) if residuals else 0.0
 
 
 def _middle(differences: Floats, sigma: Floats) -> Floats:
-    """Return the mean, (n_sizes,), of differences that are clipped far from their median."""
+    """Return the mean, (n_sizes,), of differences after those far from the median are clipped."""
     middle, reach = np.median(differences, axis=0), RULE.clip * sigma
     return np.asarray(np.mean(np.clip(differences, middle - reach, middle + reach), axis=0))
 
@@ -212,10 +220,10 @@ def _middle(differences: Floats, sigma: Floats) -> Floats:
 def _confirmed(
     number: int, measured: Mapping[Change, tuple[Floats, Floats]], sign: int, rate: float
 ) -> dict[Change, ChangeEffect | None]:
-    """Return the effect of each change that acts in the direction of ``sign`` (-1: faster) at some size.
+    """Return the effect of each change that is significantly faster (``sign`` -1) or slower (1) at some size.
 
-    The effect is None for a change that does not significantly do so. ``measured`` holds the effect and the
-    standard error of each change, each (n_sizes,).
+    For all other changes the result is None. ``measured`` contains the effect of each change and its standard
+    error, both (n_sizes,).
     """
     p = np.array([_p_above(sign * effect / error) for effect, error in measured.values()])
     significant = dict(zip(measured, false_discovery_set(p, rate), strict=True))
@@ -230,9 +238,9 @@ def _confirmed(
 def _differences(
     changes: frozenset[Change], reference: frozenset[Change], rounds: Sequence[Run]
 ) -> tuple[Floats, float]:
-    """Return the effect of changes against a reference in each round, (n_rounds, n_sizes), and a factor.
+    """Return the effect of changes relative to a reference in each round, (n_rounds, n_sizes), and a factor.
 
-    The factor is the standard error of the mean over the rounds, if launches have a standard deviation of 1.
+    The factor is the standard error of the mean over the rounds for launches with a standard deviation of 1.
     """
 
     def curves(combination: frozenset[Change], block: int) -> list[Floats]:
@@ -243,17 +251,17 @@ def _differences(
     for block in sorted({run.block for run in rounds}):
         changed, default = curves(changes, block), curves(reference, block)
         if changed and default:
-            # Medians, because all changes share these launches of the reference: with a disturbed one among
-            # them each change would look faster.
+            # Medians are used because all changes are compared with the same launches of the reference: a
+            # single disturbed one would make each change look faster.
             differences.append(np.median(changed, axis=0) - np.median(default, axis=0))
             errors.append(sum(math.pi / 2 / n if n > 2 else 1 / n for n in (len(changed), len(default))))
     return np.array(differences), math.sqrt(sum(errors)) / max(len(errors), 1)
 
 
 def _p_above(z: Floats) -> float:
-    """Return the probability of an effect as high at any size where there is none.
+    """Return the probability that a change without an effect shows one as large as the largest of ``z``.
 
-    ``z`` (n_sizes,) is the effect in standard errors; sizes are taken as independent.
+    ``z``, (n_sizes,), is the effect in standard errors. The sizes are assumed to be independent.
     """
     tail = 0.5 * math.erfc(float(z.max()) / math.sqrt(2))
     return -math.expm1(len(z) * math.log1p(-min(tail, 1 - 1e-12)))

@@ -1,8 +1,8 @@
-"""Changes, arms and runs: the terms of the discovery.
+"""Changes, arms and runs: the terms of a discovery.
 
-Notation: a *change* is one factor at one level that is not its default; an *arm* is a setting from which
-changes are counted (a parameter of UCX has an effect only where UCX carries the messages); a run makes few
-changes at once in one arm.
+A *change* is one factor at a level that is not its default. An *arm* is a setting from which changes are
+made: a parameter of UCX, for example, has an effect only in an arm in which UCX sends the messages. A *run*
+is a launch that makes a few changes in one arm.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,74 +15,79 @@ Change = tuple[str, Value]  # Name of the factor and its level.
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryRule:
-    """A discovery's assumptions about launches and the machine."""
+    """The assumptions and thresholds of a discovery."""
 
-    confirming: float = 1 / 3  # Share of the launches, and of the time, reserved for the confirmation.
-    look_every: int = 24  # Launches of the screening after which the estimates are refreshed.
+    confirming: float = 1 / 3
+    """Share of the launches, and of the time, that is reserved for the confirmation."""
+    look_every: int = 24  # Number of launches of the screening after which effects are estimated again.
     surely: int = 3
-    """Launches of a change alone after which its effect is taken as established: two may show it by luck."""
+    """Number of launches with a change alone after which a significant effect counts as established; two may
+    show an effect by chance."""
     fewest: int = 8  # Smallest number of successful launches of an arm to which a model is fitted.
     clip: float = 3.0  # Standard deviations at which residuals are clipped, because of heavy tails.
-    huber: float = 1.5  # Standard deviations beyond which a launch counts less: 96 % efficient if normal.
-    family: float = 0.05  # Probability that a change enters the joint fit where none matters.
-    draws: int = 60  # Permutations for each entry into the joint fit.
-    final_draws: int = 200  # Permutations for the probabilities at the end.
-    relaxed: float = 4  # Multiple of the rate of false discoveries at which a change is suspected.
-    sure: float = 2.5  # Standard errors by which a size counts as faster or slower.
+    huber: float = 1.5
+    """Standard deviations beyond which a launch counts less; 96 % efficient for normal distributions."""
+    family: float = 0.05  # Probability that some change is added to the joint fit although none matters.
+    draws: int = 60  # Number of permutations to decide whether a change is added to the joint fit.
+    final_draws: int = 200  # Number of permutations for the p-values at the end.
+    relaxed: float = 4
+    """A change is confirmed by fresh launches if it is a discovery at this multiple of the rate of false
+    ones."""
+    sure: float = 2.5  # Number of standard errors from which a change counts as faster or slower at a size.
     plain: float = 5.0
-    """Standard errors beyond which a change is suspected whatever its probability: in a screening that made
-    each change once or twice, outliers of other changes determine the probabilities."""
+    """Number of standard errors beyond which a change is confirmed by fresh launches whatever its p-value: if
+    a screening made each change only once or twice, the p-values depend on outliers of other changes."""
     won: float = -0.03  # Mean of ln(time ratio) over the sizes below which an arm counts as a gain overall.
     arm_loss: float = 0.05
-    """Rate at which a change is suspected that may help where an arm that gains overall loses: it may remove
-    the loss for which the arm would be refused."""
+    """p-value below which a change is confirmed by fresh launches if it helps at sizes at which an arm loses
+    that gains overall: the change may remove the loss because of which the arm would be refused."""
 
 
-RULE = DiscoveryRule()
+RULE = DiscoveryRule()  # The assumptions and thresholds of all discoveries.
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """An arm is a setting from which changes are counted, with the changes that are possible in it."""
+    """A setting from which changes are made, and the changes that are possible in it."""
 
-    name: str  # Name in reports; empty where there is only one arm.
+    name: str  # Name in reports; empty if there is only one arm.
     changes: tuple[Change, ...]  # The possible changes, made one at a time or several at once.
     needs: Mapping[Change, frozenset[Change]] = field(default_factory=dict)
-    """Change that has no effect by itself → the changes that it needs."""
+    """Maps a change that has no effect by itself to the other changes that it needs for an effect."""
 
     def complete(self, changes: frozenset[Change]) -> frozenset[Change]:
-        """Return the changes together with those that they need."""
+        """Return these changes together with those that they need for an effect."""
         return changes | self.brought(changes)
 
     def brought(self, changes: frozenset[Change]) -> frozenset[Change]:
-        """Return the changes that these changes need directly."""
+        """Return the changes that these changes need for an effect, without those that are needed in turn."""
         return frozenset().union(*(self.needs.get(change, frozenset()) for change in changes))
 
     def needed(self, change: Change) -> frozenset[Change]:
-        """Return all changes without which a change has no effect, including those that these need."""
+        """Return all changes without which a change has no effect, directly or in turn."""
         return self.complete(self.needs.get(change, frozenset()))
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run is one launch of the discovery, made or planned."""
+    """One launch of a discovery, made or planned."""
 
     arm: int  # Index of the arm.
-    changes: frozenset[Change]  # The changes that were made; empty: the arm's default itself.
-    block: int = 0  # 0: a run of the screening; else the number of the round of the confirmation.
+    changes: frozenset[Change]  # The changes that the launch makes; empty: it has the arm's defaults.
+    block: int = 0  # 0 in the screening; in the confirmation the number of the round.
     curve: tuple[float, ...] = ()
-    """Logarithm of the time at each size; empty where the launch failed or is still planned."""
+    """Logarithm of the time at each message size; empty if the launch failed or was not made yet."""
 
     @property
     def ok(self) -> bool:
-        """Return whether the launch succeeded, so that there is a curve."""
+        """Return whether the launch was made and succeeded."""
         return bool(self.curve)
 
 
 def set_aside(runs: Sequence[Run], arm: int) -> frozenset[Change]:
-    """Return the changes that make launches fail.
+    """Return the changes that make launches of an arm fail.
 
-    Each is, for some failed run, its only change that occurs in no successful run.
+    Such a change is, in some failed run, the only change that does not occur in any successful run.
     """
     innocent = _innocent(runs, arm)
     suspected = (run.changes - innocent for run in runs if run.arm == arm and not run.ok)
@@ -90,10 +95,11 @@ def set_aside(runs: Sequence[Run], arm: int) -> frozenset[Change]:
 
 
 def suspects(runs: Sequence[Run], arm: int) -> frozenset[Change]:
-    """Return the changes that may have caused one failed run: the run with the fewest such changes.
+    """Return the changes that may have caused a failure, for the failed run that has the fewest such changes.
 
-    The result is empty where every failed run has a change that is set aside, or only changes that occur in
-    successful runs too: then the machine was at fault, or a combination of changes.
+    The result is empty if each failed run is explained by a change that makes launches fail, or has only
+    changes that also occur in successful runs. In the latter case the machine or a combination of changes was
+    the cause.
     """
     innocent, guilty = _innocent(runs, arm), set_aside(runs, arm)
     failed = (run.changes for run in runs if run.arm == arm and not run.ok and not run.changes & guilty)
@@ -105,5 +111,5 @@ def suspects(runs: Sequence[Run], arm: int) -> frozenset[Change]:
 
 
 def _innocent(runs: Sequence[Run], arm: int) -> frozenset[Change]:
-    """Return the changes that occur in a successful run of an arm."""
+    """Return the changes that occur in some successful run of an arm."""
     return frozenset().union(*(run.changes for run in runs if run.arm == arm and run.ok))
