@@ -1,4 +1,4 @@
-"""Export a recommendation as JSON for programs and as a summary for people (step 12 of the flow)."""
+"""Export a recommendation as JSON for programs and as a summary for people (step 12 of the data flow)."""
 
 import math
 from collections.abc import Mapping

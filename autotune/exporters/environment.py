@@ -1,4 +1,4 @@
-"""Export scripts and environment modules that set environment variables (step 12 of the flow).
+"""Export scripts and environment modules that set environment variables (step 12 of the data flow).
 
 ``srun`` reads no parameter file, so the settings of a job must be in its environment. Each exported file is
 in the same directory as the rules file that its variables point to.

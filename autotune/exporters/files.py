@@ -1,4 +1,4 @@
-"""Write exported files, and return the command line that uses them (step 12 of the flow)."""
+"""Write exported files, and return the command line that uses them (step 12 of the data flow)."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Export files and scripts for MPICH and Intel MPI (step 12 of the flow)."""
+"""Export files and scripts for MPICH and Intel MPI (step 12 of the data flow)."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

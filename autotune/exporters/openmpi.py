@@ -1,4 +1,4 @@
-"""Export files that Open MPI 4.1 and 5.0 read themselves (step 12 of the flow)."""
+"""Export files that Open MPI 4.1 and 5.0 read themselves (step 12 of the data flow)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

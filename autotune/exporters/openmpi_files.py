@@ -1,4 +1,4 @@
-"""Export further files that Open MPI or UCX reads (step 12 of the flow)."""
+"""Export further files that Open MPI or UCX reads (step 12 of the data flow)."""
 
 import shlex
 from collections.abc import Mapping

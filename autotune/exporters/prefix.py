@@ -1,4 +1,4 @@
-"""A tree of files for all users of a site, for one version of Open MPI (step 12 of the flow).
+"""A tree of files for all users of a site, for one version of Open MPI (step 12 of the data flow).
 
 Ids of algorithms and defaults differ between versions, and users may load any version. Each module and script
 therefore first checks the version of ``mpirun``, and sets nothing if it is another one than the measured

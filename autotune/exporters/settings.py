@@ -1,4 +1,4 @@
-"""Settings of a recommendation by the library that reads them, for all formats (step 12 of the flow)."""
+"""Settings of a recommendation by the library that reads them, for all formats (step 12 of the data flow)."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""Write files, all of them or none, as temporary files that are then renamed (step 12 of the flow)."""
+"""Write files, all of them or none, as temporary files that are then renamed (step 12 of the data flow)."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""One line for each launch of a campaign: its phase, its setting and its result (step 8 of the flow).
+"""One line for each launch of a campaign: its phase, its setting and its result (step 8 of the data flow).
 
 Notation: times are ``m:ss``; ``1.20×`` is a speed-up over the MPI's own defaults as measured so far, where
 more than 1 is better; ``*`` marks the best launch so far in an objective.

@@ -1,4 +1,4 @@
-"""The results and facts that a report is made of (step 12 of the flow)."""
+"""The results and facts that a report is made of (step 12 of the data flow)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

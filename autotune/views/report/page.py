@@ -1,4 +1,4 @@
-"""Make the report on a campaign, one self-contained HTML page, from its results (step 12 of the flow).
+"""Make the report on a campaign, one self-contained HTML page, from its results (step 12 of the data flow).
 
 The page contains plotly's script once, compressed; the browser decompresses it. A browser without scripts
 still shows every number, because each figure is accompanied by a table.

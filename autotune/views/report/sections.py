@@ -1,4 +1,4 @@
-"""Sections of the report other than the recommendation: settings and progress (step 12 of the flow)."""
+"""Sections of the report other than the recommendation: settings and progress (step 12 of the data flow)."""
 
 import math
 from collections.abc import Mapping, Sequence
