@@ -62,7 +62,7 @@ class Restoration:
     """Descriptions of the parts of the saved state that cannot be restored."""
 
     def amended(self, rendering: Rendering) -> Rendering:
-        """Return a launch with the environment of the reference.
+        """Return the description of a launch with the environment that ``guard keep`` saved.
 
         Variables that the launch itself sets keep their values.
         """

@@ -30,7 +30,9 @@ def parameter_files(folder: Path) -> tuple[Path, ...]:
 
 
 def copy_settings(files: tuple[Path, ...], mpirun: str | None, folder: Path) -> tuple[Path, ...]:
-    """Write the settings of parameter files, and the rules that they name, to a folder, as ``export`` would.
+    """Write the settings of parameter files, and the rule files that these settings name, to a folder.
+
+    They have the form that ``export`` writes.
 
     Args:
         files: Parameter files of Open MPI and UCX.

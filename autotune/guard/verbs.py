@@ -368,7 +368,7 @@ class _Timed:
     span: Span
 
     def observe(self, trial: Trial) -> Observation:
-        """Launch a trial by the wrapped observer, and report the duration of the launch to ``span``."""
+        """Let the wrapped observer launch the trial, and add the duration to the time limit ``span``."""
         return self.span.timed(partial(self.observer.observe, trial))
 
 

@@ -363,7 +363,7 @@ def _setting(choice: SweptChoice) -> _Setting:
 
 
 def _took_at(took_by_size: Mapping[int, float], message_bytes: int) -> float:
-    """Return the expected seconds of a first block at a message size; not a number without known durations.
+    """Return how many seconds the first block of calls at a message size will take; NaN if none is known.
 
     Args:
         took_by_size: Message size in bytes → mean duration of first blocks in seconds, in ascending order.

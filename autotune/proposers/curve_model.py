@@ -252,7 +252,9 @@ class CurveModel:
         return shape
 
     def _covariance(self, shape: Tensor, e: Tensor, f: Tensor, hyper: _Hyper) -> Tensor:
-        """Return the covariances of the coefficients between points, shape ``(R, n_1, n_2)``.
+        """Return, for each of the R coefficients of a curve, its covariance between points of two sets.
+
+        The shape is ``(R, n_1, n_2)``, with n_1 points in the first set and n_2 in the second.
 
         ``shape`` contains the correlations of the parameters' effects, ``e`` and ``f`` the expected
         coefficients.

@@ -148,7 +148,10 @@ class Scenario:
 
     @property
     def loop(self) -> str:
-        """The order in which the probe times calls: ``interleaved`` or ``tight``, which the probe checks."""
+        """The order of timed calls: ``interleaved`` (settings alternate) or ``tight`` (one after the other).
+
+        The probe refuses other values.
+        """
         return str(self.probe.options.get("loop", "interleaved"))
 
     @property

@@ -96,9 +96,9 @@ def names_in(template: str, known_names: Iterable[str]) -> frozenset[str]:
 class Level(StrEnum):
     """The effort that a change of a parameter costs while searching."""
 
-    CALL = "call"  # Nothing: it is set inside a running MPI job, and every launch measures all of its values.
-    LAUNCH = "launch"  # One launch, which takes seconds.
-    BOOT = "boot"  # A firmware change and a reboot, which take minutes and need an administrator.
+    CALL = "call"  # A change costs nothing: every launch sets and measures all values while the job runs.
+    LAUNCH = "launch"  # A change costs a new launch, which takes seconds.
+    BOOT = "boot"  # A change costs minutes, for firmware and a reboot, and needs an administrator.
 
 
 @dataclass(frozen=True, slots=True)

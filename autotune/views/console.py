@@ -243,7 +243,7 @@ class CampaignConsole:
         self._say(Text.assemble("use them with\n  ", (use, "bold")) if use else Text(otherwise))
 
     def stamped(self, stamp: str) -> None:
-        """Show at the end that no MPI ran, if the stamp (such as ``simulated``) is not empty."""
+        """Show that no MPI ran, if ``stamp`` marks the results so (as ``SIMULATED``) and is not empty."""
         if stamp:
             self._say(Text(f"\nall of this is {stamp}: no MPI ran", "bold yellow"))
 

@@ -56,11 +56,11 @@ class Arm:
     """Maps a change that has no effect by itself to the other changes that it needs for an effect."""
 
     def complete(self, changes: frozenset[Change]) -> frozenset[Change]:
-        """Return these changes together with those that they need for an effect."""
+        """Return these changes together with the changes without which they would do nothing."""
         return changes | self.brought(changes)
 
     def brought(self, changes: frozenset[Change]) -> frozenset[Change]:
-        """Return the changes that these changes need for an effect, without those that are needed in turn."""
+        """Return the changes without which these would do nothing, but not what those need in turn."""
         return frozenset().union(*(self.needs.get(change, frozenset()) for change in changes))
 
     def needed(self, change: Change) -> frozenset[Change]:
