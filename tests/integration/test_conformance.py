@@ -1,9 +1,8 @@
 """The table of cleared algorithms says what the installed libraries do: ``make conformance`` in short.
 
 On four ranks alone, a power of two between three and five: all algorithms, compositions and components with
-all cases. What fails on other
-numbers of ranks only, ``make conformance`` finds. It alone checks Intel MPI, whose ranks never sleep: on two
-cores the cases had not ended after seven minutes, beside other tests.
+all cases. What fails on other numbers of ranks only, ``make conformance`` finds. It alone checks Intel MPI,
+whose ranks never sleep: on two cores the cases had not ended after seven minutes, beside other tests.
 """
 
 import itertools
@@ -48,9 +47,8 @@ def test_exported_rules_force_what_is_wrong_for_operations_that_do_not_commute(n
     stack = Stack(python_of(name))
     wrong: dict[str, list[str]] = {}
     for fault in table()[stack.named]["faults"]:
-        if fault["commuting_right"] and not fault["collective"].startswith(
-            "i"
-        ):  # rules are for calls that block
+        blocks = not fault["collective"].startswith("i")  # rules are for calls that block
+        if fault["commuting_right"] and blocks:
             wrong.setdefault(fault["collective"], []).append(fault["algorithm"])
     source = Provenance("c", stack=f"Open MPI {stack.version}", family="openmpi", commutative=True)
     for algorithms in itertools.zip_longest(*wrong.values()):
