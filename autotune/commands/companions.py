@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import typer
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from autotune.campaign.spec import CampaignSpec
     from autotune.history.objectives import Slot
     from autotune.recommend.recommendation import Recommendation
+
+_T = TypeVar("_T")
 
 COMPANIONS = {
     "application": "autotune.application.cli",
@@ -176,10 +178,7 @@ def sites() -> Sites:
     Raises:
         UserError: no installed companion provides them.
     """
-    for companion in companions():
-        if companion.sites:
-            return companion.sites
-    raise UserError("whole sites are not part of this installation", "install all of autotune")
+    return _provided((companion.sites for companion in companions()), "whole sites")
 
 
 def recordings() -> Recordings:
@@ -188,7 +187,16 @@ def recordings() -> Recordings:
     Raises:
         UserError: no installed companion provides them.
     """
-    for companion in companions():
-        if companion.recordings:
-            return companion.recordings
-    raise UserError("recordings of applications are not part of this installation", "install all of autotune")
+    return _provided((companion.recordings for companion in companions()), "recordings of applications")
+
+
+def _provided(ports: Iterable[_T | None], what: str) -> _T:
+    """Return the first port that a companion provides.
+
+    Raises:
+        UserError: none provides it; the message says ``what`` is missing.
+    """
+    for port in ports:
+        if port is not None:
+            return port
+    raise UserError(f"{what} are not part of this installation", "install all of autotune")

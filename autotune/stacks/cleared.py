@@ -45,20 +45,25 @@ _VARIABLES = {
 """Maps a flavour to the pattern of the variables that force an algorithm. Groups of the pattern are the
 collective and which part of the collective the algorithm is for; for MPICH see ``mpich.chosen_by``."""
 
-_DEVICE = "MPIR_CVAR_DEVICE_COLLECTIVES"  # With ``none`` the network device runs no collectives.
-
-_COMPONENTS = {
-    "coll_sm_priority": tuple(
-        (f"{name} component", "sm") for name in ("allreduce", "reduce", "bcast", "barrier")
+_SWITCHES: Mapping[tuple[str, str], tuple[str, tuple[tuple[str, str], ...]]] = {
+    ("openmpi", "coll_sm_priority"): (
+        "",
+        tuple((f"{name} component", "sm") for name in ("allreduce", "reduce", "bcast", "barrier")),
     ),
-    "coll_adapt_priority": (("reduce adapt", "1"), ("bcast adapt", "1")),
+    # What the component runs by default.
+    ("openmpi", "coll_adapt_priority"): ("", (("reduce adapt", "1"), ("bcast adapt", "1"))),
+    ("mpich", "MPIR_CVAR_DEVICE_COLLECTIVES"): (
+        "none",
+        tuple((f"{name} device", "0") for name, known in COLLECTIVES.items() if known.mpich),
+    ),
+    ("intelmpi", "I_MPI_COLL_INTRANODE"): (
+        "pt2pt",
+        tuple((f"{name} intranode", "pt2pt") for name, known in COLLECTIVES.items() if known.intel),
+    ),
 }
-"""Maps a variable of Open MPI that prefers a component to ``coll_tuned`` to the rows of what runs then. For
-``coll_adapt`` it is the algorithm that the component runs by default."""
-
-
-_INTRANODE = ("I_MPI_COLL_INTRANODE", "pt2pt")
-"""Intel MPI's variable for all collectives within a node, and its value that is not the default (``shm``)."""
+"""Maps the flavour and name of a variable that switches several collectives at once to the value that does so
+(empty: any value but those of ``_OWN``) and to the rows of what runs then. Components of Open MPI are then
+preferred to ``coll_tuned``; Intel MPI's other value, ``shm``, is the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,15 +175,13 @@ def forced_by(name: str, value: str) -> list[tuple[str, str]]:
 def _forced(flavour: str, name: str, value: str) -> list[tuple[str, str]]:
     """Return what ``forced_by`` returns for a variable of this flavour; empty for any other variable."""
     words = [value]
-    if flavour == "intelmpi" and (name, value.strip().lower()) == _INTRANODE:
-        return [(f"{each} intranode", "pt2pt") for each, listed in COLLECTIVES.items() if listed.intel]
-    if flavour == "openmpi" and (pairs := _COMPONENTS.get(name.removeprefix("OMPI_MCA_"))):
-        return [] if value in _OWN else list(pairs)
+    if switch := _SWITCHES.get((flavour, name.removeprefix("OMPI_MCA_"))):
+        switching, pairs = switch
+        switches = value.strip().lower() == switching if switching else value not in _OWN
+        return list(pairs) if switches else []
     if flavour == "mpich":
         collective, choice = mpich.chosen_by(name)
         row = f"{collective} {choice}".rstrip()
-        if name == _DEVICE and value == "none":
-            return [(f"{each} device", "0") for each, listed in COLLECTIVES.items() if listed.mpich]
     else:
         match = _VARIABLES[flavour].fullmatch(name)
         parts = match.groupdict() if match else {}

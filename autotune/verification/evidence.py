@@ -42,7 +42,15 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from autotune.verification.planned import ROBUST, median
+from autotune.verification.planned import (
+    CLIP,
+    FAR,
+    LEAST_SCALE,
+    LEAST_SPREAD,
+    ROBUST,
+    excluded_beyond,
+    median,
+)
 
 Floats = NDArray[np.float64]
 
@@ -52,14 +60,6 @@ STRENGTHS = np.array([0.15, 0.3, 0.6, 1.2, 2.4, 4.8])
 Of a clear effect the scores are ±0.67, and four launches a side reach 59 % of the evidence they can have at
 λ = 2.4, 97 % at 4.8.
 """
-_CLIP = 1.0
-"""Number of robust standard deviations at which z is clipped."""
-_LEAST_SCALE = 1e-12
-"""Least spread of ln t: launches with the same time to the last bit are not divided by zero."""
-_FAR = 7.0
-"""Largest effect on the log scale: no setting is a thousand times as fast."""
-_LEAST_SPREAD = 1e-4
-"""Least width of a search for a bound, in ln t: a hundredth of the smallest loss that matters."""
 _STEPS = 12
 """Steps of bisection: a bound is known to some hundredths of its distance from the estimate."""
 
@@ -126,22 +126,11 @@ def bound(blocks: Sequence[Drawn], alpha: float, sign: float = 1.0) -> Floats:
     The chance that it is ever wrong is at most ``alpha``; it is infinite where nothing is excluded.
     """
     threshold, gain = -math.log(alpha), np.nan_to_num(estimate(blocks))
-    scale = np.maximum(np.nan_to_num(np.hypot(*spread(blocks, gain))), _LEAST_SPREAD)
 
-    def at(u: Floats) -> Floats:
-        return np.asarray(gain - sign * scale * np.expm1(u))
+    def excludes(delta: Floats) -> NDArray[np.bool_]:
+        return log_evidence(blocks, delta, sign) >= threshold
 
-    def excluded(u: Floats) -> NDArray[np.bool_]:
-        return log_evidence(blocks, at(u), sign) >= threshold
-
-    # Bisection is on a scale that is fine near the estimate and coarse far from it.
-    near, far = np.zeros(len(gain)), np.log1p(_FAR / scale)
-    unbounded = ~excluded(far)
-    for _ in range(_STEPS):
-        middle = (near + far) / 2
-        excludes = excluded(middle)
-        near, far = np.where(excludes, near, middle), np.where(excludes, middle, far)
-    return np.where(unbounded, -sign * math.inf, at(far))
+    return excluded_beyond(excludes, gain, spread(blocks, gain), sign, _STEPS)
 
 
 def spread(blocks: Sequence[Drawn], gain: Floats) -> tuple[Floats, Floats]:
@@ -169,7 +158,7 @@ def _scores(blocks: Sequence[Drawn], delta: float | Floats) -> list[Floats]:
         deviations.append(np.abs(centred))
         with np.errstate(all="ignore"):
             scale = ROBUST * np.nan_to_num(median(np.concatenate(deviations)))
-        scores.append(np.clip(centred / np.maximum(scale, _LEAST_SCALE), -_CLIP, _CLIP))
+        scores.append(np.clip(centred / np.maximum(scale, LEAST_SCALE), -CLIP, CLIP))
     return scores
 
 
@@ -219,8 +208,8 @@ def _medians(blocks: Sequence[Drawn]) -> tuple[Floats, Floats]:
     y = [(block.y, block.tuned) for block in blocks]
     differences = [median(times[~tuned]) - median(times[tuned]) for times, tuned in y]
     ranges = [
-        np.nanmax(times, axis=0, initial=-_FAR) - np.nanmin(times, axis=0, initial=_FAR) for times, _ in y
+        np.nanmax(times, axis=0, initial=-FAR) - np.nanmin(times, axis=0, initial=FAR) for times, _ in y
     ]
     start = np.nan_to_num(median(np.array(differences))) if y else np.zeros(0)
     reach = np.max(ranges, axis=0) if y else np.zeros(0)
-    return start, np.clip(reach, _LEAST_SPREAD, 2 * _FAR)
+    return start, np.clip(reach, LEAST_SPREAD, 2 * FAR)

@@ -38,6 +38,7 @@ References:
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,15 +53,15 @@ _LONGER = 1.5
 """Factor between the launches of successive plans. Right after one plan has ended the next one requires √1.5
 times as much; with a factor of 2 that is more than nine heats of two launches a side can show at one of
 ten sizes."""
-_CLIP = 1.0
+CLIP = 1.0
 """Number of robust standard deviations at which z is clipped."""
 ROBUST = 1.4826
 """Ratio of the standard deviation of a normal distribution to its median absolute value."""
-_LEAST_SCALE = 1e-12
+LEAST_SCALE = 1e-12
 """Least spread of ln t: it avoids a division by zero if launches printed the same time to the last bit."""
-_FAR = 7.0
+FAR = 7.0
 """Largest gain that is considered, in ln of the time: no setting is a thousand times as fast."""
-_LEAST_SPREAD = 1e-4
+LEAST_SPREAD = 1e-4
 """Least distance in which a bound is searched, in ln of the time: a hundredth of the smallest loss that
 matters."""
 _STEPS = 14
@@ -89,7 +90,7 @@ class Drawn:
         centred = self._centred(gain)
         scale = ROBUST * median(np.abs(centred).reshape(-1, centred.shape[2]))
         with np.errstate(invalid="ignore"):
-            z = np.clip(centred / np.maximum(np.nan_to_num(scale), _LEAST_SCALE), -_CLIP, _CLIP)
+            z = np.clip(centred / np.maximum(np.nan_to_num(scale), LEAST_SCALE), -CLIP, CLIP)
         finite = np.isfinite(z)
         tuned = finite & self.tuned[:, :, None]
         n, a = finite.sum(axis=1).astype(float), tuned.sum(axis=1).astype(float)
@@ -104,7 +105,7 @@ class Drawn:
     def deviation(self, gain: Floats | float = 0.0) -> Floats:
         """Return S of each slot divided by its standard deviation."""
         total, variance = self.statistic(gain)
-        return np.asarray(total / np.sqrt(np.maximum(variance, _LEAST_SCALE)))
+        return np.asarray(total / np.sqrt(np.maximum(variance, LEAST_SCALE)))
 
     def significant(self, alpha: float, sign: float = 1.0) -> NDArray[np.bool_]:
         """Whether the setting was significantly faster after any block, by slot; ``sign`` −1: slower."""
@@ -116,7 +117,7 @@ class Drawn:
 
     def estimate(self) -> Floats:
         """Return the gain of each slot, the δ at which S is zero; NaN without launches of both sides."""
-        low, high = -_FAR + self._start, self._start + _FAR
+        low, high = -FAR + self._start, self._start + FAR
         for _ in range(2 * _STEPS):
             middle = (low + high) / 2
             is_larger = self.statistic(middle)[0] > 0.0
@@ -130,22 +131,11 @@ class Drawn:
         nothing is excluded. ``gain`` is the estimate.
         """
         threshold, centre = critical(self.launches, alpha), np.nan_to_num(gain)
-        distance = np.maximum(np.nan_to_num(np.hypot(*self.spread(centre))), _LEAST_SPREAD)
 
-        def at(u: Floats) -> Floats:
-            return np.asarray(centre - sign * distance * np.expm1(u))
+        def excludes(delta: Floats) -> NDArray[np.bool_]:
+            return np.asarray(sign * self.deviation(delta) >= threshold)
 
-        def excluded(u: Floats) -> NDArray[np.bool_]:
-            return np.asarray(sign * self.deviation(at(u)) >= threshold)
-
-        # Bisection works on a scale that is fine near the estimate and coarse far from it.
-        near, far = np.zeros(len(centre)), np.log1p(_FAR / distance)
-        never = ~excluded(far)
-        for _ in range(_STEPS):
-            middle = (near + far) / 2
-            excludes = excluded(middle)
-            near, far = np.where(excludes, near, middle), np.where(excludes, middle, far)
-        return np.where(never, -sign * math.inf, at(far))
+        return excluded_beyond(excludes, centre, self.spread(centre), sign, _STEPS)
 
     def spread(self, gain: Floats | float) -> tuple[Floats, Floats]:
         """Return the robust standard deviations within blocks, of launches of the setting and of others."""
@@ -201,3 +191,38 @@ def median(y: Floats) -> Floats:
 
 def _at(ordered: Floats, place: NDArray[np.intp]) -> Floats:
     return np.asarray(np.take_along_axis(ordered, place[None], axis=0)[0])
+
+
+def excluded_beyond(
+    excludes: Callable[[Floats], NDArray[np.bool_]],
+    estimate: Floats,
+    spreads: tuple[Floats, Floats],
+    sign: float,
+    steps: int,
+) -> Floats:
+    """Return, by slot, the gain nearest to the estimate beyond which a test excludes all gains.
+
+    Bisection works on a scale that is fine near the estimate and coarse far from it.
+
+    Args:
+        excludes: Returns, by slot, whether the test excludes a gain.
+        estimate: Estimated gains, by slot.
+        spreads: Standard deviations of the launches of both sides, by slot.
+        sign: 1 for a bound below the estimate, −1 for a bound above it.
+        steps: Number of bisections.
+
+    Returns:
+        The bounds; infinite where the test excludes nothing.
+    """
+    distance = np.maximum(np.nan_to_num(np.hypot(*spreads)), LEAST_SPREAD)
+
+    def at(u: Floats) -> Floats:
+        return np.asarray(estimate - sign * distance * np.expm1(u))
+
+    near, far = np.zeros(len(estimate)), np.log1p(FAR / distance)
+    unbounded = ~excludes(at(far))
+    for _ in range(steps):
+        middle = (near + far) / 2
+        is_excluded = excludes(at(middle))
+        near, far = np.where(is_excluded, near, middle), np.where(is_excluded, middle, far)
+    return np.where(unbounded, -sign * math.inf, at(far))

@@ -71,16 +71,16 @@ class Verifier:
             order = drawn(members, self.design.each, rng) if settings else ()
             due, open_block = order, ()
         block = open_block[0].trial.block if open_block else number
-        for position, side in enumerate(due, start=len(order) - len(due) + 1):
+        for position, member in enumerate(due, start=len(order) - len(due) + 1):
             yield Trial(
                 number,
                 Phase.VERIFY,
-                side.point,
-                side.subject,
+                member.point,
+                member.subject,
                 block=block,
                 seed=int(np.random.default_rng([self.seed, 4, number]).integers(2**31)),
                 note=f"launch {position} of {len(order)} in its block of {len(set(order))} sides",
-                rules=side.rules,
+                rules=member.rules,
                 each=self.design.each,
                 heat=block if self.design.heats else 0,
                 block_members=order if number == block else (),

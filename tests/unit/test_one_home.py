@@ -76,10 +76,9 @@ ASSUMING = {
 """Readers of the prior → what they read."""
 
 OTHER_SPREADS = {
-    "verification.evidence._LEAST_SCALE": "keeps a division from being one by zero",
     "probe.launch._BESIDE_SHARE": "a share of time",
     "proposers.acquisition.sure": "a loss that no noise is as large as",
-    "verification.planned._LEAST_SCALE": "keeps a division from being one by zero",
+    "verification.planned.LEAST_SCALE": "keeps a division from being one by zero",
     "proposers.acquisition.slack": "a loss that a searched setting may show and still be a rival",
     "simulate.noise.launch": "the noise that a simulated machine has",
     "simulate.noise.within": "the noise that a simulated machine has, between calls",

@@ -9,19 +9,17 @@ from autotune.campaign.conclusion import Conclusion
 from autotune.campaign.directory import CampaignDirectory
 from autotune.cli import main
 from autotune.commands import everybody
-from autotune.errors import ExitCode, StackError
-from autotune.exporters import user_files
+from autotune.errors import ExitCode
 from autotune.exporters.document import JsonDocument, Summary, recommendation_of
 from autotune.exporters.openmpi import OpenMpiMca
 from autotune.exporters.origin import remarks
 from autotune.history.events import State
 from autotune.history.trial import History
-from autotune.lint.verbs import lint
 from autotune.recommend.other_calls import OtherCall, OtherDecision
 from autotune.recommend.recommendation import Checked, Recommendation
 from autotune.space import Point
 from autotune.verification.choices import Choice, ChoiceKind
-from tests.unit.commands.test_install import GOOD
+from tests.unit.commands.test_install import GOOD, home_without_mpi
 
 PLACE = ("pingpong", 8192, 1e-6, 1.7e-6)
 SLOW = OtherCall(*PLACE, 0.6, 0.57, 0.63, 0.02, 0.58, OtherDecision.SLOWER)
@@ -45,14 +43,7 @@ def choice(recommendation: Recommendation, kind=ChoiceKind.RECOMMENDED) -> Choic
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    def nothing(*_, **__):
-        raise StackError("no mpirun found")
-
-    monkeypatch.setenv("HOME", str(tmp_path / "me"))
-    monkeypatch.setattr(user_files, "find", nothing)
-    monkeypatch.setattr(lint, "find", nothing)
-    (tmp_path / "me").mkdir()
-    return tmp_path / "me" / ".openmpi" / "mca-params.conf"
+    return home_without_mpi(tmp_path, monkeypatch) / "mca-params.conf"
 
 
 @pytest.fixture

@@ -26,17 +26,23 @@ GOOD = replace(OPENMPI, provenance=replace(OPENMPI.provenance, stamp="", checked
 """Measured on a real MPI, and verified."""
 
 
-@pytest.fixture
-def home(tmp_path, monkeypatch):
+def home_without_mpi(tmp_path, monkeypatch):
+    """Give the user a new home directory, on a machine without an MPI."""
+
     def nothing(*_, **__):
         raise StackError("no mpirun found")
 
     monkeypatch.setenv("HOME", str(tmp_path / "me"))
     monkeypatch.setattr(user_files, "find", nothing)
     monkeypatch.setattr(lint, "find", nothing)
-    recommends(monkeypatch, GOOD)
     (tmp_path / "me").mkdir()
     return tmp_path / "me" / ".openmpi"
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    recommends(monkeypatch, GOOD)
+    return home_without_mpi(tmp_path, monkeypatch)
 
 
 def recommends(monkeypatch, recommendation):
