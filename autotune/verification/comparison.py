@@ -161,7 +161,7 @@ def compare(
     if joint_slots := set(same_calls) & set(slots):
         *_, joint_bound = _of_means(_arrays(blocks, sorted(joint_slots), means=True).averaged, design)
         at_least |= dict.fromkeys(joint_slots, float(joint_bound[0]))
-    sem, counts = drawn.errors(gain), drawn.launches
+    sem, counts = drawn.errors, drawn.launches
     comparisons = [
         Comparison(
             slot,
@@ -210,7 +210,7 @@ def overall(
         return nothing
     drawn = _arrays(blocks, sorted(common)).averaged
     estimate = drawn.estimate()
-    gain, sem = float(estimate[0]), float(drawn.errors(estimate)[0])
+    gain, sem = float(estimate[0]), float(drawn.errors[0])
     if not math.isfinite(gain):
         return nothing
     low, high = (float(drawn.bound(estimate, alpha / 2, sign)[0]) for sign in (1.0, -1.0))

@@ -30,6 +30,7 @@ from autotune.verification.blocks import Block, blocks_of
 from autotune.verification.comparison import Comparison, SlotDecision, claims, compare
 from autotune.verification.deployed import deploys, has_rules, ruled, same_calls
 from autotune.verification.failed import Failures
+from autotune.verification.forecast import Forecast
 from autotune.verification.kept_rules import kept_rules
 from autotune.verification.one_round import VerificationRound
 from autotune.verification.other_calls import other_calls
@@ -279,10 +280,9 @@ class Course:
         return decided and self._holding_rules(current, keeps) != current.setting.rules
 
     def chance(self, current: VerificationRound, n_own: int, n_total: float) -> float:
-        """Return the predictive probability that a setting is verified after ``n_total`` of its launches.
+        """Return the probability that a setting is verified after ``n_total`` of its launches.
 
-        The mean of all of them is expected at that of the launches so far, with an error s √(1/n − 1/N) · t
-        by the launches to come and a flat prior. Slots of a launch are correlated, so k slots count as √k.
+        Slots of a launch are correlated, so k slots count as √k. See ``forecast`` for what is expected.
         """
         from scipy.stats import t
 
@@ -290,35 +290,30 @@ class Course:
             return 1.0
         if n_total <= n_own:
             return 0.0
-        share, alpha = n_own / n_total, self._each_loop.bound_alpha
+        alpha, slots = self._each_loop.bound_alpha, max(len(current.comparisons), 1)
         may_err = [c for c in current.counting if c.slot in current.open | current.doubtful]
-        slots = max(len(current.comparisons), 1)
-
-        def reaches(mean: float, sem: float, limit: float, deviations: float) -> float:
-            """Return the probability that the final mean exceeds a limit by so many standard errors."""
-            if not sem > 0.0:
-                return 1.0 if math.isnan(sem) else float(mean > limit)
-            missing = (mean - limit) / sem - deviations * math.sqrt(share)
-            return float(t.cdf(missing / math.sqrt(1 - share), n_own - 1))
+        differing = [c for c in current.comparisons if not c.overhead]
+        typical = Forecast([c.gain for c in differing], [c.sem for c in differing], n_own, n_total)
+        plain = Forecast([c.mean_gain for c in differing], [c.mean_sem for c in differing], n_own, n_total)
+        bound = float(t.isf(alpha, n_total - 1)) if n_total < math.inf else 0.0
+        doubt = float(-t.isf(DOUBT / slots, n_own - 1))
 
         def excludes(c: Comparison) -> float:
             """Return the probability that a loss of ``margin`` will be excluded, so that a rule may stay."""
-            return reaches(c.mean_gain, c.mean_sem, self.design.hidden, bound)
+            return plain.exceeds(c.mean_gain, c.mean_sem, self.design.hidden, bound)
 
-        bound = float(t.isf(alpha, n_total - 1)) if n_total < math.inf else 0.0
-        doubt = float(-t.isf(DOUBT / slots, n_own - 1))
         holds = 1.0
         for c in may_err:
-            holds *= min(excludes(c), reaches(c.gain, c.sem, self.design.least, doubt))
+            holds *= min(excludes(c), typical.exceeds(c.gain, c.sem, self.design.least, doubt))
         holds = float(holds ** (1 / math.sqrt(max(len(may_err), 1))))
-        differing = [c for c in current.comparisons if not c.overhead]
         if current.gains or not differing:
             return holds * current.gains
         each = float(critical(n_total, self._each_loop.gain_alpha / slots))
         total, all_of = current.total, float(critical(n_total, self._each_loop.gain_alpha))
-        gains = [reaches(c.gain, c.sem, 0.0, each) * excludes(c) for c in differing]
+        gains = [typical.exceeds(c.gain, c.sem, 0.0, each) * excludes(c) for c in differing]
         if total is not None:
-            gains.append(reaches(total.gain, total.sem, 0.0, all_of) * max(map(excludes, differing)))
+            whole = Forecast([], [], n_own, n_total)
+            gains.append(whole.exceeds(total.gain, total.sem, 0.0, all_of) * max(map(excludes, differing)))
         return holds * max(gains)
 
     def _compared(self, launches: Iterable[Observation], other_loop: bool) -> tuple[Block, ...]:

@@ -135,20 +135,34 @@ class Drawn:
         def excludes(delta: Floats) -> NDArray[np.bool_]:
             return np.asarray(sign * self.deviation(delta) >= threshold)
 
-        return excluded_beyond(excludes, centre, self.spread(centre), sign, _STEPS)
+        return excluded_beyond(excludes, centre, self.spread, sign, _STEPS)
 
-    def spread(self, gain: Floats | float) -> tuple[Floats, Floats]:
-        """Return the robust standard deviations within blocks, of launches of the setting and of others."""
-        centred = np.abs(self._centred(gain))
-        tuned_sd, reference_sd = (ROBUST * median(centred[side]) for side in (self.tuned, ~self.tuned))
+    @property
+    def spread(self) -> tuple[Floats, Floats]:
+        """Return the robust standard deviations within blocks, of launches of the setting and of others.
+
+        They follow from the differences to the mean of the same side in the same block of k launches, times
+        √(k / (k − 1)). Differences to the median of a whole block of four would be half as large as the
+        standard deviation. The result is NaN where no block has two launches of a side.
+        """
+        tuned_sd, reference_sd = (self._spread_of(side) for side in (self.tuned, ~self.tuned))
         return tuned_sd, reference_sd
 
-    def errors(self, gain: Floats) -> Floats:
+    def _spread_of(self, side: NDArray[np.bool_]) -> Floats:
+        y = np.where(side[:, :, None], self.y, math.nan)
+        n = np.isfinite(y).sum(axis=1, keepdims=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = np.nansum(y, axis=1, keepdims=True) / n
+            deviations = np.abs(y - mean) * np.sqrt(n / np.where(n > 1, n - 1, math.nan))
+        return ROBUST * median(deviations.reshape(-1, y.shape[2]))
+
+    @property
+    def errors(self) -> Floats:
         """Return the standard error of each slot's gain; NaN if either side has fewer than two times."""
         finite = np.isfinite(self.y)
         n = np.array([finite[side].sum(axis=0) for side in (self.tuned, ~self.tuned)], dtype=float)
         with np.errstate(divide="ignore", invalid="ignore"):
-            error = np.hypot(*(np.array(self.spread(gain)) / np.sqrt(n)))
+            error = np.hypot(*(np.array(self.spread) / np.sqrt(n)))
         return np.where(n.min(axis=0) > 1, error, math.nan)
 
     def _centred(self, gain: Floats | float) -> Floats:
