@@ -183,12 +183,7 @@ def rows(
         cells = split(line, delimiter)
         if no_rows and cells and all(re.fullmatch(r":?-+:?", cell) for cell in cells):
             continue  # the line of dashes below the header of a Markdown table
-        if len(cells) != len(columns):
-            log.fail(
-                number,
-                f"a row of {len(cells)} values in a table of {len(columns)} columns",
-                f"the columns are {', '.join(c.title for c in columns)} (line {start})",
-            )
+        log.check_width(number, len(cells), [c.title for c in columns], f" (line {start})")
         no_rows = False
         numeric = [c.name and not (kinds[c.name].whole or kinds[c.name].text) for c in columns]
         cells = [

@@ -72,12 +72,7 @@ def read(log: Log) -> list[BenchmarkRow]:
 
 
 def _records(log: Log, number: int, tokens: list[str], run: _Run) -> Iterator[BenchmarkRow]:
-    if len(tokens) != len(run.columns):
-        log.fail(
-            number,
-            f"a row of {len(tokens)} values in a table of {len(run.columns)} columns",
-            f"the columns are {', '.join(run.columns)} (line {run.header}); was the run cut off?",
-        )
+    log.check_width(number, len(tokens), run.columns, f" (line {run.header}); was the run cut off?")
     size = int(tokens[0])
     if run.sizes and size <= run.sizes[-1]:
         log.fail(

@@ -6,13 +6,17 @@ removes the marks, numbers the lines, and checks that runs and tables are comple
 
 import re
 from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn, Self
 
+from autotune.collectives import called
 from autotune.errors import TableError
 from autotune.history.benchmark_row import BenchmarkRow
 from autotune.launch_command import is_command, ranks
+from autotune.space.parameter import worded
 from autotune.tables.importers.endings import ended_early, reporter
+from autotune.text_table import named_in
 
 # `_MARK` matches what is put in front of a benchmark's lines: by `mpirun --tag-output`, `--timestamp-output`
 # and `--output tag-detailed` of Open MPI 4 and 5, by `srun --label` and `mpiexec -prepend-rank`, and by a
@@ -63,6 +67,21 @@ class Log:
             TableError: Always; the message starts with the names of file and line.
         """
         raise TableError(f"{self.name}:{line}: {message}", hint)
+
+    def check_width(self, line: int, n_values: int, columns: Sequence[str], where: str = "") -> None:
+        """Raise an error if a row has another number of values than its table has columns.
+
+        ``where`` is added to the columns in the error's hint.
+
+        Raises:
+            TableError: It has.
+        """
+        if n_values != len(columns):
+            self.fail(
+                line,
+                f"a row of {n_values} values in a table of {len(columns)} columns",
+                f"the columns are {', '.join(columns)}{where}",
+            )
 
     def refuse_failed_run(self) -> None:
         """Raise an error if a line reports that the run failed.
@@ -124,12 +143,8 @@ class LogTable:
             self.over = True
             return False
         self.blank, self.words = False, ""
-        if len(tokens) != len(self.columns):
-            self.log.fail(
-                number,
-                f"a row of {len(tokens)} values in a table of {len(self.columns)} columns",
-                f"the columns are {', '.join(self.columns)} (line {self.line}); was the run cut off?",
-            )
+        where = f" (line {self.line}); was the run cut off?"
+        self.log.check_width(number, len(tokens), self.columns, where)
         row = dict(zip(self.columns, tokens, strict=True))
         if row.get("Validation") == "Fail":
             self.log.fail(number, "the benchmark's own validation failed", "its times are worth nothing")
@@ -237,6 +252,29 @@ def measurement(log: Log, number: int, **fields: object) -> BenchmarkRow:
         return BenchmarkRow(log.name, number, **(_ABSENT | fields))  # type: ignore[arg-type]  # checked by BenchmarkRow itself
     except ValueError as exc:
         log.fail(number, str(exc))
+
+
+def words(labels: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    """Return the labels as text, without those that are empty, or no text, number or boolean."""
+    texts = {name: worded(value) for name, value in labels.items() if isinstance(value, str | int | float)}
+    return tuple((name, text) for name, text in texts.items() if text)
+
+
+def amount(log: Log, title: str, value: object, unit: float) -> float:
+    """Return a value as a number times ``unit``; ``title`` is its name in messages.
+
+    Raises:
+        TableError: The value is no number.
+    """
+    try:
+        return float(value) * unit  # type: ignore[arg-type]  # a value that is no number raises
+    except (TypeError, ValueError):
+        raise TableError(f"{log.name}: {title} is {value!r}", "it must be a number") from None
+
+
+def collective_in(*texts: str) -> str:
+    """Return the first collective that is named in these texts, in their order; empty if none is named."""
+    return next((name for text in texts if (name := called(text) or named_in(text))), "")
 
 
 # A row consists of such words; a line with any other word is output of another program.
