@@ -196,7 +196,6 @@ def _space(
     call_level: Collection[str],
     per_job: Collection[str],
 ) -> Space:
-    """Return the space of the recorded points."""
     always = [c for c in columns if all(c in p for p in points)]
     parameters: list[Parameter] = []
     for column in [*always, *(c for c in columns if c not in always)]:
@@ -244,7 +243,6 @@ def _condition(
 
 
 def _default(name: str, rows: Sequence[Row], points: Sequence[Point]) -> Point | None:
-    """Return the point of the rows that are marked as the default; None without such rows."""
     first_rows: dict[Point, int] = {}
     for number, (row, point) in enumerate(zip(rows, points, strict=True), start=2):
         if (is_default := says_yes(row.get("is_default", ""))) is None:
@@ -274,11 +272,6 @@ def _kind(rows: Sequence[Row], column: str) -> Callable[[str], Value]:
 
 
 def _latency_us(name: str, number: int, row: Row) -> float:
-    """Return the latency in a row, in microseconds.
-
-    Raises:
-        TableError: the latency is not a number above 0, or too small for microseconds.
-    """
     latency_us = _number(name, number, row, "latency_us")
     place = f"{name}, row {number}, column latency_us: {row['latency_us']}"
     if latency_us <= 0:
@@ -289,7 +282,6 @@ def _latency_us(name: str, number: int, row: Row) -> float:
 
 
 def _whole_number(name: str, number: int, row: Row, column: str, minimum: int) -> int:
-    """Return a field as a whole number; raise an error if it is none or below ``minimum``."""
     value = _number(name, number, row, column)
     if value < minimum or not value.is_integer():
         place = f"{name}, row {number}, column {column}"
@@ -298,7 +290,6 @@ def _whole_number(name: str, number: int, row: Row, column: str, minimum: int) -
 
 
 def _number(name: str, number: int, row: Row, column: str) -> float:
-    """Return a field as a number; raise an error if it is no finite number."""
     try:
         value = float(row[column])
         if math.isfinite(value):

@@ -216,18 +216,15 @@ def _free(machine: Machine, series: Sequence[Series]) -> list[str]:
 
 
 def _part(machine: Machine, path: str) -> Memory | Transport:
-    """Return the part of the machine that a path names: ``memory`` or ``transports.KIND``."""
     return machine.memory if path == "memory" else machine.transports[path.split(".")[1]]
 
 
 def _get(machine: Machine, name: str) -> float:
-    """Return a parameter by its dotted name."""
     path, _, last = name.rpartition(".")
     return float(getattr(_part(machine, path), last))
 
 
 def _with(machine: Machine, values: Mapping[str, float]) -> Machine:
-    """Return the machine with some parameters, given by their dotted names, replaced."""
     parts: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
         path, _, last = name.rpartition(".")
@@ -242,7 +239,6 @@ def _with(machine: Machine, values: Mapping[str, float]) -> Machine:
 
 
 def _section(machine: Machine, path: str, fitted: Sequence[str], base: str, indent: int) -> list[str]:
-    """Return the YAML lines of one part of the machine, each with the origin of its value."""
     values = {f.name: getattr(_part(machine, path), f.name) for f in fields(_part(machine, path))}
     return [
         _line(name, value, "measured" if f"{path}.{name}" in fitted else f"as in {base}", indent)
@@ -251,7 +247,5 @@ def _section(machine: Machine, path: str, fitted: Sequence[str], base: str, inde
 
 
 def _line(key: str, value: float, origin: str, indent: int) -> str:
-    # Booleans and infinity are written in YAML's spelling.
-    """Return a line of YAML with a comment on the origin of its value."""
     text = str(value).lower() if isinstance(value, int) else f"{value:.4e}".replace("inf", ".inf")
     return f"{' ' * indent + f'{key}: {text}':<40} # {origin}"

@@ -193,11 +193,6 @@ def missing(cache_bytes: float, touched_bytes: Floats) -> Floats:
 
 
 def _transport(machine: Machine, cluster: NodeLayout, settings: JobSettings) -> Transport:
-    """Return the transport that UCX uses between nodes.
-
-    Raises:
-        ScenarioError: If the job has several nodes and the machine lacks the requested transport.
-    """
     name = settings.tls.rpartition(",")[2]
     if name == "all":
         # UCX prefers rc up to a number of endpoints, dc beyond, and tcp only without alternatives.

@@ -118,11 +118,7 @@ def machine_from(values: Mapping[str, Any]) -> Machine:
 
 
 def _check_numbers(part: Memory | Transport, section: str) -> None:
-    """Raise an error unless times are finite and not negative, and counts and bandwidths are positive.
-
-    Raises:
-        ScenarioError: If a number is out of its range.
-    """
+    """Refuse times that are negative or infinite, and counts and bandwidths that are not positive."""
     for f in fields(part):
         value = getattr(part, f.name)
         if isinstance(value, bool):

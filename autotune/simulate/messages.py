@@ -47,7 +47,6 @@ def _flight(costs: Costs) -> Floats:
 
 
 def _pingpong(group: Group, nbytes: Floats) -> Floats:
-    """Return half of a round trip between the first and the last rank."""
     return _flight(group.costs(np.array([0]), np.array([group.size - 1]), nbytes, alone=True))
 
 

@@ -68,11 +68,6 @@ def settings_from(values: Mapping[str, str | int | float | bool]) -> JobSettings
 
 
 def _threshold(values: Mapping[str, str | int | float | bool], name: str) -> float | None:
-    """Return a threshold in bytes, or None for ``auto``.
-
-    Raises:
-        SpaceError: If the value is no size.
-    """
     text = str(values.get(name, "auto")).strip().lower()
     if text == "auto":
         return None
@@ -87,10 +82,5 @@ def _threshold(values: Mapping[str, str | int | float | bool], name: str) -> flo
 
 
 def _one_of(name: str, value: object, choices: tuple[object, ...]) -> None:
-    """Raise an error unless a value is one of the choices.
-
-    Raises:
-        SpaceError: If the value is none of the choices.
-    """
     if value not in choices:
         raise SpaceError(f"{name}={value!r} is unknown to the model", allowed(value, choices))

@@ -121,11 +121,7 @@ def dissemination(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 
 
 
 def _halved(group: Group, t: Floats, nbytes: Floats, masks: list[int]) -> tuple[Group, Floats, Ints, Floats]:
-    """Simulate rounds in which pairs of ranks at these distances swap and combine halves of their vectors.
-
-    Returns:
-        The three results of `fold`, and the size of the piece of the vector that each rank then has.
-    """
+    """Simulate rounds that swap and combine halves; return what `fold` returns, and each rank's piece."""
     core, folded, at = fold(group, t, nbytes, group.reduce_s(nbytes))
     piece = nbytes
     for mask in masks:
@@ -135,7 +131,6 @@ def _halved(group: Group, t: Floats, nbytes: Floats, masks: list[int]) -> tuple[
 
 
 def _powers(size: int) -> list[int]:
-    """Return the powers of two 1, 2, 4 … that are below the largest power of two up to a size."""
     return [1 << i for i in range(size.bit_length() - 1)]
 
 

@@ -189,17 +189,7 @@ def _parameter(name: str, declared: Any, space: str, names: Collection[str]) -> 
 
 
 def _check_target(kind: str, words: Any, fields: Collection[str], place: str) -> None:
-    """Raise an error if a target of ``apply`` (such as ``env`` with its variables) could not be applied.
-
-    Args:
-        kind: Kind of the target: ``env``, ``mca``, ``cvar``, ``map_by`` or ``bind_to``.
-        words: Variables and their values, or the text of a placement.
-        fields: Names that templates in the words may contain.
-        place: Description of the parameter for the message.
-
-    Raises:
-        SpaceError: The kind is unknown, or the words are wrong.
-    """
+    """Refuse a target of ``apply`` of an unknown kind, or with names or words that cannot be applied."""
     if kind not in _APPLY_KEYS:
         raise SpaceError(f"{place}: cannot apply by {kind!r}", allowed(kind, _APPLY_KEYS))
     if isinstance(words, Mapping) != (kind in _VARIABLES):

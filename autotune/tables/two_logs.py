@@ -107,14 +107,11 @@ def compared(first: Iterable[BenchmarkRow], second: Iterable[BenchmarkRow]) -> T
 
 
 def _direction(pair: LogPair) -> LogVerdict:
-    """Return whether a call whose difference is significant is faster or slower in the second log."""
     return LogVerdict.FASTER if pair.speedup > 1 else LogVerdict.SLOWER
 
 
 @dataclass(frozen=True, slots=True)
 class _Timed:
-    """A row of a log that can be compared."""
-
     slot: Slot  # Operation, ranks (0: not known) and message size.
     labels: Mapping[str, str]  # Labels that distinguish settings; see ``guidelines.is_figure``.
     time_us: float  # Time in µs; for a bandwidth the time of one message: bytes divided by MB/s.
@@ -206,7 +203,6 @@ def _without_copies(times: Mapping[Call, list[float]]) -> Mapping[Call, list[flo
 
 
 def _pair(call: Call, first: Sequence[float], second: Sequence[float]) -> LogPair:
-    """Compare the times of a call in two logs by Welch's test."""
     (mean_1, var_1), (mean_2, var_2) = _log_moments(first), _log_moments(second)
     d = mean_1 - mean_2
     sizes = len(first), len(second)

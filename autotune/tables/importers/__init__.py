@@ -85,7 +85,6 @@ def _formats(log: Log) -> list[ModuleType]:
 
 
 def _nonempty(log: Log, measurements: list[BenchmarkRow]) -> list[BenchmarkRow]:
-    """Return measurements sorted by line, or raise ``TableError`` if there are none."""
     if not measurements:
         raise TableError(
             f"{log.name}: no table of measurements in {len(log.lines)} lines",

@@ -231,7 +231,6 @@ def _is_ignored(name: str) -> bool:
 
 
 def _first(text: str) -> str:
-    """Return the first word of a line."""
     return re.match(r"\w*", text)[0]  # type: ignore[index]  # the pattern matches any text
 
 
@@ -315,10 +314,7 @@ def with_contexts(
 
 
 def _joined(log: Log) -> Iterator[tuple[int, str]]:
-    """Yield each line with its number, after joining a line that ends in a backslash with the next one.
-
-    Joined lines have the number of the first.
-    """
+    """Yield numbers and lines; a line that ends in a backslash is joined with the next one."""
     joined, first_number = "", 0
     for number, line in enumerate(log.lines, 1):
         first_number = first_number or number
@@ -358,10 +354,7 @@ def _labelled(row: BenchmarkRow, names: set[str]) -> BenchmarkRow:
 
 
 def _doubtful_repeats(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
-    """Yield a sentence for each operation and number of ranks with tables that might not be repeats.
-
-    Text that no reader understands differs before such tables.
-    """
+    """Yield a sentence for each operation and number of ranks whose tables may be no repeats."""
     bare = {text: _without_figures(text) for text in {row.unread for row in rows}}
     groups: dict[object, list[BenchmarkRow]] = defaultdict(list)
     for row in rows:

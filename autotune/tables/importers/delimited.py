@@ -206,11 +206,7 @@ def rows(
 
 
 def _without_data(log: Log, collective: str = "") -> bool:
-    """Return whether an operation carries no data, such as a barrier.
-
-    It is the operation that the row names, otherwise the one that the user gives, otherwise the one in the
-    file's name.
-    """
+    """Return whether the operation that row, user or file name give carries no data, such as a barrier."""
     operation_facts = COLLECTIVES.get(
         operation(collective) if collective else log.collective or named_in(log.name)
     )
@@ -218,11 +214,7 @@ def _without_data(log: Log, collective: str = "") -> bool:
 
 
 def _decimal(cell: str, delimiter: str) -> str:
-    """Return a cell with a point in place of its decimal comma.
-
-    A comma before three digits may separate thousands and is left in the cell, unless the table's columns are
-    separated by semicolons.
-    """
+    """Return a cell with a point for its decimal comma; before three digits it may separate thousands."""
     comma = delimiter != "," and re.fullmatch(r"-?\d+,\d+", cell)
     return cell.replace(",", ".") if comma and (delimiter == ";" or not re.search(r",\d{3}$", cell)) else cell
 
@@ -230,7 +222,6 @@ def _decimal(cell: str, delimiter: str) -> str:
 def _value(
     log: Log, number: int, column: _Column, kind: ColumnKind, cell: str, delimiter: str
 ) -> str | float:
-    """Return the value of a cell in this project's unit."""
     if kind.text:
         return cell
     scale, text = column.unit, cell
@@ -296,7 +287,6 @@ def _column(title: str, kinds: Mapping[str, ColumnKind]) -> _Column:
 
 
 def _matching_column(title: str, words: Sequence[str], kinds: Mapping[str, ColumnKind]) -> _Column:
-    """Return the column with this title, which consists of the words, whatever separates them."""
     joined, stem = "".join(words).lower(), "".join(words[:-1]).lower()
     for name, kind in kinds.items():
         names, unit_needed = (text.replace("_", "").split() for text in (kind.names, kind.unit_needed))

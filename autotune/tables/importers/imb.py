@@ -169,7 +169,7 @@ def _title(run: _Suite) -> str:
 
 
 def _check(run: _Suite, table: LogTable) -> None:
-    """Raise an error if rows of a table are missing; the rows of each group are checked separately."""
+    """Refuse a table with missing rows; the rows of each group are checked separately."""
     if "Group" not in table.columns or not table.rows:
         table.check_sizes("#bytes", doubling=run.doubling)
         return

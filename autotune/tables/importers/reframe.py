@@ -68,7 +68,6 @@ def _titles(line: str) -> tuple[str, list[str]] | None:
 
 
 def _row(log: Log, number: int, titles: list[str], cells: list[str]) -> Iterator[BenchmarkRow]:
-    """Yield the records of one row (one test) in a log of ReFrame 4."""
     log.check_width(number, len(cells), titles)
     case = {title: cell for title, cell in zip(titles, cells, strict=True) if cell not in _UNSAID}
     name = next((case[key] for key in ("unique_name", "name", "display_name", "info") if key in case), "test")

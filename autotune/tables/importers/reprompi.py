@@ -149,7 +149,6 @@ def _summaries(run: _Run) -> Iterator[BenchmarkRow]:
 
 
 def _single_times(run: _Run) -> list[_Cell]:
-    """Return the times by collective and size, from a table with one row for each repetition."""
     cells: dict[tuple[str, int], _Cell] = {}
     for row in run.rows:
         cell, repetition = cells.setdefault(row.key, _Cell(row)), row.values["nrep"]
@@ -162,7 +161,6 @@ def _single_times(run: _Run) -> list[_Cell]:
 
 
 def _from_stamps(run: _Run) -> list[_Cell]:
-    """Return the times by collective and size, from a table with one row for each repetition and process."""
     clock = "gl" if {"gl_tstart_sec", "gl_tend_sec"} <= set(run.columns) else "loc"
     cells: dict[tuple[str, int], _Cell] = {}
     stamps: dict[tuple[str, int], dict[int, list[dict[str, str]]]] = defaultdict(lambda: defaultdict(list))

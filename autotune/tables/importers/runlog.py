@@ -158,11 +158,7 @@ class LogTable:
         return True
 
     def _refuse_spoilt(self, number: int, text: str) -> None:
-        """Raise an error if a line begins like the next row but contains something else than numbers.
-
-        Raises:
-            TableError: The line is such a row.
-        """
+        """Refuse a line that begins like the next row but contains something else than numbers."""
         beginning = _SPOILT.match(text)
         if self.over or self.box is not None or not beginning or self.columns[0] not in ("Size", "#bytes"):
             return
@@ -171,7 +167,6 @@ class LogTable:
             self.log.fail(number, message, "was it cut off, or written into?")
 
     def _chatter(self, text: str) -> None:
-        """Store a line that is no row, because it could be the header of another table."""
         if _RULE.fullmatch(text):
             if self.box is not None and self.box > 1:
                 self.blank, self.words = False, ""

@@ -52,11 +52,7 @@ def _text(calls: Sequence[Call]) -> str:
 
 
 def _why(comparison: TwoLogs) -> str:
-    """Explain why two logs have no call in common.
-
-    Either the labels of calls with the same operation, ranks and size have no common value, or one log may
-    lack the number of ranks.
-    """
+    """Explain it by labels without a common value, else by the number of ranks that a log may lack."""
     shared_slots = {slot for slot, _ in comparison.only_first} & {slot for slot, _ in comparison.only_second}
     sides: list[dict[str, set[str]]] = [{}, {}]
     for values, calls in zip(sides, (comparison.only_first, comparison.only_second), strict=True):

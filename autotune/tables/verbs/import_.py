@@ -64,13 +64,7 @@ def import_files(
 
 
 def _files(paths: Sequence[Path], pattern: NamePattern | None) -> tuple[list[Path], dict[Path, int]]:
-    """Return the files that the paths mean, and for each directory the number of files that do not fit.
-
-    A file does not fit if its name does not match the template.
-
-    Raises:
-        UserError: a directory has no file, or none that fits the template.
-    """
+    """Return the files that the paths mean, and for each directory how many do not fit the template."""
     files: list[Path] = []
     unfitting: dict[Path, int] = {}
     for path in paths:
@@ -92,7 +86,6 @@ def _files(paths: Sequence[Path], pattern: NamePattern | None) -> tuple[list[Pat
 
 
 def _below(directory: Path) -> Iterator[Path]:
-    """Yield all files below a directory, sorted by their paths and without hidden files."""
     for path in sorted(directory.rglob("*")):
         if path.is_file() and not any(part.startswith(".") for part in path.relative_to(directory).parts):
             yield path
@@ -116,23 +109,13 @@ def measurements(
 
 
 def _with_labels(rows: list[BenchmarkRow]) -> list[BenchmarkRow]:
-    """Return the rows with labels for those settings that differ between otherwise identical tables.
-
-    Tables that might not be repeats are named on standard error.
-    """
     labelled, words = told_apart(rows)
     sys.stderr.writelines(f"{text}\n" for text in words)
     return labelled
 
 
 def _text(path: Path) -> tuple[str, str]:
-    """Return the text of a file (of standard input for ``-``) and its name for messages.
-
-    Bytes that are no UTF-8 are replaced.
-
-    Raises:
-        TableError: the file or standard input cannot be read.
-    """
+    """Return the text of a file (of standard input for ``-``) and its name for messages."""
     if str(path) == "-":
         try:
             return decoded(sys.stdin.buffer.read(MOST_BYTES), lenient=True), "standard input"
@@ -144,7 +127,6 @@ def _text(path: Path) -> tuple[str, str]:
 def _with_defaults(
     rows: Iterable[BenchmarkRow], comm_size: int | None, collective: str
 ) -> list[BenchmarkRow]:
-    """Return the rows; those without a communicator size or an operation get the given one."""
     return [
         replace(r, comm_size=r.comm_size or comm_size, collective=r.collective or collective) for r in rows
     ]
