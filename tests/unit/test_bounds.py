@@ -51,7 +51,6 @@ def factors(n):
 @pytest.mark.parametrize(
     ("n", "keys"),
     [
-        (300, {}),
         (MOST.factors + 1, {}),
         (10**6, {}),
         (4, {"min_runs": 10**12}),
@@ -74,20 +73,10 @@ def test_the_largest_design_is_made_and_few_factors_of_many_runs_are_analysed():
 @pytest.mark.parametrize(
     "declared",
     [
-        "8.." + "9" * 400,
-        "9" * 400 + "..8",
-        "8..1M*" + "9" * 5000,
-        "8..1M*1",
-        [int("9" * 400)],
-        ["9" * 400],
-        [1e300],
-        [float("nan")],
-        [float("inf")],
-        "8..4096T",
-        [1 << 51],
-        "9" * 400,
+        *("8.." + "9" * 400, "9" * 400 + "..8", "8..1M*" + "9" * 5000, "8..4096T", "9" * 400),
+        *([value] for value in (10**400, "9" * 400, 1e300, float("nan"), float("inf"), 1 << 51)),
     ],
-    ids=range(12),
+    ids=range(11),
 )
 def test_sizes_have_a_bound(declared):
     with pytest.raises(ScenarioError, match="sizes"):
@@ -160,14 +149,13 @@ def test_a_csv_has_bounds(tmp_path, text, why):
     ("text", "why"),
     [
         ("size,latency," + "x," * 300_000 + "\n" + "1," * 300_002, "columns"),
-        ("x" * 200_000 + "\n1,2\n", "no table"),
         ("size," + "latency" * 30_000 + "\n8,1.5\n", "no table"),
         ("size,latency\n8," + "1" * 200_000 + ".5\n", "a row of 0 values"),
         ("[" + "1" * 300_000 + "\n", "Exceeds the limit"),
         ("mpirun/" * 50_000 + "\n", "no table"),
         ("PMIX " * 50_000 + "\n", "no table"),
     ],
-    ids=range(7),
+    ids=range(6),
 )
 def test_a_log_is_refused_in_words_and_in_linear_time(text, why):
     with pytest.raises(TableError, match=why):
@@ -270,12 +258,13 @@ def test_a_space_is_short(tmp_path):
         space_text(str(path))
 
 
-@pytest.fixture(params=["pipe", "device", "socket", "folder", "link to a device", "link to a pipe"])
+@pytest.fixture(params=["link to a pipe", "device", "socket", "folder"])
 def no_file(request, tmp_path):
     place = tmp_path / "it"
     match request.param:
-        case "pipe":
-            os.mkfifo(place)
+        case "link to a pipe":
+            os.mkfifo(tmp_path / "other")
+            place.symlink_to(tmp_path / "other")
         case "device":
             place = Path("/dev/zero")
         case "socket":
@@ -283,11 +272,6 @@ def no_file(request, tmp_path):
                 its.bind(str(place))
         case "folder":
             place.mkdir()
-        case "link to a device":
-            place.symlink_to("/dev/zero")
-        case "link to a pipe":
-            os.mkfifo(tmp_path / "other")
-            place.symlink_to(tmp_path / "other")
     return place
 
 
@@ -319,9 +303,6 @@ def test_no_reader_waits_for_what_is_no_file(no_file, tmp_path, name, reader):
 
 def test_nodes_that_are_no_file_or_damaged_are_none_and_not_waited_for(no_file, tmp_path):
     (place := tmp_path / "nodes.json").symlink_to(no_file)
-    assert Nodes(tmp_path).read() == ()
-    place.unlink()
-    os.mkfifo(place)
     assert Nodes(tmp_path).read() == ()
     place.unlink()
     place.write_text("[" * 100_000)

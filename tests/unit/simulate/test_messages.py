@@ -32,20 +32,19 @@ def test_a_time_is_finite_and_grows_with_the_size(
 @pytest.mark.parametrize("pattern", TWO_SIDED)
 def test_a_forced_rendezvous_slows_small_messages(machine: Machine, pattern: str) -> None:
     forced = JobSettings(rndv_intra_bytes=0, rndv_inter_bytes=0)
-    ratio = [
+    slow, usual = (
         predict(Fabric(machine, NodeLayout(2, 1), settings), pattern, "default", 0, [8, 1 << 22])
         for settings in (forced, JobSettings())
-    ]
-    small, large = ratio[0] / ratio[1]
+    )
+    small, large = slow / usual
     assert small > 1.5
     assert large == pytest.approx(1.0, abs=0.05)
 
 
 def test_half_of_a_round_trip_is_overheads_and_wire(machine: Machine) -> None:
     rc = machine.transports["rc"]
-    (took,) = predict(
-        Fabric(machine, NodeLayout(2, 1), JobSettings(tls="self,sm,rc")), "pingpong", "default", 0, [0]
-    )
+    fabric = Fabric(machine, NodeLayout(2, 1), JobSettings(tls="self,sm,rc"))
+    (took,) = predict(fabric, "pingpong", "default", 0, [0])
     assert took == pytest.approx(rc.latency_s + 2 * rc.overhead_s, rel=1e-9)
 
 
