@@ -55,15 +55,12 @@ class NamePattern:
         match = self.expression.fullmatch("/".join(PurePath(path).parts[-depth:]))
         return match.groupdict() if match else None
 
-    def completed(self, records: list[BenchmarkRow]) -> list[BenchmarkRow]:
-        """Return the records with the fields in their files' names added, as values or as labels.
+    def completed(self, record: BenchmarkRow) -> BenchmarkRow:
+        """Return a record with the fields in its file's name added, as values or as labels.
 
         Raises:
-            TableError: A name does not fit the template, or contradicts the contents of its file.
+            TableError: The name does not fit the template, or contradicts the contents of the file.
         """
-        return [self._completed(record) for record in records]
-
-    def _completed(self, record: BenchmarkRow) -> BenchmarkRow:
         name_fields = self.fields(record.source)
         if name_fields is None:
             raise TableError(f"{record.source} does not fit --from-name {self.text}")

@@ -1,7 +1,7 @@
 """``import FILE…``: write the measurements in other people's logs and tables as one table."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,19 +39,12 @@ def import_files(
     pattern = NamePattern.of(from_name) if from_name else None
     files, unfitting = _files(paths, pattern)
     operation = collective_named(collective) if collective else ""
-    records, left_out = (
-        [],
-        [
-            f"{count} files of {directory} that do not fit {from_name}"
-            for directory, count in unfitting.items()
-            if count
-        ],
-    )
+    records: list[BenchmarkRow] = []
+    left_out = [f"{n} files of {folder} that do not fit {from_name}" for folder, n in unfitting.items() if n]
     for path in files:
-        text, name = _text(path)
-        rows, omissions = read_noted(text, name, operation)
+        rows, omissions = read_noted(*_text(path), operation)
         left_out += omissions
-        records += pattern.completed(rows) if pattern else rows
+        records += map(pattern.completed, rows) if pattern else rows
     records = _with_labels(_with_defaults(records, comm_size, operation))
     from autotune.views.frames import measurement_frame
 
@@ -71,24 +64,19 @@ def _files(paths: Sequence[Path], pattern: NamePattern | None) -> tuple[list[Pat
         if not path.is_dir():
             files.append(path)
             continue
-        below = list(_below(path))
+        below = [
+            file
+            for file in sorted(path.rglob("*"))
+            if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts)
+        ]
         fitting = [file for file in below if pattern is None or pattern.fields(str(file)) is not None]
         if not fitting:
-            complaint = (
-                f"no file in {path} fits --from-name {pattern.text}" if pattern else f"no file in {path}"
-            )
-            raise UserError(
-                complaint, f"there are {', '.join(file.name for file in below[:3])}" if below else ""
-            )
+            complaint = f"no file in {path}{f' fits --from-name {pattern.text}' if pattern else ''}"
+            hint = f"there are {', '.join(file.name for file in below[:3])}" if below else ""
+            raise UserError(complaint, hint)
         files += fitting
         unfitting[path] = len(below) - len(fitting)
     return files, unfitting
-
-
-def _below(directory: Path) -> Iterator[Path]:
-    for path in sorted(directory.rglob("*")):
-        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(directory).parts):
-            yield path
 
 
 def measurements(
@@ -103,9 +91,8 @@ def measurements(
         UserError: the operation is unknown.
     """
     operation = collective_named(collective) if collective else ""
-    return _with_labels(
-        _with_defaults((row for path in paths for row in read(*_text(path), operation)), comm_size, operation)
-    )
+    rows = (row for path in paths for row in read(*_text(path), operation))
+    return _with_labels(_with_defaults(rows, comm_size, operation))
 
 
 def _with_labels(rows: list[BenchmarkRow]) -> list[BenchmarkRow]:
