@@ -95,8 +95,7 @@ def recorded(
     """Return the recorded campaign in the rows of a table; for the arguments see ``read_recorded``."""
     if "collective" in columns:
         columns, rows, collective = _imported(name, columns, rows, collective)
-    missing = [c for c in REQUIRED if c not in columns]
-    if missing:
+    if missing := [c for c in REQUIRED if c not in columns]:
         raise TableError(f"{name}: no column {', '.join(missing)}", f"its columns are: {', '.join(columns)}")
     if {"trial", "phase", "status"} <= set(columns):
         raise TableError(f"{name} is the history of a campaign", "replay.table=DIR replays its directory")
@@ -107,8 +106,7 @@ def recorded(
     for parameter in (*call_level, *per_job):
         if parameter not in parameters:
             raise TableError(f"{name}: no parameter {parameter!r}", allowed(parameter, parameters))
-    in_both = set(call_level) & set(per_job)
-    if in_both:
+    if in_both := set(call_level) & set(per_job):
         raise TableError(
             f"{name}: {', '.join(sorted(in_both))} cannot be both in call_level and in per_job",
             "what is swept inside a launch can be chosen per size",

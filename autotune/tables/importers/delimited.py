@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from autotune.collectives import COLLECTIVES, Size
 from autotune.history.benchmark_row import BenchmarkRow
@@ -172,12 +173,8 @@ def rows(
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         n_decimals = len(line.rpartition(".")[2]) if re.search(r"\.\d*$", line) else 0
-        if (
-            number == len(log.lines)
-            and not log.terminated
-            and len(decimals) == 1
-            and n_decimals < min(decimals)
-        ):
+        last = number == len(log.lines) and not log.terminated
+        if last and len(decimals) == 1 and n_decimals < min(decimals):
             log.fail(number, f"the table is cut off in its last number: {line[-20:]!r}", "copy it again")
         decimals.add(n_decimals)
         cells = split(line, delimiter)
@@ -185,11 +182,6 @@ def rows(
             continue  # the line of dashes below the header of a Markdown table
         log.check_width(number, len(cells), [c.title for c in columns], f" (line {start})")
         no_rows = False
-        numeric = [c.name and not (kinds[c.name].whole or kinds[c.name].text) for c in columns]
-        cells = [
-            _decimal(cell, delimiter) if is_numeric else cell
-            for is_numeric, cell in zip(numeric, cells, strict=True)
-        ]
         pairs = list(zip(columns, cells, strict=True))
         values = {
             c.name: _value(log, number, c, kinds[c.name], cell, delimiter)
@@ -207,10 +199,8 @@ def rows(
 
 def _without_data(log: Log, collective: str = "") -> bool:
     """Return whether the operation that row, user or file name give carries no data, such as a barrier."""
-    operation_facts = COLLECTIVES.get(
-        operation(collective) if collective else log.collective or named_in(log.name)
-    )
-    return operation_facts is not None and operation_facts.size is Size.NONE
+    name = operation(collective) if collective else log.collective or named_in(log.name)
+    return name in COLLECTIVES and COLLECTIVES[name].size is Size.NONE
 
 
 def _decimal(cell: str, delimiter: str) -> str:
@@ -224,6 +214,8 @@ def _value(
 ) -> str | float:
     if kind.text:
         return cell
+    if not kind.whole:
+        cell = _decimal(cell, delimiter)
     scale, text = column.unit, cell
     if kind.units is _BYTES and (size := _SIZE.fullmatch(cell)) and size[2].lower() in _BYTES:
         scale, text = _BYTES[size[2].lower()], size[1]
@@ -235,9 +227,8 @@ def _value(
         expected = "a whole number" if kind.whole else "a number"
         log.fail(number, f"{column.title} is {cell!r}", f"it must be {expected} of at least 0")
     if column.name == "latency_us" and column.unit == 1.0 and 0 < value < LEAST_US:
-        log.fail(
-            number, f"{column.title} is {cell} µs, less than any call takes", "say its unit in the header"
-        )
+        message = f"{column.title} is {cell} µs, less than any call takes"
+        log.fail(number, message, "say its unit in the header")
     return int(value) if kind.whole else value
 
 
@@ -281,9 +272,9 @@ def split(line: str, delimiter: str) -> list[str]:
 def _column(title: str, kinds: Mapping[str, ColumnKind]) -> _Column:
     words = [w for w in re.split(r"[\s_()\[\]]+", title) if w]
     plain = _matching_column(title, words, kinds)
-    return (
-        plain if plain.name else _matching_column(title, [part for w in words for part in _parts(w)], kinds)
-    )
+    # Units contain capital letters and are not split as CamelCase is.
+    parts = ([word] if word.lower() in _BYTES or "/" in word else _CAMEL.split(word) for word in words)
+    return plain if plain.name else _matching_column(title, [*chain(*parts)], kinds)
 
 
 def _matching_column(title: str, words: Sequence[str], kinds: Mapping[str, ColumnKind]) -> _Column:
@@ -299,8 +290,3 @@ def _matching_column(title: str, words: Sequence[str], kinds: Mapping[str, Colum
             if unit is not None:
                 return _Column(title, name, unit)
     return _Column(title)
-
-
-def _parts(word: str) -> list[str]:
-    """Return the parts of a word in CamelCase; units, which contain capital letters, are not split."""
-    return [word] if word.lower() in _BYTES or "/" in word else _CAMEL.split(word)

@@ -91,11 +91,8 @@ class Log:
         """
         for number, line in enumerate(self.lines, 1):
             if ended_early(line[:_LONGEST]):
-                self.fail(
-                    number,
-                    f"the run failed: {line.strip()[:120]}",
-                    f"{reporter(line)} says so; import the logs of complete runs only",
-                )
+                hint = f"{reporter(line)} says so; import the logs of complete runs only"
+                self.fail(number, f"the run failed: {line.strip()[:120]}", hint)
 
     def processes_before(self, line: int) -> int | None:
         """Return the number of ranks in the last launch command before a line, or None.
@@ -128,8 +125,8 @@ class LogTable:
     def __post_init__(self) -> None:
         self.width = len(self.log.lines[self.line - 1])
 
-    def take(self, number: int, text: str) -> bool:
-        """Add a line if it is a row, and return whether it is one; other lines are output of other programs.
+    def take(self, number: int, text: str) -> None:
+        """Add a line if it is a row; other lines are output of other programs.
 
         Raises:
             TableError: The line begins like a row but is incomplete, or has an invalid value.
@@ -137,11 +134,11 @@ class LogTable:
         if not _ROW.fullmatch(text):
             self._refuse_spoilt(number, text)
             self._chatter(text.strip())
-            return False
+            return
         tokens = _COMMA.sub(".", text).split()
         if self.over or self._is_foreign(number, len(tokens)):
             self.over = True
-            return False
+            return
         self.blank, self.words = False, ""
         where = f" (line {self.line}); was the run cut off?"
         self.log.check_width(number, len(tokens), self.columns, where)
@@ -155,7 +152,6 @@ class LogTable:
             self.log.fail(number, "a row shorter than the lines above it", "was the run cut off?")
         self.rows.append((number, row))
         self.width = len(text)
-        return True
 
     def _refuse_spoilt(self, number: int, text: str) -> None:
         """Refuse a line that begins like the next row but contains something else than numbers."""
@@ -181,11 +177,8 @@ class LogTable:
     def _is_foreign(self, number: int, width: int) -> bool:
         """Return whether a row belongs to another table, whose header was printed after this table.
 
-        No benchmark prints an empty line inside of a table. Output of other programs between the rows may
-        contain an empty line, so an empty line alone does not show that the table has ended.
-
-        Raises:
-            TableError: The row could belong to either table.
+        Output of other programs between the rows may contain an empty line, so an empty line alone does not
+        show that the table has ended. A row that could belong to either table is refused.
         """
         titles = _TITLES.findall(self.words)
         header = len(titles) == width and not any(title[0].isdigit() for title in titles)
@@ -219,13 +212,11 @@ class LogTable:
         for number, row in self.rows:
             size = int(row[column])
             if size <= previous:
-                self.log.fail(
-                    number, f"size {size} after {previous}", "rows of two tables without a header between?"
-                )
+                hint = "rows of two tables without a header between?"
+                self.log.fail(number, f"size {size} after {previous}", hint)
             if doubling and 0 < 2 * previous < size:
-                self.log.fail(
-                    number, f"rows between {previous} and {size} bytes are missing", "import complete logs"
-                )
+                message = f"rows between {previous} and {size} bytes are missing"
+                self.log.fail(number, message, "import complete logs")
             previous = size
 
 

@@ -32,11 +32,9 @@ def winners(directories: Sequence[Path], out: Path | None, plot: Path | None, as
         for entry in _entries(read_campaign(directory)):
             if (first := campaign_of_slot.setdefault((entry.nodes, entry.slot), directory)) != directory:
                 collective, ranks, size = entry.slot
-                raise UserError(
-                    f"{first} and {directory} both have {collective} of {size} B, {ranks} ranks, "
-                    f"nodes={entry.nodes}",
-                    "name campaigns that differ in nodes, ranks, collectives or sizes",
-                )
+                slot = f"{collective} of {size} B, {ranks} ranks, nodes={entry.nodes}"
+                hint = "name campaigns that differ in nodes, ranks, collectives or sizes"
+                raise UserError(f"{first} and {directory} both have {slot}", hint)
             table.append(entry)
     if not table:
         raise UserError(
