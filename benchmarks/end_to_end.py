@@ -3,11 +3,11 @@
     python benchmarks/end_to_end.py speed [KEY=VALUE …]
 
 First the campaign ``conf=allreduce_local``, then the sweep of the usual tuning scripts: one launch for each
-algorithm of ``coll_tuned``, three repetitions, the best at each size written as rules. Then the untouched stack, UCX with
-its own defaults, the campaign's files and the sweep's rules are compared on fresh launches in randomised
-blocks, so that all are scored on launches that they were not picked on. Target: geometric mean of the
-campaign's speed-up over the untouched stack at least 1.3, and no size seen slower beyond its interval; how
-much of that UCX brings without any tuning, and what tuning adds to it, is told beside.
+algorithm of ``coll_tuned``, three repetitions, the best at each size written as rules. Then the untouched
+stack, UCX with its own defaults, the campaign's files and the sweep's rules are compared on fresh launches in
+randomised blocks, so that all are scored on launches that they were not picked on. Target: geometric mean of
+the campaign's speed-up over the untouched stack at least 1.3, and no size seen slower beyond its interval;
+how much of that UCX brings without any tuning, and what tuning adds to it, is told beside.
 """
 
 from __future__ import annotations

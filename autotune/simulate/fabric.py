@@ -88,11 +88,6 @@ class Fabric:
         self._n_domains = cluster.nodes * memory.sockets * numa
 
     @cached_property
-    def all_ranks(self) -> Ints:
-        """Return every rank, in order."""
-        return np.arange(self.cluster.ranks)
-
-    @cached_property
     def ranks_per_domain(self) -> int:
         """Return the largest number of ranks in a NUMA domain."""
         return int(np.bincount(self.domain[: self.cluster.ppn]).max())

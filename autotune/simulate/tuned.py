@@ -39,9 +39,7 @@ def recursive_doubling(group: Group, t: Floats, nbytes: Floats, segment_bytes: i
 
 def ring_allreduce(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
     """Simulate an allreduce as a reduce-scatter around a ring, then an allgather around the ring."""
-    block = nbytes / group.size
-    t = ring(group, t, block, group.size - 1, work_s=group.reduce_s(block))
-    return ring(group, t, block, group.size - 1)
+    return ring_allgather(group, ring_scatter(group, t, nbytes), nbytes / group.size)
 
 
 def segmented_ring(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
@@ -51,8 +49,7 @@ def segmented_ring(group: Group, t: Floats, nbytes: Floats, segment_bytes: int =
     block = nbytes / group.size
     piece, phases = trees.segments(block, segment_bytes)
     once = ring(group, t, piece, group.size - 1, work_s=group.reduce_s(piece))
-    t = once + (phases - 1) * (once - t).max(axis=0)
-    return ring(group, t, block, group.size - 1)
+    return ring_allgather(group, once + (phases - 1) * (once - t).max(axis=0), block)
 
 
 def rabenseifner(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
@@ -273,23 +270,15 @@ def split_binary(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0
     return exchange(group, t, target, half)
 
 
-def scatter_allgather(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate a bcast as a binomial scatter and an allgather by recursive doubling."""
-    return doubling_allgather(group, _scatter(group, t, nbytes), nbytes / group.size)
-
-
-def scatter_allgather_ring(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate a bcast as a binomial scatter and an allgather around the ring."""
-    return ring_allgather(group, _scatter(group, t, nbytes), nbytes / group.size)
-
-
-def _scatter(group: Group, t: Floats, nbytes: Floats) -> Floats:
-    """Simulate a binomial scatter from rank 0: a rank with several ranks' blocks sends half of them on."""
+def scatter_then(
+    allgather: Algorithm, group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0
+) -> Floats:
+    """Simulate a bcast as a binomial scatter, in which ranks send half of their blocks on, and an allgather."""
     rank = np.arange(group.size)
     for span in reversed(doublings(group.size)):
         giving = (rank % (2 * span) == 0) & (rank + span < group.size)
         t = exchange(group, t, np.where(giving, rank + span, rank), nbytes * min(1.0, span / group.size))
-    return t
+    return allgather(group, t, nbytes / group.size, 0)
 
 
 def _side(tree: trees.RankTree) -> Ints:

@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from autotune.errors import ScenarioError
-from autotune.simulate.noise import QUIET, Faults, NoiseModel, job_factor, launch_factor, sample
+from autotune.simulate.noise import QUIET, Faults, NoiseModel, launch_factor, sample
 
 
 def test_samples_lie_around_the_prediction(rng: np.random.Generator) -> None:
@@ -14,7 +16,8 @@ def test_samples_lie_around_the_prediction(rng: np.random.Generator) -> None:
 
 
 def test_jobs_differ_as_on_quiet_systems(rng: np.random.Generator) -> None:
-    factors = np.array([[job_factor(QUIET, rng) for _ in range(5)] for _ in range(400)])
+    quiet = replace(QUIET, launch=0.0, launches_per_job=1)
+    factors = np.array([launch_factor(quiet, 5, n, rng) for n in range(1, 2001)]).reshape(400, 5)
     assert np.median(factors) == pytest.approx(1.0, abs=0.01)
     assert 1.04 < np.median(factors.max(axis=1) / factors.min(axis=1)) < 1.20
 

@@ -41,4 +41,4 @@ def test_an_eager_sender_goes_on_and_a_synchronous_one_waits(machine: Machine) -
 
 def group_of(machine: Machine, cluster: NodeLayout, settings: JobSettings, n_sizes: int = 1) -> Group:
     fabric = Fabric(machine, cluster, settings)
-    return Group(fabric, fabric.all_ranks, np.zeros(n_sizes))
+    return Group(fabric, np.arange(cluster.ranks), np.zeros(n_sizes))
