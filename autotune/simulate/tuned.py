@@ -273,7 +273,7 @@ def split_binary(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0
 def scatter_then(
     allgather: Algorithm, group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0
 ) -> Floats:
-    """Simulate a bcast as a binomial scatter, in which ranks send half of their blocks on, and an allgather."""
+    """Simulate a bcast as a binomial scatter, in which ranks send half of their blocks, and an allgather."""
     rank = np.arange(group.size)
     for span in reversed(doublings(group.size)):
         giving = (rank % (2 * span) == 0) & (rank + span < group.size)
