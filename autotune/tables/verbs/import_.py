@@ -19,8 +19,8 @@ def import_files(
     comm_size: int | None = None,
     collective: str | None = None,
     from_name: str = "",
-) -> int:
-    """Write the measurements of all files as one table, and return its number of rows.
+) -> None:
+    """Write the measurements of all files as one table.
 
     All files are read before anything is written, so a file that cannot be read leaves no partial table.
 
@@ -45,7 +45,7 @@ def import_files(
         rows, omissions = read_noted(*_text(path), operation)
         left_out += omissions
         records += map(pattern.completed, rows) if pattern else rows
-    records = _with_labels(_with_defaults(records, comm_size, operation))
+    records = _completed(records, comm_size, operation)
     from autotune.views.frames import measurement_frame
 
     print_or_write(measurement_frame(records), out)
@@ -53,7 +53,6 @@ def import_files(
         noun = "file" if len(files) == 1 else "files"
         sys.stderr.write(f"{len(records)} rows of {len(files)} {noun} in {out}\n")
     sys.stderr.writelines(f"left out: {omission}\n" for omission in left_out)
-    return len(records)
 
 
 def _files(paths: Sequence[Path], pattern: NamePattern | None) -> tuple[list[Path], dict[Path, int]]:
@@ -92,11 +91,14 @@ def measurements(
     """
     operation = collective_named(collective) if collective else ""
     rows = (row for path in paths for row in read(*_text(path), operation))
-    return _with_labels(_with_defaults(rows, comm_size, operation))
+    return _completed(rows, comm_size, operation)
 
 
-def _with_labels(rows: list[BenchmarkRow]) -> list[BenchmarkRow]:
-    labelled, words = told_apart(rows)
+def _completed(rows: Iterable[BenchmarkRow], comm_size: int | None, collective: str) -> list[BenchmarkRow]:
+    """Return the rows with ranks and operation where they lack them, and with the settings that differ."""
+    labelled, words = told_apart(
+        [replace(r, comm_size=r.comm_size or comm_size, collective=r.collective or collective) for r in rows]
+    )
     sys.stderr.writelines(f"{text}\n" for text in words)
     return labelled
 
@@ -109,11 +111,3 @@ def _text(path: Path) -> tuple[str, str]:
         except ValueError as exc:
             raise TableError(f"standard input cannot be read: {exc}") from exc
     return as_delimited(path) if path.suffix == ".parquet" else user_text(path, lenient=True), str(path)
-
-
-def _with_defaults(
-    rows: Iterable[BenchmarkRow], comm_size: int | None, collective: str
-) -> list[BenchmarkRow]:
-    return [
-        replace(r, comm_size=r.comm_size or comm_size, collective=r.collective or collective) for r in rows
-    ]
