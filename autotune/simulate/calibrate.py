@@ -113,17 +113,14 @@ def fit(machine: Machine, series: Sequence[Series], source: str) -> Calibration:
     # The measurements determine a parameter if they halve its prior variance; else it is marked as unchanged.
     slope: Floats = np.asarray(best.jac)
     variance = np.diag(np.linalg.inv(slope.T @ slope)) * RIDGE**2
-    determined = tuple(
-        name for name, remaining_share in zip(free, variance, strict=True) if remaining_share < 0.5
-    )
+    determined = tuple(name for name, share in zip(free, variance, strict=True) if share < 0.5)
     return Calibration(replace(at(best.x), calibrated_from=source), determined)
 
 
 def check(machine: Machine, series: Sequence[Series]) -> tuple[Check, ...]:
     """Compare predictions with each series, which should have sizes or protocols that were not fitted."""
-    errors = (expected(machine, s) / np.asarray(s.seconds) - 1.0 for s in series)
     return tuple(
-        Check(s, tuple(series_errors.tolist())) for s, series_errors in zip(series, errors, strict=True)
+        Check(s, tuple((expected(machine, s) / np.asarray(s.seconds) - 1.0).tolist())) for s in series
     )
 
 
