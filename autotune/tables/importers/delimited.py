@@ -64,7 +64,9 @@ _HISTORY = ("trial", "phase", "subject", "status", "reason")
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class Column:
+    """A column of a table."""
+
     title: str
     name: str = ""  # Name of the column's kind, a key of ``MEASURED``; empty if the column is a label.
     unit: float = 1.0  # Factor to this project's unit; NaN if the title lacks a unit that it needs.
@@ -72,17 +74,7 @@ class _Column:
 
 def meaning(title: str) -> str:
     """Return the quantity in a column with this title, a key of ``SHARED``, or empty for other titles."""
-    return _column(title, SHARED).name
-
-
-def column_of(title: str) -> tuple[str, float]:
-    """Return the quantity in a column with this title, and the factor from its unit to this project's unit.
-
-    The quantity is a key of ``MEASURED``, or empty if the column is a label. The factor is NaN if the title
-    lacks a unit that it needs.
-    """
-    column = _column(title, MEASURED)
-    return column.name, column.unit
+    return column_of(title, SHARED).name
 
 
 def announces(log: Log, kinds: Mapping[str, ColumnKind] = MEASURED) -> bool:
@@ -209,9 +201,7 @@ def _decimal(cell: str, delimiter: str) -> str:
     return cell.replace(",", ".") if comma and (delimiter == ";" or not re.search(r",\d{3}$", cell)) else cell
 
 
-def _value(
-    log: Log, number: int, column: _Column, kind: ColumnKind, cell: str, delimiter: str
-) -> str | float:
+def _value(log: Log, number: int, column: Column, kind: ColumnKind, cell: str, delimiter: str) -> str | float:
     if kind.text:
         return cell
     if not kind.whole:
@@ -232,7 +222,7 @@ def _value(
     return int(value) if kind.whole else value
 
 
-def _header(log: Log, kinds: Mapping[str, ColumnKind]) -> tuple[int, str, tuple[_Column, ...]]:
+def _header(log: Log, kinds: Mapping[str, ColumnKind]) -> tuple[int, str, tuple[Column, ...]]:
     """Return the header's line number (0 in an empty log), the delimiter between columns, and the columns."""
     for number, line in enumerate(log.lines, 1):
         text = line.lstrip("\ufeff").strip()
@@ -243,14 +233,14 @@ def _header(log: Log, kinds: Mapping[str, ColumnKind]) -> tuple[int, str, tuple[
         titles = split(bare, delimiter)
         if len(titles) > MOST_COLUMNS:
             log.fail(number, f"{len(titles):,} columns", f"at most {MOST_COLUMNS:,} are read")
-        columns = tuple(_column(title, kinds) for title in titles)
+        columns = tuple(column_of(title, kinds) for title in titles)
         # The line after a comment sign may be a header; other comments are no headers.
         if not text.startswith("#") or (_readable(columns) and len(columns) > 1):
             return number, delimiter, columns
     return 0, ",", ()
 
 
-def _readable(columns: tuple[_Column, ...]) -> bool:
+def _readable(columns: tuple[Column, ...]) -> bool:
     names = {c.name for c in columns}
     return "message_bytes" in names and bool(names - {"", *SHARED})
 
@@ -269,7 +259,8 @@ def split(line: str, delimiter: str) -> list[str]:
     return [cell.strip().strip("'\"").strip() for cell in cells]
 
 
-def _column(title: str, kinds: Mapping[str, ColumnKind]) -> _Column:
+def column_of(title: str, kinds: Mapping[str, ColumnKind] = MEASURED) -> Column:
+    """Return the column with this title, whatever separates the words of the title."""
     words = [w for w in re.split(r"[\s_()\[\]]+", title) if w]
     plain = _matching_column(title, words, kinds)
     # Units contain capital letters and are not split as CamelCase is.
@@ -277,16 +268,16 @@ def _column(title: str, kinds: Mapping[str, ColumnKind]) -> _Column:
     return plain if plain.name else _matching_column(title, [*chain(*parts)], kinds)
 
 
-def _matching_column(title: str, words: Sequence[str], kinds: Mapping[str, ColumnKind]) -> _Column:
+def _matching_column(title: str, words: Sequence[str], kinds: Mapping[str, ColumnKind]) -> Column:
     joined, stem = "".join(words).lower(), "".join(words[:-1]).lower()
     for name, kind in kinds.items():
         names, unit_needed = (text.replace("_", "").split() for text in (kind.names, kind.unit_needed))
         if joined in names:
-            return _Column(title, name)
+            return Column(title, name)
         if joined in unit_needed:
-            return _Column(title, name, math.nan)
+            return Column(title, name, math.nan)
         if stem in (*names, *unit_needed):
             unit = kind.units.get(words[-1], kind.units.get(words[-1].lower()))
             if unit is not None:
-                return _Column(title, name, unit)
-    return _Column(title)
+                return Column(title, name, unit)
+    return Column(title)

@@ -66,7 +66,8 @@ def _rows(log: Log, document: Any) -> list[BenchmarkRow]:
         fields: dict[str, Any] = {}
         labels: dict[str, object] = {}
         for title, value in {**outer, **row}.items():
-            name, unit = column_of(title)
+            column = column_of(title)
+            name, unit = column.name, column.unit
             if title.lower() in ("benchmark", "version") and title not in row:
                 fields[title.lower()] = str(value)
             elif not name:
@@ -102,7 +103,7 @@ def _row_lists(node: Any, outer: Mapping[str, object]) -> Iterator[tuple[list[An
             yield from _row_lists(value, inner)
     elif isinstance(node, list):
         if node and all(isinstance(row, dict) for row in node):
-            names = {column_of(title)[0] for row in node for title in row}
+            names = {column_of(title).name for row in node for title in row}
             if "message_bytes" in names and names & {"latency_us", "bandwidth_MBps"}:
                 yield node, outer
                 return

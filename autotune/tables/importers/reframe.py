@@ -126,7 +126,7 @@ def _record(
         return  # another quantity, such as flops
     display = f"{case.get('display_name', '')} {name}"
     params = dict(_PARAMETER.findall(display)) | {key: case[key] for key in _PROPERTIES if key in case}
-    columns = {kind: (key, v) for key, v in params.items() if (kind := column_of(key)[0])}
+    columns = {kind: (key, v) for key, v in params.items() if (kind := column_of(key).name)}
     size = columns.get("message_bytes", ("", None))[1]
     if size is None and (size_in_name := _SIZE_IN_NAME.search(variable)):
         size = int(size_in_name[1]) << 10 * (" kmg".index(size_in_name[2].lower() or " "))
