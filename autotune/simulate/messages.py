@@ -18,11 +18,11 @@ from functools import partial
 
 import numpy as np
 
+from autotune.probe.messages import WINDOW, neighbours
 from autotune.simulate.fabric import Fabric
 from autotune.simulate.protocols import NETWORK, Costs, Floats, Ints
 from autotune.simulate.schedule import Group
 
-WINDOW = 64  # Number of messages that the probe sends in a row.
 COMPUTED_S, COMPUTED_S_A_BYTE = 10e-6, 0.5e-9
 """Seconds, and further seconds for each byte, for which the probe computes in patterns that overlap
 computation with communication."""
@@ -78,7 +78,8 @@ def _halo(group: Group, nbytes: Floats, *, dimensions: int = 2, computing: bool 
 
     With ``computing`` the part that computation hides is left out.
     """
-    me, peers = np.arange(group.size), neighbours(group.size, dimensions)
+    me = np.arange(group.size)
+    peers = neighbours(me, group.size, dimensions)
     cpu = port = slowest = np.zeros((group.size, len(nbytes)))
     waits = np.zeros(len(nbytes), bool)
     for peer in peers:
@@ -115,24 +116,6 @@ def _remote(
     words = {"": 1, "lock": 3, "fence": 2 * np.ceil(np.log2(group.size))}
     duration: Floats = took + words[epoch] * word + (group.reduce_s(nbytes) if sums else 0.0)
     return duration
-
-
-def neighbours(size: int, dimensions: int) -> list[Ints]:
-    """Return the neighbour of every rank, (size,), in each direction of a periodic, nearly cubic grid."""
-    extents, remaining = [], size
-    for dimension in range(dimensions, 0, -1):
-        extents.append(
-            max(n for n in range(1, remaining + 1) if remaining % n == 0 and n**dimension <= remaining)
-        )
-        remaining //= extents[-1]
-    rank, stride, all_neighbours = np.arange(size), 1, []
-    for extent in reversed(extents):
-        coordinate = rank // stride % extent
-        all_neighbours += [
-            rank + ((coordinate + step) % extent - coordinate) * stride for step in (-1, 1) if extent > 1
-        ]
-        stride *= extent
-    return all_neighbours
 
 
 PATTERNS: Mapping[str, Callable[[Group, Floats], Floats]] = {
