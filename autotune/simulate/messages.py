@@ -18,14 +18,12 @@ from functools import partial
 
 import numpy as np
 
+from autotune.probe.declared import COMPUTE_S, COMPUTE_S_A_BYTE
 from autotune.probe.messages import WINDOW, neighbours
 from autotune.simulate.fabric import Fabric
 from autotune.simulate.protocols import NETWORK, Costs, Floats, Ints
 from autotune.simulate.schedule import Group
 
-COMPUTED_S, COMPUTED_S_A_BYTE = 10e-6, 0.5e-9
-"""Seconds, and further seconds for each byte, for which the probe computes in patterns that overlap
-computation with communication."""
 BLOCKING: Mapping[str, str] = {
     **dict.fromkeys(("iallreduce", "iallreduce_overlap", "allreduce_init"), "allreduce"),
     **dict.fromkeys(("ialltoall", "ialltoall_overlap"), "alltoall"),
@@ -90,7 +88,7 @@ def _halo(group: Group, nbytes: Floats, *, dimensions: int = 2, computing: bool 
         waits |= costs.synchronous.any(axis=0)
     duration: Floats = np.maximum(cpu, port).max(axis=0) + slowest.max(axis=0)
     if computing:
-        hidden = np.minimum(duration - cpu.max(axis=0), COMPUTED_S + COMPUTED_S_A_BYTE * nbytes)
+        hidden = np.minimum(duration - cpu.max(axis=0), COMPUTE_S + COMPUTE_S_A_BYTE * nbytes)
         duration = duration - np.where(waits, 0.0, hidden)
     return duration
 
