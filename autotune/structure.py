@@ -112,8 +112,11 @@ class Document:
                 return {}
             if not isinstance(value, Mapping | NoneType):
                 raise self.error(f"{key_path} = {value!r}", "expected a mapping of keys")
-            inner = get_args(hint)[1]
-            return {str(k): self._value(inner, v, _join(key_path, k)) for k, v in (value or {}).items()}
+            kind, inner = get_args(hint)
+            return {
+                str(k) if kind is str else k: self._value(inner, v, _join(key_path, k))
+                for k, v in (value or {}).items()
+            }
         if ismethod(make := getattr(hint, "of", None)):
             try:
                 return make(value)

@@ -2,7 +2,6 @@
 
     python benchmarks/discovery.py measure truth.jsonl [--rounds 10] [--lane 0/1] conf=allreduce_local
     python benchmarks/discovery.py compare truth.jsonl campaigns/DIR ...
-    python benchmarks/discovery.py combine truth.jsonl campaigns/DIR ... conf=allreduce_local
 
 ``measure`` launches every level of every performance knob that is in effect here, each against the default
 of its arm (ob1, and what other values of a parameter put into effect) or, as in a discovery, against what
@@ -17,11 +16,7 @@ t test (Smyth 2004) of the 20 % trimmed mean over the rounds (Tukey and McLaughl
 Hochberg at 5 %. What a discovery calls active is *false* where no size is faster by that test, what it calls
 harmful where none is slower.
 
-``combine`` puts levels together that the truth knows to help and that lose nowhere (5 % or more), of each
-knob the best, one after the other in each arm, each kept where interleaved launches show more gain with it
-than without; then it launches the best combination of each arm and what each campaign has verified, in turn
-with the default. *The best* is that of the arms which is seen slower nowhere beyond its interval. The truth
-of the tables in docs/knobs.md is kept in ``benchmarks/truths``.
+The truth of the tables in docs/knobs.md is kept in ``benchmarks/truths``.
 """
 
 import argparse
@@ -31,6 +26,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +43,11 @@ from autotune.campaign.observing import measurement_of
 from autotune.campaign.spec import campaign_in
 from autotune.commands.hydra_bridge import run_task
 from autotune.history.journal import read_events
-from autotune.history.trial import Phase, Rule, Subject, Trial
+from autotune.history.trial import Phase, Subject, Trial
 from autotune.scenario import Scenario
 from autotune.scenario.sections import Discover
 from autotune.screening.discovery import Arm, Change, Run
 from autotune.screening.discovery.fit import false_discovery_set
-from autotune.space import Point
 
 Floats = NDArray[np.float64]
 
@@ -286,87 +281,10 @@ def compare(path: Path, directories: Sequence[Path]) -> None:
         )
 
 
-Setting = tuple[Point, tuple[Rule, ...]]
-"""What a launch deploys; the default of the whole stack is the space's default without rules."""
-
-
-def combine(scenario: Scenario, bench: Bench, path: Path, directories: Sequence[Path], rounds: int) -> int:
-    """Launch the best combination of each arm beside what campaigns have verified."""
-    discovery = Discovery(bench.whole, all_levels(scenario), scenario.seed)
-    observer = bench.observer(
-        measurement_of(scenario, bench.placement.ranks), bench.whole, scenario.directory
-    )
-    number = 0
-
-    def gains(settings: Sequence[Setting], rounds: int) -> list[Floats]:
-        """Ln of default / setting, shape ``(rounds, sizes)``, of launches in turn."""
-        nonlocal number
-        wanted = [(bench.whole.default, ()), *settings]
-        made: list[dict[int, Floats]] = [{} for _ in wanted]
-        for round_ in range(rounds):
-            for i in np.random.default_rng([number, round_]).permutation(len(wanted)):
-                number += 1
-                point, rules = wanted[i]
-                trial = Trial(
-                    number, Phase.DISCOVERY, point, Subject.DEPLOYED, seed=number, rules=rules, timeout_s=20.0
-                )
-                seen = observer.observe(trial)
-                made[i][round_] = np.array(curve_in(seen))
-        sizes = max(len(times) for of in made for times in of.values())
-        base, *others = ({k: times for k, times in of.items() if len(times) == sizes} for of in made)
-        return [np.array([base[k] - mine[k] for k in mine if k in base]) for mine in others]
-
-    shown: dict[str, Setting] = {}
-    levels = truth(path, discovery.arms)
-    for number_of, arm in enumerate(discovery.arms):
-        helping: dict[str, Level] = {}
-        for x in sorted(levels, key=lambda x: float(x.effect.mean()) if x.helps else 0.0):
-            if x.arm == number_of and x.helps and not (x.sure & (x.effect > MOVES / 2)).any():
-                helping.setdefault(x.knob, x)
-        best, chosen = discovery.point(Run(number_of, arm.complete(frozenset()), 1)), frozenset[Change]()
-        for level in helping.values():
-            change = next(c for c in arm.changes if (c[0], str(c[1])) == (level.knob, level.level))
-            longer = discovery.point(Run(number_of, arm.complete(chosen | {change}), 1))
-            both = gains([(best, ()), (longer, ())], 5)
-            if min(map(len, both)) < FEWEST:  # levels that launch alone may not do so together
-                print(f"{arm.name or 'default'}: with {change[0]}={change[1]} most launches fail")
-                continue
-            now, then = (trimmed(g)[0].mean() for g in both)
-            print(
-                f"{arm.name or 'default'}: {math.exp(now):.3f}x, "
-                f"with {change[0]}={change[1]} {math.exp(then):.3f}x"
-            )
-            if then > now + 0.005:
-                best, chosen = longer, chosen | {change}
-        shown[f"truth, {arm.name or 'default'}: {', '.join(f'{n}={v}' for n, v in sorted(chosen))}"] = (
-            best,
-            (),
-        )
-    for directory in directories:
-        found = read_campaign(directory).conclude().recommendation
-        if found is not None:
-            shown[str(directory)] = (found.point, found.rules)
-    measured = dict(zip(shown, gains(list(shown.values()), rounds), strict=True))
-    told = {name: trimmed(one) for name, one in measured.items()}
-    wholes = {name: float(of[0].mean()) for name, of in told.items()}
-    slower = {name: int((of[0] + 2 * of[1] < 0).sum()) for name, of in told.items()}
-    holds = [wholes[name] for name in shown if name.startswith("truth") and not slower[name]]
-    highest = max(holds, default=0.0)
-    for name, one in measured.items():
-        whole, error, _ = trimmed(one.mean(axis=1)[:, None])
-        print(
-            f"{math.exp(wholes[name]):.3f}x ({math.exp(whole[0] - 2 * error[0]):.3f} … "
-            f"{math.exp(whole[0] + 2 * error[0]):.3f}), {math.exp(wholes[name] - highest):.0%} of the best, "
-            f"slower at {slower[name]} sizes, by size {' '.join(f'{math.exp(x):.2f}' for x in told[name][0])}"
-            f"  {name}"
-        )
-    return 0
-
-
 def main() -> None:
-    """One of the three."""
+    """One of the two."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["measure", "compare", "combine"])
+    parser.add_argument("what", choices=["measure", "compare"])
     parser.add_argument("truth", type=Path)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--lane", default="0/1", help="K/N")
@@ -376,16 +294,9 @@ def main() -> None:
         compare(options.truth, [Path(word) for word in options.words])
         return
     lane = tuple(map(int, options.lane.split("/")))
-    directories = [Path(word) for word in options.words if "=" not in word]
-    words = [
-        *(word for word in options.words if "=" in word),
-        "space=discover",
-        f"campaign.dir={options.truth.with_suffix('')}-{lane[0]}",
-    ]
-    if options.what == "combine":
-        run_task(lambda sc, bench: combine(sc, bench, options.truth, directories, options.rounds), words)
-    else:
-        run_task(lambda sc, bench: measure(sc, bench, options.truth, options.rounds, lane), words)
+    folder = f"campaign.dir={options.truth.with_suffix('')}-{lane[0]}"
+    task = partial(measure, out=options.truth, rounds=options.rounds, lane=lane)
+    run_task(task, [*options.words, "space=discover", folder])
 
 
 if __name__ == "__main__":

@@ -20,25 +20,18 @@ for one in a heat: half a second of turns, and what starts it; 0.5 s for one tha
   handed over.
 
 Printed are the shares of campaigns in which a loss was claimed and in which something was handed over, and
-the launches that the verification took. With ``--real N`` N real campaigns are added, of two ranks on this
-machine, in which all that can be chosen is a variable that no library reads.
+the launches that the verification took.
 
-    python benchmarks/error_rates.py [--campaigns 200] [--power 60] [--real 0] [--moment 0.1] [--only gain]
+    python benchmarks/error_rates.py [--campaigns 200] [--power 60] [--moment 0.1] [--only gain]
 """
 
 import argparse
-import json
 import math
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -59,7 +52,6 @@ LAUNCHES = 60
 """Of search and verification, over which the machine drifts."""
 RING = Point.of({"algorithm": "ring"})
 DEFAULTS = Point.of({})
-UNREAD = "AUTOTUNE_NOBODY_READS_THIS"
 HOW = {"apart": False, "heats": True}
 """Whether launches of a block are alive at once, by how that is printed."""
 
@@ -277,36 +269,11 @@ def row(name: str, how: str, outcomes: Iterable[Outcome], planted: bool = False)
     return f"{name:16} {how:5} {n:4} {shares} {given / n:12.1%} {spent}"
 
 
-def real(campaigns: int) -> Iterator[Outcome]:
-    """Campaigns on this machine whose only parameter is read by nobody.
-
-    Their search cannot find anything, so that the setting which is verified is the luckiest one.
-    """
-    from autotune.campaign.directory import read_campaign
-
-    with tempfile.TemporaryDirectory() as folder:
-        values = {"values": ["unset", "one", "two", "three"], "apply": {"env": {UNREAD: "{value}"}}}
-        (Path(folder) / "space.yaml").write_text(json.dumps({"parameters": {UNREAD: values}}))
-        for seed in range(campaigns):
-            directory = Path(folder) / str(seed)
-            words = [f"seed={seed}", f"campaign.dir={directory}", f"space={folder}/space.yaml", "export=[]"]
-            words += ["sizes=[8,1k,64k]", "budget.launches=9", "proposer=grid", "screening.enabled=false"]
-            subprocess.run(
-                [sys.executable, "-m", "autotune", "conf=allreduce_local", *words],
-                check=True,
-                capture_output=True,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
-            )
-            campaign = read_campaign(directory)
-            yield outcome(campaign.conclude().verdict, campaign.history)
-
-
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--campaigns", type=int, default=200, help="of A/A, each kind")
     parser.add_argument("--power", type=int, default=60, help="of each planted difference")
-    parser.add_argument("--real", type=int, default=0)
     parser.add_argument("--moment", type=float, default=0.1, help="spread of moments, on the log scale")
     parser.add_argument("--only", default="", help="campaigns whose name begins so")
     parser.add_argument("--workers", type=int, default=2)
@@ -326,8 +293,6 @@ def main() -> None:
             for how in options.how:
                 found = pool.map(partial(verified, there, HOW[how]), range(n), chunksize=5)
                 print(row(planted.name, how, found, not planted.name.startswith("A/A")), flush=True)
-    if options.real:
-        print(row("A/A, real", "", real(options.real)))
 
 
 if __name__ == "__main__":

@@ -9,11 +9,9 @@ for this one machine; under Open MPI a sweep as its project's ``ompi-collectives
 each algorithm forced by its id, three runs of a benchmark each, the mean of their averages, at each size the
 fastest algorithm (never the stack's own choice, but for sizes below the first), written as a rules file. A
 campaign, search and verification together, then gets the time that this took. Last, three sides are scored:
-the untouched default, what the incumbent leaves, and what we leave. A round is a heat of the probe, in which
-all three meet the same moments, scored by their typical calls (means of half a second show what else a busy
-machine does); with ``--score imb`` it is a run of IMB-MPI1 of the same stack by each side
-in turn, which is no instrument of ours, and wants many more rounds for the same width. Intel MPI brings
-IMB-MPI1; for Open MPI it is built from its sources (``make IMB-MPI1 CC=mpicc CXX=mpicxx``).
+the untouched default, what the incumbent leaves, and what we leave. A round is a run of IMB-MPI1 of the same
+stack by each side in turn, which is no instrument of ours. Intel MPI brings IMB-MPI1; for Open MPI it is
+built from its sources (``make IMB-MPI1 CC=mpicc CXX=mpicxx``).
 
 For each side: minutes, launches, the geometric mean of default / tuned, and the worst size. A ratio is the
 median over the rounds of what two launches of one round show; behind it stand the least and the greatest
@@ -37,7 +35,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +45,7 @@ from autotune.stacks import coll_tuned
 from autotune.tables.importers import read
 
 if TYPE_CHECKING:
-    from autotune.campaign.observing import Observer
-    from autotune.history.trial import Estimate
+    pass
 
 SIZES = [8 << 2 * i for i in range(9)]
 SWEEP_RUNS = 3
@@ -129,7 +126,6 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--collectives", nargs="+", default=["allreduce", "reduce", "bcast"])
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--score", choices=["heats", "imb"], default="heats")
     options = parser.parse_args()
     if options.stack:
         prefix = options.prefix or Path(".venv-intel" if options.stack == "intelmpi" else sys.prefix)
@@ -147,11 +143,11 @@ def main() -> None:
             if not needed.exists():
                 sys.exit(f"no {needed}: see --prefix and --imb")
         cell.folder.mkdir(parents=True, exist_ok=True)
-        compare(cell, options.rounds, options.score)
+        compare(cell, options.rounds)
     report(options.directory)
 
 
-def compare(cell: Cell, rounds: int, score: str) -> None:
+def compare(cell: Cell, rounds: int) -> None:
     """What is not done yet of a cell."""
     incumbent = mpitune_fast if cell.stack == "intelmpi" else sweep
     theirs = kept(cell, "incumbent", lambda place: incumbent(cell, place))
@@ -160,72 +156,16 @@ def compare(cell: Cell, rounds: int, score: str) -> None:
     with (cell.folder / "scores.jsonl").open("a+") as scores:
         scores.seek(0)
         made = scores.readlines()
-        if other := {json.loads(line).get("score", "imb") for line in made} - {score}:
-            sys.exit(f"{cell.folder} was scored by {other.pop()}: remove its scores.jsonl, or go on by that")
-        score_round = by_heats(cell, sets) if score == "heats" else by_imb(cell, sets)
         for number in range(len(made), rounds):
-            scores.write(json.dumps({**score_round(number), "score": score}) + "\n")
+            scores.write(json.dumps(score_round(cell, sets, number)) + "\n")
             scores.flush()
 
 
-def by_imb(cell: Cell, sets: Mapping[str, Env]) -> Callable[[int], Round]:
-    """Rounds of IMB-MPI1, one side after the other."""
-
-    def score_round(number: int) -> Round:
-        turn = SIDES[number % 3 :] + SIDES[: number % 3]
-        seen = {side: cell.benchmark(sets[side], cell.collectives) for side in turn}
-        return {
-            side: [(m.collective, m.message_bytes, m.max_us or 0.0) for m in seen[side]] for side in SIDES
-        }
-
-    return score_round
-
-
-def by_heats(cell: Cell, sets: Mapping[str, Env]) -> Callable[[int], Round]:
-    """Rounds of the probe in which all sides are alive at once."""
-    from autotune.campaign.heats import observe_heat
-    from autotune.campaign.observing import measurement_of
-    from autotune.commands.hydra_bridge import answer_of
-    from autotune.history.trial import Phase, Subject, Trial
-
-    os.environ.update(cell.env)  # as the incumbent and IMB have it
-    words = [f"conf={'intelmpi_local' if cell.stack == 'intelmpi' else 'allreduce_local'}",
-             f"collective=[{','.join(cell.collectives)}]", f"sizes={SIZES}".replace(" ", ""),
-             f"cluster.ranks={cell.ranks}", f"mpi.mpirun={cell.prefix / 'bin' / 'mpirun'}",
-             f"campaign.dir={cell.folder / 'scoring'}"]  # fmt: skip
-    scenario, site = answer_of(lambda scenario, site: (scenario, site), words)
-    measurement = replace(measurement_of(scenario, site.placement.ranks), other_calls=(), other_loop="")
-
-    def observer(env: Env) -> Observer:
-        amended = replace(measurement, amended=lambda r: replace(r, env={**r.env, **env}))
-        return site.observer(amended, site.space, cell.folder / "scoring")
-
-    observers = {side: observer(sets[side]) for side in SIDES}
-
-    def score_round(number: int) -> Round:
-        first = len(SIDES) * number
-        trials = [
-            Trial(1 + first + i, Phase.VERIFY, site.space.default, Subject.UNTOUCHED, number, seed=1 + number)
-            for i in range(len(SIDES))
-        ]
-        made = observe_heat([(observers[side], trial) for side, trial in zip(SIDES, trials, strict=True)])
-        for side, observation in zip(SIDES, made, strict=True):
-            if not observation.ok:
-                sys.exit(f"{side}: {observation.status}: {observation.reason}")
-        return {
-            side: [
-                (e.cell.collective, e.cell.message_bytes, 1e6 * e.median_s)
-                for e in sorted(o.usable, key=slot)
-            ]
-            for side, o in zip(SIDES, made, strict=True)
-        }
-
-    return score_round
-
-
-def slot(estimate: Estimate) -> tuple[str, int]:
-    """By what rows of a round are in the same order for all sides."""
-    return estimate.cell.collective, estimate.cell.message_bytes
+def score_round(cell: Cell, sets: Mapping[str, Env], number: int) -> Round:
+    """A round of IMB-MPI1, one side after the other."""
+    turn = SIDES[number % 3 :] + SIDES[: number % 3]
+    seen = {side: cell.benchmark(sets[side], cell.collectives) for side in turn}
+    return {side: [(m.collective, m.message_bytes, m.max_us or 0.0) for m in seen[side]] for side in SIDES}
 
 
 def kept(cell: Cell, side: str, tune: Callable[[Path], tuple[Env, int | None]]) -> Tuned:

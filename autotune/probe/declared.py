@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Blocks: TypeAlias = Sequence[tuple[Iterable[int], int]]  # The (source ranks, destination rank) of each block.
 
-_COMPUTE_S, _COMPUTE_S_A_BYTE = 10e-6, 0.5e-9
+COMPUTE_S, COMPUTE_S_A_BYTE = 10e-6, 0.5e-9
 """Duration of the computation inside of an overlapping call, in seconds and in seconds a byte.
 
 It is about as long as the call itself takes in shared memory, and the same under every setting, so that
@@ -71,7 +71,7 @@ class Operation:
 
     def compute_s(self, message_bytes: int) -> float:
         """Return the duration of the computation inside of a call, in seconds."""
-        return _COMPUTE_S + message_bytes * _COMPUTE_S_A_BYTE if self.overlaps else 0.0
+        return COMPUTE_S + message_bytes * COMPUTE_S_A_BYTE if self.overlaps else 0.0
 
     def connect(self, sync: Intracomm) -> Intracomm:
         """Create a communicator of the same ranks for the call; all ranks must call this together."""

@@ -145,16 +145,19 @@ def _grid(size: int, dimensions: int) -> tuple[int, ...]:
     return (*_grid(size // extent, dimensions - 1), extent)
 
 
-def _neighbours(rank: int, size: int, dimensions: int = 2) -> Sequence[int]:
-    """Return the ranks below and above a rank in each dimension of the grid that has more than one rank."""
-    neighbours, stride = [], 1
+def neighbours(rank: Any, size: int, dimensions: int = 2) -> list[Any]:
+    """Return the ranks below and above a rank in each dimension of the grid that has more than one rank.
+
+    ``rank`` is one rank or an array of ranks; each entry of the result is of the same kind.
+    """
+    around, stride = [], 1
     for extent in _grid(size, dimensions):
         coordinate = rank // stride % extent
-        neighbours += [
+        around += [
             rank + ((coordinate + step) % extent - coordinate) * stride for step in (-1, 1) if extent > 1
         ]
         stride *= extent
-    return neighbours
+    return around
 
 
 def _post(x: Exchange, receive: str, send: str) -> list[Any]:
@@ -319,15 +322,15 @@ MESSAGES: tuple[Operation, ...] = (
     *(
         _of_neighbours(name, call, peers)
         for name, call, peers in (
-            ("halo", _halo, _neighbours),
-            ("halo3d", _halo, partial(_neighbours, dimensions=3)),
+            ("halo", _halo, neighbours),
+            ("halo3d", _halo, partial(neighbours, dimensions=3)),
             (
                 "halo_persistent",
                 _persistent(partial(_post, receive="Recv_init", send="Send_init")),
-                _neighbours,
+                neighbours,
             ),
-            ("halo_neighbor", _neighbor, _neighbours),
-            ("halo_overlap", _halo, _neighbours),
+            ("halo_neighbor", _neighbor, neighbours),
+            ("halo_overlap", _halo, neighbours),
         )
     ),
     Operation("iallreduce", one_block, vector(each), _nonblocking("Iallreduce", "sum")),

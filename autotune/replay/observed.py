@@ -1,7 +1,7 @@
 """Converts recorded runs to observations, as launches with the same times would give."""
 
-from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 
 from autotune.campaign.observing import estimated
 from autotune.history.trial import History, Observation, Phase, Status, Subject, Trial
@@ -25,29 +25,22 @@ def history_of(recorded: RecordedTable) -> History:
     If a point has several runs, their differences show its uncertainty, so single times have no error of
     their own.
     """
-    return History(tuple(_observations(recorded)))
-
-
-def _observations(recorded: RecordedTable) -> Iterator[Observation]:
-    """Yield an observation for each recorded run, and a crashed launch for each point without runs."""
-    number = 0
+    numbers, observations = count(1), list[Observation]()
     if recorded.default is not None:
         point, choice = recorded.default
-        for run in recorded.runs.get(point, ()):
-            number += 1
-            trial = Trial(number, Phase.BASELINE, point, subject=Subject.UNTOUCHED)
-            default_run = {cell: times for cell, times in run.items() if cell.choice == choice}
-            untouched = {replace(cell, choice=Point()): times for cell, times in default_run.items()}
-            yield _shared(observed(trial, untouched), len(recorded.runs[point]))
+        for run in (runs := recorded.runs.get(point, ())):
+            chosen = {cell: times for cell, times in run.items() if cell.choice == choice}
+            untouched = {replace(cell, choice=Point()): times for cell, times in chosen.items()}
+            trial = Trial(next(numbers), Phase.BASELINE, point, subject=Subject.UNTOUCHED)
+            observations.append(_shared(observed(trial, untouched), len(runs)))
     for point, runs in recorded.runs.items():
-        for run in runs or ():
-            number += 1
-            yield _shared(observed(Trial(number, Phase.SEARCH, point), run), len(runs))
+        for run in runs:
+            trial = Trial(next(numbers), Phase.SEARCH, point)
+            observations.append(_shared(observed(trial, run), len(runs)))
         if not runs:
-            number += 1
-            yield Observation(
-                Trial(number, Phase.SEARCH, point), Status.CRASHED, reason="every recorded run failed"
-            )
+            trial = Trial(next(numbers), Phase.SEARCH, point)
+            observations.append(Observation(trial, Status.CRASHED, reason="every recorded run failed"))
+    return History(tuple(observations))
 
 
 def _shared(observation: Observation, runs: int) -> Observation:

@@ -95,8 +95,7 @@ def recorded(
     """Return the recorded campaign in the rows of a table; for the arguments see ``read_recorded``."""
     if "collective" in columns:
         columns, rows, collective = _imported(name, columns, rows, collective)
-    missing = [c for c in REQUIRED if c not in columns]
-    if missing:
+    if missing := [c for c in REQUIRED if c not in columns]:
         raise TableError(f"{name}: no column {', '.join(missing)}", f"its columns are: {', '.join(columns)}")
     if {"trial", "phase", "status"} <= set(columns):
         raise TableError(f"{name} is the history of a campaign", "replay.table=DIR replays its directory")
@@ -107,8 +106,7 @@ def recorded(
     for parameter in (*call_level, *per_job):
         if parameter not in parameters:
             raise TableError(f"{name}: no parameter {parameter!r}", allowed(parameter, parameters))
-    in_both = set(call_level) & set(per_job)
-    if in_both:
+    if in_both := set(call_level) & set(per_job):
         raise TableError(
             f"{name}: {', '.join(sorted(in_both))} cannot be both in call_level and in per_job",
             "what is swept inside a launch can be chosen per size",
@@ -196,7 +194,6 @@ def _space(
     call_level: Collection[str],
     per_job: Collection[str],
 ) -> Space:
-    """Return the space of the recorded points."""
     always = [c for c in columns if all(c in p for p in points)]
     parameters: list[Parameter] = []
     for column in [*always, *(c for c in columns if c not in always)]:
@@ -244,7 +241,6 @@ def _condition(
 
 
 def _default(name: str, rows: Sequence[Row], points: Sequence[Point]) -> Point | None:
-    """Return the point of the rows that are marked as the default; None without such rows."""
     first_rows: dict[Point, int] = {}
     for number, (row, point) in enumerate(zip(rows, points, strict=True), start=2):
         if (is_default := says_yes(row.get("is_default", ""))) is None:
@@ -274,11 +270,6 @@ def _kind(rows: Sequence[Row], column: str) -> Callable[[str], Value]:
 
 
 def _latency_us(name: str, number: int, row: Row) -> float:
-    """Return the latency in a row, in microseconds.
-
-    Raises:
-        TableError: the latency is not a number above 0, or too small for microseconds.
-    """
     latency_us = _number(name, number, row, "latency_us")
     place = f"{name}, row {number}, column latency_us: {row['latency_us']}"
     if latency_us <= 0:
@@ -289,7 +280,6 @@ def _latency_us(name: str, number: int, row: Row) -> float:
 
 
 def _whole_number(name: str, number: int, row: Row, column: str, minimum: int) -> int:
-    """Return a field as a whole number; raise an error if it is none or below ``minimum``."""
     value = _number(name, number, row, column)
     if value < minimum or not value.is_integer():
         place = f"{name}, row {number}, column {column}"
@@ -298,7 +288,6 @@ def _whole_number(name: str, number: int, row: Row, column: str, minimum: int) -
 
 
 def _number(name: str, number: int, row: Row, column: str) -> float:
-    """Return a field as a number; raise an error if it is no finite number."""
     try:
         value = float(row[column])
         if math.isfinite(value):

@@ -277,7 +277,6 @@ def restored(document: Mapping[str, Any]) -> Scenario:
 
 
 def _over(base: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document with its missing keys, also those of its inner mappings, copied from ``base``."""
     merged = {**base, **document}
     for key in base.keys() & document.keys():
         if isinstance(base[key], Mapping) and isinstance(document[key], Mapping):

@@ -12,11 +12,11 @@ near those of the machine θ₀ at which the fit starts.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from math import inf, isinf
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from autotune.errors import TableError, allowed
+from autotune.errors import TableError
 from autotune.simulate.fabric import Fabric, NodeLayout, missing
 from autotune.simulate.machine import Machine, Memory, Transport
 from autotune.simulate.protocols import Floats
@@ -35,25 +35,15 @@ EAGER = JobSettings(rndv_intra_bytes=inf, rndv_inter_bytes=inf)
 class Series:
     """Measured times of one operation at several sizes, with everything else equal."""
 
-    operation: str  # ``pingpong`` (half a round trip), ``copy`` or ``reduce`` (on one core).
+    operation: Literal["pingpong", "copy", "reduce"]  # Half a round trip, or work on one core.
     sizes_bytes: tuple[float, ...]  # Payloads in bytes.
     seconds: tuple[float, ...]  # Measured times, one for each size.
-    partner: str = "domain"
-    """Where the partner of a ping-pong is: in the same NUMA ``domain``, ``socket`` or ``node``, or across the
-    ``network``."""
+    between_nodes: bool = False  # Whether a ping-pong crosses the network or stays in one NUMA domain.
     settings: JobSettings = EAGER  # Settings of a ping-pong, which determine its protocol; eager by default.
 
     def __post_init__(self) -> None:
-        for field_name, choices in (("operation", _OPERATIONS), ("partner", _PARTNERS)):
-            if (value := getattr(self, field_name)) not in choices:
-                raise TableError(f"no {field_name} {value!r}", allowed(value, choices))
-        if not self.seconds or len(self.sizes_bytes) != len(self.seconds):
-            raise TableError(
-                f"{self.operation}: {len(self.sizes_bytes)} sizes and {len(self.seconds)} times",
-                "each size needs its time",
-            )
-        if min(self.seconds) <= 0 or min(self.sizes_bytes) < 0:
-            raise TableError(f"{self.operation}: a time or size out of range", "times > 0 s, sizes ≥ 0 bytes")
+        if not self.seconds:
+            raise TableError(f"{self.operation}: 0 sizes and 0 times", "each size needs its time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +66,6 @@ class Check:
     def median(self) -> float:
         """Return the median of the absolute errors."""
         return float(np.median(np.abs(self.errors)))
-
-    @property
-    def worst(self) -> float:
-        """Return the largest of the absolute errors."""
-        return float(np.max(np.abs(self.errors)))
 
 
 def expected(machine: Machine, series: Series) -> Floats:
@@ -128,17 +113,14 @@ def fit(machine: Machine, series: Sequence[Series], source: str) -> Calibration:
     # The measurements determine a parameter if they halve its prior variance; else it is marked as unchanged.
     slope: Floats = np.asarray(best.jac)
     variance = np.diag(np.linalg.inv(slope.T @ slope)) * RIDGE**2
-    determined = tuple(
-        name for name, remaining_share in zip(free, variance, strict=True) if remaining_share < 0.5
-    )
+    determined = tuple(name for name, share in zip(free, variance, strict=True) if share < 0.5)
     return Calibration(replace(at(best.x), calibrated_from=source), determined)
 
 
 def check(machine: Machine, series: Sequence[Series]) -> tuple[Check, ...]:
     """Compare predictions with each series, which should have sizes or protocols that were not fitted."""
-    errors = (expected(machine, s) / np.asarray(s.seconds) - 1.0 for s in series)
     return tuple(
-        Check(s, tuple(series_errors.tolist())) for s, series_errors in zip(series, errors, strict=True)
+        Check(s, tuple((expected(machine, s) / np.asarray(s.seconds) - 1.0).tolist())) for s in series
     )
 
 
@@ -165,36 +147,26 @@ def machine_text(calibrated: Calibration, name: str, base: str) -> str:
 
 def _pingpong(machine: Machine, series: Series, nbytes: Floats) -> Floats:
     """Return the time of one message to a rank that waits for it, (n,): sending, wire and receiving."""
-    ppn = machine.memory.cores if series.partner != "network" else 1
-    fabric = Fabric(machine, NodeLayout(2 if series.partner == "network" else 1, ppn), series.settings)
-    sender = np.zeros(1, dtype=np.intp)
-    distances = fabric.distance(np.zeros(len(fabric.all_ranks), dtype=np.intp), fabric.all_ranks)
-    receivers = np.flatnonzero(distances == _PARTNERS.index(series.partner) + 1)
-    if not len(receivers):
-        raise TableError(
-            f"{machine.name} has no {series.partner} partner with NPS {series.settings.numa_per_socket}",
-            "set numa_per_socket of the series to the value in effect",
-        )
-    # Sender and receiver each use the caches of one core, and no other rank is active.
     memory = machine.memory
+    layout = NodeLayout(2, 1) if series.between_nodes else NodeLayout(1, memory.cores)
+    fabric = Fabric(machine, layout, series.settings)
+    if not series.between_nodes and fabric.ranks_per_domain < 2:
+        raise TableError(f"{machine.name} has one core in a NUMA domain", "a ping-pong needs two")
+    # Sender and receiver each use the caches of one core, and no other rank is active.
     uncached = missing(memory.cache_bytes + memory.socket_cache_bytes, nbytes)
-    costs = fabric.costs(sender, receivers[:1], nbytes, uncached, alone=True)
+    costs = fabric.costs(np.array([0]), np.array([1]), nbytes, uncached, alone=True)
     return np.asarray((costs.send + costs.wire + costs.receive)[0])
 
 
-_OPERATIONS = ("pingpong", "copy", "reduce")
 _INSIDE = (
     *("latency_s", "overhead_s", "cache_copy_bytes_per_s", "copy_bytes_per_s", "fragment_bytes"),
     *("single_copy_bytes_per_s", "single_copy_setup_s", "rendezvous_s"),
 )
-_FARTHER = {"socket": ("domain_latency_s",), "node": ("socket_latency_s",)}
 _BETWEEN = (
     *("latency_s", "overhead_s", "flow_bytes_per_s"),
     *("rendezvous_s", "registration_s", "cpu_bytes_per_s"),
 )
-"""Names of the parameters that ping-pongs determine: ``_INSIDE`` a node, ``_FARTHER`` for partners in another
-NUMA domain or socket, and ``_BETWEEN`` nodes."""
-_PARTNERS = ("domain", "socket", "node", "network")
+"""Names of the parameters that ping-pongs determine: ``_INSIDE`` a NUMA domain and ``_BETWEEN`` nodes."""
 _ENOUGH = 1e-6  # The fit ends when a step lowers the sum of squares by less than this share.
 
 
@@ -206,28 +178,25 @@ def _free(machine: Machine, series: Sequence[Series]) -> list[str]:
             names += ["memory.copy_bytes_per_s", "memory.cache_copy_bytes_per_s"]
         elif s.operation == "reduce":
             names += ["memory.reduce_bytes_per_s"]
-        elif s.partner == "network":
+        elif s.between_nodes:
             transport = Fabric(machine, NodeLayout(2, 1), s.settings).protocols.transport
             kind = next(kind for kind, t in machine.transports.items() if t is transport)
             names += [f"transports.{kind}.{n}" for n in _BETWEEN if not isinf(getattr(transport, n))]
         else:
-            names += [f"memory.{n}" for n in (*_INSIDE, *_FARTHER.get(s.partner, ()))]
+            names += [f"memory.{n}" for n in _INSIDE]
     return list(dict.fromkeys(names))
 
 
 def _part(machine: Machine, path: str) -> Memory | Transport:
-    """Return the part of the machine that a path names: ``memory`` or ``transports.KIND``."""
     return machine.memory if path == "memory" else machine.transports[path.split(".")[1]]
 
 
 def _get(machine: Machine, name: str) -> float:
-    """Return a parameter by its dotted name."""
     path, _, last = name.rpartition(".")
     return float(getattr(_part(machine, path), last))
 
 
 def _with(machine: Machine, values: Mapping[str, float]) -> Machine:
-    """Return the machine with some parameters, given by their dotted names, replaced."""
     parts: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
         path, _, last = name.rpartition(".")
@@ -242,7 +211,6 @@ def _with(machine: Machine, values: Mapping[str, float]) -> Machine:
 
 
 def _section(machine: Machine, path: str, fitted: Sequence[str], base: str, indent: int) -> list[str]:
-    """Return the YAML lines of one part of the machine, each with the origin of its value."""
     values = {f.name: getattr(_part(machine, path), f.name) for f in fields(_part(machine, path))}
     return [
         _line(name, value, "measured" if f"{path}.{name}" in fitted else f"as in {base}", indent)
@@ -251,7 +219,5 @@ def _section(machine: Machine, path: str, fitted: Sequence[str], base: str, inde
 
 
 def _line(key: str, value: float, origin: str, indent: int) -> str:
-    # Booleans and infinity are written in YAML's spelling.
-    """Return a line of YAML with a comment on the origin of its value."""
     text = str(value).lower() if isinstance(value, int) else f"{value:.4e}".replace("inf", ".inf")
     return f"{' ' * indent + f'{key}: {text}':<40} # {origin}"

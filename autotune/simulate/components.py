@@ -100,7 +100,6 @@ def _stage(words: str) -> Plan:
 
 
 def _in_turn(*words: str) -> Plan:
-    """Return a plan that runs stages one after the other."""
     stages = [*map(_stage, words)]
     return lambda levels, nbytes: sum((stage(levels, nbytes) for stage in stages), np.zeros_like(nbytes))
 
@@ -119,12 +118,10 @@ def _pipelined(*words: str) -> Plan:
 
 
 def _fastest(*plans: Plan) -> Plan:
-    """Return a plan that takes the time of the faster of two plans at each message size."""
     return lambda levels, nbytes: np.minimum(*(plan(levels, nbytes) for plan in plans))
 
 
 def _by_size(limit: int, short: Plan, long: Plan) -> Plan:
-    """Return a plan that is one plan up to a message size and another plan above it."""
     return lambda levels, nbytes: np.where(nbytes <= limit, short(levels, nbytes), long(levels, nbytes))
 
 
@@ -140,7 +137,6 @@ def _gathered(between: str, spread: str) -> Plan:
 
 
 def _hcoll_allreduce(levels: _Levels, nbytes: Floats) -> Floats:
-    """Return the time of the faster of two allreduces, one through the leaders and one on rails."""
     along = _pipelined("low ascend", "up allreduce recursive_doubling", "low descend")
     leaders, part = along(levels, nbytes), nbytes / levels.ppn
     inside = _stage("low reduce_scatter recursive_halving")(levels, nbytes)

@@ -88,11 +88,6 @@ class Fabric:
         self._n_domains = cluster.nodes * memory.sockets * numa
 
     @cached_property
-    def all_ranks(self) -> Ints:
-        """Return every rank, in order."""
-        return np.arange(self.cluster.ranks)
-
-    @cached_property
     def ranks_per_domain(self) -> int:
         """Return the largest number of ranks in a NUMA domain."""
         return int(np.bincount(self.domain[: self.cluster.ppn]).max())
@@ -193,11 +188,6 @@ def missing(cache_bytes: float, touched_bytes: Floats) -> Floats:
 
 
 def _transport(machine: Machine, cluster: NodeLayout, settings: JobSettings) -> Transport:
-    """Return the transport that UCX uses between nodes.
-
-    Raises:
-        ScenarioError: If the job has several nodes and the machine lacks the requested transport.
-    """
     name = settings.tls.rpartition(",")[2]
     if name == "all":
         # UCX prefers rc up to a number of endpoints, dc beyond, and tcp only without alternatives.

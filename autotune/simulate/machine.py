@@ -118,19 +118,13 @@ def machine_from(values: Mapping[str, Any]) -> Machine:
 
 
 def _check_numbers(part: Memory | Transport, section: str) -> None:
-    """Raise an error unless times are finite and not negative, and counts and bandwidths are positive.
-
-    Raises:
-        ScenarioError: If a number is out of its range.
-    """
+    """Refuse times that are negative or infinite, and counts and bandwidths that are not positive."""
     for f in fields(part):
         value = getattr(part, f.name)
         if isinstance(value, bool):
             continue
         is_time = f.name.endswith("_s") and not f.name.endswith("_per_s")
-        if is_time or f.name == "numa_gain":
-            valid, bound = 0 <= value < inf, "zero or more"
-        else:
-            valid, bound = value > 0, "more than zero"
-        if not valid:
+        may_be_zero = is_time or f.name == "numa_gain"
+        if not (0 <= value < inf if may_be_zero else value > 0):
+            bound = "zero or more" if may_be_zero else "more than zero"
             raise ScenarioError(f"{section}.{f.name} must be {bound}, not {value!r}")

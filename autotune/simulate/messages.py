@@ -18,14 +18,12 @@ from functools import partial
 
 import numpy as np
 
+from autotune.probe.declared import COMPUTE_S, COMPUTE_S_A_BYTE
+from autotune.probe.messages import WINDOW, neighbours
 from autotune.simulate.fabric import Fabric
 from autotune.simulate.protocols import NETWORK, Costs, Floats, Ints
 from autotune.simulate.schedule import Group
 
-WINDOW = 64  # Number of messages that the probe sends in a row.
-COMPUTED_S, COMPUTED_S_A_BYTE = 10e-6, 0.5e-9
-"""Seconds, and further seconds for each byte, for which the probe computes in patterns that overlap
-computation with communication."""
 BLOCKING: Mapping[str, str] = {
     **dict.fromkeys(("iallreduce", "iallreduce_overlap", "allreduce_init"), "allreduce"),
     **dict.fromkeys(("ialltoall", "ialltoall_overlap"), "alltoall"),
@@ -47,7 +45,6 @@ def _flight(costs: Costs) -> Floats:
 
 
 def _pingpong(group: Group, nbytes: Floats) -> Floats:
-    """Return half of a round trip between the first and the last rank."""
     return _flight(group.costs(np.array([0]), np.array([group.size - 1]), nbytes, alone=True))
 
 
@@ -79,7 +76,8 @@ def _halo(group: Group, nbytes: Floats, *, dimensions: int = 2, computing: bool 
 
     With ``computing`` the part that computation hides is left out.
     """
-    me, peers = np.arange(group.size), neighbours(group.size, dimensions)
+    me = np.arange(group.size)
+    peers = neighbours(me, group.size, dimensions)
     cpu = port = slowest = np.zeros((group.size, len(nbytes)))
     waits = np.zeros(len(nbytes), bool)
     for peer in peers:
@@ -90,7 +88,7 @@ def _halo(group: Group, nbytes: Floats, *, dimensions: int = 2, computing: bool 
         waits |= costs.synchronous.any(axis=0)
     duration: Floats = np.maximum(cpu, port).max(axis=0) + slowest.max(axis=0)
     if computing:
-        hidden = np.minimum(duration - cpu.max(axis=0), COMPUTED_S + COMPUTED_S_A_BYTE * nbytes)
+        hidden = np.minimum(duration - cpu.max(axis=0), COMPUTE_S + COMPUTE_S_A_BYTE * nbytes)
         duration = duration - np.where(waits, 0.0, hidden)
     return duration
 
@@ -116,24 +114,6 @@ def _remote(
     words = {"": 1, "lock": 3, "fence": 2 * np.ceil(np.log2(group.size))}
     duration: Floats = took + words[epoch] * word + (group.reduce_s(nbytes) if sums else 0.0)
     return duration
-
-
-def neighbours(size: int, dimensions: int) -> list[Ints]:
-    """Return the neighbour of every rank, (size,), in each direction of a periodic, nearly cubic grid."""
-    extents, remaining = [], size
-    for dimension in range(dimensions, 0, -1):
-        extents.append(
-            max(n for n in range(1, remaining + 1) if remaining % n == 0 and n**dimension <= remaining)
-        )
-        remaining //= extents[-1]
-    rank, stride, all_neighbours = np.arange(size), 1, []
-    for extent in reversed(extents):
-        coordinate = rank // stride % extent
-        all_neighbours += [
-            rank + ((coordinate + step) % extent - coordinate) * stride for step in (-1, 1) if extent > 1
-        ]
-        stride *= extent
-    return all_neighbours
 
 
 PATTERNS: Mapping[str, Callable[[Group, Floats], Floats]] = {

@@ -47,7 +47,7 @@ def predict(
     if not 1 <= ranks <= fabric.cluster.ranks:
         raise ScenarioError(f"a communicator of {ranks} ranks", f"the job has {fabric.cluster.ranks}")
     nbytes = np.asarray(sizes_bytes, dtype=np.float64)
-    everybody = fabric.all_ranks[:ranks]
+    everybody = np.arange(ranks)
     pattern_group = Group(fabric, everybody, missing(fabric.cache_per_rank_bytes, 2 * nbytes))
     if (duration := pattern_s(collective, pattern_group, nbytes)) is not None:
         return duration
@@ -59,7 +59,7 @@ def predict(
     group = Group(fabric, everybody, missing(fabric.cache_per_rank_bytes, buffers * nbytes))
     if fabric.settings.component != "tuned" and not returns_early:
         nodes = fabric.part(ranks)
-        whole_nodes = Group(nodes, nodes.all_ranks, group.missing)
+        whole_nodes = Group(nodes, np.arange(nodes.cluster.ranks), group.missing)
         duration = by_component(fabric.settings.component, collective, whole_nodes, nbytes)
         if duration is not None:
             return duration

@@ -107,11 +107,6 @@ def imperfections_from(values: Mapping[str, Any]) -> Imperfections:
     return Document("the scenario", ScenarioError).structured(Imperfections, values, "simulate")
 
 
-def job_factor(noise: NoiseModel, rng: np.random.Generator) -> float:
-    """Draw J, the factor by which one job's nodes, placement and day change all times."""
-    return float(np.exp(rng.normal(0.0, noise.between)))
-
-
 def launch_factor(noise: NoiseModel, seed: int, moment: int, rng: np.random.Generator) -> float:
     """Return J · M · L of one launch of a campaign, including its drift.
 
@@ -122,9 +117,10 @@ def launch_factor(noise: NoiseModel, seed: int, moment: int, rng: np.random.Gene
         rng: Generator from which L is drawn.
     """
     job = np.random.default_rng([seed, (moment - 1) // noise.launches_per_job])
+    of_job = float(np.exp(job.normal(0.0, noise.between)))
     of_moment = np.random.default_rng([seed, moment, _MOMENT]).normal(0.0, noise.moment)
     of_launch = rng.normal(0.0, noise.launch)
-    return job_factor(noise, job) * float(np.exp(of_moment + of_launch + noise.drift * moment / 100))
+    return of_job * float(np.exp(of_moment + of_launch + noise.drift * moment / 100))
 
 
 def sample(

@@ -80,11 +80,6 @@ def truth_from(declared: Mapping[str, object], n_sizes: int) -> Truth:
 
 
 def _factors(key: str, effect: object, n_sizes: int) -> tuple[float, ...]:
-    """Return the factor at each size from an effect that the scenario declares under a key.
-
-    Raises:
-        ScenarioError: If the effect is neither one factor nor a factor for each size.
-    """
     values: Sequence[Any] = [effect] * n_sizes
     if isinstance(effect, Sequence) and not isinstance(effect, str):
         values = effect

@@ -124,10 +124,7 @@ class Protocols:
     def _inside_node(
         self, at: Situation, nbytes: Floats, missing: Floats
     ) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
-        """Return the costs of shared-memory messages, if sent eagerly and if sent by rendezvous.
-
-        Both results are the tuple (send, wire, hold, receive, port, release).
-        """
+        """Return the (send, wire, hold, receive, port, release) of eager messages and of rendezvous."""
         memory = self.machine.memory
         farther = {DOMAIN: 0.0, SOCKET: memory.domain_latency_s, NODE: memory.socket_latency_s}
         latency = memory.latency_s + farther[at.distance]
@@ -151,10 +148,7 @@ class Protocols:
     def _between_nodes(
         self, at: Situation, nbytes: Floats, missing: Floats
     ) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
-        """Return the costs of messages over the network, if sent eagerly and if sent by rendezvous.
-
-        Both results are the tuple (send, wire, hold, receive, port, release).
-        """
+        """Return the (send, wire, hold, receive, port, release) of eager messages and of rendezvous."""
         net = self.transport
         share = max(at.share, 1)
         fetched = max(0.0, 1.0 - net.connections_cached / max(at.peers * self.ppn, 1))
@@ -217,5 +211,4 @@ _SIZES: Floats = 2.0 ** np.arange(8, 23, 0.25)
 
 
 def _fraction(nbytes: Floats, fragment_bytes: float) -> Floats:
-    """Return the share of a message that is in one fragment."""
     return np.minimum(1.0, fragment_bytes / np.maximum(nbytes, 1.0))

@@ -38,14 +38,14 @@ class JobSettings:
     numa_per_socket: int = 1  # Number of NUMA domains per socket (NPS, SNC), a firmware setting.
 
     def __post_init__(self) -> None:
-        _one_of("UCX_TLS", self.tls, TLS)
-        _one_of("component", self.component, COMPONENTS)
-        _one_of("mapping", self.mapping, MAPPINGS)
-        _one_of("NPS", self.numa_per_socket, (1, 2, 4))
-        for name in ("rndv_intra_bytes", "rndv_inter_bytes", "zcopy_bytes"):
-            value = getattr(self, name)
-            if value is not None and not value >= 0:
-                raise SpaceError(f"{name} must be zero or more bytes, not {value!r}")
+        for name, value, choices in (
+            ("UCX_TLS", self.tls, TLS),
+            ("component", self.component, COMPONENTS),
+            ("mapping", self.mapping, MAPPINGS),
+            ("NPS", self.numa_per_socket, (1, 2, 4)),
+        ):
+            if value not in choices:
+                raise SpaceError(f"{name}={value!r} is unknown to the model", allowed(value, choices))
 
 
 def settings_from(values: Mapping[str, str | int | float | bool]) -> JobSettings:
@@ -68,29 +68,10 @@ def settings_from(values: Mapping[str, str | int | float | bool]) -> JobSettings
 
 
 def _threshold(values: Mapping[str, str | int | float | bool], name: str) -> float | None:
-    """Return a threshold in bytes, or None for ``auto``.
-
-    Raises:
-        SpaceError: If the value is no size.
-    """
     text = str(values.get(name, "auto")).strip().lower()
     if text == "auto":
         return None
-    if text == "inf":
-        return inf
-    size = size_in_bytes(text)
-    if size is None:
-        raise SpaceError(
-            f"{name}={values[name]!r} is not a size", "give auto, inf or bytes such as 4k or 131072"
-        )
+    if (size := inf if text == "inf" else size_in_bytes(text)) is None:
+        hint = "give auto, inf or bytes such as 4k or 131072"
+        raise SpaceError(f"{name}={values[name]!r} is not a size", hint)
     return size
-
-
-def _one_of(name: str, value: object, choices: tuple[object, ...]) -> None:
-    """Raise an error unless a value is one of the choices.
-
-    Raises:
-        SpaceError: If the value is none of the choices.
-    """
-    if value not in choices:
-        raise SpaceError(f"{name}={value!r} is unknown to the model", allowed(value, choices))

@@ -39,9 +39,7 @@ def recursive_doubling(group: Group, t: Floats, nbytes: Floats, segment_bytes: i
 
 def ring_allreduce(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
     """Simulate an allreduce as a reduce-scatter around a ring, then an allgather around the ring."""
-    block = nbytes / group.size
-    t = ring(group, t, block, group.size - 1, work_s=group.reduce_s(block))
-    return ring(group, t, block, group.size - 1)
+    return ring_allgather(group, ring_scatter(group, t, nbytes), nbytes / group.size)
 
 
 def segmented_ring(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
@@ -51,8 +49,7 @@ def segmented_ring(group: Group, t: Floats, nbytes: Floats, segment_bytes: int =
     block = nbytes / group.size
     piece, phases = trees.segments(block, segment_bytes)
     once = ring(group, t, piece, group.size - 1, work_s=group.reduce_s(piece))
-    t = once + (phases - 1) * (once - t).max(axis=0)
-    return ring(group, t, block, group.size - 1)
+    return ring_allgather(group, once + (phases - 1) * (once - t).max(axis=0), block)
 
 
 def rabenseifner(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
@@ -121,11 +118,7 @@ def dissemination(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 
 
 
 def _halved(group: Group, t: Floats, nbytes: Floats, masks: list[int]) -> tuple[Group, Floats, Ints, Floats]:
-    """Simulate rounds in which pairs of ranks at these distances swap and combine halves of their vectors.
-
-    Returns:
-        The three results of `fold`, and the size of the piece of the vector that each rank then has.
-    """
+    """Simulate rounds that swap and combine halves; return what `fold` returns, and each rank's piece."""
     core, folded, at = fold(group, t, nbytes, group.reduce_s(nbytes))
     piece = nbytes
     for mask in masks:
@@ -135,7 +128,6 @@ def _halved(group: Group, t: Floats, nbytes: Floats, masks: list[int]) -> tuple[
 
 
 def _powers(size: int) -> list[int]:
-    """Return the powers of two 1, 2, 4 … that are below the largest power of two up to a size."""
     return [1 << i for i in range(size.bit_length() - 1)]
 
 
@@ -278,23 +270,15 @@ def split_binary(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0
     return exchange(group, t, target, half)
 
 
-def scatter_allgather(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate a bcast as a binomial scatter and an allgather by recursive doubling."""
-    return doubling_allgather(group, _scatter(group, t, nbytes), nbytes / group.size)
-
-
-def scatter_allgather_ring(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate a bcast as a binomial scatter and an allgather around the ring."""
-    return ring_allgather(group, _scatter(group, t, nbytes), nbytes / group.size)
-
-
-def _scatter(group: Group, t: Floats, nbytes: Floats) -> Floats:
-    """Simulate a binomial scatter from rank 0: a rank with several ranks' blocks sends half of them on."""
+def scatter_then(
+    allgather: Algorithm, group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0
+) -> Floats:
+    """Simulate a bcast as a binomial scatter, in which ranks send half of their blocks, and an allgather."""
     rank = np.arange(group.size)
     for span in reversed(doublings(group.size)):
         giving = (rank % (2 * span) == 0) & (rank + span < group.size)
         t = exchange(group, t, np.where(giving, rank + span, rank), nbytes * min(1.0, span / group.size))
-    return t
+    return allgather(group, t, nbytes / group.size, 0)
 
 
 def _side(tree: trees.RankTree) -> Ints:

@@ -8,16 +8,17 @@ with UCX's own choice of protocol are left out of it, and the report says how we
 import sys
 import tempfile
 import timeit
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from autotune.campaign.bench import Bench
 from autotune.campaign.observing import measurement_of
-from autotune.errors import CampaignError, ScenarioError, TableError, UserError, allowed
+from autotune.errors import CampaignError, ScenarioError, TableError, allowed
 from autotune.exporters.writing import write_files
 from autotune.history.trial import Observation, Phase, Trial
 from autotune.resources import MOST_YAML, folder, user_text
@@ -63,7 +64,7 @@ def from_here(scenario: Scenario, bench: Bench, base: str, out: Path | None) -> 
         rendezvous = _pingpong(launch(2, UCX_RNDV_THRESH=_RENDEZVOUS), threshold)
         own_protocol = _pingpong(launch(3), JobSettings())
     cores = [_timed("copy", scenario.sizes), _timed("reduce", scenario.sizes)]
-    source = f"{bench.description} on {chosen_hosts(bench)}"
+    source = f"{bench.description} on {', '.join(bench.placement.hosts) or 'this machine'}"
     return _written(machine, base, [eager, rendezvous, *cores], source, out, extra=[own_protocol])
 
 
@@ -78,15 +79,14 @@ def from_files(paths: Sequence[Path], base: str, out: Path | None) -> int:
     """
     series = []
     for path in paths:
-        rows = [
-            m
-            for m in read(user_text(path, lenient=True), str(path))
-            if m.collective == "pingpong" and m.latency_us and m.message_bytes is not None
+        times_us = [
+            (float(row.message_bytes), row.latency_us)
+            for row in read(user_text(path, lenient=True), str(path))
+            if row.collective == "pingpong" and row.latency_us
         ]
-        if rows:
-            sizes = tuple(float(m.message_bytes or 0) for m in rows)
-            times = tuple(float(m.latency_us or 0) * 1e-6 for m in rows)
-            series.append(Series("pingpong", sizes, times, partner="network", settings=JobSettings()))
+        if times_us:
+            sizes, seconds = zip(*((size, us * 1e-6) for size, us in times_us), strict=True)
+            series.append(Series("pingpong", sizes, seconds, between_nodes=True, settings=JobSettings()))
     if not series:
         raise TableError(
             f"no ping-pong in {', '.join(map(str, paths))}",
@@ -95,22 +95,17 @@ def from_files(paths: Sequence[Path], base: str, out: Path | None) -> int:
     return _written(_base(base), base, series, ", ".join(p.name for p in paths), out)
 
 
-def chosen_hosts(bench: Bench) -> str:
-    """Return the names of the hosts that were measured, for the comment in the machine file."""
-    return ", ".join(bench.placement.hosts) or "this machine"
-
-
 def _base(name: str) -> Machine:
     shipped = {path.stem: path for path in sorted((folder("conf") / "machine").glob("*.yaml"))}
     path = shipped.get(name, Path(name))
     if not path.is_file():
         raise ScenarioError(f"--base {name}: no such machine", allowed(name, shipped))
+    text = user_text(path, raised=ScenarioError, max_bytes=MOST_YAML)
     try:
-        return machine_from(read_yaml(user_text(path, raised=ScenarioError, max_bytes=MOST_YAML)))
+        values = read_yaml(text)
     except ValueError as exc:
-        if isinstance(exc, UserError):
-            raise
         raise ScenarioError(f"{path} is no YAML: {exc}") from exc
+    return machine_from(values)
 
 
 def _pingpong(observation: Observation, settings: JobSettings) -> Series:
@@ -119,7 +114,7 @@ def _pingpong(observation: Observation, settings: JobSettings) -> Series:
     return Series("pingpong", tuple(map(float, sizes)), seconds, settings=settings)
 
 
-def _timed(operation: str, sizes: Sequence[int]) -> Series:
+def _timed(operation: Literal["copy", "reduce"], sizes: Sequence[int]) -> Series:
     """Time copies or sums of doubles on one core, as the median of several timings of many repetitions."""
     timed_sizes = [size for size in sizes if size >= 1024]  # the call itself dominates smaller sizes
     seconds = []
@@ -141,8 +136,8 @@ def _written(
     out: Path | None,
     extra: Sequence[Series] = (),
 ) -> int:
-    training = [_part(s, selects=lambda i: i % 3 != 1) for s in series]
-    held_out = [_part(s, selects=lambda i: i % 3 == 1) for s in series if len(s.sizes_bytes) > 1]
+    training = [_part(s, held_out=False) for s in series]
+    held_out = [_part(s, held_out=True) for s in series if len(s.sizes_bytes) > 1]
     trial = fit(machine, training, source)
     lines = [f"fitted to {source}, starting from {base}", "held out             median error   worst"]
     for checked in check(trial.machine, [*held_out, *extra]):
@@ -164,10 +159,7 @@ def _written(
     return 0
 
 
-def _part(series: Series, selects: Callable[[int], bool]) -> Series:
-    indices = [i for i in range(len(series.sizes_bytes)) if selects(i)]
-    return replace(
-        series,
-        sizes_bytes=tuple(series.sizes_bytes[i] for i in indices),
-        seconds=tuple(series.seconds[i] for i in indices),
-    )
+def _part(series: Series, *, held_out: bool) -> Series:
+    pairs = zip(series.sizes_bytes, series.seconds, strict=True)
+    sizes, seconds = zip(*(pair for i, pair in enumerate(pairs) if (i % 3 == 1) == held_out), strict=True)
+    return replace(series, sizes_bytes=sizes, seconds=seconds)

@@ -118,11 +118,7 @@ def _ancestors(space: Space, name: str) -> Iterator[str]:
 
 
 def _with_levels(parameter: Parameter, levels: Collection[Value], finer: bool) -> Parameter:
-    """Return a parameter with only its default and some levels (values).
-
-    With ``finer`` the parameter also gets the neighbours of these levels on its scale, and values half-way to
-    the neighbours.
-    """
+    """Return a parameter with its default and some levels; with ``finer`` also with those next to them."""
     near = {v for pair in pairwise(parameter.scale) if finer and set(pair) & set(levels) for v in pair}
     values = {v for v in parameter.values if v == parameter.default or v in levels or v in near}
     between = set(_between(parameter.scale, levels)) - set(parameter.values) if finer else set()

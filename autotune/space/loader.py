@@ -12,14 +12,17 @@ from typing import Any
 import yaml
 
 from autotune.errors import SpaceError, allowed
-from autotune.space.parameter import Level, Parameter, Point, Value, check_words, names_in
-from autotune.space.space import Dropped, Space
+from autotune.space.parameter import Level, Parameter, Value, check_words, names_in
+from autotune.space.space import Space
+from autotune.structure import Document
 
 _SPACE_KEYS = ("name", "stack", "description", "parameters")
 _NOT_KEYS = ("name", "held_from", "strong")
 _PARAMETER_KEYS = tuple(f.name for f in fields(Parameter) if f.name not in _NOT_KEYS)
 _VARIABLES = ("env", "mca", "cvar")
 _APPLY_KEYS = (*_VARIABLES, "map_by", "bind_to")
+_PAIRED = ("when", "value_requires", "collectives")  # Mappings that are lists of pairs in a journal.
+_JOURNAL = Document("the space", SpaceError, own=True, newer=True)
 _HOLE = re.compile(r"\{[^{}]*\}")  # A field of a template; the values that replace it are checked later.
 
 
@@ -49,16 +52,6 @@ def read_yaml(text: str) -> Any:
         raise ValueError(str(exc)) from exc
     except RecursionError as exc:
         raise ValueError("it is nested too deeply") from exc
-
-
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    "name": str,
-    "values": (list, tuple),
-    "apply": dict,
-    "description": str,
-}
-_KINDS.update(dict.fromkeys(("per_size", "ordered", "strong"), bool))
-"""Maps a field of a parameter in a document to the type that its value must have."""
 
 
 def load_space(text: str, name: str) -> Space:
@@ -100,32 +93,11 @@ def space_of(document: Mapping[str, Any]) -> Space:
     """Return the space in a document that ``space_document`` made.
 
     Raises:
-        SpaceError: a list in a damaged document has entries of a wrong type.
-        TypeError: a field in a damaged document has a wrong type.
+        SpaceError: an entry of a damaged document has a wrong type or value.
+        TypeError: a parameter in a damaged document is no mapping.
     """
-    parameters = []
-    for declared in document["parameters"]:
-        plain = {k: v for k, v in declared.items() if k in Parameter.__dataclass_fields__}
-        place = f"parameter {plain['name']!r}"
-        for key, kind in _KINDS.items():
-            if key in plain and not isinstance(plain[key], kind):
-                raise TypeError(f"{place}: {key} = {plain[key]!r}")
-        plain["level"] = Level(plain["level"])
-        plain["values"] = _scalars([*plain["values"]], place)
-        for key in ("requires", "always"):
-            plain[key] = _tokens(plain.get(key, ()), place)
-        for key, convert in (("when", _accepted), ("value_requires", _tokens), ("collectives", _scalars)):
-            pairs = ((k, [*v] if isinstance(v, tuple) else v) for k, v in plain[key])
-            plain[key] = {k: convert(v, f"{place}: {key}") for k, v in pairs}
-        parameters.append(Parameter(**plain))
-    listed = document.get("listed")
-    return Space(
-        str(document["name"]),
-        tuple(parameters),
-        tuple(Dropped(**dropped) for dropped in document["dropped"]),
-        str(document["stack"]),
-        None if listed is None else tuple(Point.of(point) for point in listed),
-    )
+    parameters = [{**one, **{key: dict(one[key]) for key in _PAIRED}} for one in document["parameters"]]
+    return _JOURNAL.structured(Space, {**document, "parameters": parameters})
 
 
 def _pairs(parameter: dict[str, Any]) -> dict[str, Any]:
@@ -134,7 +106,7 @@ def _pairs(parameter: dict[str, Any]) -> dict[str, Any]:
     Mappings become lists of pairs, since JSON would turn keys that are numbers into texts.
     """
     return {
-        k: list(v.items()) if k in ("when", "value_requires", "collectives") else v
+        k: list(v.items()) if k in _PAIRED else v
         for k, v in parameter.items()
         if k not in ("strong", "always") or v
     }
@@ -189,17 +161,7 @@ def _parameter(name: str, declared: Any, space: str, names: Collection[str]) -> 
 
 
 def _check_target(kind: str, words: Any, fields: Collection[str], place: str) -> None:
-    """Raise an error if a target of ``apply`` (such as ``env`` with its variables) could not be applied.
-
-    Args:
-        kind: Kind of the target: ``env``, ``mca``, ``cvar``, ``map_by`` or ``bind_to``.
-        words: Variables and their values, or the text of a placement.
-        fields: Names that templates in the words may contain.
-        place: Description of the parameter for the message.
-
-    Raises:
-        SpaceError: The kind is unknown, or the words are wrong.
-    """
+    """Refuse a target of ``apply`` of an unknown kind, or with names or words that cannot be applied."""
     if kind not in _APPLY_KEYS:
         raise SpaceError(f"{place}: cannot apply by {kind!r}", allowed(kind, _APPLY_KEYS))
     if isinstance(words, Mapping) != (kind in _VARIABLES):

@@ -92,7 +92,6 @@ class Space:
 
     @cached_property
     def _parents(self) -> frozenset[str]:
-        """The names of parameters whose values decide whether others are active."""
         return frozenset(name for p in self.parameters for name in p.when)
 
     @cached_property
@@ -304,7 +303,6 @@ class Space:
 
 
 def _of(parameter: Parameter, collective: str) -> Parameter:
-    """Return a parameter with only its values for one collective, which may exclude the MPI's default."""
     values = parameter.collectives[collective]
     first = parameter.default if parameter.default in values else values[0]
     when = {} if collective in parameter.always else parameter.when
@@ -317,7 +315,6 @@ def _active(parameter: Parameter, values: Mapping[str, Value]) -> bool:
 
 
 def _still(parameter: Parameter, parents: Mapping[str, Parameter]) -> dict[str, tuple[Value | None, ...]]:
-    """Return a parameter's conditions on the parameters in ``parents``, without values that these lack."""
     return {
         name: tuple(v for v in accepted if v is None or v in parents[name].values)
         for name, accepted in parameter.when.items()

@@ -44,19 +44,14 @@ def compare(
         raise UserError("--out and --plot belong to --winners", "add it, or leave them out")
     if collective and not guidelines:
         raise UserError("--collective belongs to --guidelines", "add it, or leave it out")
-    if winners:
-        from autotune.tables.verbs import winners as best
+    from autotune.tables.verbs import compare as verb
 
-        best.winners(paths, out, plot, as_json)
-        return ExitCode.WELL
     if guidelines:
-        from autotune.tables.verbs import guidelines as contradictions
-
-        return contradictions.guidelines(tuple(paths), as_json, rate, comm_size, collective)
-    if any(path.is_file() or str(path) == "-" for path in paths):
-        from autotune.tables.verbs.compare import compare_logs
-
-        compare_logs(paths, as_json, comm_size)
+        return verb.guidelines(tuple(paths), as_json, rate, comm_size, collective)
+    if winners:
+        verb.winners(paths, out, plot, as_json)
+    elif any(path.is_file() or str(path) == "-" for path in paths):
+        verb.compare_logs(paths, as_json, comm_size)
     else:
         from autotune.commands.compare import compare as compare_campaigns
 

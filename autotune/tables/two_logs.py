@@ -96,8 +96,9 @@ def compared(first: Iterable[BenchmarkRow], second: Iterable[BenchmarkRow]) -> T
     pairs = [_pair(call, left[left_call], right[right_call]) for call, left_call, right_call in matched]
     ordered = sorted((pair for pair in pairs if pair.p_value == pair.p_value), key=lambda pair: pair.p_value)
     n = n_significant([pair.p_value for pair in ordered], RATE)
-    verdicts = {pair.call: _direction(pair) for pair in ordered[:n]}
-    verdicts |= dict.fromkeys((pair.call for pair in ordered[n:]), LogVerdict.INCONCLUSIVE)
+    verdicts = dict.fromkeys((pair.call for pair in ordered[n:]), LogVerdict.INCONCLUSIVE)
+    for pair in ordered[:n]:
+        verdicts[pair.call] = LogVerdict.FASTER if pair.speedup > 1 else LogVerdict.SLOWER
     return TwoLogs(
         tuple(replace(pair, verdict=verdicts.get(pair.call, pair.verdict)) for pair in pairs),
         tuple(sorted(left.keys() - {left_call for _, left_call, _ in matched})),
@@ -106,15 +107,8 @@ def compared(first: Iterable[BenchmarkRow], second: Iterable[BenchmarkRow]) -> T
     )
 
 
-def _direction(pair: LogPair) -> LogVerdict:
-    """Return whether a call whose difference is significant is faster or slower in the second log."""
-    return LogVerdict.FASTER if pair.speedup > 1 else LogVerdict.SLOWER
-
-
 @dataclass(frozen=True, slots=True)
 class _Timed:
-    """A row of a log that can be compared."""
-
     slot: Slot  # Operation, ranks (0: not known) and message size.
     labels: Mapping[str, str]  # Labels that distinguish settings; see ``guidelines.is_figure``.
     time_us: float  # Time in µs; for a bandwidth the time of one message: bytes divided by MB/s.
@@ -175,15 +169,13 @@ def _matched(left: Iterable[Call], right: Iterable[Call]) -> Iterator[tuple[Call
 
     Two calls match if they agree in all labels that both logs have; the joint call has the labels of both.
     """
-    names: list[dict[str, set[str]]] = []
-    for calls in (left, right):
-        by_collective: dict[str, set[str]] = defaultdict(set)
+    names: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for log, calls in enumerate((left, right)):
         for (collective, *_), setting in calls:
-            by_collective[collective] |= {name for name, _ in setting}
-        names.append(by_collective)
+            names[collective, log] |= {name for name, _ in setting}
 
     def shared(call: Call) -> Call:
-        common = names[0][call[0][0]] & names[1][call[0][0]]
+        common = names[call[0][0], 0] & names[call[0][0], 1]
         return call[0], tuple(label for label in call[1] if label[0] in common)
 
     right_calls: dict[Call, list[Call]] = defaultdict(list)
@@ -206,21 +198,18 @@ def _without_copies(times: Mapping[Call, list[float]]) -> Mapping[Call, list[flo
 
 
 def _pair(call: Call, first: Sequence[float], second: Sequence[float]) -> LogPair:
-    """Compare the times of a call in two logs by Welch's test."""
     (mean_1, var_1), (mean_2, var_2) = _log_moments(first), _log_moments(second)
-    d = mean_1 - mean_2
-    sizes = len(first), len(second)
-    if min(sizes) < 2:
-        unknown = (math.nan, math.nan)
-        return LogPair(call, math.exp(mean_1), math.exp(mean_2), sizes, ratio_of(d), unknown, math.nan)
-    from scipy.stats import t
+    d, sizes = mean_1 - mean_2, (len(first), len(second))
+    interval, p_value = (math.nan, math.nan), math.nan
+    if min(sizes) > 1:
+        from scipy.stats import t
 
-    parts = var_1 / sizes[0], var_2 / sizes[1]
-    sem = math.sqrt(sum(parts))
-    freedom = sum(parts) ** 2 / sum(part**2 / (n - 1) for part, n in zip(parts, sizes, strict=True))
-    half = float(t.isf(RATE / 2, freedom)) * sem
-    p_value = 2 * float(t.sf(abs(d) / sem, freedom))
-    interval = (ratio_of(d - half), ratio_of(d + half))
+        parts = var_1 / sizes[0], var_2 / sizes[1]
+        sem = math.sqrt(sum(parts))
+        freedom = sum(parts) ** 2 / sum(part**2 / (n - 1) for part, n in zip(parts, sizes, strict=True))
+        half = float(t.isf(RATE / 2, freedom)) * sem
+        p_value = 2 * float(t.sf(abs(d) / sem, freedom))
+        interval = (ratio_of(d - half), ratio_of(d + half))
     return LogPair(call, math.exp(mean_1), math.exp(mean_2), sizes, ratio_of(d), interval, p_value)
 
 

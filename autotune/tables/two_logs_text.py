@@ -62,6 +62,5 @@ def logs_table(logs: TwoLogs, names: tuple[str, str]) -> RenderableType:
 
 
 def _throughout(difference: LabelDifference, names: tuple[str, str]) -> str:
-    """Return a note on a label in which two logs differ in all their rows."""
     sides = zip(difference.values, names, strict=True)
     return f"{difference.name} differs: " + ", ".join(f"{value or 'none'} in {name}" for value, name in sides)

@@ -321,32 +321,3 @@ def test_a_dry_run_switches_nothing_and_says_what_would_be_tried(tuned):
     assert code == ExitCode.WELL
     assert "algorithms would be tried" in said.out
     assert all(one["algorithm"] == "default" for one in document["cells"])
-
-
-@pytest.mark.intel
-@pytest.mark.parametrize("tuner", ["run", "I_MPI_TUNING_MODE=auto"])
-def test_tuned_launches_are_compared_in_pairs_with_untouched_ones(tuner):
-    """In short what ``docs/online.md`` quotes of both. Intel's wheel has no compiler: MPICH's has its ABI."""
-    mpich, intel = (Path(python_of(name)).parents[1] for name in ("MPICH", "INTEL"))
-    path = os.environ["PATH"]
-    if tuner == "run":
-        words, library, launch = ["--budget", "50%"], "Open MPI", [launcher(), *CROWDED]
-        path = f"{Path(launcher()).parent}{os.pathsep}{path}"
-    else:
-        words, library = ["--variable", tuner], "Intel"
-        its = [f"PATH={intel / 'bin'}{os.pathsep}{path}", f"LD_LIBRARY_PATH={intel / 'lib'}"]
-        launch = ["env", *its, "I_MPI_FABRICS=shm", str(intel / "bin/mpirun")]
-        path = f"{mpich / 'bin'}{os.pathsep}{path}"
-    argv = ["--pairs", "2", *words, "--", *launch, "-n", "2", "CALLS", "2000", "allreduce:8"]
-    done = subprocess.run(
-        [sys.executable, "benchmarks/running.py", *argv],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[2],
-        env=os.environ | ROOT | {"PATH": path},
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    *pairs, last = done.stdout.splitlines()
-    assert [len(re.findall(r"\d+\.\d{4} ", line)) for line in pairs] == [2, 2], done.stdout
-    assert re.match(rf"2 pairs by {library}.*?: \S+% \(\S+% \.\.\. \S+%\); median ", last), last

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration import mpirun
 from tests.program import autotune
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -148,18 +147,3 @@ def test_one_at_a_time_on_this_machine(tmp_path):
     compared = json.loads(ran("compare", "campaigns/study_one_at_a_time", "--json", cwd=tmp_path))
     made = {row["trial"] for row in rows}  # where nothing seems better, nothing is verified
     assert compared[0]["launches"] == len(made) >= 6
-
-
-@pytest.mark.mpi
-def test_the_barriers_trap_is_measured_for_every_algorithm():
-    program = [sys.executable, str(ROOT / "benchmarks/barrier_trap.py"), "--rounds", "2", "--sizes", "8"]
-    done = mpirun.run(
-        program, "--mca", "coll_han_priority", "0", "--mca", "coll_tuned_use_dynamic_rules", "1"
-    )
-    assert done.returncode == 0, done.stderr
-    rows = [line for line in done.stdout.splitlines() if line.startswith("| ")]
-    assert [row.split("|")[1].strip() for row in rows] == [
-        *("barrier", "the library's choice", "linear", "double ring", "recursive doubling", "bruck"),
-        "sends and receives",
-    ]
-    assert all("×" in row for row in rows[2:])

@@ -85,14 +85,9 @@ def test_one_node_does_not_care_about_the_network(case: tuple[NodeLayout, str, s
 @given(st.integers(2, 6), st.sampled_from(COLLECTIVES))
 @settings(max_examples=20)
 def test_with_one_rank_a_node_the_layout_does_not_matter(nodes: int, collective: str) -> None:
+    layout = NodeLayout(nodes, 1)
     block, cyclic = (
-        predict(
-            Fabric(MACHINE, NodeLayout(nodes, 1), JobSettings(mapping=mapping)),
-            collective,
-            "default",
-            0,
-            SIZES,
-        )
+        predict(Fabric(MACHINE, layout, JobSettings(mapping=mapping)), collective, "default", 0, SIZES)
         for mapping in ("block", "cyclic")
     )
     np.testing.assert_array_equal(block, cyclic)

@@ -51,7 +51,6 @@ def factors(n):
 @pytest.mark.parametrize(
     ("n", "keys"),
     [
-        (300, {}),
         (MOST.factors + 1, {}),
         (10**6, {}),
         (4, {"min_runs": 10**12}),
@@ -74,20 +73,10 @@ def test_the_largest_design_is_made_and_few_factors_of_many_runs_are_analysed():
 @pytest.mark.parametrize(
     "declared",
     [
-        "8.." + "9" * 400,
-        "9" * 400 + "..8",
-        "8..1M*" + "9" * 5000,
-        "8..1M*1",
-        [int("9" * 400)],
-        ["9" * 400],
-        [1e300],
-        [float("nan")],
-        [float("inf")],
-        "8..4096T",
-        [1 << 51],
-        "9" * 400,
+        *("8.." + "9" * 400, "9" * 400 + "..8", "8..1M*" + "9" * 5000, "8..4096T", "9" * 400),
+        *([value] for value in (10**400, "9" * 400, 1e300, float("nan"), float("inf"), 1 << 51)),
     ],
-    ids=range(12),
+    ids=range(11),
 )
 def test_sizes_have_a_bound(declared):
     with pytest.raises(ScenarioError, match="sizes"):
@@ -133,11 +122,7 @@ def test_a_parquet_file_is_read_as_the_same_csv(tmp_path):
     table = pa.table({"a": [1.5, None, float("nan")], "b": ["x", "", None], "c": [True, False, None]})
     columns, rows = read_rows(packed(tmp_path / "t.parquet", table), "")
     assert list(columns) == ["a", "b", "c"]
-    assert list(rows) == [
-        {"a": "1.5", "b": "x", "c": "True"},
-        {"a": "", "b": "", "c": "False"},
-        dict.fromkeys("abc", ""),
-    ]
+    assert [[*row.values()] for row in rows] == [["1.5", "x", "True"], ["", "", "False"], ["", "", ""]]
 
 
 @pytest.mark.parametrize(
@@ -160,14 +145,13 @@ def test_a_csv_has_bounds(tmp_path, text, why):
     ("text", "why"),
     [
         ("size,latency," + "x," * 300_000 + "\n" + "1," * 300_002, "columns"),
-        ("x" * 200_000 + "\n1,2\n", "no table"),
         ("size," + "latency" * 30_000 + "\n8,1.5\n", "no table"),
         ("size,latency\n8," + "1" * 200_000 + ".5\n", "a row of 0 values"),
         ("[" + "1" * 300_000 + "\n", "Exceeds the limit"),
         ("mpirun/" * 50_000 + "\n", "no table"),
         ("PMIX " * 50_000 + "\n", "no table"),
     ],
-    ids=range(7),
+    ids=range(6),
 )
 def test_a_log_is_refused_in_words_and_in_linear_time(text, why):
     with pytest.raises(TableError, match=why):
@@ -218,12 +202,8 @@ def test_a_space_is_plain_and_shallow(text, why):
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [
-        (BOMB, "stand for too much"),
-        ("a: &a [*a]", "stand for too much"),
-        ("#" * (MOST_YAML + 1), "more than 1 MiB"),
-    ],
-    ids=["bomb", "itself", "long"],
+    [(BOMB, "stand for too much"), ("#" * (MOST_YAML + 1), "more than 1 MiB")],
+    ids=["bomb", "long"],
 )
 def test_a_scenario_of_somebody_s_is_short_and_its_aliases_stand_for_little(tmp_path, capsys, text, why):
     (folder := tmp_path / "conf").mkdir()
@@ -270,12 +250,13 @@ def test_a_space_is_short(tmp_path):
         space_text(str(path))
 
 
-@pytest.fixture(params=["pipe", "device", "socket", "folder", "link to a device", "link to a pipe"])
+@pytest.fixture(params=["link to a pipe", "device", "socket", "folder"])
 def no_file(request, tmp_path):
     place = tmp_path / "it"
     match request.param:
-        case "pipe":
-            os.mkfifo(place)
+        case "link to a pipe":
+            os.mkfifo(tmp_path / "other")
+            place.symlink_to(tmp_path / "other")
         case "device":
             place = Path("/dev/zero")
         case "socket":
@@ -283,11 +264,6 @@ def no_file(request, tmp_path):
                 its.bind(str(place))
         case "folder":
             place.mkdir()
-        case "link to a device":
-            place.symlink_to("/dev/zero")
-        case "link to a pipe":
-            os.mkfifo(tmp_path / "other")
-            place.symlink_to(tmp_path / "other")
     return place
 
 
@@ -321,9 +297,6 @@ def test_nodes_that_are_no_file_or_damaged_are_none_and_not_waited_for(no_file, 
     (place := tmp_path / "nodes.json").symlink_to(no_file)
     assert Nodes(tmp_path).read() == ()
     place.unlink()
-    os.mkfifo(place)
-    assert Nodes(tmp_path).read() == ()
-    place.unlink()
     place.write_text("[" * 100_000)
     assert Nodes(tmp_path).read() == ()
 
@@ -355,7 +328,7 @@ def test_outputs_and_exports_that_are_no_files_are_passed_over(no_file, tmp_path
     assert not _untried(no_file)
 
 
-@pytest.mark.parametrize("said", ["", "[", 100_000 * "[", "[]", "{}", "5", "null", '{"hold": true}', "\xff"])
+@pytest.mark.parametrize("said", ["", 100_000 * "[", "[]", "5", "null", '{"hold": true}', "\xff"])
 def test_a_proof_that_is_none_is_one_message(tmp_path, said):
     (tmp_path / PROOF_FILE).write_text(said, encoding="latin-1")
     with pytest.raises(UserError) as refused:
@@ -376,7 +349,6 @@ def test_without_a_proof_nothing_is_refuted(tmp_path):
     [
         (verified_in, MOST_LINES * "\n"),
         (nodes_of, MOST_LINES * "#\n"),
-        (lambda text: _LAUNCH.search(text), MOST_LINES * "\n"),
         (lambda text: _LAUNCH.search(text), MOST_LINES * " \n"),
         (lambda text: list(unread(text, "shell", ())), 20_000 * "sed "),
         (lambda text: list(unread(text, "shell", ())), 20_000 * "echo " + "> a"),

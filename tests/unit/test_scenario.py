@@ -51,16 +51,11 @@ def test_ranks_follow_from_nodes_and_ppn():
     assert scenario_of({**MINIMAL, "cluster": {"nodes": 8, "ppn": 36, "ranks": 4}}, "x").ranks == 4
 
 
-def test_several_collectives_and_objectives_by_comma():
-    scenario = scenario_of({**MINIMAL, "collective": "bcast, reduce", "objectives": "latency"}, "x")
+def test_lists_by_comma_and_keys_that_are_python_words():
+    words = {"collective": "bcast, reduce", "mpi": {"from": "wheel"}, "launch": {"with": "srun"}}
+    scenario = scenario_of({**MINIMAL, **words}, "x")
     assert scenario.collective == ("bcast", "reduce")
-    assert scenario.objectives == ("latency",)
-
-
-def test_keys_that_are_python_words_are_kept_for_the_user():
-    scenario = scenario_of({**MINIMAL, "mpi": {"from": "wheel"}, "launch": {"with": "srun"}}, "x")
-    assert scenario.mpi.origin == "wheel"
-    assert scenario.launch.tool == "srun"
+    assert (scenario.mpi.origin, scenario.launch.tool) == ("wheel", "srun")
 
 
 def test_an_objective_that_no_size_counts_for_is_left_out():
@@ -75,10 +70,7 @@ def test_message_rate_and_overlap_are_judged_on_their_patterns():
     rate, hidden = scenario_of({**asked, "pattern": "multipair,halo_overlap"}, "x").judged()[1:]
     slots = [(name, 2, size) for name in ("allreduce", "multipair", "halo_overlap") for size in (8, 65536)]
     assert [slot for slot in slots if rate.covers(slot)] == [("multipair", 2, 8)]
-    assert [slot for slot in slots if hidden.covers(slot)] == [
-        ("halo_overlap", 2, 8),
-        ("halo_overlap", 2, 65536),
-    ]
+    assert [slot for slot in slots if hidden.covers(slot)] == slots[4:]
     curve = {slot: Winner(2e-6, 2e-8, Point()) for slot in slots}
     assert score(rate, curve).value == pytest.approx(0.5)  # million messages a second
     assert score(hidden, curve).value == pytest.approx(2.0)
@@ -124,10 +116,7 @@ def test_sizes_that_are_none(declared):
         ({"verify": {"enabled": "maybe"}}, "true or false"),
         ({"mpi": {"mca": 3}}, "mpi.mca = 3"),
         ({"verify": {"other_loop": "both"}}, "verify.other_loop.*ignored, shown, counts"),
-        (
-            {"verify": {"other_loop": "counts"}, "probe": {"sync": "window"}},
-            "verify.other_loop=counts with .*probe.sync=window.*needs probe.sync=barrier",
-        ),
+        ({"verify": {"other_loop": "counts"}, "probe": {"sync": "window"}}, "needs probe.sync=barrier"),
         ({"seed": None}, "seed = None"),
     ],
 )

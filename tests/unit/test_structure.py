@@ -59,17 +59,9 @@ def test_every_kind_of_field_is_read():
             "is": True,
         },
     )
-    assert found == Outer(
-        "7",
-        Colour.BLUE,
-        Inner(1e-6),
-        {"a": (Inner(2.0), Inner())},
-        ("alone",),
-        "text",
-        {"x": [1, {"y": None}]},
-        Point.of({"a": 1, "b": 2}),
-        flag=True,
-    )
+    named, whatever = {"a": (Inner(2.0), Inner())}, {"x": [1, {"y": None}]}
+    wanted = ("7", Colour.BLUE, Inner(1e-6), named, ("alone",), "text", whatever, Point.of({"a": 1, "b": 2}))
+    assert found == Outer(*wanted, flag=True)
 
 
 @pytest.mark.parametrize(
@@ -110,12 +102,8 @@ def test_our_own_documents_come_back_as_they_were():
     written = Outer("x", Colour.BLUE, Inner(math.inf, 3), point=Point.of({"a": 1}), flag=True)
     read = own.structured(Outer, json.loads(json.dumps(plain(written), allow_nan=False)))
     assert math.isnan(read.inner.low)
-    assert (read.colour, read.inner.count, read.point, read.flag) == (
-        Colour.BLUE,
-        3,
-        Point.of({"a": 1}),
-        True,
-    )
+    assert (read.colour, read.inner.count, read.flag) == (Colour.BLUE, 3, True)
+    assert read.point == Point.of({"a": 1})
     with pytest.raises(JournalError, match="unknown key 'later'"):
         own.structured(Outer, {"name": "x", "later": 1})
 

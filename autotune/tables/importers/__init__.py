@@ -6,7 +6,7 @@ line; it never yields an empty or shortened result.
 """
 
 import re
-from types import ModuleType
+from itertools import islice
 
 from autotune.errors import TableError
 from autotune.history.benchmark_row import BenchmarkRow
@@ -57,39 +57,19 @@ def read_noted(text: str, name: str, collective: str = "") -> tuple[list[Benchma
         TableError: As in `read`.
     """
     log, failed = delimited.without_failed_launches(Log.of(text, name, collective))
-    formats = _formats(log)
+    benchmarks = [form for form in _BENCHMARKS if form.announces(log)]
+    # The output of a benchmark can look like a table of a general format.
+    general = (form for form in (json_reports, reframe, delimited) if form.announces(log))
+    formats = benchmarks or [*islice(general, 1)]
     if not {json_reports, reframe} & {*formats}:  # a test report may quote the output of a failed test
         log.refuse_failed_run()
-    rows = [measurement for form in formats for measurement in form.read(log)]
-    return _nonempty(log, _with_contexts(log, formats, rows)), failed
-
-
-def _with_contexts(log: Log, formats: list[ModuleType], rows: list[BenchmarkRow]) -> list[BenchmarkRow]:
-    """Return rows of benchmark logs together with the settings in the lines between their tables.
-
-    Rows of other formats are returned unchanged, because these have columns for settings.
-    """
-    if not set(formats) & {*_BENCHMARKS}:
-        return rows
-    return with_contexts(log, rows, osu.COMMENTS if formats == [osu] else re.compile("#"))
-
-
-def _formats(log: Log) -> list[ModuleType]:
-    """Return the modules of the formats in a log.
-
-    A log of benchmarks can look like a table of a general format, so that the general formats are only tried
-    if the log has none of the benchmarks' formats.
-    """
-    benchmarks = [form for form in _BENCHMARKS if form.announces(log)]
-    return benchmarks or [form for form in (json_reports, reframe, delimited) if form.announces(log)][:1]
-
-
-def _nonempty(log: Log, measurements: list[BenchmarkRow]) -> list[BenchmarkRow]:
-    """Return measurements sorted by line, or raise ``TableError`` if there are none."""
-    if not measurements:
+    rows = [row for form in formats for row in form.read(log)]
+    if not rows:
         raise TableError(
             f"{log.name}: no table of measurements in {len(log.lines)} lines",
             f"known: {', '.join(FORMATS)}; a delimited table names a size and a latency in its first line, "
             "that of a barrier (--collective barrier) ranks and a latency",
         )
-    return sorted(measurements, key=lambda row: row.line if row.source == log.name else 0)
+    if benchmarks:  # tables of other formats have columns for settings
+        rows = with_contexts(log, rows, osu.COMMENTS if benchmarks == [osu] else re.compile("#"))
+    return sorted(rows, key=lambda row: row.line if row.source == log.name else 0), failed

@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any
 
 from autotune.history.benchmark_row import BenchmarkRow
 from autotune.launch_command import (
@@ -152,16 +152,13 @@ class _State:
         return False
 
     def _variable(self, verb: str, words: Sequence[str]) -> bool:
-        assignments = [_ASSIGNMENT.fullmatch(word) for word in words]
         if verb.startswith("unset"):
             for word in words:
                 self.variables.pop(_parameter(word), None)
         elif verb == "setenv" and len(words) == 2:
             self.variables[_parameter(words[0])] = words[1]
         else:
-            self.variables |= {
-                _parameter(assignment[1]): assignment[2] for assignment in assignments if assignment
-            }
+            self.variables |= _assigned(words)
         return True
 
     def _module(self, words: Sequence[str]) -> bool:
@@ -230,22 +227,13 @@ def _is_ignored(name: str) -> bool:
     return name.lower() in _IGNORED_NAMES or name.upper().startswith(_IGNORED_VARIABLES)
 
 
-def _first(text: str) -> str:
-    """Return the first word of a line."""
-    return re.match(r"\w*", text)[0]  # type: ignore[index]  # the pattern matches any text
-
-
 def _parameter(name: str) -> str:
     """Return the name of a variable, without the prefix that an MCA parameter has in the environment."""
     return re.sub("^(?:OMPI|PMIX|PRTE)_MCA_", "", name)
 
 
 def _assigned(words: Iterable[str]) -> dict[str, str]:
-    return {
-        _parameter(assignment[1]): assignment[2]
-        for word in words
-        if (assignment := _ASSIGNMENT.fullmatch(word))
-    }
+    return {_parameter(match[1]): match[2] for word in words if (match := _ASSIGNMENT.fullmatch(word))}
 
 
 def _option(words: LauncherWords, name: str, values: Sequence[str]) -> dict[str, str]:
@@ -261,13 +249,6 @@ def _option(words: LauncherWords, name: str, values: Sequence[str]) -> dict[str,
     return {} if name in _IGNORED_OPTIONS else {name: " ".join(values) or "yes"}
 
 
-class _TableContext(NamedTuple):
-    """The settings that apply to a table, and the lines before the table that no reader understands."""
-
-    context: tuple[tuple[str, str], ...]
-    unread: str
-
-
 def with_contexts(
     log: Log, rows: Sequence[BenchmarkRow], benchmark_output: re.Pattern[str]
 ) -> list[BenchmarkRow]:
@@ -281,8 +262,8 @@ def with_contexts(
         benchmark_output: Pattern of the lines that the benchmark itself prints.
     """
     row_lines = {row.line for row in rows if row.source == log.name}
-    contexts: dict[int, _TableContext] = {}
-    state, unread, context = _State(), list[str](), _TableContext((), "")
+    contexts: dict[int, dict[str, Any]] = {}  # Fields of the rows by the number of their line.
+    state, unread, context = _State(), list[str](), dict[str, Any]()
     new_table = True  # Whether the next row begins another table than the last row's.
     # The previous line, which is a heading if a line of dashes or the like is below it, and the one before.
     previous, second_previous = "", ""
@@ -290,7 +271,8 @@ def with_contexts(
         text = line[:_LONGEST].strip()
         if number in row_lines:
             if new_table:
-                context, unread, new_table = _TableContext(state.context(), "\n".join(unread)), [], False
+                context = {"context": state.context(), "unread": "\n".join(unread)}
+                unread, new_table = [], False
             contexts[number] = context
         elif _UNDERLINE.fullmatch(text) or (_BOX.fullmatch(text) and _BOX.fullmatch(second_previous)):
             if previous:
@@ -300,25 +282,21 @@ def with_contexts(
         elif text and not state.read(text):
             new_table |= text.startswith(("#", "Collective:"))
             is_text = not (_RULE.fullmatch(text) or benchmark_output.match(text))
-            if is_text and not text.startswith("[") and not _is_ignored(_first(text)):
+            first_word = re.split(r"\W", text, maxsplit=1)[0]
+            if is_text and not text.startswith("[") and not _is_ignored(first_word):
                 unread.append(text)
             second_previous, previous = previous or second_previous, text if is_text else ""
             second_previous = text if _RULE.fullmatch(text) else second_previous if is_text else ""
             continue
         second_previous, previous = text if _RULE.fullmatch(text) else "", ""
     return [
-        replace(row, context=contexts[row.line].context, unread=contexts[row.line].unread)
-        if row.source == log.name and row.line in contexts
-        else row
+        replace(row, **contexts[row.line]) if row.source == log.name and row.line in contexts else row
         for row in rows
     ]
 
 
 def _joined(log: Log) -> Iterator[tuple[int, str]]:
-    """Yield each line with its number, after joining a line that ends in a backslash with the next one.
-
-    Joined lines have the number of the first.
-    """
+    """Yield numbers and lines; a line that ends in a backslash is joined with the next one."""
     joined, first_number = "", 0
     for number, line in enumerate(log.lines, 1):
         first_number = first_number or number
@@ -336,11 +314,8 @@ def told_apart(rows: Sequence[BenchmarkRow]) -> tuple[list[BenchmarkRow], list[s
         The rows, and sentences about tables that might not be repeats, because the text before them differs
         and no reader understands it.
     """
-    groups: dict[object, list[BenchmarkRow]] = defaultdict(list)
-    for row in rows:
-        groups[_repeat_key(row)].append(row)
     distinguishing: dict[str, set[str]] = defaultdict(set)
-    for group in groups.values():
+    for group in _repeats(rows):
         contexts = [dict(row.context) for row in group]
         names = set().union(*contexts) if len({row.context for row in group}) > 1 else set()
         for name in names:
@@ -358,24 +333,17 @@ def _labelled(row: BenchmarkRow, names: set[str]) -> BenchmarkRow:
 
 
 def _doubtful_repeats(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
-    """Yield a sentence for each operation and number of ranks with tables that might not be repeats.
-
-    Text that no reader understands differs before such tables.
-    """
+    """Yield a sentence for each operation and number of ranks whose tables may be no repeats."""
     bare = {text: _without_figures(text) for text in {row.unread for row in rows}}
-    groups: dict[object, list[BenchmarkRow]] = defaultdict(list)
-    for row in rows:
-        groups[_repeat_key(row)].append(row)
     largest: dict[tuple[str, int | None], list[BenchmarkRow]] = {}
-    for group in groups.values():
+    for group in _repeats(rows):
         if len({bare[row.unread] for row in group}) > 1:
             key = group[0].collective, group[0].comm_size
             largest[key] = max(largest.get(key, []), group, key=len)
     for (collective, ranks), group in largest.items():
         tables = f"{collective or 'tables'} on {ranks or 'unknown'} ranks"
-        text = next(
-            line for row in reversed(group) for line in row.unread.splitlines() if _without_figures(line)
-        )
+        lines = (line for row in reversed(group) for line in row.unread.splitlines())
+        text = next(filter(_without_figures, lines))
         yield (
             f"{group[0].source}: {len(group)} tables of {tables} differ in nothing that is read, and "
             f"count as repeats; between them stands for example {text[:60]!r}"
@@ -389,7 +357,10 @@ def _without_figures(text: str) -> str:
     return "\n".join(line for line in lines if line and not line.strip("#: ").isdecimal())
 
 
-def _repeat_key(row: BenchmarkRow) -> tuple[object, ...]:
-    """Return a key that is the same for repeats of a row; labels that are decimal numbers do not count."""
-    labels = tuple(label for label in row.labels if not re.fullmatch(r"\d*\.\d+", label[1]))
-    return (row.collective, row.comm_size, row.message_bytes, labels)
+def _repeats(rows: Iterable[BenchmarkRow]) -> Iterable[list[BenchmarkRow]]:
+    """Return the rows in groups of repeats; labels that are decimal numbers do not count."""
+    groups: dict[object, list[BenchmarkRow]] = defaultdict(list)
+    for row in rows:
+        labels = tuple(label for label in row.labels if not re.fullmatch(r"\d*\.\d+", label[1]))
+        groups[row.collective, row.comm_size, row.message_bytes, labels].append(row)
+    return groups.values()

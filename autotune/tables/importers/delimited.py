@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from autotune.collectives import COLLECTIVES, Size
 from autotune.history.benchmark_row import BenchmarkRow
@@ -63,7 +64,9 @@ _HISTORY = ("trial", "phase", "subject", "status", "reason")
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class Column:
+    """A column of a table."""
+
     title: str
     name: str = ""  # Name of the column's kind, a key of ``MEASURED``; empty if the column is a label.
     unit: float = 1.0  # Factor to this project's unit; NaN if the title lacks a unit that it needs.
@@ -71,17 +74,7 @@ class _Column:
 
 def meaning(title: str) -> str:
     """Return the quantity in a column with this title, a key of ``SHARED``, or empty for other titles."""
-    return _column(title, SHARED).name
-
-
-def column_of(title: str) -> tuple[str, float]:
-    """Return the quantity in a column with this title, and the factor from its unit to this project's unit.
-
-    The quantity is a key of ``MEASURED``, or empty if the column is a label. The factor is NaN if the title
-    lacks a unit that it needs.
-    """
-    column = _column(title, MEASURED)
-    return column.name, column.unit
+    return column_of(title, SHARED).name
 
 
 def announces(log: Log, kinds: Mapping[str, ColumnKind] = MEASURED) -> bool:
@@ -172,29 +165,15 @@ def rows(
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         n_decimals = len(line.rpartition(".")[2]) if re.search(r"\.\d*$", line) else 0
-        if (
-            number == len(log.lines)
-            and not log.terminated
-            and len(decimals) == 1
-            and n_decimals < min(decimals)
-        ):
+        last = number == len(log.lines) and not log.terminated
+        if last and len(decimals) == 1 and n_decimals < min(decimals):
             log.fail(number, f"the table is cut off in its last number: {line[-20:]!r}", "copy it again")
         decimals.add(n_decimals)
         cells = split(line, delimiter)
         if no_rows and cells and all(re.fullmatch(r":?-+:?", cell) for cell in cells):
             continue  # the line of dashes below the header of a Markdown table
-        if len(cells) != len(columns):
-            log.fail(
-                number,
-                f"a row of {len(cells)} values in a table of {len(columns)} columns",
-                f"the columns are {', '.join(c.title for c in columns)} (line {start})",
-            )
+        log.check_width(number, len(cells), [c.title for c in columns], f" (line {start})")
         no_rows = False
-        numeric = [c.name and not (kinds[c.name].whole or kinds[c.name].text) for c in columns]
-        cells = [
-            _decimal(cell, delimiter) if is_numeric else cell
-            for is_numeric, cell in zip(numeric, cells, strict=True)
-        ]
         pairs = list(zip(columns, cells, strict=True))
         values = {
             c.name: _value(log, number, c, kinds[c.name], cell, delimiter)
@@ -211,33 +190,22 @@ def rows(
 
 
 def _without_data(log: Log, collective: str = "") -> bool:
-    """Return whether an operation carries no data, such as a barrier.
-
-    It is the operation that the row names, otherwise the one that the user gives, otherwise the one in the
-    file's name.
-    """
-    operation_facts = COLLECTIVES.get(
-        operation(collective) if collective else log.collective or named_in(log.name)
-    )
-    return operation_facts is not None and operation_facts.size is Size.NONE
+    """Return whether the operation that row, user or file name give carries no data, such as a barrier."""
+    name = operation(collective) if collective else log.collective or named_in(log.name)
+    return name in COLLECTIVES and COLLECTIVES[name].size is Size.NONE
 
 
 def _decimal(cell: str, delimiter: str) -> str:
-    """Return a cell with a point in place of its decimal comma.
-
-    A comma before three digits may separate thousands and is left in the cell, unless the table's columns are
-    separated by semicolons.
-    """
+    """Return a cell with a point for its decimal comma; before three digits it may separate thousands."""
     comma = delimiter != "," and re.fullmatch(r"-?\d+,\d+", cell)
     return cell.replace(",", ".") if comma and (delimiter == ";" or not re.search(r",\d{3}$", cell)) else cell
 
 
-def _value(
-    log: Log, number: int, column: _Column, kind: ColumnKind, cell: str, delimiter: str
-) -> str | float:
-    """Return the value of a cell in this project's unit."""
+def _value(log: Log, number: int, column: Column, kind: ColumnKind, cell: str, delimiter: str) -> str | float:
     if kind.text:
         return cell
+    if not kind.whole:
+        cell = _decimal(cell, delimiter)
     scale, text = column.unit, cell
     if kind.units is _BYTES and (size := _SIZE.fullmatch(cell)) and size[2].lower() in _BYTES:
         scale, text = _BYTES[size[2].lower()], size[1]
@@ -249,13 +217,12 @@ def _value(
         expected = "a whole number" if kind.whole else "a number"
         log.fail(number, f"{column.title} is {cell!r}", f"it must be {expected} of at least 0")
     if column.name == "latency_us" and column.unit == 1.0 and 0 < value < LEAST_US:
-        log.fail(
-            number, f"{column.title} is {cell} µs, less than any call takes", "say its unit in the header"
-        )
+        message = f"{column.title} is {cell} µs, less than any call takes"
+        log.fail(number, message, "say its unit in the header")
     return int(value) if kind.whole else value
 
 
-def _header(log: Log, kinds: Mapping[str, ColumnKind]) -> tuple[int, str, tuple[_Column, ...]]:
+def _header(log: Log, kinds: Mapping[str, ColumnKind]) -> tuple[int, str, tuple[Column, ...]]:
     """Return the header's line number (0 in an empty log), the delimiter between columns, and the columns."""
     for number, line in enumerate(log.lines, 1):
         text = line.lstrip("\ufeff").strip()
@@ -266,14 +233,14 @@ def _header(log: Log, kinds: Mapping[str, ColumnKind]) -> tuple[int, str, tuple[
         titles = split(bare, delimiter)
         if len(titles) > MOST_COLUMNS:
             log.fail(number, f"{len(titles):,} columns", f"at most {MOST_COLUMNS:,} are read")
-        columns = tuple(_column(title, kinds) for title in titles)
+        columns = tuple(column_of(title, kinds) for title in titles)
         # The line after a comment sign may be a header; other comments are no headers.
         if not text.startswith("#") or (_readable(columns) and len(columns) > 1):
             return number, delimiter, columns
     return 0, ",", ()
 
 
-def _readable(columns: tuple[_Column, ...]) -> bool:
+def _readable(columns: tuple[Column, ...]) -> bool:
     names = {c.name for c in columns}
     return "message_bytes" in names and bool(names - {"", *SHARED})
 
@@ -292,30 +259,25 @@ def split(line: str, delimiter: str) -> list[str]:
     return [cell.strip().strip("'\"").strip() for cell in cells]
 
 
-def _column(title: str, kinds: Mapping[str, ColumnKind]) -> _Column:
+def column_of(title: str, kinds: Mapping[str, ColumnKind] = MEASURED) -> Column:
+    """Return the column with this title, whatever separates the words of the title."""
     words = [w for w in re.split(r"[\s_()\[\]]+", title) if w]
     plain = _matching_column(title, words, kinds)
-    return (
-        plain if plain.name else _matching_column(title, [part for w in words for part in _parts(w)], kinds)
-    )
+    # Units contain capital letters and are not split as CamelCase is.
+    parts = ([word] if word.lower() in _BYTES or "/" in word else _CAMEL.split(word) for word in words)
+    return plain if plain.name else _matching_column(title, [*chain(*parts)], kinds)
 
 
-def _matching_column(title: str, words: Sequence[str], kinds: Mapping[str, ColumnKind]) -> _Column:
-    """Return the column with this title, which consists of the words, whatever separates them."""
+def _matching_column(title: str, words: Sequence[str], kinds: Mapping[str, ColumnKind]) -> Column:
     joined, stem = "".join(words).lower(), "".join(words[:-1]).lower()
     for name, kind in kinds.items():
         names, unit_needed = (text.replace("_", "").split() for text in (kind.names, kind.unit_needed))
         if joined in names:
-            return _Column(title, name)
+            return Column(title, name)
         if joined in unit_needed:
-            return _Column(title, name, math.nan)
+            return Column(title, name, math.nan)
         if stem in (*names, *unit_needed):
             unit = kind.units.get(words[-1], kind.units.get(words[-1].lower()))
             if unit is not None:
-                return _Column(title, name, unit)
-    return _Column(title)
-
-
-def _parts(word: str) -> list[str]:
-    """Return the parts of a word in CamelCase; units, which contain capital letters, are not split."""
-    return [word] if word.lower() in _BYTES or "/" in word else _CAMEL.split(word)
+                return Column(title, name, unit)
+    return Column(title)

@@ -9,10 +9,10 @@ from typing import Self
 from autotune.collectives import called
 from autotune.errors import TableError, UserError
 from autotune.history.benchmark_row import BenchmarkRow
+from autotune.space import size_in_bytes
 from autotune.tables.importers.delimited import meaning
 
 _FIELD = re.compile(r"\{(\w+)\}")
-_KILO = {"": 0, "k": 10, "m": 20, "g": 30}
 _SHAPES = {"comm_size": r"\d+", "message_bytes": r"\d+[kKmMgG]?[bB]?"}
 _OF_A_RECORD = ("comm_size", "message_bytes", "collective")
 
@@ -55,15 +55,12 @@ class NamePattern:
         match = self.expression.fullmatch("/".join(PurePath(path).parts[-depth:]))
         return match.groupdict() if match else None
 
-    def completed(self, records: list[BenchmarkRow]) -> list[BenchmarkRow]:
-        """Return the records with the fields in their files' names added, as values or as labels.
+    def completed(self, record: BenchmarkRow) -> BenchmarkRow:
+        """Return a record with the fields in its file's name added, as values or as labels.
 
         Raises:
-            TableError: A name does not fit the template, or contradicts the contents of its file.
+            TableError: The name does not fit the template, or contradicts the contents of the file.
         """
-        return [self._completed(record) for record in records]
-
-    def _completed(self, record: BenchmarkRow) -> BenchmarkRow:
         name_fields = self.fields(record.source)
         if name_fields is None:
             raise TableError(f"{record.source} does not fit --from-name {self.text}")
@@ -87,6 +84,4 @@ class NamePattern:
 def _value(kind: str, text: str) -> int | str:
     if kind == "collective":
         return called(text) or text.lower()
-    digits, unit = re.fullmatch(r"(\d+)([a-z]?)b?", text.lower()).groups()  # type: ignore[union-attr]  # a text of _SHAPES matches
-    unit = "" if unit == "b" else unit
-    return int(digits) << _KILO[unit]
+    return int(size_in_bytes(text) or 0)

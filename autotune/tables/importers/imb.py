@@ -23,15 +23,8 @@ _PROCESSES = re.compile(r"^# (?:#processes(?: =|:) (\d+)|\( (\d+) groups of (\d+
 _MODE = re.compile(r"^#\s+MODE: (\S+)")
 _TIMES = tuple(f"t{which}[usec]" for which in ("", "_min", "_max", "_avg", "_ovrl", "_pure", "_CPU"))
 _COLUMNS = (
-    "Group",
-    "#bytes",
-    "#repetitions",
-    *_TIMES,
-    "overlap[%]",
-    "Mbytes/sec",
-    "Msg/sec",
-    "defects",
-    "stddev[%]",
+    *("Group", "#bytes", "#repetitions", *_TIMES),
+    *("overlap[%]", "Mbytes/sec", "Msg/sec", "defects", "stddev[%]"),
 )
 _FIELD_COLUMNS = frozenset(_COLUMNS) - {"Group", "t_ovrl[usec]", "t_CPU[usec]", "overlap[%]"}
 _FAILED_SAMPLE = re.compile(r"\b(out-of-mem\.|int-overflow|time-out\.)")
@@ -115,9 +108,8 @@ def read(log: Log) -> list[BenchmarkRow]:
 
 def _refuse_cut_off(log: Log, run: _Suite, last: int) -> None:
     began = f" that began in line {run.line}" if run.line else ""
-    log.fail(
-        last, f"the run{began} was cut off in {run.benchmark or 'its head'}", f"it never came to {_END!r}"
-    )
+    message = f"the run{began} was cut off in {run.benchmark or 'its head'}"
+    log.fail(last, message, f"it never came to {_END!r}")
 
 
 def _refuse_without_table(log: Log, run: _Suite) -> None:
@@ -169,15 +161,14 @@ def _title(run: _Suite) -> str:
 
 
 def _check(run: _Suite, table: LogTable) -> None:
-    """Raise an error if rows of a table are missing; the rows of each group are checked separately."""
+    """Refuse a table with missing rows; the rows of each group are checked separately."""
     if "Group" not in table.columns or not table.rows:
         table.check_sizes("#bytes", doubling=run.doubling)
         return
     by_group = sorted(table.rows, key=lambda row: int(row[1]["Group"]))
     for _, rows in groupby(by_group, key=lambda row: row[1]["Group"]):
-        LogTable(table.log, table.line, table.columns, list(rows)).check_sizes(
-            "#bytes", doubling=run.doubling
-        )
+        group = LogTable(table.log, table.line, table.columns, list(rows))
+        group.check_sizes("#bytes", doubling=run.doubling)
 
 
 def _operation(benchmark: str) -> str:

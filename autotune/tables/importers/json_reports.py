@@ -12,9 +12,8 @@ from autotune.errors import TableError
 from autotune.history.benchmark_row import BenchmarkRow
 from autotune.tables.importers import reframe
 from autotune.tables.importers.delimited import MEASURED, column_of
-from autotune.tables.importers.found import RowsFound, amount, collective_in, is_word
 from autotune.tables.importers.osu import operation
-from autotune.tables.importers.runlog import Log
+from autotune.tables.importers.runlog import Log, amount, collective_in, measurement, words
 
 
 def announces(log: Log) -> bool:
@@ -28,24 +27,19 @@ def read(log: Log) -> list[BenchmarkRow]:
     Raises:
         TableError: The text is no JSON, is cut off, is of an unknown format, or has tests that failed.
     """
-    return _read(log).whole()
-
-
-def _read(log: Log) -> RowsFound:
     document = _document(log)
-    records = RowsFound(log)
-    keys = document.keys() if isinstance(document, dict) else set()
-    take = reframe.report if {"session_info", "runs"} <= keys else _rows
-    if take is _rows and not any(True for _ in _row_lists(document, {})):
+    if isinstance(document, dict) and {"session_info", "runs"} <= document.keys():
+        try:
+            return list(reframe.report(log, document))
+        except (KeyError, TypeError, AttributeError, IndexError) as exc:
+            message = f"{log.name}: a report of ReFrame that lacks or changes {exc}"
+            raise TableError(message, "known are the formats that docs/import.md names") from exc
+    records = _rows(log, document)
+    if not records:
         raise TableError(
             f"{log.name}: JSON without a table of measurements",
             "known: ReFrame's run reports, rows with a size and a latency",
         )
-    try:
-        take(document, records)
-    except (KeyError, TypeError, AttributeError, IndexError) as exc:
-        message = f"{log.name}: a report of ReFrame that lacks or changes {exc}"
-        raise TableError(message, "known are the formats that docs/import.md names") from exc
     return records
 
 
@@ -61,32 +55,34 @@ def _no_number(text: str) -> float:
     raise ValueError(f"{text} is no number of JSON")
 
 
-def _rows(document: Any, records: RowsFound) -> None:
-    """Add a record for each row of a document, wherever the row is.
+def _rows(log: Log, document: Any) -> list[BenchmarkRow]:
+    """Return a record for each row of a document, wherever the row is.
 
     Keys have the meaning of the titles in a plain table. Values in the objects around a list of rows belong
     to all of its rows.
     """
-    for rows, outer in _row_lists(document, {}):
-        for row in rows:
-            fields: dict[str, Any] = {}
-            labels: dict[str, object] = {}
-            for title, value in {**outer, **row}.items():
-                name, unit = column_of(title)
-                if title.lower() in ("benchmark", "version") and title not in row:
-                    fields[title.lower()] = str(value)
-                elif not name:
-                    labels[title] = value
-                elif value is not None and unit == unit and (name not in fields or title in row):
-                    fields[name] = value if MEASURED[name].text else amount(records.log, title, value, unit)
-            for integer in ("comm_size", "message_bytes", "iterations"):
-                if integer in fields:
-                    fields[integer] = int(fields[integer])
-            text = str(fields.get("collective") or "")
-            if not text and (title := str(fields.get("benchmark", ""))):
-                text = operation(title)
-            collective = collective_in(text, records.log.name) or text.lower()
-            records.add(labels, **{"latency_us": None, **fields, "collective": collective})
+    records: list[BenchmarkRow] = []
+    for row, outer in ((row, outer) for rows, outer in _row_lists(document, {}) for row in rows):
+        fields: dict[str, Any] = {}
+        labels: dict[str, object] = {}
+        for title, value in {**outer, **row}.items():
+            column = column_of(title)
+            name, unit = column.name, column.unit
+            if title.lower() in ("benchmark", "version") and title not in row:
+                fields[title.lower()] = str(value)
+            elif not name:
+                labels[title] = value
+            elif value is not None and unit == unit and (name not in fields or title in row):
+                fields[name] = value if MEASURED[name].text else amount(log, title, value, unit)
+        for integer in ("comm_size", "message_bytes", "iterations"):
+            if integer in fields:
+                fields[integer] = int(fields[integer])
+        text = str(fields.get("collective") or "")
+        if not text and (title := str(fields.get("benchmark", ""))):
+            text = operation(title)
+        fields["collective"] = collective_in(text, log.name) or text.lower()
+        records.append(measurement(log, len(records) + 1, **fields, labels=words(labels)))
+    return records
 
 
 def _row_lists(node: Any, outer: Mapping[str, object]) -> Iterator[tuple[list[Any], Mapping[str, object]]]:
@@ -95,12 +91,19 @@ def _row_lists(node: Any, outer: Mapping[str, object]) -> Iterator[tuple[list[An
     A list of rows is a list of objects with a message size and a time or bandwidth.
     """
     if isinstance(node, dict):
-        inner = {**outer, **{key: value for key, value in node.items() if is_word(value)}}
+        inner = {
+            **outer,
+            **{
+                key: value
+                for key, value in node.items()
+                if isinstance(value, str | int | float) and value != ""
+            },
+        }
         for value in node.values():
             yield from _row_lists(value, inner)
     elif isinstance(node, list):
         if node and all(isinstance(row, dict) for row in node):
-            names = {column_of(title)[0] for row in node for title in row}
+            names = {column_of(title).name for row in node for title in row}
             if "message_bytes" in names and names & {"latency_us", "bandwidth_MBps"}:
                 yield node, outer
                 return

@@ -72,19 +72,11 @@ def read(log: Log) -> list[BenchmarkRow]:
 
 
 def _records(log: Log, number: int, tokens: list[str], run: _Run) -> Iterator[BenchmarkRow]:
-    if len(tokens) != len(run.columns):
-        log.fail(
-            number,
-            f"a row of {len(tokens)} values in a table of {len(run.columns)} columns",
-            f"the columns are {', '.join(run.columns)} (line {run.header}); was the run cut off?",
-        )
+    log.check_width(number, len(tokens), run.columns, f" (line {run.header}); was the run cut off?")
     size = int(tokens[0])
     if run.sizes and size <= run.sizes[-1]:
-        log.fail(
-            number,
-            f"size {size} after {run.sizes[-1]}",
-            "rows of two tables: were the tests built without MPI=1 and launched with mpirun?",
-        )
+        hint = "rows of two tables: were the tests built without MPI=1 and launched with mpirun?"
+        log.fail(number, f"size {size} after {run.sizes[-1]}", hint)
     run.sizes.append(size)
     time_columns = [i for i, column in enumerate(run.columns) if column == "time"]
     labels = dict(zip(run.columns[2 : time_columns[0]], tokens[2 : time_columns[0]], strict=True))

@@ -113,9 +113,8 @@ def _columns(log: Log, number: int, line: str) -> tuple[str, ...]:
     text = line.lstrip("# ")
     unknown = _COLUMN.sub("", text).strip()
     if unknown:
-        log.fail(
-            number, f"unknown column {unknown!r} of an OSU table", "known are those of versions 5.x to 7.x"
-        )
+        hint = "known are those of versions 5.x to 7.x"
+        log.fail(number, f"unknown column {unknown!r} of an OSU table", hint)
     return tuple(name.replace(" (", "(").removesuffix("(B)") for name in _COLUMN.findall(text))
 
 

@@ -15,13 +15,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TypeAlias
 
 from autotune.collectives import called
 from autotune.history.benchmark_row import BenchmarkRow
 from autotune.tables.importers.runlog import Log, measurement
-
-Row: TypeAlias = dict[str, str]
 
 _SETTING = re.compile(r"^#@(\w+)=(.*)$")
 _SIZES = ("msize_bytes", "count", "msize")
@@ -36,17 +33,37 @@ _END = "# Execution time"
 
 
 @dataclass(slots=True)
-class _TimesTable:
+class _Row:
+    line: int
+    values: dict[str, str]  # Texts by column.
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """The MPI function, and the size in bytes or elements."""
+        return self.values["test"], int(next(self.values[s] for s in _SIZES if s in self.values))
+
+
+@dataclass(slots=True)
+class _Run:
+    log: Log
     settings: dict[str, str]
     line: int  # Number of the line with the table's header.
     columns: tuple[str, ...]
-    rows: list[tuple[int, Row]] = field(default_factory=list)  # Line number and values by column of each row.
+    rows: list[_Row] = field(default_factory=list)
     complete: bool = False  # Whether the line follows that ReproMPI prints at the end of a run.
+
+    def number(self, *names: str) -> int:
+        """Return the first of these settings that the log has; 0 if it has none of them."""
+        name = next((name for name in names if name in self.settings), "")
+        text = self.settings.get(name, "0")
+        if not text.isdigit():
+            self.log.fail(self.line, f"#@{name}={text} above this table is not a whole number")
+        return int(text)
 
 
 @dataclass(slots=True)
 class _Cell:
-    line: int  # Number of the line with the first row of this collective and size.
+    first: _Row
     nrep: int = 0  # Number of repetitions, valid or not.
     valid_us: list[float] = field(default_factory=list)  # Times of the valid repetitions in µs.
 
@@ -63,18 +80,18 @@ def read(log: Log) -> list[BenchmarkRow]:
         TableError: The log has a table without rows, incomplete rows, missing repetitions or processes, no
             valid repetition, or sizes in elements without the size of the data type.
     """
-    runs: list[_TimesTable] = []
+    runs: list[_Run] = []
     settings: dict[str, str] = {}
     for number, line in enumerate(log.lines, 1):
         if setting := _SETTING.match(line):
             settings[setting[1]] = setting[2].strip()
         elif columns := _columns(line):
-            runs.append(_TimesTable(dict(settings), number, columns))
+            runs.append(_Run(log, dict(settings), number, columns))
         elif line.startswith(_END) and runs:
             runs[-1].complete = True
-        elif runs and (row := _row(log, runs[-1], number, line.split())):
-            runs[-1].rows.append((number, row))
-    return [record for run in runs for record in _records(log, run)]
+        elif runs:
+            _take(runs[-1], number, line.split())
+    return [record for run in runs for record in _records(run)]
 
 
 def _columns(line: str) -> tuple[str, ...]:
@@ -84,94 +101,78 @@ def _columns(line: str) -> tuple[str, ...]:
     return names if is_header and is_table else ()
 
 
-def _row(log: Log, run: _TimesTable, number: int, tokens: list[str]) -> Row | None:
-    """Return the values of a row by column; None for a line that is no row.
-
-    Raises:
-        TableError: The line names an MPI function and is incomplete.
-    """
+def _take(run: _Run, number: int, tokens: list[str]) -> None:
+    """Add a line to the table if it is a row; refuse one that names an MPI function and is incomplete."""
     call_column = run.columns.index("test")
     call = tokens[call_column] if len(tokens) > call_column else ""
-    complete = len(tokens) == len(run.columns) and all(
+    if len(tokens) == len(run.columns) and all(
         (token.isdigit() if column in _WHOLE else _NUMBER.fullmatch(token)) or column == "test"
         for column, token in zip(run.columns, tokens, strict=True)
-    )
-    if complete:
-        return dict(zip(run.columns, tokens, strict=True))
-    if call.startswith("MPI_"):
-        log.fail(
+    ):
+        run.rows.append(_Row(number, dict(zip(run.columns, tokens, strict=True))))
+    elif call.startswith("MPI_"):
+        run.log.fail(
             number,
             f"an incomplete row: {' '.join(tokens)[:100]}",
             f"the columns are {', '.join(run.columns)} (line {run.line}); was the run cut off?",
         )
-    return None
 
 
-def _records(log: Log, run: _TimesTable) -> Iterator[BenchmarkRow]:
+def _records(run: _Run) -> Iterator[BenchmarkRow]:
+    log = run.log
     if not run.rows:
         log.fail(run.line, "a table without rows", "was the run cut off?")
     if "total_nrep" in run.columns:
-        yield from _summaries(log, run)
+        yield from _summaries(run)
         return
-    cells = _single_times(log, run) if "runtime_sec" in run.columns else _from_stamps(log, run)
-    _refuse_cut_off(log, run, [cell for _, cell in cells])
-    for row, cell in cells:
-        if not cell.valid_us:
-            message = f"none of {cell.nrep} repetitions of {row['test']} is valid"
-            log.fail(cell.line, message, "enlarge ReproMPI's windows")
-        times_us = cell.valid_us
-        yield _record(
-            log, run, cell.line, row, (median(times_us), min(times_us), max(times_us)), len(times_us)
-        )
+    cells = _single_times(run) if "runtime_sec" in run.columns else _from_stamps(run)
+    *others, last = cells
+    fewest = min((cell.nrep for cell in others), default=0)
+    if not run.complete and last.nrep < fewest:
+        message = f"{last.nrep} repetitions where the others have {fewest}"
+        log.fail(last.first.line, message, "was the run cut off?")
+    for cell in cells:
+        if not (times_us := cell.valid_us):
+            message = f"none of {cell.nrep} repetitions of {cell.first.values['test']} is valid"
+            log.fail(cell.first.line, message, "enlarge ReproMPI's windows")
+        yield _record(run, cell.first, (median(times_us), min(times_us), max(times_us)), len(times_us))
 
 
-def _summaries(log: Log, run: _TimesTable) -> Iterator[BenchmarkRow]:
-    for number, row in run.rows:
-        by_statistic = {k.removesuffix("_sec"): float(v) * 1e6 for k, v in row.items() if k.endswith("_sec")}
-        location = by_statistic.get("median", by_statistic.get("mean"))
+def _summaries(run: _Run) -> Iterator[BenchmarkRow]:
+    for row in run.rows:
+        us = {k.removesuffix("_sec"): float(v) * 1e6 for k, v in row.values.items() if k.endswith("_sec")}
+        location = us.get("median", us.get("mean"))
         if location is None:
-            log.fail(
-                number, "a summary without median and mean", "run ReproMPI with --summary=median,min,max"
-            )
-        yield _record(
-            log,
-            run,
-            number,
-            row,
-            (location, by_statistic.get("min"), by_statistic.get("max")),
-            int(row["valid_nrep"]),
-        )
+            hint = "run ReproMPI with --summary=median,min,max"
+            run.log.fail(row.line, "a summary without median and mean", hint)
+        yield _record(run, row, (location, us.get("min"), us.get("max")), int(row.values["valid_nrep"]))
 
 
-def _single_times(log: Log, run: _TimesTable) -> list[tuple[Row, _Cell]]:
-    """Return the times by collective and size, from a table with one row for each repetition."""
-    cells: dict[tuple[str, int], tuple[Row, _Cell]] = {}
-    for number, row in run.rows:
-        _, cell = cells.setdefault((row["test"], _size(row)), (row, _Cell(number)))
-        if int(row["nrep"]) != cell.nrep:
-            log.fail(number, f"repetition {row['nrep']} after {cell.nrep} of them", "are rows missing?")
+def _single_times(run: _Run) -> list[_Cell]:
+    cells: dict[tuple[str, int], _Cell] = {}
+    for row in run.rows:
+        cell, repetition = cells.setdefault(row.key, _Cell(row)), row.values["nrep"]
+        if int(repetition) != cell.nrep:
+            run.log.fail(row.line, f"repetition {repetition} after {cell.nrep} of them", "are rows missing?")
         cell.nrep += 1
-        if row.get("errorcode", "0") == "0":
-            cell.valid_us.append(float(row["runtime_sec"]) * 1e6)
+        if row.values.get("errorcode", "0") == "0":
+            cell.valid_us.append(float(row.values["runtime_sec"]) * 1e6)
     return list(cells.values())
 
 
-def _from_stamps(log: Log, run: _TimesTable) -> list[tuple[Row, _Cell]]:
-    """Return the times by collective and size, from a table with one row for each repetition and process."""
+def _from_stamps(run: _Run) -> list[_Cell]:
     clock = "gl" if {"gl_tstart_sec", "gl_tend_sec"} <= set(run.columns) else "loc"
-    cells: dict[tuple[str, int], tuple[Row, _Cell]] = {}
-    stamps: dict[tuple[str, int], dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for number, row in run.rows:
-        key = row["test"], _size(row)
-        cells.setdefault(key, (row, _Cell(number)))
-        stamps[key][int(row["nrep"])].append(row)
-    process_names = {row["process"] for _, row in run.rows}
-    processes = _setting(log, run, "nprocs") or len(process_names)
-    for key, (_, cell) in cells.items():
+    cells: dict[tuple[str, int], _Cell] = {}
+    stamps: dict[tuple[str, int], dict[int, list[dict[str, str]]]] = defaultdict(lambda: defaultdict(list))
+    for row in run.rows:
+        cells.setdefault(row.key, _Cell(row))
+        stamps[row.key][int(row.values["nrep"])].append(row.values)
+    processes = run.number("nprocs") or len({row.values["process"] for row in run.rows})
+    for key, cell in cells.items():
         for repetition, rows in sorted(stamps[key].items()):
             if {int(row["process"]) for row in rows} != set(range(processes)):
                 message = f"repetition {repetition}: rows of {len(rows)} of {processes} processes"
-                log.fail(cell.line, message, "was the run cut off?")
+                run.log.fail(cell.first.line, message, "was the run cut off?")
             cell.nrep += 1
             if all(row.get("errorcode", "0") == "0" for row in rows):
                 starts = [float(row[f"{clock}_tstart_sec"]) for row in rows]
@@ -181,61 +182,29 @@ def _from_stamps(log: Log, run: _TimesTable) -> list[tuple[Row, _Cell]]:
     return list(cells.values())
 
 
-def _refuse_cut_off(log: Log, run: _TimesTable, cells: list[_Cell]) -> None:
-    """Raise an error if a table seems to be cut off.
-
-    It does if the last line of the run is missing, and the last collective and size has fewer repetitions
-    than all others.
-    """
-    *complete, last = cells
-    fewest = min((cell.nrep for cell in complete), default=0)
-    if not run.complete and last.nrep < fewest:
-        log.fail(last.line, f"{last.nrep} repetitions where the others have {fewest}", "was the run cut off?")
-
-
-def _size(row: Row) -> int:
-    return int(next(row[s] for s in _SIZES if s in row))
-
-
-def _setting(log: Log, run: _TimesTable, *names: str) -> int:
-    """Return the first of these settings that the log has, as a whole number; 0 if it has none of them."""
-    for name in names:
-        if name in run.settings:
-            text = run.settings[name]
-            if not text.isdigit():
-                log.fail(run.line, f"#@{name}={text} above this table is not a whole number")
-            return int(text)
-    return 0
-
-
 def _record(
-    log: Log,
-    run: _TimesTable,
-    number: int,
-    row: Row,
-    times_us: tuple[float, float | None, float | None],
-    iterations: int,
+    run: _Run, row: _Row, times_us: tuple[float, float | None, float | None], iterations: int
 ) -> BenchmarkRow:
     """Return the record of one collective and size.
 
     ``times_us`` are the median (or mean), the smallest and the largest time in µs.
     """
-    unit = _setting(log, run, "datatype_size_bytes", "datatype_extent_bytes") if "count" in row else 1
+    unit = run.number("datatype_size_bytes", "datatype_extent_bytes") if "count" in row.values else 1
     if not unit:
         message = "sizes are counts of a data type of unknown size"
-        log.fail(run.line, message, "keep the line #@datatype_size_bytes=…")
-    latency_us, min_us, max_us = times_us
+        run.log.fail(run.line, message, "keep the line #@datatype_size_bytes=…")
+    call, size = row.key
     return measurement(
-        log,
-        number,
-        benchmark=f"ReproMPI {row['test']}",
+        run.log,
+        row.line,
+        benchmark=f"ReproMPI {call}",
         version=run.settings.get("reproMPIcommitSHA1", ""),
-        collective=called(row["test"]) or row["test"].removeprefix("MPI_").lower(),
-        comm_size=_setting(log, run, "nprocs") or log.processes_before(run.line),
-        message_bytes=_size(row) * unit,
-        latency_us=latency_us,
-        min_us=min_us,
-        max_us=max_us,
+        collective=called(call) or call.removeprefix("MPI_").lower(),
+        comm_size=run.number("nprocs") or run.log.processes_before(run.line),
+        message_bytes=size * unit,
+        latency_us=times_us[0],
+        min_us=times_us[1],
+        max_us=times_us[2],
         iterations=iterations,
         labels=tuple((k, run.settings[k]) for k in ("procsync", "datatype") if k in run.settings),
     )

@@ -6,13 +6,17 @@ removes the marks, numbers the lines, and checks that runs and tables are comple
 
 import re
 from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn, Self
 
+from autotune.collectives import called
 from autotune.errors import TableError
 from autotune.history.benchmark_row import BenchmarkRow
 from autotune.launch_command import is_command, ranks
+from autotune.space.parameter import worded
 from autotune.tables.importers.endings import ended_early, reporter
+from autotune.text_table import named_in
 
 # `_MARK` matches what is put in front of a benchmark's lines: by `mpirun --tag-output`, `--timestamp-output`
 # and `--output tag-detailed` of Open MPI 4 and 5, by `srun --label` and `mpiexec -prepend-rank`, and by a
@@ -64,6 +68,21 @@ class Log:
         """
         raise TableError(f"{self.name}:{line}: {message}", hint)
 
+    def check_width(self, line: int, n_values: int, columns: Sequence[str], where: str = "") -> None:
+        """Raise an error if a row has another number of values than its table has columns.
+
+        ``where`` is added to the columns in the error's hint.
+
+        Raises:
+            TableError: It has.
+        """
+        if n_values != len(columns):
+            self.fail(
+                line,
+                f"a row of {n_values} values in a table of {len(columns)} columns",
+                f"the columns are {', '.join(columns)}{where}",
+            )
+
     def refuse_failed_run(self) -> None:
         """Raise an error if a line reports that the run failed.
 
@@ -72,11 +91,8 @@ class Log:
         """
         for number, line in enumerate(self.lines, 1):
             if ended_early(line[:_LONGEST]):
-                self.fail(
-                    number,
-                    f"the run failed: {line.strip()[:120]}",
-                    f"{reporter(line)} says so; import the logs of complete runs only",
-                )
+                hint = f"{reporter(line)} says so; import the logs of complete runs only"
+                self.fail(number, f"the run failed: {line.strip()[:120]}", hint)
 
     def processes_before(self, line: int) -> int | None:
         """Return the number of ranks in the last launch command before a line, or None.
@@ -109,8 +125,8 @@ class LogTable:
     def __post_init__(self) -> None:
         self.width = len(self.log.lines[self.line - 1])
 
-    def take(self, number: int, text: str) -> bool:
-        """Add a line if it is a row, and return whether it is one; other lines are output of other programs.
+    def take(self, number: int, text: str) -> None:
+        """Add a line if it is a row; other lines are output of other programs.
 
         Raises:
             TableError: The line begins like a row but is incomplete, or has an invalid value.
@@ -118,18 +134,14 @@ class LogTable:
         if not _ROW.fullmatch(text):
             self._refuse_spoilt(number, text)
             self._chatter(text.strip())
-            return False
+            return
         tokens = _COMMA.sub(".", text).split()
         if self.over or self._is_foreign(number, len(tokens)):
             self.over = True
-            return False
+            return
         self.blank, self.words = False, ""
-        if len(tokens) != len(self.columns):
-            self.log.fail(
-                number,
-                f"a row of {len(tokens)} values in a table of {len(self.columns)} columns",
-                f"the columns are {', '.join(self.columns)} (line {self.line}); was the run cut off?",
-            )
+        where = f" (line {self.line}); was the run cut off?"
+        self.log.check_width(number, len(tokens), self.columns, where)
         row = dict(zip(self.columns, tokens, strict=True))
         if row.get("Validation") == "Fail":
             self.log.fail(number, "the benchmark's own validation failed", "its times are worth nothing")
@@ -140,14 +152,9 @@ class LogTable:
             self.log.fail(number, "a row shorter than the lines above it", "was the run cut off?")
         self.rows.append((number, row))
         self.width = len(text)
-        return True
 
     def _refuse_spoilt(self, number: int, text: str) -> None:
-        """Raise an error if a line begins like the next row but contains something else than numbers.
-
-        Raises:
-            TableError: The line is such a row.
-        """
+        """Refuse a line that begins like the next row but contains something else than numbers."""
         beginning = _SPOILT.match(text)
         if self.over or self.box is not None or not beginning or self.columns[0] not in ("Size", "#bytes"):
             return
@@ -156,7 +163,6 @@ class LogTable:
             self.log.fail(number, message, "was it cut off, or written into?")
 
     def _chatter(self, text: str) -> None:
-        """Store a line that is no row, because it could be the header of another table."""
         if _RULE.fullmatch(text):
             if self.box is not None and self.box > 1:
                 self.blank, self.words = False, ""
@@ -171,11 +177,8 @@ class LogTable:
     def _is_foreign(self, number: int, width: int) -> bool:
         """Return whether a row belongs to another table, whose header was printed after this table.
 
-        No benchmark prints an empty line inside of a table. Output of other programs between the rows may
-        contain an empty line, so an empty line alone does not show that the table has ended.
-
-        Raises:
-            TableError: The row could belong to either table.
+        Output of other programs between the rows may contain an empty line, so an empty line alone does not
+        show that the table has ended. A row that could belong to either table is refused.
         """
         titles = _TITLES.findall(self.words)
         header = len(titles) == width and not any(title[0].isdigit() for title in titles)
@@ -209,13 +212,11 @@ class LogTable:
         for number, row in self.rows:
             size = int(row[column])
             if size <= previous:
-                self.log.fail(
-                    number, f"size {size} after {previous}", "rows of two tables without a header between?"
-                )
+                hint = "rows of two tables without a header between?"
+                self.log.fail(number, f"size {size} after {previous}", hint)
             if doubling and 0 < 2 * previous < size:
-                self.log.fail(
-                    number, f"rows between {previous} and {size} bytes are missing", "import complete logs"
-                )
+                message = f"rows between {previous} and {size} bytes are missing"
+                self.log.fail(number, message, "import complete logs")
             previous = size
 
 
@@ -237,6 +238,29 @@ def measurement(log: Log, number: int, **fields: object) -> BenchmarkRow:
         return BenchmarkRow(log.name, number, **(_ABSENT | fields))  # type: ignore[arg-type]  # checked by BenchmarkRow itself
     except ValueError as exc:
         log.fail(number, str(exc))
+
+
+def words(labels: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    """Return the labels as text, without those that are empty, or no text, number or boolean."""
+    texts = {name: worded(value) for name, value in labels.items() if isinstance(value, str | int | float)}
+    return tuple((name, text) for name, text in texts.items() if text)
+
+
+def amount(log: Log, title: str, value: object, unit: float) -> float:
+    """Return a value as a number times ``unit``; ``title`` is its name in messages.
+
+    Raises:
+        TableError: The value is no number.
+    """
+    try:
+        return float(value) * unit  # type: ignore[arg-type]  # a value that is no number raises
+    except (TypeError, ValueError):
+        raise TableError(f"{log.name}: {title} is {value!r}", "it must be a number") from None
+
+
+def collective_in(*texts: str) -> str:
+    """Return the first collective that is named in these texts, in their order; empty if none is named."""
+    return next((name for text in texts if (name := called(text) or named_in(text))), "")
 
 
 # A row consists of such words; a line with any other word is output of another program.

@@ -1,7 +1,7 @@
 """``import FILE…``: write the measurements in other people's logs and tables as one table."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,8 +19,8 @@ def import_files(
     comm_size: int | None = None,
     collective: str | None = None,
     from_name: str = "",
-) -> int:
-    """Write the measurements of all files as one table, and return its number of rows.
+) -> None:
+    """Write the measurements of all files as one table.
 
     All files are read before anything is written, so a file that cannot be read leaves no partial table.
 
@@ -39,20 +39,13 @@ def import_files(
     pattern = NamePattern.of(from_name) if from_name else None
     files, unfitting = _files(paths, pattern)
     operation = collective_named(collective) if collective else ""
-    records, left_out = (
-        [],
-        [
-            f"{count} files of {directory} that do not fit {from_name}"
-            for directory, count in unfitting.items()
-            if count
-        ],
-    )
+    records: list[BenchmarkRow] = []
+    left_out = [f"{n} files of {folder} that do not fit {from_name}" for folder, n in unfitting.items() if n]
     for path in files:
-        text, name = _text(path)
-        rows, omissions = read_noted(text, name, operation)
+        rows, omissions = read_noted(*_text(path), operation)
         left_out += omissions
-        records += pattern.completed(rows) if pattern else rows
-    records = _with_labels(_with_defaults(records, comm_size, operation))
+        records += map(pattern.completed, rows) if pattern else rows
+    records = _completed(records, comm_size, operation)
     from autotune.views.frames import measurement_frame
 
     print_or_write(measurement_frame(records), out)
@@ -60,42 +53,29 @@ def import_files(
         noun = "file" if len(files) == 1 else "files"
         sys.stderr.write(f"{len(records)} rows of {len(files)} {noun} in {out}\n")
     sys.stderr.writelines(f"left out: {omission}\n" for omission in left_out)
-    return len(records)
 
 
 def _files(paths: Sequence[Path], pattern: NamePattern | None) -> tuple[list[Path], dict[Path, int]]:
-    """Return the files that the paths mean, and for each directory the number of files that do not fit.
-
-    A file does not fit if its name does not match the template.
-
-    Raises:
-        UserError: a directory has no file, or none that fits the template.
-    """
+    """Return the files that the paths mean, and for each directory how many do not fit the template."""
     files: list[Path] = []
     unfitting: dict[Path, int] = {}
     for path in paths:
         if not path.is_dir():
             files.append(path)
             continue
-        below = list(_below(path))
+        below = [
+            file
+            for file in sorted(path.rglob("*"))
+            if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts)
+        ]
         fitting = [file for file in below if pattern is None or pattern.fields(str(file)) is not None]
         if not fitting:
-            complaint = (
-                f"no file in {path} fits --from-name {pattern.text}" if pattern else f"no file in {path}"
-            )
-            raise UserError(
-                complaint, f"there are {', '.join(file.name for file in below[:3])}" if below else ""
-            )
+            complaint = f"no file in {path}{f' fits --from-name {pattern.text}' if pattern else ''}"
+            hint = f"there are {', '.join(file.name for file in below[:3])}" if below else ""
+            raise UserError(complaint, hint)
         files += fitting
         unfitting[path] = len(below) - len(fitting)
     return files, unfitting
-
-
-def _below(directory: Path) -> Iterator[Path]:
-    """Yield all files below a directory, sorted by their paths and without hidden files."""
-    for path in sorted(directory.rglob("*")):
-        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(directory).parts):
-            yield path
 
 
 def measurements(
@@ -110,41 +90,24 @@ def measurements(
         UserError: the operation is unknown.
     """
     operation = collective_named(collective) if collective else ""
-    return _with_labels(
-        _with_defaults((row for path in paths for row in read(*_text(path), operation)), comm_size, operation)
+    rows = (row for path in paths for row in read(*_text(path), operation))
+    return _completed(rows, comm_size, operation)
+
+
+def _completed(rows: Iterable[BenchmarkRow], comm_size: int | None, collective: str) -> list[BenchmarkRow]:
+    """Return the rows with ranks and operation where they lack them, and with the settings that differ."""
+    labelled, words = told_apart(
+        [replace(r, comm_size=r.comm_size or comm_size, collective=r.collective or collective) for r in rows]
     )
-
-
-def _with_labels(rows: list[BenchmarkRow]) -> list[BenchmarkRow]:
-    """Return the rows with labels for those settings that differ between otherwise identical tables.
-
-    Tables that might not be repeats are named on standard error.
-    """
-    labelled, words = told_apart(rows)
     sys.stderr.writelines(f"{text}\n" for text in words)
     return labelled
 
 
 def _text(path: Path) -> tuple[str, str]:
-    """Return the text of a file (of standard input for ``-``) and its name for messages.
-
-    Bytes that are no UTF-8 are replaced.
-
-    Raises:
-        TableError: the file or standard input cannot be read.
-    """
+    """Return the text of a file (of standard input for ``-``) and its name for messages."""
     if str(path) == "-":
         try:
             return decoded(sys.stdin.buffer.read(MOST_BYTES), lenient=True), "standard input"
         except ValueError as exc:
             raise TableError(f"standard input cannot be read: {exc}") from exc
     return as_delimited(path) if path.suffix == ".parquet" else user_text(path, lenient=True), str(path)
-
-
-def _with_defaults(
-    rows: Iterable[BenchmarkRow], comm_size: int | None, collective: str
-) -> list[BenchmarkRow]:
-    """Return the rows; those without a communicator size or an operation get the given one."""
-    return [
-        replace(r, comm_size=r.comm_size or comm_size, collective=r.collective or collective) for r in rows
-    ]

@@ -33,26 +33,17 @@ def read(tmp_path: Path, text: str = TABLE, **keys: list[str]) -> RecordedTable:
 def test_excess_of_envelope_and_single(tmp_path: Path) -> None:
     found = contest(read(tmp_path), "grid", proposer("grid"), [1, 2, 3, 9], seed=0)
     best = math.sqrt(1 * 4)
-    assert [r.envelope for r in found] == [
-        pytest.approx(math.sqrt(2 * 8) / best),
-        pytest.approx(math.sqrt(2 * 4) / best),
-        pytest.approx(1.0),
-        pytest.approx(1.0),
-    ]
-    assert [r.single for r in found] == [pytest.approx(1.0)] * 4  # a itself: sqrt(16), then b: 8, c: 8
+    assert [r.envelope for r in found] == pytest.approx([4 / best, math.sqrt(8) / best, 1, 1])
+    assert [r.single for r in found] == pytest.approx([1.0] * 4)  # a itself: sqrt(16), then b: 8, c: 8
     assert found[0].speedup == pytest.approx(1.0)
     assert found[2].speedup == pytest.approx(2.0)
     assert [r.used for r in found] == [1, 2, 3, 3]
     assert found[0].configurations == 3
 
 
-def test_a_job_that_must_fix_its_algorithm_has_no_envelope(tmp_path: Path) -> None:
+def test_per_job_and_call_level_choices(tmp_path: Path) -> None:
     [_, last] = contest(read(tmp_path, per_job=["algorithm"]), "grid", proposer("grid"), [2, 3], seed=0)
-    assert last.envelope == pytest.approx(1.0)
-    assert last.speedup == pytest.approx(1.0)
-
-
-def test_call_level_choices_come_with_every_launch(tmp_path: Path) -> None:
+    assert (last.envelope, last.speedup) == pytest.approx((1.0, 1.0))
     text = "tls," + TABLE.replace("\n", "\ntcp,").removesuffix("tcp,")
     [first] = contest(read(tmp_path, text, call_level=["algorithm"]), "grid", proposer("grid"), [1], seed=0)
     assert first.envelope == pytest.approx(1.0)
@@ -62,9 +53,8 @@ def test_other_runs_judge_than_those_that_were_shown(tmp_path: Path) -> None:
     text = "algorithm,message_bytes,latency_us,run,is_default\n"
     for run, (a, b) in enumerate([(10, 20), (10, 20), (10, 1), (10, 1)]):
         text += f"a,8,{a},{run},1\nb,8,{b},{run},0\n"
-    found = [
-        contest(read(tmp_path, text), "grid", proposer("grid"), [2], seed=s)[0].envelope for s in range(12)
-    ]
+    table = read(tmp_path, text)
+    found = [contest(table, "grid", proposer("grid"), [2], seed=s)[0].envelope for s in range(12)]
     assert max(found) > 1.5  # b looked good and was not, or the other way round
 
 
@@ -81,26 +71,16 @@ def test_thinking_time_is_the_mean_over_suggestions(tmp_path: Path) -> None:
 
 def test_standings_are_sorted_by_mean_within_a_budget() -> None:
     one = Result("t.csv", 3, "x", 0, 4, 4, 1.5, 1.2, 1.0, 0.1)
-    results = [
-        one,
-        replace(one, table="u.csv", envelope=1.1),
-        replace(one, proposer="y", envelope=1.2),
-        replace(one, proposer="y", envelope=1.0),
-    ]
-    first, second = standings(results)
+    others = [replace(one, proposer="y", envelope=envelope) for envelope in (1.2, 1.0)]
+    first, second = standings([one, replace(one, table="u.csv", envelope=1.1), *others])
     assert (first.proposer, first.mean, first.contests) == ("y", pytest.approx(1.1), 2)
     assert (second.proposer, second.mean, second.median) == ("x", pytest.approx(1.3), pytest.approx(1.3))
     assert second.p90 == pytest.approx(1.46)
-    assert standings_text([second]).splitlines()[-1] == (
-        "| 4 | x | 2 | 1.300 | 1.300 | 1.460 | 1.200 | 1.200 | 0.100 |"
-    )
-
-
-def test_the_page_holds_every_proposer_and_needs_no_network() -> None:
-    one = Result("t.csv", 3, "a-name-to-find", 0, 4, 4, 1.5, 1.2, 1.0, 0.1)
-    page = standings_page(standings([one]))
+    row = "| 4 | x | 2 | 1.300 | 1.300 | 1.460 | 1.200 | 1.200 | 0.100 |"
+    assert standings_text([second]).splitlines()[-1] == row
+    page = standings_page(standings([replace(one, proposer="a-name-to-find")]))
     assert "a-name-to-find" in page
-    assert "<script src=" not in page
+    assert "<script src=" not in page  # it needs no network
 
 
 def test_without_a_marked_default_there_is_no_speedup_over_it(tmp_path: Path) -> None:
@@ -125,9 +105,7 @@ def tables(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_results_table_and_plot(
-    tables: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_table_and_plot(tables: Path, capsys, monkeypatch) -> None:
     out = tables / "out" / "results.csv"
     out.parent.mkdir()
     words = ("--proposers", "grid,random", "--launches", "1,3", "--seeds", "2", "--out", out)
@@ -151,21 +129,13 @@ def test_results_table_and_plot(
         (["--proposers", "grid", "--out", "no/such/folder/r.csv"], "cannot write no/such/folder/r.csv"),
     ],
 )
-def test_mistakes_are_named(
-    tables: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    words: list[str],
-    part: str,
-) -> None:
+def test_mistakes_are_named(tables, capsys, monkeypatch, words: list[str], part: str) -> None:
     with pytest.raises(SystemExit, match="2"):
         run(monkeypatch, tables, *words)
     assert part in capsys.readouterr().err
 
 
-def test_a_bad_table_and_an_empty_folder(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bad_table_and_an_empty_folder(tmp_path: Path, capsys, monkeypatch) -> None:
     with pytest.raises(SystemExit, match="2"):
         run(monkeypatch, tmp_path)
     assert "no tables" in capsys.readouterr().err

@@ -1,7 +1,5 @@
 """Recorded and imported tables as histories, and the page made of them."""
 
-import math
-
 import pytest
 
 from autotune.cli import main
@@ -47,7 +45,6 @@ def test_the_page_of_a_table_recommends_what_is_fastest_in_it(table, capsys):
     assert {rule.choice["algorithm"] for rule in rules} == {"ring"}
     assert not end.choice  # nothing is known of larger messages
     assert inputs.recommendation.speedup == pytest.approx(1.5, rel=1e-3)
-    assert not math.isnan(inputs.recommendation.speedup)
     assert main(["report", str(table)]) == 0
     page = table.with_suffix(".html")
     assert capsys.readouterr().out == f"{page}\n"

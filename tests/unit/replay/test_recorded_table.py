@@ -30,6 +30,9 @@ def table(tmp_path: Path, text: str, name: str = "site_allreduce.csv") -> Path:
 
 def test_the_space_is_read_off_the_table(tmp_path: Path) -> None:
     found = read_recorded(table(tmp_path, FULL))
+    runs = found.runs[Point.of({"algorithm": "default"})]
+    times = [run[Cell("allreduce", 0, 8)] for run in runs]
+    assert times == [pytest.approx((5.0e-6,)), pytest.approx((5.5e-6,))]
     space = found.space
     assert found.collective == "allreduce"
     assert found.sizes_bytes == (8, 1024)
@@ -42,13 +45,6 @@ def test_the_space_is_read_off_the_table(tmp_path: Path) -> None:
     assert space["segment"].when == {"algorithm": ("ring",)}
     assert space["algorithm"].default == "default"
     assert all(p.per_size and p.level is Level.LAUNCH for p in space.parameters)
-
-
-def test_runs_of_a_configuration_are_kept_apart(tmp_path: Path) -> None:
-    found = read_recorded(table(tmp_path, FULL))
-    small = Cell("allreduce", 0, 8)
-    runs = found.runs[Point.of({"algorithm": "default"})]
-    assert [run[small] for run in runs] == [pytest.approx((5.0e-6,)), pytest.approx((5.5e-6,))]
 
 
 def test_call_level_and_per_job(tmp_path: Path) -> None:
@@ -70,42 +66,37 @@ def test_parquet_reads_like_csv(tmp_path: Path) -> None:
 def test_each_size_a_job_of_its_own(tmp_path: Path) -> None:
     text = "algorithm,message_bytes,latency_us,run\nx,8,1,j1\nx,16,2,j2\nx,8,3,j3\nx,16,4,j4\n"
     [runs] = read_recorded(table(tmp_path, text)).runs.values()
-    assert [[t * 1e6 for (t,) in run.values()] for run in runs] == [
-        pytest.approx([1.0, 2.0]),
-        pytest.approx([3.0, 4.0]),
-    ]
+    times_us = [[t * 1e6 for (t,) in run.values()] for run in runs]
+    assert times_us == [pytest.approx([1.0, 2.0]), pytest.approx([3.0, 4.0])]
 
 
-def test_rows_recorded_twice_are_two_samples(tmp_path: Path) -> None:
-    text = "algorithm,message_bytes,latency_us\nx,8,1\nx,8,3\n"
-    [[run]] = read_recorded(table(tmp_path, text)).runs.values()
+def test_rows_recorded_twice_are_two_samples_and_an_empty_latency_is_a_run_that_failed(tmp_path) -> None:
+    text = "algorithm,message_bytes,latency_us\nx,8,1\nx,8,3\ny,8,\n"
+    found = read_recorded(table(tmp_path, text)).runs
+    [run] = found[Point.of({"algorithm": "x"})]
     assert list(run.values()) == [pytest.approx((1e-6, 3e-6))]
-
-
-def test_an_empty_latency_is_a_run_that_failed(tmp_path: Path) -> None:
-    text = "algorithm,message_bytes,latency_us\nx,8,1\ny,8,\n"
-    found = read_recorded(table(tmp_path, text))
-    assert found.runs[Point.of({"algorithm": "y"})] == ()
+    assert found[Point.of({"algorithm": "y"})] == ()
 
 
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("", ["no rows"]),
         ("algorithm,message_bytes,latency_us\n", ["no rows"]),
         ("algorithm,latency_us\nx,1\n", ["message_bytes", "algorithm"]),
         ("algorithm,message_bytes\nx,1\n", ["latency_us"]),
         ("a,message_bytes,latency_us\nx,8,1\ny,8,fast\n", ["row 3", "latency_us", "'fast'"]),
-        ("a,message_bytes,latency_us\nx,8,1\ny,8,nan\n", ["row 3", "latency_us", "'nan'"]),
         ("a,message_bytes,latency_us\nx,8,1\ny,8,-2\n", ["row 3", "latency_us", "-2"]),
         ("a,message_bytes,latency_us\nx,8.5,1\n", ["row 2", "message_bytes", "8.5"]),
-        ("a,message_bytes,latency_us\nx,-8,1\n", ["row 2", "message_bytes", "-8"]),
         ("a,message_bytes,latency_us,comm_size\nx,8,1,0\n", ["row 2", "comm_size"]),
         ("a,message_bytes,latency_us\nx,8,\ny,8,\n", ["latency_us", "every run failed"]),
         ("a,message_bytes,latency_us\nx,8,1,7\n", ["row 2", "fields"]),
         ("a,message_bytes,latency_us\nx,8\n", ["row 2", "fields"]),
+        ("a,message_bytes,latency_us\na,8,1.5e-6\n", ["row 2, column latency_us: 1.5e-6 µs is less"]),
+        ("comm_size,message_bytes,latency_us\n8,8,2\n,8,2\n", ["row 3: no comm_size, which other rows have"]),
+        ("trial,phase,status,message_bytes,latency_us\n0,a,ok,8,2\n", ["is the history of a campaign"]),
         ("a,a,message_bytes,latency_us\nx,x,8,1\n", ["twice"]),
         ("a,message_bytes,latency_us,is_default\nx,8,1,1\ny,8,1,1\n", ["row 2", "row 3", "is_default"]),
+        ("a,message_bytes,latency_us,is_default\nx,8,1,WAHR\n", ["is_default: 'WAHR' is neither yes nor no"]),
     ],
 )
 def test_bad_tables_are_named(tmp_path: Path, text: str, parts: Sequence[str]) -> None:
@@ -115,16 +106,11 @@ def test_bad_tables_are_named(tmp_path: Path, text: str, parts: Sequence[str]) -
 
 
 def test_unreadable_files(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match="cannot be read"):
-        read_recorded(tmp_path / "absent.csv")
-    broken = tmp_path / "broken.parquet"
-    broken.write_bytes(b"not parquet")
-    with pytest.raises(TableError, match="cannot be read"):
-        read_recorded(broken)
-    latin = tmp_path / "latin.csv"
-    latin.write_bytes("a,message_bytes,latency_us\nµ,8,1\n".encode("latin-1"))
-    with pytest.raises(TableError, match="cannot be read"):
-        read_recorded(latin)
+    (tmp_path / "broken.parquet").write_bytes(b"not parquet")
+    (tmp_path / "latin.csv").write_bytes("a,message_bytes,latency_us\nµ,8,1\n".encode("latin-1"))
+    for name in ("absent.csv", "broken.parquet", "latin.csv"):
+        with pytest.raises(TableError, match="cannot be read"):
+            read_recorded(tmp_path / name)
 
 
 def test_wrong_parameter_names(tmp_path: Path) -> None:
@@ -172,22 +158,13 @@ def test_without_a_marked_default_every_value_is_a_change(tmp_path: Path) -> Non
     assert read_recorded(table(tmp_path, FULL)).knows_defaults
 
 
-@pytest.mark.parametrize("yes", ["1", "1.0", "TRUE", "Yes", "y", "T"])
-@pytest.mark.parametrize("no", ["0", "", "False", "n", "F"])
+@pytest.mark.parametrize(("yes", "no"), [("1", "0"), ("1.0", ""), ("TRUE", "False"), ("y", "n"), ("T", "F")])
 def test_a_default_is_marked_in_anybodys_words(tmp_path, yes, no):
     table = tmp_path / "bcast.csv"
     table.write_text(f"algorithm,message_bytes,latency_us,is_default\na,8,2,{no}\nb,8,3,{yes}\n")
     found = read_recorded(table)
     assert found.default is not None
     assert dict(found.default[0]) == {"algorithm": "b"}
-
-
-@pytest.mark.parametrize("word", ["x", "ring", "2", "WAHR"])
-def test_a_mark_that_says_neither_is_no_silent_no(tmp_path, word):
-    table = tmp_path / "bcast.csv"
-    table.write_text(f"algorithm,message_bytes,latency_us,is_default\na,8,2,0\nb,8,3,{word}\n")
-    with pytest.raises(TableError, match=r"row 3, column is_default: .* is neither yes nor no"):
-        read_recorded(table)
 
 
 @pytest.mark.parametrize("index", ["", "Unnamed: 0"])
@@ -198,27 +175,6 @@ def test_an_index_and_figures_are_no_parameters(tmp_path, index):
     found = read_recorded(table)
     assert [parameter.name for parameter in found.space.parameters] == ["algorithm"]
     assert len(found.runs) == 2
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("algorithm,message_bytes,latency_us\na,8,1.5e-6\n", "row 2, column latency_us: 1.5e-6 µs is less"),
-        (
-            "comm_size,algorithm,message_bytes,latency_us\n8,a,8,2\n,a,8,2\n",
-            "row 3: no comm_size, which other rows have",
-        ),
-        (
-            "trial,phase,subject,status,message_bytes,latency_us\n0,a,b,ok,8,2\n",
-            "is the history of a campaign",
-        ),
-    ],
-)
-def test_rows_that_would_mean_something_else_are_refused(tmp_path, text, said):
-    table = tmp_path / "bcast.csv"
-    table.write_text(text)
-    with pytest.raises(TableError, match=said):
-        read_recorded(table)
 
 
 def test_collectives_are_called_as_mpi_calls_them(tmp_path):

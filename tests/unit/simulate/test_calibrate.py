@@ -39,24 +39,22 @@ def truth(machine: Machine) -> Machine:
 
 
 def all_series(truth: Machine) -> list[Series]:
-    return [
-        series_on(truth, "pingpong", settings=EAGER),
-        series_on(truth, "pingpong", settings=RENDEZVOUS),
-        series_on(truth, "pingpong", partner="network", settings=EAGER),
-        series_on(truth, "pingpong", partner="network", settings=RENDEZVOUS),
-        series_on(truth, "copy"),
-        series_on(truth, "reduce"),
+    pingpongs = [
+        series_on(truth, "pingpong", between_nodes=between, settings=settings)
+        for between in (False, True)
+        for settings in (EAGER, RENDEZVOUS)
     ]
+    return [*pingpongs, series_on(truth, "copy"), series_on(truth, "reduce")]
 
 
 def test_a_known_machine_is_found_again(machine: Machine, truth: Machine) -> None:
     found = fit(machine, all_series(truth), "itself")
     for verdict in check(found.machine, all_series(truth)):
-        assert verdict.worst < 0.03, verdict.series.operation
-    fitted, true = found.machine, truth
-    assert fitted.memory.cache_copy_bytes_per_s == pytest.approx(true.memory.cache_copy_bytes_per_s, rel=0.05)
-    assert fitted.memory.reduce_bytes_per_s == pytest.approx(true.memory.reduce_bytes_per_s, rel=0.05)
-    assert fitted.transports["rc"].flow_bytes_per_s == pytest.approx(5e9, rel=0.05)
+        assert np.abs(verdict.errors).max() < 0.03, verdict.series.operation
+    memory = found.machine.memory
+    assert memory.cache_copy_bytes_per_s == pytest.approx(9e9, rel=0.05)
+    assert memory.reduce_bytes_per_s == pytest.approx(5e9, rel=0.05)
+    assert found.machine.transports["rc"].flow_bytes_per_s == pytest.approx(5e9, rel=0.05)
 
 
 def test_what_was_not_measured_stays(machine: Machine, truth: Machine) -> None:
@@ -110,21 +108,8 @@ def test_two_real_ranks_predict_the_sizes_that_were_held_out(machine: Machine) -
     assert np.mean([c.median for c in after]) < 0.5 * np.mean([c.median for c in before])
 
 
-@pytest.mark.parametrize(
-    ("broken", "message"),
-    [
-        ({"operation": "warp"}, "no operation 'warp'"),
-        ({"partner": "moon"}, "no partner 'moon'"),
-        ({"seconds": (1.0,)}, "2 sizes and 1 times"),
-        ({"seconds": (1.0, 0.0)}, "out of range"),
-    ],
-)
-def test_a_broken_series_is_refused(broken: dict[str, object], message: str) -> None:
-    good = {"operation": "copy", "sizes_bytes": (8.0, 64.0), "seconds": (1.0, 1.0)}
-    with pytest.raises(TableError, match=message):
-        Series(**{**good, **broken})
-
-
 def test_nothing_measured_is_nothing_to_fit(machine: Machine) -> None:
+    with pytest.raises(TableError, match="copy: 0 sizes and 0 times"):
+        Series("copy", (), ())
     with pytest.raises(TableError, match="nothing was measured"):
         fit(machine, [], "")

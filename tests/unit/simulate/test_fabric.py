@@ -52,11 +52,8 @@ def test_copies_of_one_domain_share_its_memory_once_the_caches_are_full(machine:
 
 
 def test_thresholds_switch_protocols(machine: Machine) -> None:
-    fabric = Fabric(
-        machine,
-        NodeLayout(2, 2),
-        JobSettings(rndv_intra_bytes=4096, rndv_inter_bytes=65536, zcopy_bytes=8192),
-    )
+    settings = JobSettings(rndv_intra_bytes=4096, rndv_inter_bytes=65536, zcopy_bytes=8192)
+    fabric = Fabric(machine, NodeLayout(2, 2), settings)
     sizes = np.array([4095.0, 4096.0, 8192.0, 65535.0, 65536.0])
     inside = fabric.costs(np.array([0]), np.array([1]), sizes, np.zeros(5))
     between = fabric.costs(np.array([0]), np.array([2]), sizes, np.zeros(5))
@@ -74,10 +71,7 @@ def test_the_automatic_thresholds_are_finite_where_there_is_rdma(any_machine: Ma
 
 
 def test_all_transports_means_rc_until_there_are_too_many_endpoints(machine: Machine) -> None:
-    few, many = (
-        Fabric(machine, NodeLayout(7, 36), JobSettings()),
-        Fabric(machine, NodeLayout(8, 36), JobSettings()),
-    )
+    few, many = (Fabric(machine, NodeLayout(nodes, 36), JobSettings()) for nodes in (7, 8))
     assert few.protocols.transport is machine.transports["rc"]
     assert many.protocols.transport is machine.transports["dc"]
 

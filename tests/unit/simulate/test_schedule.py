@@ -31,11 +31,9 @@ def test_ranks_that_neither_send_nor_receive_lose_no_time(machine: Machine) -> N
 def test_an_eager_sender_goes_on_and_a_synchronous_one_waits(machine: Machine) -> None:
     target, size = np.array([1, 1]), np.array([65536.0])
     late = np.array([[0.0], [1e-3]])
-    eager = exchange(
-        group_of(machine, NodeLayout(2, 1), JobSettings(rndv_inter_bytes=1e9)), late, target, size
-    )
-    rendezvous = exchange(
-        group_of(machine, NodeLayout(2, 1), JobSettings(rndv_inter_bytes=0)), late, target, size
+    eager, rendezvous = (
+        exchange(group_of(machine, NodeLayout(2, 1), JobSettings(rndv_inter_bytes=n)), late, target, size)
+        for n in (1e9, 0)
     )
     assert eager[0, 0] < 1e-4
     assert rendezvous[0, 0] > 1e-3
@@ -43,4 +41,4 @@ def test_an_eager_sender_goes_on_and_a_synchronous_one_waits(machine: Machine) -
 
 def group_of(machine: Machine, cluster: NodeLayout, settings: JobSettings, n_sizes: int = 1) -> Group:
     fabric = Fabric(machine, cluster, settings)
-    return Group(fabric, fabric.all_ranks, np.zeros(n_sizes))
+    return Group(fabric, np.arange(cluster.ranks), np.zeros(n_sizes))

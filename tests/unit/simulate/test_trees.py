@@ -46,12 +46,6 @@ def test_an_in_order_tree_is_its_own_inorder_traversal() -> None:
     assert walk(12) == sorted(walk(12))
 
 
-def test_sums_along_paths_count_every_edge() -> None:
-    tree = trees.chains(50, 1)
-    weight = np.arange(50.0)[:, None]
-    np.testing.assert_allclose(tree.along_paths(weight)[:, 0], np.cumsum(np.arange(50.0)))
-
-
 def test_segments_cover_the_message() -> None:
     size, count = trees.segments(np.array([0.0, 10.0, 4096.0, 5000.0]), 4096)
     np.testing.assert_array_equal(size, [0.0, 10.0, 4096.0, 4096.0])

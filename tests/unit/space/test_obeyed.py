@@ -13,14 +13,7 @@ from autotune.space.obeyed import obeyed_by
         *("UCX_PROTO_INFO_DIR", "UCX_POSIX_DIR", "UCX_MODULE_DIR", "UCX_VFS_SOCK_PATH", "UCX_GDB_COMMAND"),
         *("MPIR_CVAR_MEMDUMP", "MPIR_CVAR_COORDINATES_DUMP", "MPICH_NAMEPUB_DIR", "MPIR_CVAR_PMI_LIBRARY"),
         *("I_MPI_SHM_TRACE_DIRECTORY", "I_MPI_JOB_TRACE_LIBS", "I_MPI_HYDRA_GDB_REMOTE_SHELL", "I_MPI_STATS"),
-        *(
-            "plm_ssh_agent",
-            "plm_rsh_agent",
-            "pml_v_output",
-            "FI_LOG_OUTPUT",
-            "HYDRA_CONFIG_FILE",
-            "LD_PRELOAD",
-        ),
+        *("plm_ssh_agent", "pml_v_output", "FI_LOG_OUTPUT", "HYDRA_CONFIG_FILE", "LD_PRELOAD"),
     ],
 )
 def test_places_and_programs_are_refused_in_any_case_of_letters(name):

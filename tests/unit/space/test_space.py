@@ -32,9 +32,6 @@ def test_points_leave_out_what_is_not_active():
         *(Point.of({"tls": t, "rndv": r}) for t in ("posix", "tcp") for r in ("auto", "4k", "64k")),
     ]
     assert SPACE.complete({"tls": "all", "rndv": "4k"}) == SPACE.default
-
-
-def test_the_stacks_own_values_are_known_of_what_is_not_active_too():
     assert SPACE.unset == Point.of({"tls": "all", "rndv": "auto"})
 
 
@@ -71,12 +68,7 @@ parameters:
         for what, one, point in (("alone", alone, {}), ("han", space, {"component": "han"}))
         for kind in ("bcast", "alltoall")
     }
-    assert swept == {
-        ("alone", "bcast"): 2,
-        ("alone", "alltoall"): 2,
-        ("han", "bcast"): 1,
-        ("han", "alltoall"): 2,
-    }
+    assert {key for key, choices in swept.items() if choices == 1} == {("han", "bcast")}
     assert len(space.choices("bcast", Point.of({"component": "tuned"}))) == 2
 
 

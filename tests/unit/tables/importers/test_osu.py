@@ -36,13 +36,8 @@ def test_published_full_table():
     found = read((DATA / "osu7.4_bcast_full.txt").read_text(), "b.txt")
     assert [m.message_bytes for m in found] == [2**i for i in range(3, 15)]
     m = found[-1]
-    assert (m.collective, m.latency_us, m.min_us, m.max_us, m.iterations) == (
-        "bcast",
-        22.53,
-        5.19,
-        31.72,
-        100,
-    )
+    figures = (m.collective, m.latency_us, m.min_us, m.max_us, m.iterations)
+    assert figures == ("bcast", 22.53, 5.19, 31.72, 100)
     assert m.labels == (("datatype", "MPI_FLOAT"),)
 
 
@@ -65,11 +60,7 @@ def test_non_blocking_table_gives_the_pure_communication():
     *_, m, left = read(text, "log")
     assert (m.collective, m.message_bytes, m.latency_us) == ("iallreduce", 8, 6.11)
     assert (left.collective, left.message_bytes, left.latency_us) == ("iallreduce_overlap", 8, 5.99)
-    assert m.labels == (
-        ("Overall(us)", "12.50"),
-        ("Compute(us)", "6.51"),
-        ("Overlap(%)", "1.96"),
-    )
+    assert dict(m.labels) == {"Overall(us)": "12.50", "Compute(us)": "6.51", "Overlap(%)": "1.96"}
 
 
 def test_full_non_blocking_table_of_version_7():
@@ -90,23 +81,15 @@ def test_full_non_blocking_table_of_version_7():
 
 
 @pytest.mark.parametrize(
-    ("header", "row", "expected"),
+    ("columns", "expected"),
     [
-        ("# Avg Latency(us)", "             1.27", (1.27, None, None, None)),
-        (
-            "# Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations",
-            "             1.27              1.20              1.35        1000",
-            (1.27, 1.20, 1.35, 1000),
-        ),
-        (
-            "# Overall(us)       Compute(us)    Pure Comm.(us)        Overlap(%)",
-            "         3.00              1.00              1.27             50.00",
-            (1.27, None, None, None),
-        ),
+        ({"Avg Latency(us)": "1.27"}, (1.27, None, None, None)),
+        ({"Avg Latency(us)": "1.27", "Min Latency(us)": "1.20", "Iterations": "9"}, (1.27, 1.2, None, 9)),
     ],
 )
-def test_a_barrier_has_no_sizes(header, row, expected):
-    m, *_ = read(f"# OSU MPI Barrier Latency Test v7.0\n{header}\n{row}\n", "log")
+def test_a_barrier_has_no_sizes(columns, expected):
+    text = f"# OSU MPI Barrier Latency Test v7.0\n# {'  '.join(columns)}\n  {'  '.join(columns.values())}\n"
+    (m,) = read(text, "log")
     assert (m.collective, m.message_bytes) == ("barrier", 0)
     assert (m.latency_us, m.min_us, m.max_us, m.iterations) == expected
 
@@ -115,19 +98,15 @@ def test_a_barrier_has_no_sizes(header, row, expected):
     ("title", "collective"),
     [
         ("OSU MPI All-to-All Personalized Exchange Latency Test", "alltoall"),
-        ("OSU MPI All-to-Allv Personalized Exchange Latency Test", "alltoallv"),
         ("OSU MPI Non-blocking All-to-All Latency Test", "ialltoall"),
         ("OSU MPI-ROCM Allgatherv Persistent Latency Test", "allgatherv_init"),
         ("OSU MPI Reduce_scatter_block Latency Test", "reduce_scatter_block"),
-        ("OSU MPI Reduce_scatter Persistent Latency Test", "reduce_scatter_init"),
         ("OSU MPI-CUDA MANAGED Gather Latency Test", "gather"),
         ("OSU MPI Latency Test", "pingpong"),
         ("OSU MPI Multi Latency Test", "multi"),
         ("OSU MPI Bandwidth Persistent Test", "multipair"),
-        ("OSU MPI_Put Latency Test", "put"),
         ("OSU MPI_Get latency Test", "get"),
         ("OSU One Sided MPI_Put latency Test", "put"),
-        ("OSU MPI_Accumulate latency Test", "accumulate"),
         ("OSU MPI Neighborhood Allgather Latency Test", "neighborhood_allgather"),
         ("OSU MPI_Fetch_and_op latency Test", "mpi_fetch_and_op"),
     ],
@@ -155,29 +134,16 @@ def test_one_sided_settings_and_bandwidth():
     assert others.labels[-1] == ("synchronization", "MPI_Win_flush_local")
 
 
-TWO_WAYS = ("bidirectional", 2, 0.5)
+RATES = "Multiple Bandwidth / Message Rate Test v7.4\n# [ pairs: 4 ] [ window size: 64 ]"
 
 
 @pytest.mark.parametrize(
     ("head", "row", "expected"),
     [
         ("Bandwidth Test v5.9\n# Size      Bandwidth (MB/s)", "64  128.00", ("multipair", 2, 0.5)),
-        (
-            "Bi-Directional Bandwidth Test v7.4\n# Size  Bandwidth (MB/s)",
-            "64 256.00",
-            ("bidirectional", 2, 0.5),
-        ),
-        (
-            "Multiple Bandwidth / Message Rate Test v7.4\n# [ pairs: 4 ] [ window size: 64 ]\n"
-            "# Size  MB/s  Messages/s",
-            "64  512.00  8000000.00",
-            ("multipair", 8, 0.5),
-        ),
-        (
-            "Multiple Bandwidth / Message Rate Test v7.4\n# [ pairs: 4 ] [ window size: 64 ]\n# Size  MB/s",
-            "64  512.00",
-            ("multipair", 8, 0.5),
-        ),
+        ("Bi-Directional Bandwidth Test\n# Size  Bandwidth (MB/s)", "64 256.00", ("bidirectional", 2, 0.5)),
+        (f"{RATES}\n# Size  MB/s  Messages/s", "64  512.00  8000000.00", ("multipair", 8, 0.5)),
+        (f"{RATES}\n# Size  MB/s", "64  512.00", ("multipair", 8, 0.5)),
     ],
 )
 def test_bandwidths_and_rates_are_times_of_one_message_of_a_pair_each_way(head, row, expected):
@@ -186,8 +152,7 @@ def test_bandwidths_and_rates_are_times_of_one_message_of_a_pair_each_way(head, 
 
 
 def test_another_window_is_another_setting():
-    text = "# OSU MPI Multiple Bandwidth / Message Rate Test v7.4\n# [ pairs: 1 ] [ window size: 16 ]\n"
-    (m,) = read(f"{text}# Size  MB/s\n8  16.00\n", "log")
+    (m,) = read(f"# OSU MPI {RATES}\n# Size  MB/s\n8  16.00\n".replace("64", "16"), "log")
     assert m.labels == (("window", "16"),)
 
 
@@ -209,12 +174,8 @@ def test_concatenated_runs_with_the_commands_echoed():
     ("command", "ranks"),
     [
         ("$ mpirun -n 144 -N 36 -hostfile ~/hosts -x UCX_NET_DEVICES=mlx5_2:1 osu_allreduce", 144),
-        (
-            "time flux run -N2 --tasks-per-node=96 -o cpu-affinity=per-task x.sif osu_allreduce",
-            192,
-        ),
+        ("time flux run -N2 --tasks-per-node=96 -o cpu-affinity=per-task x.sif osu_allreduce", 192),
         ("srun -N 2 --ntasks-per-node=4 ./osu_allreduce", 8),
-        ("/opt/mpi/bin/mpiexec.hydra -np 4 ./osu_allreduce", 4),
         ("mpirun -np 4 ./osu_bcast\nmpirun ./osu_allreduce", None),
         ("srun --nodes=2 ./osu_allreduce", None),
         ("the mpirunner took -np 4", None),
@@ -240,29 +201,6 @@ def test_harmless_chatter_is_no_failure(chatter):
     assert rows("\n".join([*lines[:4], chatter, *lines[4:]]) + "\n") == rows(ALLREDUCE)
 
 
-def test_one_table_per_data_type():
-    text = """# OSU MPI Bcast Latency Test v7.3
-# Datatype: MPI_CHAR.
-# Size       Avg Latency(us)
-1    0.20
-2    0.21
-# Datatype: MPI_INT.
-# Size       Avg Latency(us)
-4    0.25
-"""
-    assert [(m.message_bytes, dict(m.labels)["datatype"]) for m in read(text, "log")] == [
-        (1, "MPI_CHAR"),
-        (2, "MPI_CHAR"),
-        (4, "MPI_INT"),
-    ]
-
-
-@pytest.mark.parametrize("mark", ["[1,0]<stdout>:", "[prterun-node-1@1,0]<stdout>: ", "0: ", " 3: ", "[0] "])
-def test_marks_of_launchers_are_taken_off(mark):
-    marked = "\n".join(mark + line for line in ALLREDUCE.strip().splitlines())
-    assert rows(marked) == rows(ALLREDUCE)
-
-
 @pytest.mark.parametrize(
     ("change", "line", "words"),
     [
@@ -277,21 +215,6 @@ def test_marks_of_launchers_are_taken_off(mark):
         (lambda t: t.replace("16     ", "16.0   "), 6, r"Size is '16\.0'"),
         (lambda t: t.replace("Avg Latency(us)", "Avg Latency(us)   Median(us)"), 3, "unknown column 'Median"),
         (lambda t: t + "mpirun noticed that process rank 1 exited on signal 9\n", 7, "the run failed"),
-        (lambda t: t + "prterun noticed that process rank 1 exited on signal 9\n", 7, "the run failed"),
-        (
-            lambda t: (
-                t + "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01 DUE TO TIME LIMIT ***\n"
-            ),
-            7,
-            "failed",
-        ),
-        (
-            lambda t: t + "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD\n",
-            7,
-            "the run failed",
-        ),
-        (lambda t: t + "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n", 7, "the run failed"),
-        (lambda t: t + "srun: error: node1: task 0: Segmentation fault (core dumped)\n", 7, "the run failed"),
     ],
 )
 def test_incomplete_or_failed_runs_say_where(change, line, words):

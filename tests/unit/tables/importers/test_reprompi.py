@@ -20,9 +20,8 @@ END = "# Benchmark started at Mon Jan  1\n# Execution time: 3s\n"
 def runtimes(n=3, code="0"):
     lines = [f"{'test':>50} {'nrep':>10} {'count':>12} {'errorcode':>10} {'runtime_sec':>14} "]
     for count, base in ((8, 1e-6), (16, 2e-6)):
-        lines += [
-            f"{'MPI_Bcast':>50} {i:10d} {count:12d} {code:>10} {base * (i + 1):14.10f}" for i in range(n)
-        ]
+        start = f"{'MPI_Bcast':>50}"
+        lines += [f"{start} {i:10d} {count:12d} {code:>10} {base * (i + 1):14.10f}" for i in range(n)]
     return "\n".join(lines) + "\n"
 
 
@@ -66,9 +65,7 @@ def test_stamps_on_the_global_clock_span_first_entry_to_last_exit():
     (m,) = read(HEAD.format(size=1) + local + END, "r.dat")
     assert m.latency_us == pytest.approx(2.0)
     with pytest.raises(TableError, match="repetition 1: rows of 1 of 2 processes"):
-        read(
-            HEAD.format(size=1) + text.replace("1 MPI_Scan 1 8 8.0 8.000002 2.000003 2.000005\n", ""), "r.dat"
-        )
+        read(HEAD.format(size=1) + text.rpartition("1 MPI_Scan")[0], "r.dat")
 
 
 def test_chatter_and_other_calls_than_mpi():
@@ -86,11 +83,7 @@ HEADER_LINE = HEAD.count("\n") + 1
         (runtimes()[: runtimes().rindex("0.00000")], 15, "an incomplete row: MPI_Bcast 2 16 0"),
         (runtimes()[: runtimes().rindex("MPI_Bcast")], 13, "2 repetitions where the others have 3"),
         (runtimes(0), HEADER_LINE, "a table without rows"),
-        (
-            runtimes().replace("         1            8", "         2            8"),
-            11,
-            "repetition 2 after 1",
-        ),
+        (runtimes().replace("  1            8", "  2            8"), 11, "repetition 2 after 1"),
         (runtimes().replace("0.0000020000", "xyz", 1), 11, "an incomplete row"),
         (runtimes().replace("           8", "          -8"), 10, "an incomplete row"),
         (runtimes().replace("0.0000010000", "-0.000001000", 1), 10, "min_us=-1"),
@@ -108,10 +101,7 @@ def test_damaged_tables_say_where(text, line, words):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (
-            ("datatype_size_bytes=1", "datatype_size_bytes=0"),
-            "r.dat:9: sizes are counts of a data type of unknown",
-        ),
+        (("size_bytes=1", "size_bytes=0"), "r.dat:9: sizes are counts of a data type of unknown"),
         (("datatype_size_bytes=1", "datatype_size_bytes=big"), "datatype_size_bytes=big above this table"),
         (("nprocs=2", "nprocs=two"), "nprocs=two above this table is not a whole number"),
     ],

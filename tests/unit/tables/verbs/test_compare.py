@@ -14,9 +14,8 @@ HEAD = "mpirun -np {} ./osu_allreduce\n# OSU MPI Allreduce Latency Test v7.4\n# 
 
 
 def log(*runs, ranks=4):
-    return "".join(
-        HEAD.format(ranks) + "".join(f"{4 << i}  {us:.2f}\n" for i, us in enumerate(run)) for run in runs
-    )
+    tables = ("".join(f"{4 << i}  {us:.2f}\n" for i, us in enumerate(run)) for run in runs)
+    return "".join(HEAD.format(ranks) + table for table in tables)
 
 
 SLOW = log((10.1, 20.0), (9.9, 20.2), (10.0, 19.8))
@@ -62,6 +61,19 @@ def test_repeats_that_look_the_same_scatter_as_their_rounding():
     (pair,) = compared(same, other).pairs
     assert pair.verdict is not LogVerdict.INCONCLUSIVE
     assert pair.interval[0] < pair.speedup < pair.interval[1]
+
+
+def test_a_table_that_is_there_twice_is_one_repeat():
+    found = compared(read(log((10.1, 11.5)) * 3, "first"), read(log((10.7, 11.8)) * 3, "second")).pairs
+    assert [pair.repeats for pair in found] == [(1, 1), (1, 1)]
+    assert {pair.verdict for pair in found} == {LogVerdict.NO_REPEATS}
+
+
+def test_repeats_that_agree_in_one_call_are_repeats():
+    first = log((10.1, 11.5), (10.1, 11.6), (10.1, 11.5))
+    found = compared(read(first, "first"), read(log((20.1, 11.4), (20.2, 11.6)), "second")).pairs
+    assert [pair.repeats for pair in found] == [(2, 2), (2, 2)]
+    assert found[0].verdict is LogVerdict.SLOWER
 
 
 def test_calls_differ_by_what_tells_them_apart(files, capsys):

@@ -1,7 +1,6 @@
 """``guidelines``: of a campaign, of tables, and what a user sees who mistypes."""
 
 import json
-import re
 import shutil
 
 import pytest
@@ -25,8 +24,9 @@ def here(tmp_path, monkeypatch):
 
 
 def test_a_table_that_holds_ends_well_and_one_that_does_not_with_1(here, capsys):
-    (here / "sound.csv").write_text(table(SOUND))
-    assert main(["compare", "--guidelines", "sound.csv"]) == 0
+    for name, rows in (("a.csv", SOUND[:1]), ("b.csv", SOUND[1:])):
+        (here / name).write_text(table(rows))
+    assert main(["compare", "--guidelines", "a.csv", "b.csv"]) == 0
     assert "none of 4 guidelines violated" in capsys.readouterr().out
     (here / "odd.csv").write_text(table([("allgather", 64, 200), *SOUND[1:]]))
     assert main(["compare", "--guidelines", "odd.csv"]) == 1
@@ -37,13 +37,6 @@ def test_a_table_that_holds_ends_well_and_one_that_does_not_with_1(here, capsys)
     document = json.loads(capsys.readouterr().out)
     assert [v["slower"] for v in document["violations"]] == [["allgather", 4, 64]]
     assert document["violations"][0]["launches"] == 3
-
-
-def test_files_of_several_tools_are_read_together(here, capsys):
-    for name, rows in (("a.csv", SOUND[:1]), ("b.csv", SOUND[1:])):
-        (here / name).write_text(table(rows))
-    assert main(["compare", "--guidelines", "a.csv", "b.csv"]) == 0
-    assert "none of 4 guidelines" in capsys.readouterr().out
 
 
 def test_a_campaign_with_a_fallback_says_so_in_its_status_and_on_its_page(here, capsys):
@@ -73,4 +66,4 @@ def test_mistakes(here, capsys, words, expected):
 def test_one_size_of_one_collective_is_nothing_to_test(here, capsys):
     (here / "t.csv").write_text(table(SOUND[:1]))
     assert main(["compare", "--guidelines", "t.csv"]) == 0
-    assert re.search("no guideline can be tested", capsys.readouterr().out)
+    assert "no guideline can be tested" in capsys.readouterr().out
