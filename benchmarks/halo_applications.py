@@ -22,7 +22,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from autotune.application.scenario import read_calls
+from autotune.application.documents import read_calls
 from autotune.application.verbs.verify import RESULT
 from autotune.errors import UserError
 

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from autotune.application.predicted import trimmed
+from autotune.application.reach import trimmed
 from autotune.probe.compiling import compilers
 from autotune.stacks.application import installation_of, preload, recording
 

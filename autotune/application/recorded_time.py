@@ -9,6 +9,7 @@ between.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 FAMILIES = ("collectives", "point-to-point", "one-sided", "files", "completion", "setup")
 """Families of MPI operations, in the order of ``enum family`` in ``probe/recorder/file.h``. The family
@@ -32,6 +33,8 @@ PROBED: Mapping[str, str] = {
 """Maps each operation to the transfer by which the benchmark probe measures it: half of a round trip for
 messages, the transfer with its flush for one-sided operations."""
 
+_Row = TypeVar("_Row")
+
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
@@ -43,14 +46,8 @@ class Histogram:
     """Number of calls in each class; where not all calls were timed, it is estimated from those that were."""
 
     def __post_init__(self) -> None:
-        """Raise an error unless each class has a finite number of calls that is at least 0.
-
-        Raises:
-            ValueError: There are not as many numbers as classes, or one is not finite or below 0.
-        """
-        if len(self.lower_s) != len(self.calls) or not all(
-            math.isfinite(x) and x >= 0 for x in (*self.lower_s, *self.calls)
-        ):
+        numbers = (*self.lower_s, *self.calls)
+        if len(self.lower_s) != len(self.calls) or not all(math.isfinite(x) and x >= 0 for x in numbers):
             raise ValueError("a histogram needs a finite number of at least 0 for each class")
 
 
@@ -60,8 +57,7 @@ class LateRank:
 
     rank: int  # Rank in MPI_COMM_WORLD.
     last: float  # Share of the calls that this rank entered last.
-    caused_s: float
-    """Seconds that the others waited because this rank came last, mean over the ranks of the run."""
+    caused_s: float  # Seconds that the others waited for this rank, mean over the ranks of the run.
     waited_s: float  # Seconds that this rank itself waited in these calls.
 
 
@@ -78,11 +74,6 @@ class Lateness:
     ranks lost their cores; None where it is not known."""
 
     def __post_init__(self) -> None:
-        """Raise an error unless ``pattern`` is known and ``outside`` is a share between 0 and 1.
-
-        Raises:
-            ValueError: The pattern is unknown, or the share is not between 0 and 1.
-        """
         if self.pattern not in PATTERNS:
             raise ValueError(f"unknown pattern {self.pattern!r}")
         if self.outside is not None and not 0 <= self.outside <= 1:
@@ -97,8 +88,7 @@ class OtherCalls:
     """
 
     family: str  # One of ``FAMILIES``, except the first.
-    operation: str
-    """MPI's name in lower case without ``mpi_``: ``waitall``, ``win_fence``, ``file_write_at_all``."""
+    operation: str  # MPI's name in lower case without ``mpi_``: ``waitall``, ``file_write_at_all``.
     distance: str  # One of ``DISTANCES``.
     message_bytes: float
     """Mean message size in bytes, for MPI_Wait and the like that of the largest message; 0 without
@@ -118,17 +108,11 @@ class OtherCalls:
     derived: int = 0  # Number of calls among ``calls`` whose datatype the program has defined.
 
     def __post_init__(self) -> None:
-        """Raise an error unless the names are known, and the numbers are finite and at least 0.
-
-        Raises:
-            ValueError: A family or distance is unknown, or a number is not finite or below 0.
-        """
         if self.family not in FAMILIES[1:] or self.distance not in DISTANCES:
             raise ValueError(f"unknown family {self.family!r} or distance {self.distance!r}")
-        numbers = (self.message_bytes, self.calls_per_rank, self.seconds, self.seconds_low, self.seconds_high)
-        if not all(
-            0 <= x < math.inf for x in (*numbers, self.completing_s, self.calls, self.timed, self.derived)
-        ):
+        seconds = (self.seconds, self.seconds_low, self.seconds_high, self.completing_s)
+        counts = (self.message_bytes, self.calls, self.calls_per_rank, self.timed, self.derived)
+        if not all(0 <= x < math.inf for x in (*seconds, *counts)):
             raise ValueError("a number that is not finite or below 0")
 
     @property
@@ -150,10 +134,7 @@ class OtherCalls:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Time that a mean rank spends in MPI in each slice of the run.
-
-    If the run had several MPI jobs, it is that of the largest.
-    """
+    """Time that a mean rank of the run's largest MPI job spends in MPI in each slice of the run."""
 
     slice_s: float  # Length of a slice in seconds; the first slice begins at the end of MPI_Init.
     seconds: Mapping[str, tuple[float, ...]]
@@ -161,11 +142,6 @@ class Timeline:
     counts in the families of the calls that began the requests."""
 
     def __post_init__(self) -> None:
-        """Raise an error unless all families have equally many slices of a length above 0.
-
-        Raises:
-            ValueError: Families differ in their number of slices, or a slice has no length.
-        """
         if len({len(values) for values in self.seconds.values()}) > 1 or not self.slice_s > 0:
             raise ValueError("a timeline has as many slices in each family")
 
@@ -194,36 +170,35 @@ def means_of(runs: Sequence[tuple[OtherCalls, ...]]) -> tuple[OtherCalls, ...]:
         for entry in run:
             key = entry.operation, entry.distance, int(entry.message_bytes).bit_length()
             groups.setdefault(key, []).append(entry)
-    return tuple(sorted((_mean(group, len(runs)) for group in groups.values()), key=lambda c: -c.seconds))
+    means = (mean_row(group, len(runs), "completing_s") for group in groups.values())
+    return tuple(sorted(means, key=lambda calls: -calls.seconds))
 
 
-def _mean(group: Sequence[OtherCalls], n: int) -> OtherCalls:
-    def mean(name: str) -> float:
-        return math.fsum(getattr(entry, name) for entry in group) / n
+def mean_row(rows: Sequence[_Row], n: int, *more: str) -> _Row:
+    """Return the mean over ``n`` runs of calls of one kind; runs without such calls have no row.
 
-    calls = sum(entry.calls for entry in group)
-    return replace(
-        group[0],
-        message_bytes=math.fsum(entry.message_bytes * entry.calls for entry in group) / max(calls, 1),
-        calls=round(calls / n),
-        calls_per_rank=mean("calls_per_rank"),
-        seconds=mean("seconds"),
-        seconds_low=mean("seconds_low"),
-        seconds_high=mean("seconds_high"),
-        completing_s=mean("completing_s"),
-        timed=round(mean("timed")),
-        derived=round(mean("derived")),
-        histogram=mean_histogram([entry.histogram for entry in group], n),
-    )
-
-
-def mean_histogram(histograms: Sequence[Histogram | None], n: int) -> Histogram | None:
-    """Return the mean of the histograms of ``n`` runs, or None if no run has one.
-
-    A missing histogram counts as one without calls.
+    Args:
+        rows: The calls in those runs that made some, as ``OtherCalls`` or ``RecordedCalls``.
+        n: Number of runs.
+        more: Names of further fields of which the mean is returned.
     """
+    group: Sequence[Any] = rows
+
+    def mean(name: str) -> Any:
+        values = [getattr(row, name) for row in group]
+        return None if None in values else math.fsum(values) / n
+
+    calls = sum(row.calls for row in group)
     sums: dict[float, float] = {}
-    for histogram in histograms:
-        for lower_s, calls in zip(histogram.lower_s, histogram.calls, strict=True) if histogram else ():
-            sums[lower_s] = sums.get(lower_s, 0.0) + calls / n
-    return Histogram(tuple(sorted(sums)), tuple(sums[key] for key in sorted(sums))) if sums else None
+    for histogram in (row.histogram for row in group if row.histogram):
+        for lower_s, in_class in zip(histogram.lower_s, histogram.calls, strict=True):
+            sums[lower_s] = sums.get(lower_s, 0.0) + in_class / n
+    found: _Row = replace(
+        group[0],
+        message_bytes=math.fsum(row.message_bytes * row.calls for row in group) / max(calls, 1),
+        calls=round(calls / n),
+        histogram=Histogram(tuple(sorted(sums)), tuple(sums[key] for key in sorted(sums))) if sums else None,
+        **{name: mean(name) for name in ("calls_per_rank", "seconds", "seconds_low", "seconds_high", *more)},
+        **{name: round(mean(name)) for name in ("timed", "derived")},
+    )
+    return found

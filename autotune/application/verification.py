@@ -66,12 +66,9 @@ class ApplicationVerdict:
     speedup: float
     """Time without the files divided by the time with them, or for a figure of which more is better the
     figure with the files divided by that without them; above one is better with the files."""
-    low: float
-    """Lower end of the speed-up's interval, which remains valid however often one looks at the runs so
-    far."""
+    low: float  # Lower end of the speed-up's interval, which is valid however often one looks at the runs.
     high: float  # Upper end of the speed-up's interval.
-    default: float
-    """Median over the runs without the files, of the time in seconds or of the figure."""
+    default: float  # Median over the runs without the files, of the time in seconds or of the figure.
     tuned: float  # Median over the runs with the files, in the same unit.
 
     @property
@@ -110,9 +107,7 @@ def judged(
         for block in dict.fromkeys(run_block for run_block, _, _ in runs)
     )
     comparison = overall(blocks, alpha=design.alpha)
-    default, tuned = (
-        [value for _, side, value in runs if side is with_files] for with_files in (False, True)
-    )
+    default, tuned = ([value for _, side, value in runs if side is files] for files in (False, True))
     decision = ApplicationDecision.INCONCLUSIVE
     if comparison.low > 0:
         decision = ApplicationDecision.BETTER

@@ -21,8 +21,8 @@ class Worth:
 
     calls: float  # Number of calls of one rank in a run for which measured sizes are evidence.
     other_calls: float
-    """Number of calls of one rank for which they are not: calls of other collectives, or more than a factor
-    of two beyond the message and communicator sizes that were measured. These are assumed to save nothing."""
+    """Number of calls of one rank for which they are not, and which are assumed to save nothing: of other
+    collectives, or more than a factor of two beyond the message and communicator sizes."""
     saved_s: float  # Seconds saved in one run.
     low_s: float
     """Lower end of the 95 % interval of ``saved_s``, as if the errors at all sizes had one sign."""
@@ -46,18 +46,12 @@ class Worth:
 
     @property
     def paid_back_after_s(self) -> float:
-        """Return the seconds of application time that save as much time as the campaign took.
-
-        They are infinite where nothing is saved.
-        """
+        """Return the seconds of application time that save the campaign's time; infinite: nothing does."""
         return self._paid_back_s(self.saved_s)
 
     @property
     def paid_back_interval_s(self) -> tuple[float, float]:
-        """Return the interval of about 95 % for ``paid_back_after_s``.
-
-        Its upper end is infinite where a saving is not certain.
-        """
+        """Return the interval of about 95 %, whose upper end is infinite where a saving is not certain."""
         return self._paid_back_s(self.high_s), self._paid_back_s(self.low_s)
 
     def _paid_back_s(self, saved_s: float) -> float:
@@ -67,13 +61,10 @@ class Worth:
 def worth(
     profile: CallProfile, gains: Sequence[Gain], campaign_s: float, application_s: float | None = None
 ) -> Worth:
-    """Return the time that a recommendation saves the application with a call profile.
+    """Return the time that the measured ``gains`` save the application with a call profile.
 
-    Args:
-        profile: The application's calls.
-        gains: The recommendation's measured times, tuned and by default.
-        campaign_s: Wall time of the campaign's launches in seconds.
-        application_s: Wall time of one run in seconds; None: the profile contains it.
+    The campaign's launches took ``campaign_s`` seconds of wall time, and a run takes ``application_s``
+    seconds; None: the profile contains this time.
 
     Raises:
         UserError: there are no gains over the default, or the run's time is not known or not above 0.

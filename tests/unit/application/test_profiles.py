@@ -50,7 +50,7 @@ def test_a_table_with_everything():
     profile = read_profile(text, "calls.csv")
     assert profile == CallProfile(
         "calls.csv",
-        (Calls(1024.0, 1e6, "allreduce", 64, 3), Calls(2048.0, 10.0, "bcast", None, 4)),
+        (Calls(1024.0, 1e6, "allreduce", 64), Calls(2048.0, 10.0, "bcast")),
         3600.0,
     )
 
@@ -72,7 +72,6 @@ def test_mpip_report():
         ("allreduce", 8.0, 20.0),
         ("alltoall", 131100.0, 3.0),
     ]
-    assert MPIP.splitlines()[profile.calls[1].line - 1].split()[:3] == ["Allreduce", "1", "*"]
 
 
 def test_monitored_run_of_open_mpi():
