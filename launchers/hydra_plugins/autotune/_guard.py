@@ -34,14 +34,8 @@ SHARED = Path("/dev/shm")  # noqa: S108 - the libraries use it
 """Directory with the shared memory of the ranks of a node."""
 SEGMENTS = (
     *("open_mpi.", "sm_segment.", "vader_segment.", "osc_sm.", "osc_rdma."),  # Open MPI
-    *(
-        "ucx_shm_posix_",
-        "mpich_shm_",
-        "mpich_shar_tmp",
-        "Intel_MPI_",
-        "ib_shmem",
-        "ib_pool-",
-    ),  # the last two are those of MVAPICH
+    *("ucx_shm_posix_", "mpich_shm_", "mpich_shar_tmp", "Intel_MPI_"),
+    *("ib_shmem", "ib_pool-"),  # MVAPICH
     *("psm2_shm.", "psm3_shm."),
     "autotune-heat-",  # shared by launches that take turns (a heat), until all of them have attached to it
 )
@@ -55,9 +49,7 @@ SWEEP, LAUNCH = "sweep", "launch"
 _FORCED_S, _ROUND_S = 30.0, 0.05
 """Time limit in seconds for ending processes by force, and the pause between rounds. On a busy machine a
 killed process takes seconds to end, and a process that waits for a dead file system never ends."""
-_BECOMING_S = 1.0
-"""Time in seconds to wait for the environment of a process that just executes a new program; some processes
-never have one."""
+_BECOMING_S = 1.0  # Seconds to wait for the environment of a process that just executes a new program.
 _DEATH_SIGNAL, _SUBREAPER, _DUMPABLE = 1, 36, 4
 """``PR_SET_PDEATHSIG``, ``PR_SET_CHILD_SUBREAPER`` and ``PR_SET_DUMPABLE`` of ``linux/prctl.h``."""
 _EXITING, _KERNEL = 0x4, 0x200000
@@ -131,10 +123,8 @@ def supervise(errors: int, driver: int, grace_s: float, mark: str, words: list[s
                 wait_status = reaped[1] if reaped[0] == main else wait_status
         except ChildProcessError:
             break
-        forced = (
-            n_requests > 1 or (wait_status is not None and not n_requests) or time.monotonic() >= forced_at
-        )
-        if forced:
+        ended_alone = wait_status is not None and not n_requests
+        if forced := n_requests > 1 or ended_alone or time.monotonic() >= forced_at:
             give_up_at = min(give_up_at, time.monotonic() + _FORCED_S)
             _kill(children := set(_children()))
             killed |= children
@@ -147,9 +137,9 @@ def supervise(errors: int, driver: int, grace_s: float, mark: str, words: list[s
             n_requests += 1
             _signal([main] if wait_status is None else [], signal.SIGTERM)
     sweep(since_s, killed)
-    return _end_alike(
-        os.waitstatus_to_exitcode(wait_status) if wait_status is not None else 128 + signal.SIGKILL
-    )
+    if wait_status is None:
+        return 128 + signal.SIGKILL
+    return _end_alike(os.waitstatus_to_exitcode(wait_status))
 
 
 def _fork_command(errors: int, mask: Iterable[int], env: Mapping[str, str], words: list[str]) -> int:
@@ -242,18 +232,10 @@ def marked(is_target: Callable[[str], bool]) -> Iterator[int]:
 
 
 def _environment(folder: Path) -> bytes:
-    """Return a process's environment.
-
-    A process that executes a new program has neither an environment nor arguments for a moment, so this
-    function waits for them.
-    """
+    """Return a process's environment, for which this waits while the process executes a new program."""
     deadline = time.monotonic() + _BECOMING_S
-    while not (content := (folder / "environ").read_bytes()):
-        if (
-            _flags(folder) & (_EXITING | _KERNEL)
-            or (folder / "cmdline").read_bytes()
-            or time.monotonic() > deadline
-        ):
+    while not (content := (folder / "environ").read_bytes()) and time.monotonic() <= deadline:
+        if _flags(folder) & (_EXITING | _KERNEL) or (folder / "cmdline").read_bytes():
             break
         time.sleep(_ROUND_S / 10)
     return content
@@ -288,12 +270,9 @@ def _kill(pids: Iterable[int]) -> None:
 
 
 def _end_alike(code: int) -> int:
-    """End this process by the signal that ended another one; return the exit code if that was no signal.
-
-    ``code`` is an exit code, or the negated number of the signal. No second core is dumped.
-    """
+    """End this process by the signal -``code`` that ended another one, or return its exit code."""
     if code < 0:
-        _prctl(_DUMPABLE, 0)
+        _prctl(_DUMPABLE, 0)  # no second core is dumped
         if -code != signal.SIGKILL:
             signal.signal(-code, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {-code})
@@ -302,7 +281,6 @@ def _end_alike(code: int) -> int:
 
 
 def _prctl(option: int, value: int) -> None:
-    """Set an attribute of this process in the kernel; a kernel that does not know the option ignores it."""
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 

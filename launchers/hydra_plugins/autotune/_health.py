@@ -43,17 +43,13 @@ def unfit(reports: Iterable[Health], hosts: Sequence[str]) -> dict[str, str]:
         return {}
     reasons = {host: "starts no process" for host in hosts if host not in by_host}
     for host, health in by_host.items():
-        full = [place for place, free in health.free_mib.items() if free < LEAST_MIB]
-        if full:
+        if full := [place for place, free in health.free_mib.items() if free < LEAST_MIB]:
             reasons[host] = f"no room in {', '.join(full)}"
     return reasons
 
 
 def slow(reports: Iterable[Health], hosts: Sequence[str]) -> dict[str, float]:
-    """Return the nodes that exchange messages slowly with both neighbours.
-
-    Maps each of these nodes to the ratio of its time to the median over the nodes.
-    """
+    """Map nodes that exchange messages slowly with both neighbours to their time by the nodes' median."""
     took = {report.host: report.exchange_s for report in reports if report.exchange_s}
     links = [took.get(host, 0.0) for host in hosts]
     best = {host: min(links[i - 1], links[i]) for i, host in enumerate(hosts) if links[i - 1] and links[i]}

@@ -52,16 +52,13 @@ def prepare(scenario: Scenario, settings: BatchSettings) -> None:
         ScenarioError: there is no allocation, but ``allocation=inside`` or several jobs at once need one.
     """
     inside = JOB_ID in os.environ and not _is_of_another(scenario)
+    hint = "start it with salloc or in a batch script, or use"
     if settings.allocation == "inside" and not inside:
-        raise ScenarioError(
-            "hydra.launcher.allocation=inside, but this is not an allocation",
-            "start it with salloc or in a batch script, or use allocation=campaign or trial",
-        )
+        why = "hydra.launcher.allocation=inside, but this is not an allocation"
+        raise ScenarioError(why, f"{hint} allocation=campaign or trial")
     if scenario.launch.first_node and not inside and settings.allocation != "trial":
-        raise ScenarioError(
-            "site.at_once is above 1, but this is not an allocation",
-            "start it with salloc or in a batch script, or use hydra.launcher.allocation=trial",
-        )
+        why = "site.at_once is above 1, but this is not an allocation"
+        raise ScenarioError(why, f"{hint} hydra.launcher.allocation=trial")
     # In the job of another campaign, no further job is submitted for a campaign that was begun. Otherwise two
     # jobs would submit each other without end when their time is up.
     has_begun = JOB_ID in os.environ and (scenario.directory / FILE).is_file()
@@ -75,10 +72,9 @@ def prepare(scenario: Scenario, settings: BatchSettings) -> None:
         slurm.cancel(job_id)  # a node of the campaign has died: the next job uses other nodes
     start_over(scenario)  # not in the job, because Slurm may start the job more than once
     job_id = hand_over(scenario, settings, slurm)
-    raise HandedOver(
-        f"job {job_id} runs this campaign; its output: {scenario.directory / 'slurm'}/{job_id}_0_log.out",
-        f"autotune status {scenario.directory}",
-    )
+    log = f"{scenario.directory / 'slurm'}/{job_id}_0_log.out"
+    hint = f"autotune status {scenario.directory}"
+    raise HandedOver(f"job {job_id} runs this campaign; its output: {log}", hint)
 
 
 def _is_of_another(scenario: Scenario) -> bool:
@@ -112,10 +108,8 @@ def launcher(
     job_id = os.environ[JOB_ID]
     hosts = own_hosts(slurm.hostnames(os.environ["SLURM_JOB_NODELIST"]), scenario)
     if len(hosts) < scenario.cluster.nodes:
-        raise StackError(
-            f"job {job_id} has {len(hosts)} node(s), cluster.nodes={scenario.cluster.nodes}",
-            "ask for more, or set cluster.nodes",
-        )
+        why = f"job {job_id} has {len(hosts)} node(s), cluster.nodes={scenario.cluster.nodes}"
+        raise StackError(why, "ask for more, or set cluster.nodes")
     nodes = Nodes(scenario.directory)
     inside = InAllocation(job_id, nodes.first_of(hosts), command, slurm, nodes, settings.margin_s)
     if os.environ.get("SLURM_JOB_NAME") == job_name(scenario.directory):
@@ -127,13 +121,7 @@ def launcher(
 def hand_over(scenario: Scenario, settings: BatchSettings, slurm: Slurm, predecessor: str = "") -> str:
     """Submit a job that runs the command line of this process again; return the number of the job.
 
-    The job starts the campaign or continues it.
-
-    Args:
-        scenario: The request.
-        settings: The scenario's settings for Slurm.
-        slurm: The connection to Slurm.
-        predecessor: Number of a job that must have ended before; empty: none.
+    The job starts the campaign or continues it after the end of the job ``predecessor``, if there is one.
 
     Raises:
         StackError: Slurm refuses the job, or does not answer.
@@ -171,10 +159,7 @@ def queue(directory: Path, span: Callable[[float], str]) -> tuple[str, ...]:
 
 
 def _this_command() -> list[str]:
-    """Return the command line of this process, without ``campaign.fresh``.
-
-    This option is for the first start only: a later job would start the campaign over again.
-    """
+    """Return the command line of this process, without what would start the campaign over again."""
     words = [word for word in sys.orig_argv[1:] if not word.startswith("campaign.fresh=")]
     return [sys.executable, *words]
 
@@ -184,7 +169,6 @@ def _slurm(scenario: Scenario) -> Slurm:
 
 
 def _command(tool: str, installation: Installation, extra: tuple[str, ...], slurm: Slurm) -> CommandLine:
-    """Return a function that builds the command line of a launch: with ``srun``, else with ``mpirun``."""
     if tool != "srun":
         return Mpirun(installation, extra).command
     reply = slurm.ask(["srun", "--mpi=list"])

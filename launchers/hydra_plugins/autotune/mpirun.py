@@ -19,8 +19,7 @@ class MpirunConf:
     """Define the keys of ``hydra.launcher`` for ``mpirun``."""
 
     extra: list[str] = field(default_factory=list)  # Further options for mpirun's command line.
-    agent: list[str] = field(default_factory=lambda: ["ssh"])
-    """The command that starts a command on another host."""
+    agent: list[str] = field(default_factory=lambda: ["ssh"])  # Starts a command on another host.
     check_hosts: bool = True  # Whether to check first that all hosts have the same MPI, Python and project.
 
 
@@ -28,15 +27,9 @@ class MpirunConf:
 class MpirunLauncher(Sequential):
     """Run jobs of a multirun one after another; the launches of each campaign are made with ``mpirun``."""
 
-    def __init__(
-        self,
-        extra: list[str] | None = None,
-        agent: list[str] | None = None,
-        check_hosts: bool = True,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, extra: Any = (), agent: Any = (), check_hosts: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.extra, self.agent, self.check_hosts = tuple(extra or ()), tuple(agent or ["ssh"]), check_hosts
+        self.extra, self.agent, self.check_hosts = tuple(extra), tuple(agent or ["ssh"]), check_hosts
 
     def prepare(self, scenario: "Scenario") -> None:
         """Check that all hosts of the scenario have the same versions of Python, MPI and this project.
