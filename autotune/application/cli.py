@@ -91,8 +91,6 @@ def diagnose(
 
 
 class _Recordings:
-    """Recordings, for verbs of the core."""
-
     def page(self, path: Path) -> str:
         from autotune.application.documents import kept_floor, read_calls
         from autotune.application.recording_page import recording_page
@@ -139,8 +137,6 @@ class _Recordings:
 
 @dataclass(frozen=True)
 class _Application(Companion):
-    """Adds ``conf=application``, and what a campaign is worth to the run that it was made for."""
-
     def filled(self, document: Mapping[str, Any]) -> dict[str, Any]:
         if "calls" not in document:
             return dict(document)

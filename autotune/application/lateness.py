@@ -160,10 +160,9 @@ def _longest(
     the times of all ranks are known, the rank that entered the call last caused it.
 
     Returns:
-        Three arrays with a number for each rank, ``(n_ranks,)`` each: the seconds of waiting that it caused,
-        its own waiting in seconds, and the number of calls that it entered last. Then the time at which each
-        call was entered with the waiting in it, the seconds of all these calls together, and the result of
-        ``_from_outside``.
+        For each rank, ``(n_ranks,)``, the seconds of waiting that it caused, its own, and the number of calls
+        that it entered last; the time at which each call was entered with the waiting in it; the seconds of
+        all these calls; and the result of ``_from_outside``.
     """
     parts = [(i, part) for i, kept in enumerate(per_rank) for part in (kept.longest, kept.drawn)]
     samples, place = _concatenated(parts)
@@ -198,10 +197,6 @@ def lateness(
         streams: Waiting in each stream of such calls, that is, on each communicator.
         in_all_s: Seconds in all calls of these streams, mean over the ranks of the run.
         in_calls_s: Part of ``in_all_s`` in those calls whose waiting is returned.
-
-    Returns:
-        The share of the time that is waiting, its standard error, and the late ranks; None in place of the
-        late ranks where no call was examined.
     """
     if not streams or in_all_s <= 0:
         return 0.0, 0.0, None

@@ -113,8 +113,7 @@ def read_profile(text: str, name: str) -> CallProfile:
     """Return the call profile in the text of a file, whose format is detected.
 
     Raises:
-        TableError: The text is no profile, an incomplete report, or has an invalid value; the message names
-            file and line.
+        TableError: The text is no profile or an incomplete one; the message names file and line.
     """
     if text.lstrip()[:1] == "{":
         recording = read_recording(text, name)

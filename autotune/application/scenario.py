@@ -30,10 +30,8 @@ from autotune.stacks.application import is_launcher
 
 K = TypeVar("K", bound=Hashable)
 
-_ENOUGH = 0.97
-"""Share of the recorded time; collectives, or sizes, are added to the scenario until they contain so much."""
-_MOST = {"collectives": 6, "communicators": 3, "sizes": 8}
-"""Largest number of collectives, communicator sizes and message sizes in a scenario."""
+_ENOUGH = 0.97  # Collectives, or sizes, are added until they contain this share of the recorded time.
+_MOST = {"collectives": 6, "communicators": 3, "sizes": 8}  # Largest numbers in a scenario.
 _ALIKE = 1.5  # Message sizes up to this factor above the smallest of a group are merged into one.
 _PLACED = {
     "bind-to": ("OMPI_MCA_hwloc_base_binding_policy", "PRTE_MCA_hwloc_default_binding_policy"),
@@ -42,7 +40,7 @@ _PLACED = {
 """Maps options of Open MPI's launcher to the environment variables with the same effect before Open MPI 5 and
 from then on (prterun(1))."""
 _RULES = ("OMPI_MCA_coll_tuned_use_dynamic_rules", "OMPI_MCA_coll_tuned_dynamic_rules_filename")
-"""Environment variables that make Open MPI read a file of rules, which choose algorithms for calls."""
+"""Environment variables that make Open MPI read a file of rules."""
 _ELEMENT = 4  # Bytes of one element of a reduction: message sizes are rounded to multiples of it.
 
 
@@ -122,16 +120,13 @@ def baseline(recorded: Recording) -> dict[str, str]:
 
 
 def _version(recorded: Recording) -> int:
-    """Return the major version of the Open MPI that a run was recorded with; 0 for another library."""
+    """Return the major version of Open MPI; 0 for another library."""
     version = re.match(r"Open MPI v(\d+)", recorded.library)
     return int(version[1]) if version else 0
 
 
 def overriding(recorded: Recording, recommendation: Recommendation) -> dict[str, str]:
-    """Return the environment variables of a run to which a recommendation's files give another value.
-
-    Environment variables take precedence over parameter files, so the files would have no effect on these.
-    """
+    """Return the variables of a run that take precedence over other values in a recommendation's files."""
     run_env = recorded.started.environment if recorded.started else {}
     file_env: dict[str, str | None] = dict(recommendation.provenance.env)
     ruled = {rule.collective for rule in recommendation.rules if rule.sets}
@@ -183,12 +178,9 @@ def worth_text(
 
 
 def predicted_share(about: CampaignSpec, recommendation: Recommendation) -> tuple[Ends, int, int] | None:
-    """Return the predicted saving of the exported files in the recorded runs.
+    """Return the share of a run's time that the exported files save, and the numbers of runs and of ranks.
 
-    Returns:
-        The saved share of a run's time with the ends of its interval, the number of recorded runs, and the
-        number of ranks of a run; None where the campaign was not made for a recording, or its file is
-        missing.
+    None means that the campaign was not made for a recording, or that its file is missing.
     """
     path = Path(about.scenario.objective.weights or "")
     if path.suffix != ".json" or not path.is_file():
@@ -270,8 +262,7 @@ def sizes_of_calls(calls: Iterable[tuple[float, float]]) -> list[int]:
     groups: dict[float, list[tuple[float, float]]] = {}
     start = -1.0
     for size, seconds in sorted(calls):
-        if start < 0 or size > _ALIKE * start:
-            start = size
+        start = size if start < 0 or size > _ALIKE * start else start
         groups.setdefault(start, []).append((size, seconds))
     sums = {start: math.fsum(seconds for _, seconds in group) for start, group in groups.items()}
     sizes: set[int] = set()

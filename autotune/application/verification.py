@@ -8,8 +8,7 @@ The predicted saving is compared with the measured one. In the interval of their
 the distances to the ends of the two intervals are added [1].
 
 References:
-    1. G. Y. Zou, A. Donner: "Construction of confidence limits about effect measures: a general approach",
-       Statistics in Medicine 27 (2008), 1693-1702, eq. 4 and 5.
+    1. As in `reach`.
     2. D. J. Schuirmann: "A comparison of the two one-sided tests procedure and the power approach for
        assessing the equivalence of average bioavailability", J. Pharmacokinet. Biopharm. 15 (1987), 657-680.
 """

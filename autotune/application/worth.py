@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from autotune.application.profiles import CallProfile
+from autotune.application.profiles import CallProfile, Calls
 from autotune.errors import TableError, UserError
 from autotune.history.lookup import reached
 from autotune.recommend.recommendation import Gain
@@ -79,17 +79,18 @@ def worth(
         raise UserError(f"{profile.source} does not say how long a run takes", "give --application-s SECONDS")
     slots = [gain.slot for gain in gains]
     collectives = {slot[0] for slot in slots}
-    tuned = tuple(
-        c for c in profile.calls
-        if any(c.means(n) and reached(slots, n, c.comm_size, c.message_bytes) for n in collectives)
-    )  # fmt: skip
+
+    def is_tuned(c: Calls) -> bool:
+        return any(c.means(n) and reached(slots, n, c.comm_size, c.message_bytes) for n in collectives)
+
+    tuned = tuple(filter(is_tuned, profile.calls))
     if profile.calls and not tuned:
         sizes, ranks = {slot[2] for slot in slots}, sorted({slot[1] for slot in slots})
-        raise TableError(
-            f"{profile.source} calls nothing of what was measured",
-            f"measured: {', '.join(sorted(collectives))} of {min(sizes)} … {max(sizes)} B on "
-            f"{', '.join(map(str, ranks))} ranks; that covers calls within a factor of two",
+        measured = f"{', '.join(sorted(collectives))} of {min(sizes)} … {max(sizes)} B"
+        hint = (
+            f"measured: {measured} on {', '.join(map(str, ranks))} ranks; that covers calls within a factor"
         )
+        raise TableError(f"{profile.source} calls nothing of what was measured", f"{hint} of two")
     covered = math.fsum(c.count for c in tuned)
     same_collectives = (c for c in profile.calls if any(map(c.means, collectives)))
     other_sizes = {c.comm_size for c in same_collectives if c.comm_size} - {slot[1] for slot in slots}
@@ -100,9 +101,7 @@ def worth(
             f"{profile.source}: {covered:.4g} calls take {total_s:.3g} s by default, a run {run_s:.3g} s",
             "calls are counted for one rank and one run; --application-s is the wall time of that run",
         )
-    saved, low, high = (
-        sum(by_default_s * gain.saved[end] for by_default_s, gain in zip(spent_s, gains, strict=True))
-        for end in range(3)
-    )
+    spent = list(zip(spent_s, gains, strict=True))
+    saved, low, high = (sum(seconds * gain.saved[end] for seconds, gain in spent) for end in range(3))
     uncovered = math.fsum(c.count for c in profile.calls) - covered
     return Worth(covered, uncovered, saved, low, high, run_s, campaign_s, tuple(sorted(other_sizes)))

@@ -49,9 +49,7 @@ def test_a_table_with_everything():
     text = head + "MPI_Allreduce,64,1,1e6\nbcast,,2,10\n"
     profile = read_profile(text, "calls.csv")
     assert profile == CallProfile(
-        "calls.csv",
-        (Calls(1024.0, 1e6, "allreduce", 64), Calls(2048.0, 10.0, "bcast")),
-        3600.0,
+        "calls.csv", (Calls(1024.0, 1e6, "allreduce", 64), Calls(2048.0, 10.0, "bcast")), 3600.0
     )
 
 
