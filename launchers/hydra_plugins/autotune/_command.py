@@ -85,10 +85,8 @@ class ProgramRuns:
             longest = max(longest, took)
             for name, value in answers.items():
                 samples[name].append(value)
-        cells = tuple(
-            CellSamples(*response_slot(name), {}, np.array([self._as_time(name, v) for v in values]))
-            for name, values in samples.items()
-        )
+        times = {name: np.array([self._as_time(name, v) for v in vs]) for name, vs in samples.items()}
+        cells = tuple(CellSamples(*response_slot(name), {}, values) for name, values in times.items())
         result = ProbeResult("ok", cells=cells, library=self.options.run[0])
         return LaunchOutcome(Status.OK, result=result, duration_s=time.monotonic() - started)
 

@@ -57,17 +57,13 @@ _EXITING, _KERNEL = 0x4, 0x200000
 
 
 def end(groups: Sequence[int], is_target: Callable[[str], bool], grace_s: float) -> set[int]:
-    """Ask launches to end, then kill all of their processes that are left or carry a mark.
+    """Ask launches to end, then kill all of their processes that are left; return the pids of the killed.
 
     Args:
-        groups: Process groups of the launches' parents (``supervise``); a number below 0 is a single process
-            by its negated pid; empty: they are not known.
+        groups: Process groups of the launches' parents (``supervise``), as far as they are known.
         is_target: Whether a mark (a value of ``MARKER``) belongs to a process that is to be ended.
         grace_s: Time between asking and killing, in seconds. A second Ctrl-C or SIGTERM ends the wait if the
             caller blocks these signals.
-
-    Returns:
-        Pids of the processes that were killed, for ``sweep``.
     """
     _signal(groups, signal.SIGTERM)
     _signal(groups, signal.SIGCONT)  # a launch may have stopped its parent, which is needed to find daemons
@@ -102,10 +98,7 @@ def supervise(errors: int, driver: int, grace_s: float, mark: str, words: list[s
         driver: Pid of the driver, the parent of this process.
         grace_s: Time between the driver's end and the killing, in seconds.
         mark: Value of ``MARKER`` in the command's environment.
-        words: The command.
-
-    Returns:
-        Exit code of the command; if a signal ended the command, the same signal ends this process.
+        words: The command, whose exit code is returned; a signal that ends it ends this process, too.
     """
     since_s, handled = time.time(), {signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD}
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -161,7 +154,7 @@ def _fork_command(errors: int, mask: Iterable[int], env: Mapping[str, str], word
 
 
 def _follows(parent: int, number: signal.Signals) -> bool:
-    """Make the kernel send a signal to this process when the parent ends; return whether it still exists."""
+    """Let the kernel send a signal to this process when the parent ends; return whether it still exists."""
     _prctl(_DEATH_SIGNAL, number)
     return os.getppid() == parent
 
@@ -178,10 +171,6 @@ def sweep(since_s: float, ended_pids: Iterable[int] = ()) -> None:
     they belong to the launch's own processes, since other processes cannot be seen from a container or from
     another node. Files are removed only if they are not open in a process that keeps running: when a process
     ends, the kernel first releases its memory, which can take seconds, and closes its files afterwards.
-
-    Args:
-        since_s: Start of the launch, in seconds since the epoch.
-        ended_pids: Pids of the launch's processes that have ended.
     """
     session_names = {f"{SESSION}{pid}" for pid in ended_pids if not _runs(pid)}
     for folder in _paths_since(since_s, Path(os.environ.get("TMPDIR") or "/tmp"), SESSION):  # noqa: S108 - as in mpirun

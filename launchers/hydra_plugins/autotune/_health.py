@@ -62,7 +62,8 @@ def slow(reports: Iterable[Health], hosts: Sequence[str]) -> dict[str, float]:
 def main(folder: Path, hosts: Sequence[str]) -> int:
     """Print the health of the node on which this runs."""
     host = os.environ["SLURMD_NODENAME"]
-    free = {p: _free_mib(p) for p in PLACES if Path(p).is_dir()}
+    disks = {place: os.statvfs(place) for place in PLACES if Path(place).is_dir()}
+    free = {place: disk.f_bavail * disk.f_frsize / 2**20 for place, disk in disks.items()}
     took_s, token = 0.0, secrets.token_bytes(16)
     with socket.create_server(("", 0)) as server:
         server.settimeout(_PATIENCE_S)
@@ -78,11 +79,6 @@ def main(folder: Path, hosts: Sequence[str]) -> int:
         answering.join(_PATIENCE_S)
     sys.stdout.write(json.dumps(asdict(Health(host, free, took_s))) + "\n")
     return 0
-
-
-def _free_mib(place: str) -> float:
-    status = os.statvfs(place)
-    return status.f_bavail * status.f_frsize / 2**20
 
 
 def _answer(server: socket.socket, token: bytes) -> None:

@@ -90,14 +90,12 @@ def check(
 def complaints_about(answers: Sequence[HostAnswer]) -> list[str]:
     """Return a line for each host that did not answer, or has another version than most."""
     lines = [f"{answer.host}: {answer.complaint}" for answer in answers if answer.has is None]
+    answered = [(answer.host, answer.has) for answer in answers if answer.has is not None]
     for component in ("Python", "MPI", "autotune"):
-        versions = [answer.has[component] for answer in answers if answer.has is not None]
+        versions = [has[component] for _, has in answered]
         usual = max(versions, key=versions.count, default="")
-        lines += [
-            f"{answer.host}: {component} {answer.has[component] or 'missing'}, elsewhere {usual}"
-            for answer in answers
-            if answer.has is not None and answer.has[component] != usual
-        ]
+        odd = [(host, has[component] or "missing") for host, has in answered if has[component] != usual]
+        lines += [f"{host}: {component} {version}, elsewhere {usual}" for host, version in odd]
     return lines
 
 

@@ -61,11 +61,7 @@ class Mpirun:
         return self.run_at_once([(self, request)])[0]
 
     def run_at_once(self, runs: Sequence[tuple[Launcher, LaunchRequest]]) -> list[LaunchOutcome]:
-        """Make launches at the same time and return how they ended; see the protocol ``Launcher``.
-
-        Raises:
-            StackError: ``mpirun`` itself cannot be started.
-        """
+        """Make launches at the same time and return how they ended; see the protocol ``Launcher``."""
         return run_here([(request, *by.command(request, request.placement)) for by, request in runs])
 
     def heard(self, program: Sequence[str], placement: Placement, env: Mapping[str, str]) -> str:
@@ -84,11 +80,7 @@ class Mpirun:
 
 
 def own_hosts(hosts: Sequence[str], scenario: Scenario) -> tuple[str, ...]:
-    """Return those of the hosts that the scenario's job uses.
-
-    A job that runs at the same time as others gets as many hosts as it has nodes, from
-    ``scenario.launch.first_node`` on. A job that runs alone gets all hosts.
-    """
+    """Return the hosts of the scenario's job: all, or those of its nodes if it runs beside other jobs."""
     first = scenario.launch.first_node
     return tuple(hosts[first - 1 :][: scenario.cluster.nodes] if first else hosts)
 

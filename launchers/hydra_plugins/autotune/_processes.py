@@ -373,7 +373,6 @@ def _guard_of(driver: str) -> subprocess.Popen[bytes]:
 
 
 def _tell(guard: subprocess.Popen[bytes], running: Sequence[_Running]) -> None:
-    """Send the start time and the process groups of the running launches to the guard."""
     begun_s = min((each.since_s for each in running), default=0.0)
     groups = " ".join(str(each.process.pid) for each in running if each.process is not None)
     if guard.stdin is not None:

@@ -52,10 +52,7 @@ class Replay:
         return observation(trial, self.run(trial), self.measurement.estimator)
 
     def run(self, trial: Trial) -> LaunchOutcome:
-        """Return a recorded run of the trial's point as the outcome of a launch.
-
-        Its status is ``invalid`` if the point was not recorded, ``crashed`` if all runs of the point failed.
-        """
+        """Return a recorded run of the trial's point as the outcome of a launch."""
         directory = launch_directory(self.directory, trial)
         requested = Point() if trial.subject is Subject.UNTOUCHED else trial.point
         if trial.subject is Subject.UNTOUCHED and not self.recorded.knows_defaults:
@@ -81,7 +78,6 @@ class Replay:
         return restricted if restricted in self.recorded.runs else None
 
     def _slots(self) -> Iterator[tuple[int, int]]:
-        """Yield (communicator size, message size) for the message sizes that were recorded and requested."""
         for comm_size in self.recorded.comm_sizes:
             for size in self.recorded.sizes_bytes:
                 if size in self.measurement.probe.sizes_bytes:
@@ -90,17 +86,18 @@ class Replay:
     def _untouched(self, number: int) -> Iterator[CellSamples]:
         run = self._drawn(self.recorded.untouched, "untouched", number)
         for comm_size, size in self._slots():
-            yield _samples(run, self._cell(comm_size, size, Point()), Point())
+            yield _samples(run, Cell(self.recorded.collective, comm_size, size, Point()), Point())
 
     def _cells(self, trial: Trial, point: Point, number: int) -> Iterator[CellSamples]:
         choices = choices_of(self.space, trial, self.recorded.collective)
         for comm_size, size in self._slots():
             for choice in choices:
-                cell = self._cell(comm_size, size, choice)
+                cell = Cell(self.recorded.collective, comm_size, size, choice)
                 yield _samples(self._run(point, number), cell, cell.choice)
             if not choices:
                 deployed, ruled = self._deployed(trial.rules, point, comm_size, size)
-                yield _samples(self._run(deployed, number), self._cell(comm_size, size, ruled), Point())
+                cell = Cell(self.recorded.collective, comm_size, size, ruled)
+                yield _samples(self._run(deployed, number), cell, Point())
 
     def _deployed(
         self, rules: Sequence[Rule], point: Point, comm_size: int, size: int
@@ -115,9 +112,6 @@ class Replay:
             if deployed in self.recorded.runs and (ruled.restricted(call) or not call):
                 return deployed, ruled.restricted(call)
         return point, self.recorded.space.choices(self.recorded.collective)[0]
-
-    def _cell(self, comm_size: int, size: int, choice: Point) -> Cell:
-        return Cell(self.recorded.collective, comm_size, size, choice)
 
     def _run(self, point: Point, number: int) -> Run:
         return self._drawn(self.recorded.runs.get(point, ()), str(point), number)

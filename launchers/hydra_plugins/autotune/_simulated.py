@@ -129,7 +129,6 @@ class Simulated:
     def _cells(
         self, trial: Trial, point: Point, fabric: Fabric, rng: np.random.Generator, factor: float
     ) -> Iterator[CellSamples]:
-        """Yield the samples of every cell that is measured, in the order of the request."""
         probe = self.measurement.probe
         # The confidence interval of a median needs this many samples; the request's limits apply.
         needed = math.ceil((1.96 * 1.2533 * self.noise.within / probe.precision) ** 2)
@@ -160,8 +159,7 @@ class Simulated:
         self, point: Point, fabric: Fabric, rng: np.random.Generator, factor: float
     ) -> dict[str, float]:
         """Return the mean times in seconds of the other calls that a launch of the verification measures."""
-        means = {}
-        ranks = fabric.cluster.ranks
+        means, ranks = {}, fabric.cluster.ranks
         probe = replace(self.measurement.probe, beside=self.measurement.other_calls)
         for request in probe.other_calls(ranks):
             name, sizes = request.collectives[0], request.sizes_of(request.collectives[0])
@@ -182,7 +180,6 @@ class Simulated:
 
 
 def _measuring_s(cells: Sequence[CellSamples], budget_s: float) -> float:
-    """Return the duration of all calls in seconds; the budget limits the timed calls."""
     sampled_s = sum(float(cell.samples_s.sum()) for cell in cells)
     if sampled_s <= budget_s:
         return sampled_s
@@ -209,7 +206,6 @@ def stamp_of(machine: Machine) -> Stamp:
 def _curve(
     fabric: Fabric, collective: str, comm_size: int, values: Mapping[str, Any], sizes: tuple[int, ...]
 ) -> np.ndarray:
-    """Return the model's times in seconds with given per-size values, shape `(n_sizes,)`."""
     algorithm = str(values.get("algorithm", "default"))
     return predict(fabric, collective, algorithm, int(values.get("segsize", 0)), sizes, comm_size)
 

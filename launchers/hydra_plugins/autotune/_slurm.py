@@ -36,7 +36,7 @@ from hydra_plugins.autotune._slurm_batch import OURS, BatchSettings, Nodes, Orde
 from hydra_plugins.autotune._slurm_inside import InAllocation
 from hydra_plugins.autotune._slurm_jobs import Slurm
 from hydra_plugins.autotune._slurm_trial import TrialJobs
-from hydra_plugins.autotune._slurm_words import WAITING
+from hydra_plugins.autotune._slurm_words import WAITING, Job
 
 JOB_ID = "SLURM_JOB_ID"  # Variable that Slurm sets in every allocation.
 
@@ -64,7 +64,7 @@ def prepare(scenario: Scenario, settings: BatchSettings) -> None:
     has_begun = JOB_ID in os.environ and (scenario.directory / FILE).is_file()
     if inside or has_begun or settings.allocation == "trial" or _is_complete(scenario):
         return
-    slurm, name = _slurm(scenario), job_name(scenario.directory)
+    slurm, name = Slurm(scenario.launch.queue_timeout_s), job_name(scenario.directory)
     if job_id := slurm.queued(name):
         job = slurm.job(job_id)
         if job is None or not job.waits_in_vain:
@@ -101,7 +101,7 @@ def launcher(
     Raises:
         StackError: Slurm does not answer, has no plugin for this MPI, or the allocation has too few nodes.
     """
-    slurm = _slurm(scenario)
+    slurm = Slurm(scenario.launch.queue_timeout_s)
     command = _command(scenario.launch.tool, installation, extra, slurm)
     if settings.allocation == "trial" or JOB_ID not in os.environ or _is_of_another(scenario):
         return TrialJobs(scenario.directory, settings, command, slurm, scenario.launch.queue_timeout_s)
@@ -142,30 +142,24 @@ def hand_over(scenario: Scenario, settings: BatchSettings, slurm: Slurm, predece
 
 
 def queue(directory: Path, span: Callable[[float], str]) -> tuple[str, ...]:
-    """Return the waiting and running jobs of a campaign in words; empty if this machine has no Slurm.
-
-    ``span`` converts a number of seconds to words.
-    """
+    """Return the jobs of a campaign in words, their times by ``span``; empty if there is no Slurm here."""
     try:
         jobs = Slurm(patience_s=0.0, call_timeout_s=10.0).jobs(job_name(directory))
     except StackError as exc:
         return (exc.message,) if why_slurm() else ()
-    return tuple(
-        f"{job.in_words()} for {span(time.time() - (began_s or time.time()))}: "
-        + (f"launch {int(suffix[1:])}" if suffix else "the campaign")
-        for suffix, job in jobs
-        for began_s in (job.submitted_s if job.verdict == WAITING else job.started_s,)
-    )
+
+    def in_words(suffix: str, job: Job) -> str:
+        began_s = job.submitted_s if job.verdict == WAITING else job.started_s
+        what = f"launch {int(suffix[1:])}" if suffix else "the campaign"
+        return f"{job.in_words()} for {span(time.time() - (began_s or time.time()))}: {what}"
+
+    return tuple(in_words(*job) for job in jobs)
 
 
 def _this_command() -> list[str]:
     """Return the command line of this process, without what would start the campaign over again."""
     words = [word for word in sys.orig_argv[1:] if not word.startswith("campaign.fresh=")]
     return [sys.executable, *words]
-
-
-def _slurm(scenario: Scenario) -> Slurm:
-    return Slurm(patience_s=scenario.launch.queue_timeout_s)
 
 
 def _command(tool: str, installation: Installation, extra: tuple[str, ...], slurm: Slurm) -> CommandLine:
@@ -184,10 +178,7 @@ def _command(tool: str, installation: Installation, extra: tuple[str, ...], slur
 
 
 def why_slurm() -> str:
-    """Return why this machine is assumed to belong to a Slurm cluster; empty if it is not.
-
-    The commands of Slurm alone prove nothing: packages install them on machines outside of any cluster.
-    """
+    """Return why this machine is assumed to belong to a Slurm cluster; its commands alone prove nothing."""
     if os.environ.get(JOB_ID):
         return f"in allocation {os.environ[JOB_ID]}"
     if shutil.which("sbatch") is None:

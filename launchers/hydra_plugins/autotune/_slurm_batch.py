@@ -35,8 +35,7 @@ SIGNAL = "USR1"  # Signal that Slurm sends to a campaign's job shortly before it
 
 OURS = r"autotune-[A-Za-z0-9_-]{,40}-[0-9a-f]{8}"  # Pattern of the names that ``job_name`` returns.
 
-_SBATCH_TIMEOUT_S = 180
-"""Time limit of ``sbatch`` in seconds: it retries for two minutes when the queue is full."""
+_SBATCH_TIMEOUT_S = 180  # Time limit of ``sbatch``: it retries for two minutes when the queue is full.
 _SETTINGS = "see cluster.* and hydra.launcher.* of the scenario"
 _OVERRAN = (124, 137)  # Exit codes of ``timeout`` for a command that ran too long.
 
@@ -86,8 +85,7 @@ class Order:
     hosts: tuple[str, ...] = ()  # Names of the nodes; empty: any nodes.
     predecessor: str = ""  # Number of a job that must have ended before; empty: none.
     requeue: bool = False
-    """Whether the job survives the death of a node: Slurm starts it again on other nodes, or with ``hosts``
-    it keeps running until it has submitted the next job."""
+    """Whether the job survives the death of a node: it is started again, or with ``hosts`` goes on."""
     warn_s: int = 0  # Seconds before the job's end at which it gets ``SIGNAL``; 0: it gets no signal.
 
 
@@ -143,15 +141,10 @@ def parameters(settings: BatchSettings, order: Order) -> dict[str, Any]:
     for line in settings.sbatch:
         key, equals, value = line.removeprefix("--").partition("=")
         extra[key] = value if equals else True
-    options = {
-        "partition": settings.partition,
-        "account": settings.account,
-        "qos": settings.qos,
-        "constraint": settings.constraint,
-        "exclusive": settings.exclusive,
-        "nodelist": ",".join(order.hosts),
-        "dependency": f"afterany:{order.predecessor}" if order.predecessor else "",
-    }
+    names = ("partition", "account", "qos", "constraint", "exclusive")
+    options = {name: getattr(settings, name) for name in names}
+    options["nodelist"] = ",".join(order.hosts)
+    options["dependency"] = f"afterany:{order.predecessor}" if order.predecessor else ""
     return {
         "job_name": order.name,
         "nodes": order.nodes,

@@ -5,12 +5,11 @@ it is changed later, a signal of Slurm shortly before the end warns. No results 
 between launches: the next job makes the trial that the journal announces.
 """
 
-import contextlib
 import os
 import platform
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
 from typing import ClassVar
@@ -90,11 +89,14 @@ class InAllocation:
         if not self._looked:
             self._look(hosts)
         began_s = self.slurm.clock()
+        self._in_launch = True
         try:
-            with self._launching():
-                outcomes = run_here([self._started(*run, len(runs) > 1) for run in runs], room_s)
+            outcomes = run_here([self._started(*run, len(runs) > 1) for run in runs], room_s)
         except Ending:
+            self._in_launch = False
             self._leave(f"Slurm announced the end of job {self.job_id}")
+        finally:
+            self._in_launch = False
         cut = room_s < timeout_s and any(outcome.status is Status.TIMEOUT for outcome in outcomes)
         if cut and (self._longest_s or self.successor is None):
             self._leave(f"job {self.job_id} ends before the launch does")  # the launch will be repeated
@@ -174,14 +176,6 @@ class InAllocation:
         if self.successor is None:
             raise Interrupted(why, "the same command in a new allocation resumes")
         raise HandedOver(f"{why}; job {self.successor()} goes on")
-
-    @contextlib.contextmanager
-    def _launching(self) -> Iterator[None]:
-        self._in_launch = True
-        try:
-            yield
-        finally:
-            self._in_launch = False
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._warned = True

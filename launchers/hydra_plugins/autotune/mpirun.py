@@ -32,24 +32,14 @@ class MpirunLauncher(Sequential):
         self.extra, self.agent, self.check_hosts = tuple(extra), tuple(agent or ["ssh"]), check_hosts
 
     def prepare(self, scenario: "Scenario") -> None:
-        """Check that all hosts of the scenario have the same versions of Python, MPI and this project.
-
-        Raises:
-            StackError: some hosts are unfit; the message names them.
-            ScenarioError: the hostfile cannot be read.
-        """
+        """Check the hosts of the scenario; see ``_mpirun.check_hosts`` and ``on_hosts``."""
         from hydra_plugins.autotune._mpirun import check_hosts, on_hosts
 
         if self.check_hosts:
             check_hosts(on_hosts(scenario), self.agent)
 
     def connect(self, scenario: "Scenario") -> "Bench":
-        """Return the bench (observer, search space and description) for the launches of a campaign.
-
-        Raises:
-            ScenarioError: there are more ranks than cores.
-            StackError: there is no MPI.
-        """
+        """Return the bench (observer, search space and description) for the launches of a campaign."""
         from autotune.campaign.bench import check_cores, mpi_bench
         from hydra_plugins.autotune._mpirun import Mpirun, on_hosts
 

@@ -44,22 +44,13 @@ class SlurmLauncher(Sequential):
         self.extra, self.settings = tuple(extra), settings
 
     def prepare(self, scenario: "Scenario") -> None:
-        """Submit a job that runs the campaign, if this is a login node.
-
-        Raises:
-            HandedOver: a job runs the campaign.
-            StackError: Slurm refuses the job, or does not answer.
-        """
+        """Submit a job that runs the campaign, if this is a login node; see ``_slurm.prepare``."""
         from hydra_plugins.autotune._slurm import prepare
 
         prepare(scenario, self._settings())
 
     def connect(self, scenario: "Scenario") -> "Bench":
-        """Return the bench (observer, search space and description) for the launches of a campaign.
-
-        Raises:
-            StackError: there is no MPI, or no Slurm.
-        """
+        """Return the bench (observer, search space and description) for the launches of a campaign."""
         from autotune.campaign.bench import mpi_bench
         from hydra_plugins.autotune._slurm import launcher
 

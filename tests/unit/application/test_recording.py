@@ -161,9 +161,8 @@ def test_waiting_is_weighted_by_what_each_kept_call_was_drawn_of():
     weights = [1] * 4 + [1000] * 4
     late = [0.0] * 4 + [1.0] * 4
     early = rank_file(0, 2, begin=[10.0 * i for i in range(8)], took=[2.0] * 8, weights=weights)
-    tardy = rank_file(
-        1, 2, begin=[10.0 * i + late[i] for i in range(8)], took=[2.0 - s for s in late], weights=weights
-    )
+    begin, took = [10.0 * i + late[i] for i in range(8)], [2.0 - s for s in late]
+    tardy = rank_file(1, 2, begin=begin, took=took, weights=weights)
     (calls,) = joined([early, tardy], ["app"], 100.0, "")[0].calls
     assert calls.waiting_s / calls.seconds == pytest.approx(1.0 / 3.0, rel=0.01)
 
