@@ -51,8 +51,7 @@ class Late:
 
     pattern: str  # Which ranks come late, one of ``recorded_time.PATTERNS``.
     period_s: float | None  # Period of the late arrivals in seconds; None where they are not periodic.
-    outside: float | None
-    """Share of the waiting that is known to have its cause outside of MPI; None where it is not known."""
+    outside: float | None  # Share of the waiting that is known to be caused outside of MPI.
     ranks: tuple[LateRank, ...]  # The ranks that caused most of the waiting, at most ``_MOST_LATE``.
 
 
@@ -64,21 +63,19 @@ class Loss:
     name: str  # The collective; in other families of calls the operation with most of the time.
     waiting: bool  # Whether the time is waiting for late ranks.
     seconds: float  # Seconds that a mean rank spends in a run.
-    message_bytes: float | None
-    """Mean message size in bytes of those calls that take most of the time; None: they carry no data."""
+    message_bytes: float | None  # Mean message size of those that take most of the time; None: no data.
     within: str = ""
-    """The operation that completes these calls, such as ``waitall``, if most of their time passes in it."""
+    """Operation, such as ``waitall``, that completes these calls, if most of their time passes in it."""
     times: float | None = None  # Time of the calls divided by the best measured time; None: not measured.
     unlike: bool = False  # Whether most of the time must have a cause that the measurement did not have.
     win_s: Ends | None = None
-    """Seconds that tuning can save; None: the saving is not known, or no setting changes such calls."""
+    """Seconds that tuning can save; None: not known, or no setting changes such calls."""
     unexplained_s: float = 0.0
     """Seconds by which the calls take longer than the best measured time, beyond the interval of ``win_s``;
     their cause is not known. For waiting, the seconds that MPI itself may have caused."""
     derived: float = 0.0  # Share of the calls whose datatype the program has defined.
     touched: bool = True  # Whether settings of MPI could change the time.
-    late: Late | None = None
-    """The ranks that others waited for; None: the time is no waiting, or these ranks are not known."""
+    late: Late | None = None  # The ranks that others waited for; None: no waiting, or not known.
 
 
 @dataclass(frozen=True, slots=True)

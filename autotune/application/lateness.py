@@ -37,9 +37,7 @@ MPI_COMM_WORLD, the number of calls among which it was drawn, and the seconds th
 MPI since its last collective ended; NaN where these seconds are not known."""
 _MOST_RANKS = 16  # Largest number of late ranks that a result names.
 _LITTLE = 0.1  # If waiting is a smaller share than this of the time in calls, no rank counts as late.
-_MAINLY = 0.6
-"""Share of all waiting above which one rank counts as the late one. Late calls count as periodic only if they
-contain more than this share, too."""
+_MAINLY = 0.6  # Share of all waiting above which one rank counts as the late one, or late calls as periodic.
 _REGULAR = 0.25
 """Largest deviation of the time between two late calls from the median, as a share of the median, with which
 late calls count as periodic. Of calls at random times a sixth are so close to it."""
@@ -75,11 +73,10 @@ class Waited:
     late: int  # Number of late calls: those with more waiting than the mean, and the longest calls.
     examined: int  # Number of calls that were examined: the longest ones, and drawn ones of all ranks.
     at_s: tuple[tuple[float, float], ...]
-    """Time at which each of the longest calls was entered, and the waiting of all ranks in it, in seconds."""
+    """Time at which each of the longest calls was entered, and the waiting in it."""
     n_calls: float  # Number of calls of the stream.
     outside_long_s: float = 0.0  # Part of ``of_long_s`` that is known to have its cause outside of MPI.
-    outside: float = 0.0
-    """Share of the waiting in all other calls that is known to have its cause outside of MPI."""
+    outside: float = 0.0  # Share of the waiting in all other calls that is known to be caused outside.
     outside_known: bool = False  # Whether ``outside_long_s`` or ``outside`` was measured.
 
 

@@ -42,8 +42,7 @@ _TICKS = np.dtype([
     *_fields("<i8", "call begin end"), *_fields("<i4", "root weight"), ("outside", "<i8")
 ])  # fmt: skip
 CELL_KEY, STREAM_KEY = 44, 40
-"""Number of bytes at the beginning of a cell (the sums over calls of one kind), and of a stream (calls on one
-communicator), that identify it."""
+"""Number of bytes at the beginning that identify a cell (sums of one kind of calls), and a stream."""
 _SUMMARY_FIELDS = ["rank", "size", "ended", "kept_out", "nodes", "callers", "spawned"]
 _SUMMARY_FIELDS += ["begin_s", "end_s", "ahead_s", "ahead_end_s", "unsure_s", "host", "library"]
 _RUNS, _CELLS, _STREAMS, _KEPT, _LONGEST = 32, 1024, 256, 512, 128

@@ -54,8 +54,7 @@ class _RecordedJob:
     """Maps each stream (calls of one collective and size on one communicator) to the recorded calls of each
     rank of the communicator. A stream is removed once the files of all its ranks are read."""
     waits: dict[tuple[str, int, int], list[Waited]] = field(default_factory=lambda: defaultdict(list))
-    """Maps (collective, power of two of the size, communicator size) to the waiting in those streams of which
-    the files of all ranks are read."""
+    """Maps (collective, power of two of the size, communicator size) to the waiting in complete streams."""
     limits: dict[bytes, int] = field(default_factory=dict)
     """Maps each stream to the largest hash of a call's number with which the call is still in ``kept``."""
     n_kept: int = 0  # Number of recorded calls in ``kept``.
@@ -63,8 +62,7 @@ class _RecordedJob:
     added_s: float = 0.0  # Seconds that the recorder's wrappers of timed calls took.
     squares: float = 0.0  # Sum of the squared times of single wrappers, in s².
     timeline: Any = None
-    """Length in seconds of a slice of the run (of the longest, where ranks differ), and the seconds in MPI by
-    family of calls and slice."""
+    """Length of a slice (the longest of the ranks') in seconds, and the seconds by family and slice."""
     environment: str = ""  # That of the first rank with one, as NAME=VALUE with null characters between.
 
     def add(self, rank: Rank) -> None:
@@ -126,9 +124,7 @@ class _RecordedJob:
 
 
 _Z95 = 1.959963984540054  # Quantile of the normal distribution for intervals of 95 %.
-_MOST_SAMPLES = 1 << 22
-"""Largest number of recorded calls in memory at once: 128 MiB, a quarter of those that 10,000 ranks may
-record."""
+_MOST_SAMPLES = 1 << 22  # Largest number of recorded calls in memory at once: 128 MiB.
 
 
 def _n_samples(per_rank: Iterable[KeptCalls]) -> int:

@@ -75,9 +75,7 @@ class Savings:
 
     seconds: tuple[Ends, ...]  # Seconds saved in each run, with the interval by the campaign's errors.
     shares: tuple[Ends, ...]  # Share of the wall time saved in each run, with its interval of about 95 %.
-    draw_s: float
-    """Standard error in seconds because not all calls of a single run were timed; 0 if several runs were
-    recorded."""
+    draw_s: float  # Standard error in seconds because not all calls of a single run were timed; else 0.
     unlike: tuple[tuple[RecordedCalls, float], ...] = ()
     """Calls with the ratio of their time to the measured one, where that is above ``UNLIKE``."""
 

@@ -20,8 +20,7 @@ DISTANCES = ("", "self", "socket", "node", "network")
 They are in the order of ``enum distance`` in ``probe/recorder/file.h``; empty where there is no peer, or the
 distance is not known."""
 PATTERNS = ("none", "same", "wandering", "periodic")
-"""Which ranks come late: none; always the same rank (imbalance); changing ranks (noise); some rank at a
-regular interval."""
+"""Which ranks come late: none, always the same (imbalance), changing ones (noise), some at an interval."""
 _TWO_SIDED = ("send", "bsend", "ssend", "rsend", "recv")
 PROBED: Mapping[str, str] = {
     **dict.fromkeys((*_TWO_SIDED, "sendrecv", "sendrecv_replace"), "pingpong"),
@@ -70,8 +69,7 @@ class Lateness:
     period_s: float | None  # Seconds between late calls if these are periodic; None if they are not.
     ranks: tuple[LateRank, ...]  # At most 16 late ranks; those that caused most waiting come first.
     outside: float | None = None
-    """Share of the waiting that is known to have its cause outside of MPI, in the program itself or because
-    ranks lost their cores; None where it is not known."""
+    """Share of the waiting that is known to have its cause outside of MPI; None where it is not known."""
 
     def __post_init__(self) -> None:
         if self.pattern not in PATTERNS:
@@ -91,8 +89,7 @@ class OtherCalls:
     operation: str  # MPI's name in lower case without ``mpi_``: ``waitall``, ``file_write_at_all``.
     distance: str  # One of ``DISTANCES``.
     message_bytes: float
-    """Mean message size in bytes, for MPI_Wait and the like that of the largest message; 0 without
-    messages."""
+    """Mean message size in bytes, for MPI_Wait and the like that of the largest message; 0 without any."""
     calls: int  # Exact number of calls over all ranks; for several runs the mean, rounded.
     calls_per_rank: float  # Number of calls of a rank, mean over all ranks of the run.
     seconds: float
@@ -152,11 +149,9 @@ class Started:
 
     launcher: str = ""  # Name of the launcher; empty if it is not a known one.
     options: tuple[tuple[str, ...], ...] = ()
-    """The launcher's options with their values, without dashes: ``("mca", "btl", "self,tcp")``; options for
-    the number of ranks and the place of files are included."""
+    """The launcher's options without dashes, each with its values: ``("mca", "btl", "self,tcp")``."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables of rank 0 that MPI libraries read (``OMPI_MCA_*``, ``UCX_*``, ``I_MPI_*``, …),
-    including those that the options ``--mca`` and ``-x`` set."""
+    """MPI's variables in the environment of rank 0, also those that ``--mca`` and ``-x`` set."""
 
 
 def means_of(runs: Sequence[tuple[OtherCalls, ...]]) -> tuple[OtherCalls, ...]:

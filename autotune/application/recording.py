@@ -28,11 +28,9 @@ from autotune.structure import Document, document_in, plain
 
 FORMAT = "autotune calls 4"  # Name and version of the format, the first key of a document.
 _DOCUMENT = Document("the recording", TableError, own=True, newer=True)
-_LARGEST = 1e100
-"""Largest number that a recording may contain: above any real one, and small enough that sums and ratios of
-such numbers are finite."""
+_LARGEST = 1e100  # Largest number in a recording: sums and ratios of such numbers are finite.
 KINDS = ("blocking", "non-blocking", "persistent")
-"""Kinds of calls of a collective, in the order of ``enum kind`` in ``probe/recorder/file.h``."""
+"""Kinds of calls of a collective, as ``enum kind`` in ``probe/recorder/file.h``."""
 ENDS = ("killed", "finalized", "aborted", "exited")
 """How a rank ended, in the order of ``ended`` in ``probe/recorder/file.h``; ``exited`` means that the program
 ended without MPI_Finalize."""
@@ -69,20 +67,15 @@ class RecordedCalls:
     calls: int  # Number of calls over all ranks; for several runs the mean, rounded.
     calls_per_rank: float  # Number of calls of a rank, mean over all ranks of the run.
     seconds: float  # Seconds in these calls and in MPI_Wait and the like for them, mean over all ranks.
-    waiting_s: float
-    """Part of ``seconds`` in which a rank waited until the ranks that it needs had entered the call; 0 where
-    it is not known."""
-    timed: int = 0
-    """Number of calls among ``calls`` whose time was taken; of short calls only a random sample is timed."""
-    seconds_se: float | None = None
-    """Standard error of ``seconds`` because only a sample of the calls was timed."""
+    waiting_s: float  # Part of ``seconds`` until the ranks that it needs had entered the call; 0: not known.
+    timed: int = 0  # Number of calls whose time was taken; of short calls only a random sample is timed.
+    seconds_se: float | None = None  # Standard error because only a sample was timed.
     waiting_se: float | None = None  # Standard error of ``waiting_s``.
     runs: tuple[CallsOfRun, ...] = ()
     """The numbers of each run, in the order of ``Recording.runs``; empty where there was one run."""
     seconds_low: float | None = None  # Lower end of the 95 % interval that contains ``seconds``.
     seconds_high: float | None = None
-    """Upper end of the 95 % interval: well above ``seconds`` where a long call may have occurred among the
-    calls that were not timed."""
+    """Upper end, well above ``seconds`` where a call that was not timed may have been long."""
     histogram: Histogram | None = None  # Durations of the calls, without MPI_Wait and the like.
     lateness: Lateness | None = None  # Which ranks the others waited for.
     derived: int = 0  # Number of calls among ``calls`` whose datatype the program has defined.
@@ -142,19 +135,15 @@ class Recording:
     runs: tuple[RecordedRun, ...] = ()
     """Each run, where there were several; empty where there was one."""
     other: tuple[OtherCalls, ...] = ()
-    """Calls that are no collectives; those with the most time come first. Empty in recordings of other
-    tools."""
+    """Calls that are no collectives, those with the most time first; empty in recordings of other tools."""
     started: Started | None = None
     """How the run was started; None where it is not known."""
     timeline: Timeline | None = None
-    """Time in MPI in each slice of the run; for several runs that of the first. None where it is not
-    known."""
+    """Time in MPI in each slice of the (first) run; None where it is not known."""
     threads: int = 1
-    """Largest number of threads of one rank that called MPI; a rank's seconds are the sum over its
-    threads."""
+    """Largest number of threads of one rank that called MPI, over which its seconds are summed."""
     unseen: tuple[str, ...] = ()
-    """Ways by which the run also communicated, and which are not recorded: ``NCCL``, ``gloo``, ``MPI
-    sessions``."""
+    """Ways by which the run also communicated, not recorded: ``NCCL``, ``gloo``, ``MPI sessions``."""
 
     @property
     def timed_all_of_mpi(self) -> bool:

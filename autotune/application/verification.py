@@ -33,8 +33,7 @@ Establishing Bioequivalence", 2001)."""
 _OPEN = 1e-3
 """Smallest speed-up that an interval may end at: nobody would wait for runs that take a thousand times as
 long, so a smaller value means that there is no such end."""
-_SLOT = ("application", 1, 0)
-"""Placeholder slot (collective, communicator size, message size) in a comparison of whole runs."""
+_SLOT = ("application", 1, 0)  # Placeholder slot in a comparison of whole runs.
 
 
 class ApplicationDecision(StrEnum):

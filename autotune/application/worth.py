@@ -24,12 +24,10 @@ class Worth:
     """Number of calls of one rank for which they are not, and which are assumed to save nothing: of other
     collectives, or more than a factor of two beyond the message and communicator sizes."""
     saved_s: float  # Seconds saved in one run.
-    low_s: float
-    """Lower end of the 95 % interval of ``saved_s``, as if the errors at all sizes had one sign."""
+    low_s: float  # Lower end of the 95 % interval, as if the errors at all sizes had one sign.
     high_s: float  # Upper end of the 95 % interval of ``saved_s``.
     application_s: float  # Wall time of one run in seconds.
-    campaign_s: float
-    """Wall time of the campaign's launches in seconds; the application is assumed to run on as many nodes."""
+    campaign_s: float  # Wall time of the campaign's launches in seconds, on as many nodes as the application.
     other_sizes: tuple[int, ...] = ()
     """Communicator sizes of the profile's calls at which nothing was measured. Where a measured size is
     within a factor of two, its times are used."""
