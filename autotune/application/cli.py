@@ -91,26 +91,21 @@ def diagnose(
 
 
 class _Recordings:
-    """Recordings, for verbs of the core."""
-
     def page(self, path: Path) -> str:
-        from autotune.application.kept_floors import kept_floor
+        from autotune.application.documents import kept_floor, read_calls
         from autotune.application.recording_page import recording_page
-        from autotune.application.scenario import read_calls
 
         return recording_page(read_calls(path), kept_floor(path), str(path))
 
     def timed_slots(self, path: Path) -> "list[tuple[Slot, int, float]]":
-        from autotune.application.scenario import read_calls
+        from autotune.application.documents import read_calls
 
-        recorded = read_calls(path)
-        calls = sorted((c for c in recorded.calls if c.tunable), key=lambda c: -c.busy_s)[:_LISTED]
-        return [
-            ((c.collective, c.comm_size, round(c.message_bytes)), recorded.nodes, c.busy_s) for c in calls
-        ]
+        run = read_calls(path)
+        calls = sorted((c for c in run.calls if c.tunable), key=lambda c: -c.busy_s)[:_LISTED]
+        return [((c.collective, c.comm_size, round(c.message_bytes)), run.nodes, c.busy_s) for c in calls]
 
     def tuned_run(self, path: Path) -> Mapping[str, Any]:
-        from autotune.application.run_documents import run_in
+        from autotune.application.documents import run_in
 
         return run_in(path)
 
@@ -142,8 +137,6 @@ class _Recordings:
 
 @dataclass(frozen=True)
 class _Application(Companion):
-    """Adds ``conf=application``, and what a campaign is worth to the run that it was made for."""
-
     def filled(self, document: Mapping[str, Any]) -> dict[str, Any]:
         if "calls" not in document:
             return dict(document)

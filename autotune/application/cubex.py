@@ -42,18 +42,17 @@ def read_cubex(path: Path) -> Recording:
     """
     with needing("cubex", f"{path}, a CubeX profile,"):
         import pycubexr
-        from pycubexr.utils.exceptions import (
-            CorruptIndexError,
-            MissingMetricError,
-            UnsupportedMetricFormatError,
-        )
+        from pycubexr.utils import exceptions
     parser = pycubexr.CubexParser(str(path))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the parser warns of checksums, which CubeW 4.8 wrote wrongly
             with parser as cube:
                 return _read(cube, path)
-    except (*_DAMAGED, CorruptIndexError, MissingMetricError, UnsupportedMetricFormatError) as exc:
+    except (
+        *(*_DAMAGED, exceptions.CorruptIndexError, exceptions.MissingMetricError),
+        exceptions.UnsupportedMetricFormatError,
+    ) as exc:
         raise TableError(
             f"{path} cannot be read as a CubeX profile: {exc}", "name Score-P's profile.cubex"
         ) from exc
@@ -79,26 +78,22 @@ def _read(cube: Any, path: Path) -> Recording:
         values = np.asarray(cube.get_metric_values(metrics[metric]).cnode_values(node), float)
         return np.array([values[ids].sum() for ids in threads])
 
-    totals: dict[tuple[str, str, int, int], Any] = defaultdict(lambda: np.zeros(3))
+    totals = defaultdict[tuple[str, str, int, int], Any](lambda: np.zeros(3))
     for node in cube.all_cnodes():
         name, kind = _collective(cube.get_region(node).name)
         if name not in COLLECTIVES:
             continue
         visits = per_rank("visits", node)
         took_part = visits > 0
-        if took_part.any():
-            ranks = int(took_part.sum())
-            per_call = [
+        if ranks := int(took_part.sum()):
+            sent, received = (
                 per_rank(key, node)[took_part] / visits[took_part] for key in ("bytes_sent", "bytes_received")
-            ]
-            n_bytes = _size(name, ranks, *per_call)
-            calls = visits.sum()
+            )
+            n_bytes, calls = _size(name, ranks, sent, received), visits.sum()
             key = name, kind, ranks, int(n_bytes).bit_length()
             totals[key] += (calls, calls * n_bytes, per_rank("time", node).sum())
-    run = cube.get_metric_values(metrics["time"])
-    run_s = max(
-        float(np.max(run.cnode_values(root, convert_to_inclusive=True))) for root in cube.get_root_cnodes()
-    )
+    times, roots = cube.get_metric_values(metrics["time"]), cube.get_root_cnodes()
+    run_s = max(float(np.max(times.cnode_values(root, convert_to_inclusive=True))) for root in roots)
     if not run_s > 0:
         raise TableError(f"{path}: a profile of no time")
     recorded = [
@@ -113,10 +108,7 @@ def _read(cube: Any, path: Path) -> Recording:
 
 
 def _collective(region: str) -> tuple[str, str]:
-    """Return the name of the collective in lower case that a function calls, and the kind of call.
-
-    For a function that is no collective, a name is returned that no collective has.
-    """
+    """Return the name of the collective that a function calls, and the kind; else a name that none has."""
     name = region.removeprefix("MPI_").removesuffix("_c").lower() if region.startswith("MPI_") else ""
     if name.endswith("_init"):
         return name.removesuffix("_init"), KINDS[2]
@@ -129,12 +121,6 @@ def _size(name: str, ranks: int, sent: NDArray[np.float64], received: NDArray[np
     """Return the message size in bytes, counted as in ``collectives``, from the bytes of each rank in a call.
 
     In calls with a root it is the block that every rank, including the root, sends or receives.
-
-    Args:
-        name: The collective.
-        ranks: Ranks of the communicator.
-        sent: Bytes that each rank sent in one call, ``(n_ranks,)``.
-        received: Bytes that each rank received in one call, ``(n_ranks,)``.
     """
     blocks = even_block(name, ranks, sent + received)
     if blocks is None:

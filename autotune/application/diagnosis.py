@@ -25,18 +25,15 @@ from enum import StrEnum
 from operator import attrgetter
 
 from autotune.application.floor import Floor
-from autotune.application.predicted import predicted
-from autotune.application.reach import BOTHER, UNLIKE, Ends, met, near, savings
+from autotune.application.reach import BOTHER, UNLIKE, Ends, met, near, predicted, savings
 from autotune.application.recorded_time import PROBED, LateRank, OtherCalls
 from autotune.application.recording import RecordedCalls, Recording
 from autotune.recommend.recommendation import Gain
 
 COLLECTIVE, PAIRS, ONE_SIDED = "collectives", "point-to-point", "one-sided"
 """Families of calls whose time settings of MPI can change."""
-_MOST_LATE = 3
-"""Largest number of late ranks that a diagnosis names."""
-_MOSTLY = 0.8
-"""Share of the waiting: late ranks are named until those named have caused so much of it."""
+_MOST_LATE = 3  # Largest number of late ranks that a diagnosis names.
+_MOSTLY = 0.8  # Late ranks are named until those named have caused this share of the waiting.
 
 
 class Advice(StrEnum):
@@ -54,8 +51,7 @@ class Late:
 
     pattern: str  # Which ranks come late, one of ``recorded_time.PATTERNS``.
     period_s: float | None  # Period of the late arrivals in seconds; None where they are not periodic.
-    outside: float | None
-    """Share of the waiting that is known to have its cause outside of MPI; None where it is not known."""
+    outside: float | None  # Share of the waiting that is known to be caused outside of MPI.
     ranks: tuple[LateRank, ...]  # The ranks that caused most of the waiting, at most ``_MOST_LATE``.
 
 
@@ -67,24 +63,19 @@ class Loss:
     name: str  # The collective; in other families of calls the operation with most of the time.
     waiting: bool  # Whether the time is waiting for late ranks.
     seconds: float  # Seconds that a mean rank spends in a run.
-    message_bytes: float | None
-    """Mean message size in bytes of those calls that take most of the time; None: they carry no data."""
+    message_bytes: float | None  # Mean message size of those that take most of the time; None: no data.
     within: str = ""
-    """The operation that completes these calls, such as ``waitall``, if most of their time passes in it;
-    empty if the time passes in the calls themselves."""
+    """Operation, such as ``waitall``, that completes these calls, if most of their time passes in it."""
     times: float | None = None  # Time of the calls divided by the best measured time; None: not measured.
-    unlike: bool = False
-    """Whether the calls take so much longer in the run than the same calls in the measurement of the defaults
-    that most of their time must have another cause."""
+    unlike: bool = False  # Whether most of the time must have a cause that the measurement did not have.
     win_s: Ends | None = None
-    """Seconds that tuning can save; None: the saving is not known, or no setting changes such calls."""
+    """Seconds that tuning can save; None: not known, or no setting changes such calls."""
     unexplained_s: float = 0.0
     """Seconds by which the calls take longer than the best measured time, beyond the interval of ``win_s``;
     their cause is not known. For waiting, the seconds that MPI itself may have caused."""
     derived: float = 0.0  # Share of the calls whose datatype the program has defined.
     touched: bool = True  # Whether settings of MPI could change the time.
-    late: Late | None = None
-    """The ranks that others waited for; None: the time is no waiting, or these ranks are not known."""
+    late: Late | None = None  # The ranks that others waited for; None: no waiting, or not known.
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +104,7 @@ class Diagnosis:
 
 
 def diagnose(recorded: Recording, floor: Floor | None = None) -> Diagnosis:
-    """Return where a recorded run spends time in MPI and, given a floor, how much of it tuning can save.
-
-    Args:
-        recorded: The recording of the run.
-        floor: The best times of this machine for the recorded calls; None: they were not measured.
-    """
+    """Return where a recorded run spends time in MPI and, given a floor, how much of it tuning can save."""
     gains = floor.gains if floor else ()
     losses = _passed_on([*_in_collectives(recorded, gains), *_in_others(recorded, gains)], recorded.ranks)
     # The ends of the intervals are summed, as if all errors had one sign.
@@ -148,28 +134,19 @@ def diagnose(recorded: Recording, floor: Floor | None = None) -> Diagnosis:
 
 
 def _passed_on(losses: Sequence[Loss], ranks: int) -> list[Loss]:
-    """Return the losses with the waiting that MPI itself may have caused entered as unexplained.
-
-    Args:
-        losses: All losses of a run.
-        ranks: Number of ranks of the run.
-    """
-    inside_s = math.fsum(
-        loss.unexplained_s + (loss.win_s[2] if loss.win_s else loss.seconds)
+    """Return the losses with the waiting that MPI itself may have caused entered as unexplained."""
+    touched = [loss for loss in losses if loss.touched]
+    inside_s = math.fsum(x.unexplained_s + (x.win_s[2] if x.win_s else x.seconds) for x in touched)
+    suspect_s = {
+        id(loss): loss.seconds * (1.0 - ((loss.late.outside or 0.0) if loss.late else 0.0))
         for loss in losses
-        if loss.touched
-    )
-    suspect_s = {id(loss): loss.seconds * (1.0 - _outside(loss)) for loss in losses if loss.waiting}
+        if loss.waiting
+    }
     total_s = math.fsum(suspect_s.values())
     part = min((ranks - 1) * inside_s / total_s, 1.0) if total_s else 0.0
     return [
         replace(loss, unexplained_s=suspect_s[id(loss)] * part) if loss.waiting else loss for loss in losses
     ]
-
-
-def _outside(loss: Loss) -> float:
-    """Return the share of the waiting in a loss that is known to have its cause outside of MPI."""
-    return (loss.late.outside or 0.0) if loss.late else 0.0
 
 
 def _in_mpi(recorded: Recording) -> Ends:
@@ -207,24 +184,15 @@ def _in_collectives(recorded: Recording, gains: Sequence[Gain]) -> Iterable[Loss
 
 
 def _derived(rows: Sequence[RecordedCalls | OtherCalls]) -> float:
-    """Return the share of calls whose datatype the program has defined."""
     return sum(row.derived for row in rows) / max(sum(row.calls for row in rows), 1)
 
 
 def _size(row: RecordedCalls) -> float | None:
-    """Return the mean message size of calls in bytes; None where they carry no message."""
     return row.message_bytes if row.sized else None
 
 
 def _with_win(loss: Loss, recorded: Recording, rows: Sequence[RecordedCalls], gains: Sequence[Gain]) -> Loss:
-    """Return the loss with the seconds that tuning can save; unchanged where none of its calls was measured.
-
-    Args:
-        loss: The time without waiting in one collective.
-        recorded: The recording of the run.
-        rows: The recorded calls of the collective.
-        gains: Measured times by default and at best.
-    """
+    """Return the loss in the calls ``rows`` of a collective with the seconds that tuning can save."""
     measured = list(met(rows, gains))
     covered_s = math.fsum(row.busy_s for row, _ in measured)
     if covered_s <= 0:
@@ -250,10 +218,7 @@ def _with_win(loss: Loss, recorded: Recording, rows: Sequence[RecordedCalls], ga
 
 
 def _late(rows: Sequence[RecordedCalls]) -> Late | None:
-    """Return the ranks that other ranks waited for in a collective; None where they are not known.
-
-    The pattern of lateness is that of the calls with most of the waiting.
-    """
+    """Return whom ranks waited for in a collective; the pattern is that of the calls with most waiting."""
     late = [row.lateness for row in rows if row.lateness is not None and row.lateness.ranks]
     if not late:
         return None
@@ -292,39 +257,30 @@ def _in_others(recorded: Recording, gains: Sequence[Gain]) -> Iterable[Loss]:
         if total_s <= 0:
             continue
         top = max(rows, key=attrgetter("own_s"))
-        inside = completion is not None and family != "completion" and 2 * top.completing_s > top.seconds
-        size = top.message_bytes or None
-        touched = family in (PAIRS, ONE_SIDED)
+        inside = family != "completion" and 2 * top.completing_s > top.seconds
         within = completion.operation if inside and completion is not None else ""
-        loss = Loss(
-            family, top.operation, False, total_s, size, within, touched=touched, derived=_derived(rows)
-        )
+        size, touched, derived = top.message_bytes or None, family in (PAIRS, ONE_SIDED), _derived(rows)
+        loss = Loss(family, top.operation, False, total_s, size, within, touched=touched, derived=derived)
         yield _transfers(loss, rows, gains) if touched else loss
 
 
 def _transfers(loss: Loss, rows: Sequence[OtherCalls], gains: Sequence[Gain]) -> Loss:
-    """Return a loss in transfers between two ranks with the seconds that tuning can save.
-
-    They are computed from transfers that the benchmark probe measured. The loss is returned unchanged where
-    none of its calls was measured.
-    """
-    default_s = best_s = 0.0
-    ends = [0.0, 0.0, 0.0]
+    """Return a loss in transfers between two ranks with the seconds that tuning can save, if known."""
+    default_s = best_s = saved_s = high_s = 0.0
     for row in rows:
         name = PROBED.get(row.operation, "")
         for gain, share in near(gains, name, None, row.message_bytes):
             probed_s = row.calls_per_rank * share * gain.default_s
             default_s += probed_s
             best_s += row.calls_per_rank * share * gain.tuned_s
-            for k in range(3):
-                ends[k] += probed_s * max(gain.saved[k], 0.0)
+            saved_s += probed_s * max(gain.saved[0], 0.0)
+            high_s += probed_s * max(gain.saved[2], 0.0)
     if default_s <= 0:
         return loss
-    saved, _, high = (end / default_s for end in ends)
-    high_s = min(loss.seconds, UNLIKE * default_s) * high
+    high_s = min(loss.seconds, UNLIKE * default_s) * (high_s / default_s)
     return replace(
         loss,
-        win_s=(min(loss.seconds, default_s) * saved, 0.0, high_s),
+        win_s=(min(loss.seconds, default_s) * (saved_s / default_s), 0.0, high_s),
         times=loss.seconds / best_s,
         unlike=loss.seconds > UNLIKE * default_s,
         unexplained_s=max(loss.seconds - best_s - high_s, 0.0),

@@ -24,9 +24,7 @@ _WHY = {
     "periodic": "a disturbance at a period",
 }
 """Maps each pattern of late ranks to its usual cause outside of MPI."""
-_MAINLY = 0.6
-"""If more than this share of the waiting has its cause outside of MPI, the text says that MPI is not the
-cause. The share is the same as that of the waiting above which ``lateness`` calls one rank late."""
+_MAINLY = 0.6  # Share of the waiting with a cause outside of MPI above which MPI is said not to be the cause.
 _OR_SETTINGS = "settings that were not in effect when this was measured"
 
 
@@ -44,17 +42,13 @@ def sentence(diagnosis: Diagnosis, calls: str = "calls.json") -> str:
         parts.append(f"{share_text(remainder)} in the rest")
     scope = "MPI" if diagnosis.all_of_mpi else "collectives (of other calls of MPI nothing was recorded)"
     listed = f": {', '.join(parts)}" if parts else ""
-    sentences = [
-        f"Your job spends {share_text(total)}{_unsure(diagnosis)} of its time in {scope}{over}{listed}."
-    ]
+    text = f"Your job spends {share_text(total)}{_unsure(diagnosis)} of its time in {scope}{over}{listed}."
     if diagnosis.unseen:
-        sentences.append(
-            f"It also communicates by {' and '.join(diagnosis.unseen)}, which this does not see."
-        )
-    return " ".join([*sentences, verdict_text(diagnosis, calls)])
+        text += f" It also communicates by {' and '.join(diagnosis.unseen)}, which this does not see."
+    return f"{text} {_verdict_text(diagnosis, calls)}"
 
 
-def verdict_text(diagnosis: Diagnosis, calls: str = "calls.json") -> str:
+def _verdict_text(diagnosis: Diagnosis, calls: str) -> str:
     """Return in words how much of the run tuning can save, and the next command to run."""
     bound = f"Tuning can win at most {share_text(diagnosis.most)} of the run"
     if diagnosis.verdict is Advice.LEAVE:
@@ -72,19 +66,11 @@ def verdict_text(diagnosis: Diagnosis, calls: str = "calls.json") -> str:
 
 
 def details(diagnosis: Diagnosis, floor: Floor | None) -> str:
-    """Return a table with a line for each loss (time in calls of one kind), notes, and a line on the floor.
-
-    The last line says how the floor, the best times of this machine, was measured.
-    """
+    """Return a table with a line for each loss (time in calls of one kind), notes, and one on the floor."""
     rows, notes = loss_rows(diagnosis)
     lines = [f"{'':4}{'of the run':>10}  {'s':>8}  {'× best':>7}  {'to win':>22}"]
-    lines += [
-        f"{'':4}{row['share']:>10}  {row['seconds']:>8}  {row['times']:>7}  {row['win']:>22}  {row['what']}"
-        for row in rows
-    ]
-    lines += notes
-    if floor is not None:
-        lines.append(floor_text(floor))
+    layout = "    {share:>10}  {seconds:>8}  {times:>7}  {win:>22}  {what}"
+    lines += [*(layout.format(**row) for row in rows), *notes, *([floor_text(floor)] if floor else [])]
     return "\n".join(lines) + "\n"
 
 
@@ -102,13 +88,10 @@ def loss_rows(diagnosis: Diagnosis) -> tuple[list[dict[str, str]], list[str]]:
         win = "not measured" if loss.touched else "not known" if unknown else "none by tuning"
         if loss.win_s:
             win = _ends_text(end / diagnosis.run_s for end in loss.win_s)
-        rows.append({
-            "what": _loss_text(loss, False),
-            "share": share_text(diagnosis.share(loss)),
-            "seconds": f"{loss.seconds:.3g}",
-            "times": f"{loss.times:.3g}" if loss.times is not None else "",
-            "win": win,
-        })  # fmt: skip
+        times = f"{loss.times:.3g}" if loss.times is not None else ""
+        share, seconds = share_text(diagnosis.share(loss)), f"{loss.seconds:.3g}"
+        row = {"what": _loss_text(loss, False), "share": share, "seconds": seconds, "times": times}
+        rows.append({**row, "win": win})
     notes = [
         unlike_text(loss.name, loss.times, loss.family, loss.derived)
         for loss in diagnosis.losses
@@ -118,7 +101,7 @@ def loss_rows(diagnosis: Diagnosis) -> tuple[list[dict[str, str]], list[str]]:
 
 
 def floor_text(floor: Floor) -> str:
-    """Return in words how many settings were tried for a floor (best times), and the fastest of them."""
+    """Return in words how a floor (best times) was measured, and the fastest settings."""
     best = sorted({words for words in floor.best if words})
     left_out = f", for {floor.left_out} more no time was left" if floor.left_out else ""
     fastest = "; ".join(best[:_NAMED]) or "the default"
@@ -139,17 +122,13 @@ def document(diagnosis: Diagnosis, floor: Floor | None, calls: str) -> dict[str,
 
 
 def unlike_text(name: str, times: float, family: str = COLLECTIVE, derived: float = 0.0) -> str:
-    """Return in words why the saving is unknown for calls that take much longer in a run than measured alone.
+    """Return in words why the saving is unknown for calls that take ``times`` as long as measured alone.
 
-    Args:
-        name: The collective or operation.
-        times: Time of the calls in the run divided by the measured time.
-        family: Family of the calls, one of ``recorded_time.FAMILIES``.
-        derived: Share of the calls whose datatype the program has defined.
+    ``derived`` is the share of the calls whose datatype the program has defined.
     """
-    why = "ranks that lose their cores, other load, waiting that was not seen"
-    if family != COLLECTIVE:
-        why = "waiting for partners that come later, overlap"
+    why = "waiting for partners that come later, overlap"
+    if family == COLLECTIVE:
+        why = "ranks that lose their cores, other load, waiting that was not seen"
     if derived > 0:
         why = f"datatypes of the program's own (in {share_text(derived)} of the calls), {why}"
     return (
@@ -159,7 +138,6 @@ def unlike_text(name: str, times: float, family: str = COLLECTIVE, derived: floa
 
 
 def _times_text(times: float) -> str:
-    """Return a ratio of times with two digits, or without decimals from 100 on."""
     return f"{times:.0f}" if times >= 100 else f"{times:.2g}"
 
 
@@ -170,7 +148,6 @@ def share_text(share: float) -> str:
 
 
 def _ends_text(ends: Iterable[float]) -> str:
-    """Return a share of a run with its interval in per cent."""
     value, low, high = ends
     return f"{share_text(value)} ({100 * low:.1f} … {100 * high:.1f})"
 
@@ -184,25 +161,18 @@ def _unsure(diagnosis: Diagnosis) -> str:
 
 
 def _loss_text(loss: Loss, with_times: bool = True) -> str:
-    """Return a loss (time in calls of one kind) in words.
-
-    If ``with_times``, the text says for a collective how many times the best measured time it takes.
-    """
     name = loss.name.capitalize() if loss.family != COLLECTIVE else loss.name
     calls = f"{name} of {size_text(round(loss.message_bytes))}" if loss.message_bytes is not None else name
     if loss.waiting:
         return f"waiting in {loss.name}{_late_text(loss.late)}"
-    times = ""
-    if with_times and loss.times is not None and loss.family == COLLECTIVE:
-        times = f", {_times_text(loss.times)} times what this machine does at its best"
     if loss.family == COLLECTIVE:
-        return f"in {calls}{times}"
+        known = f", {_times_text(loss.times)} times what this machine does at its best" if loss.times else ""
+        return f"in {calls}{known if with_times else ''}"
     within = f"{loss.within.capitalize()}, " if loss.within else ""
     return f"{_FAMILIES[loss.family]} ({within}{calls})"
 
 
 def _late_text(late: Late | None) -> str:
-    """Return in words which ranks the others wait for, and the cause as far as it is known."""
     if late is None or late.outside is None:
         source = "whether the program or MPI makes them so is not known"
     elif late.outside < _MAINLY:

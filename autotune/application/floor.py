@@ -29,9 +29,7 @@ from autotune.recommend.recommendation import Gain
 class Floor:
     """Says how fast a machine can make the calls of a recording, and how that was measured."""
 
-    gains: tuple[Gain, ...]
-    """Times by default and with the best setting, for each slot (collective, communicator size, message
-    size)."""
+    gains: tuple[Gain, ...]  # Times by default and with the best setting, for each slot.
     best: tuple[str, ...]  # The best setting for each slot, in words; empty: the default.
     settings: tuple[str, ...]  # The settings that were launched, in words, without the default.
     launches: int  # Number of launches.
@@ -48,11 +46,8 @@ class FloorLaunch:
 
     setting: str  # The setting in words; empty: the default.
     seen: Observation  # The result of the launch.
-    fresh: bool = False
-    """Whether the setting had been selected by earlier launches, so that this launch gives its time without
-    bias."""
-    heat: int = 0
-    """Number of the heat (launches that run at the same time) that the launch was part of; 0: of none."""
+    fresh: bool = False  # Whether earlier launches had selected the setting, so that its time is unbiased.
+    heat: int = 0  # Number of the heat (launches that run at the same time); 0: of none.
 
     @property
     def default(self) -> bool:
@@ -63,8 +58,7 @@ class FloorLaunch:
 def gains_of(launches: Sequence[FloorLaunch]) -> tuple[tuple[Gain, ...], tuple[str, ...]]:
     """Return the times by default and with the best setting, and the best setting in words, for each slot.
 
-    A slot is (collective, communicator size, message size); those in which the default was measured are
-    returned.
+    Slots in which the default was measured are returned.
     """
     defaults: dict[Slot, list[Estimate]] = defaultdict(list)
     rivals: dict[Slot, dict[str, list[tuple[Estimate, bool]]]] = defaultdict(lambda: defaultdict(list))
@@ -75,7 +69,8 @@ def gains_of(launches: Sequence[FloorLaunch]) -> tuple[tuple[Gain, ...], tuple[s
             if launch.heat:
                 if (factor := levels.get((slot, launch.heat))) is None:
                     continue  # The default failed in this heat, so there is no factor.
-                estimate = _scaled(estimate, factor)
+                scaled_s, sem_s = estimate.median_s * factor, estimate.sem_s * factor
+                estimate = replace(estimate, median_s=scaled_s, sem_s=sem_s)
             if launch.default:
                 defaults[slot].append(estimate)
             else:
@@ -90,10 +85,7 @@ def gains_of(launches: Sequence[FloorLaunch]) -> tuple[tuple[Gain, ...], tuple[s
 
 
 def _levels(launches: Sequence[FloorLaunch]) -> dict[tuple[Slot, int], float]:
-    """Return factors that correct times for the conditions of each heat, by slot and heat.
-
-    A factor is the geometric mean of the default's times over all heats, divided by its time in this heat.
-    """
+    """Return the mean time of the default over all heats by its time in one, by slot and heat."""
     logs: dict[Slot, dict[int, float]] = defaultdict(dict)
     for launch in launches:
         for estimate in launch.seen.usable if launch.heat and launch.default else ():
@@ -103,25 +95,10 @@ def _levels(launches: Sequence[FloorLaunch]) -> dict[tuple[Slot, int], float]:
     }
 
 
-def _scaled(estimate: Estimate, factor: float) -> Estimate:
-    """Return an estimate with its time and its standard error multiplied by a factor."""
-    return replace(estimate, median_s=estimate.median_s * factor, sem_s=estimate.sem_s * factor)
-
-
 def _best(
     defaults: Sequence[Estimate], rivals: dict[str, list[tuple[Estimate, bool]]], spread: float
 ) -> tuple[str, tuple[float, float]]:
-    """Return the fastest setting in a slot, with its time and standard error.
-
-    Args:
-        defaults: The measurements of the default.
-        rivals: The measurements of each other setting, each with whether its launch was a fresh one.
-        spread: Standard deviation of ln t between launches of one setting.
-
-    Returns:
-        The setting in words, and (time, standard error). The words are empty, and the time is the default's,
-        if no setting is faster.
-    """
+    """Return the fastest setting in a slot in words (empty: the default), and (time, standard error)."""
     default = _pooled(defaults, spread)
     by_words = {words: [e for e, is_fresh in times if is_fresh] for words, times in rivals.items()}
     fresh = {words: estimates for words, estimates in by_words.items() if estimates}
@@ -140,19 +117,13 @@ def _best(
 
 
 def _pooled(estimates: Sequence[Estimate], spread: float) -> tuple[float, float]:
-    """Return the time and standard error of several measurements of one setting.
-
-    The standard error is at least that which follows from the spread between launches.
-    """
+    """Return time and standard error of a setting; the latter is at least that of the spread of launches."""
     median, sem, _ = pooled(estimates)
     return median, max(sem, median * spread / math.sqrt(len(estimates)))
 
 
 def _spread(launches: Sequence[Sequence[Estimate]]) -> float:
-    """Return the standard deviation of ln t between launches of one setting in one slot.
-
-    ``launches`` has the measurements of each setting and slot; the result is 0 if none was repeated.
-    """
+    """Return the standard deviation of ln t between launches of one setting in one slot; 0 without any."""
     logs = [np.log([e.median_s for e in repeats]) for repeats in launches if len(repeats) > 1]
     squares = math.fsum(float(np.sum((row - row.mean()) ** 2)) for row in logs)
     freedom = sum(len(row) - 1 for row in logs)

@@ -28,20 +28,16 @@ import numpy as np
 from autotune.application.recorded_time import PATTERNS, Lateness, LateRank
 from autotune.collectives import COLLECTIVES, Pattern
 
-SAMPLE = np.dtype(
-    [
-        *(("call", "<i8"), ("begin_s", "<f8"), ("end_s", "<f8")),
-        *(("root", "<i4"), ("weight", "<i4"), ("outside_s", "<f8")),
-    ]
-)
+SAMPLE = np.dtype([
+    ("call", "<i8"), ("begin_s", "<f8"), ("end_s", "<f8"), ("root", "<i4"), ("weight", "<i4"),
+    ("outside_s", "<f8"),
+])  # fmt: skip
 """Type of one call that a rank recorded: its number, its entry and exit in seconds, the rank of its root in
 MPI_COMM_WORLD, the number of calls among which it was drawn, and the seconds that the rank spent outside of
 MPI since its last collective ended; NaN where these seconds are not known."""
 _MOST_RANKS = 16  # Largest number of late ranks that a result names.
 _LITTLE = 0.1  # If waiting is a smaller share than this of the time in calls, no rank counts as late.
-_MAINLY = 0.6
-"""Share of all waiting above which one rank counts as the late one. Late calls count as periodic only if they
-contain more than this share, too."""
+_MAINLY = 0.6  # Share of all waiting above which one rank counts as the late one, or late calls as periodic.
 _REGULAR = 0.25
 """Largest deviation of the time between two late calls from the median, as a share of the median, with which
 late calls count as periodic. Of calls at random times a sixth are so close to it."""
@@ -49,10 +45,7 @@ late calls count as periodic. Of calls at random times a sixth are so close to i
 
 @dataclass(frozen=True, slots=True)
 class KeptCalls:
-    """Calls of a stream that one rank recorded.
-
-    A stream is the calls of one collective and power of two of the message size on one communicator.
-    """
+    """Calls of one collective and power of two of the size on one communicator, recorded by one rank."""
 
     rank: int  # Rank in MPI_COMM_WORLD.
     calls: float  # Number of calls of the stream, recorded or not.
@@ -76,41 +69,33 @@ class Waited:
     waited: Mapping[int, tuple[float, float]]
     """Maps each rank to its own waiting: the seconds in the longest calls, and the waiting in the drawn calls
     as a multiple of a mean rank's."""
-    last: Mapping[int, float]
-    """Maps each rank to the number of late calls that it entered last."""
+    last: Mapping[int, float]  # Maps each rank to the number of late calls that it entered last.
     late: int  # Number of late calls: those with more waiting than the mean, and the longest calls.
     examined: int  # Number of calls that were examined: the longest ones, and drawn ones of all ranks.
     at_s: tuple[tuple[float, float], ...]
-    """Time at which each of the longest calls was entered, and the waiting of all ranks in it, in seconds."""
+    """Time at which each of the longest calls was entered, and the waiting in it."""
     n_calls: float  # Number of calls of the stream.
     outside_long_s: float = 0.0  # Part of ``of_long_s`` that is known to have its cause outside of MPI.
-    outside: float = 0.0
-    """Share of the waiting in all other calls that is known to have its cause outside of MPI."""
+    outside: float = 0.0  # Share of the waiting in all other calls that is known to be caused outside.
     outside_known: bool = False  # Whether ``outside_long_s`` or ``outside`` was measured.
 
 
 def waited(name: str, comm_size: int, per_rank: Sequence[KeptCalls], size: int) -> Waited | None:
     """Return who waited for whom in a stream of calls, or None where too few ranks recorded it.
 
-    Args:
-        name: The collective.
-        comm_size: Ranks of the communicator.
-        per_rank: The calls that each rank of the communicator recorded.
-        size: Number of ranks of the run.
+    ``comm_size`` is the number of ranks of the communicator, ``size`` that of the run.
     """
     if len(per_rank) < comm_size or comm_size < 2:
         return None
-    calls, n_ranks_with = np.unique(
-        np.concatenate([rank_calls.longest["call"] for rank_calls in per_rank]), return_counts=True
-    )
+    longest = np.concatenate([rank_calls.longest["call"] for rank_calls in per_rank])
+    calls, n_ranks_with = np.unique(longest, return_counts=True)
     long_calls = calls[2 * n_ranks_with >= comm_size]
     per_rank = sorted(per_rank, key=lambda rank_calls: rank_calls.rank)
-    ranks = [rank_calls.rank for rank_calls in per_rank]
-    drawn_waits = _waits(
-        name, comm_size, [(rank_calls.rank, rank_calls.drawn) for rank_calls in per_rank], long_calls
-    )
-    n = len(per_rank)
-    caused, waiting, last = np.zeros(n), np.zeros(n), np.zeros(n)
+    ranks, n = [rank_calls.rank for rank_calls in per_rank], len(per_rank)
+    n_calls = max(rank_calls.calls for rank_calls in per_rank)
+    drawn = [(rank_calls.rank, rank_calls.drawn) for rank_calls in per_rank]
+    drawn_waits = _waits(name, comm_size, drawn, long_calls)
+    caused, waiting = np.zeros(n), np.zeros(n)
     share = share_se = usual_s = outside = 0.0
     outside_known = False
     examined, n_late = long_calls.size, long_calls.size
@@ -133,7 +118,6 @@ def waited(name: str, comm_size: int, per_rank: Sequence[KeptCalls], size: int) 
         waiting = waits @ weight / max(all_waits, 1e-300)
     blamed, own_s, last, at_s, long_s, explained_s = _longest(per_rank, long_calls, usual_s)
     if drawn_waits is not None:  # a short call counts as late if it has more waiting than the mean call
-        n_calls = max(rank_calls.calls for rank_calls in per_rank)
         mean_s = (float(own_s.sum()) + all_waits * n_calls / float(weight.sum())) / max(n_calls, 1.0)
         is_late = per_call >= max(mean_s, 1e-12)
         n_late += int(is_late.sum())
@@ -149,7 +133,7 @@ def waited(name: str, comm_size: int, per_rank: Sequence[KeptCalls], size: int) 
         n_late,
         int(examined),
         at_s,
-        max(rank_calls.calls for rank_calls in per_rank),
+        n_calls,
         float(np.nansum(explained_s)) / size,
         outside,
         outside_known or bool(np.isfinite(explained_s).any()),
@@ -157,10 +141,7 @@ def waited(name: str, comm_size: int, per_rank: Sequence[KeptCalls], size: int) 
 
 
 def _from_outside(waits: Any, outside_s: Any, late: Any) -> Any:
-    """Return the seconds of waiting with a cause outside of MPI, ``(n_ranks, n_calls)``; NaN: not known.
-
-    ``late`` marks the ranks that came last; the time outside of MPI of the others is compared with theirs.
-    """
+    """Return the seconds of waiting with a cause outside of MPI, ``(n_ranks, n_calls)``; NaN: not known."""
     # The maximum is NaN where the time outside of MPI is not known for a late rank.
     late_outside_s = np.where(late, outside_s, -np.inf).max(axis=0)
     late_outside_s[~late.any(axis=0)] = np.nan
@@ -176,24 +157,18 @@ def _longest(
     the times of all ranks are known, the rank that entered the call last caused it.
 
     Returns:
-        Three arrays with a number for each rank, ``(n_ranks,)`` each: the seconds of waiting that it caused,
-        its own waiting in seconds, and the number of calls that it entered last. Then the time at which each
-        call was entered with the waiting in it, the seconds of all these calls together, and the result of
-        ``_from_outside``.
+        For each rank, ``(n_ranks,)``, the seconds of waiting that it caused, its own, and the number of calls
+        that it entered last; the time at which each call was entered with the waiting in it; the seconds of
+        all these calls; and the result of ``_from_outside``.
     """
-    samples, place = _concatenated(
-        [
-            (i, part)
-            for i, rank_calls in enumerate(per_rank)
-            for part in (rank_calls.longest, rank_calls.drawn)
-        ]
-    )
+    parts = [(i, part) for i, kept in enumerate(per_rank) for part in (kept.longest, kept.drawn)]
+    samples, place = _concatenated(parts)
     is_long = np.isin(samples["call"], long_calls)
     samples, place = samples[is_long], place[is_long]
-    begin, end, outside_s = np.full((3, len(per_rank), long_calls.size), np.nan)
-    begin[place, np.searchsorted(long_calls, samples["call"])] = samples["begin_s"]
-    end[place, np.searchsorted(long_calls, samples["call"])] = samples["end_s"]
-    outside_s[place, np.searchsorted(long_calls, samples["call"])] = samples["outside_s"]
+    table = np.full((3, len(per_rank), long_calls.size), np.nan)
+    for values, key in zip(table, ("begin_s", "end_s", "outside_s"), strict=True):
+        values[place, np.searchsorted(long_calls, samples["call"])] = samples[key]
+    begin, end, outside_s = table
     took = end - begin
     is_kept = ~np.isnan(took)
     complete = is_kept.all(axis=0)
@@ -201,10 +176,8 @@ def _longest(
     cut_s = np.array([rank_calls.cut_s for rank_calls in per_rank])[:, None]
     late = ~is_kept & (cut_s < np.nanmedian(took, axis=0) / 2 if long_calls.size else False)
     late[np.nan_to_num(begin, nan=-np.inf).argmax(axis=0)[complete], complete] = True
-    waits = np.where(
-        complete, np.clip(np.nanmax(begin, axis=0, initial=-np.inf) - begin, 0.0, took), took - usual_s
-    )
-    waits = np.where(is_kept, np.maximum(waits, 0.0), 0.0)
+    until_last = np.clip(np.nanmax(begin, axis=0, initial=-np.inf) - begin, 0.0, took)
+    waits = np.where(is_kept, np.maximum(np.where(complete, until_last, took - usual_s), 0.0), 0.0)
     part, total = late / np.maximum(late.sum(axis=0), 1), waits.sum(axis=0)
     entered = np.nanmin(begin, axis=0, initial=np.inf)
     call_waits = tuple(sorted(zip(entered.tolist(), total.tolist(), strict=True)))
@@ -221,43 +194,34 @@ def lateness(
         streams: Waiting in each stream of such calls, that is, on each communicator.
         in_all_s: Seconds in all calls of these streams, mean over the ranks of the run.
         in_calls_s: Part of ``in_all_s`` in those calls whose waiting is returned.
-
-    Returns:
-        The share of the time that is waiting, its standard error, and the late ranks; None in place of the
-        late ranks where no call was examined.
     """
     if not streams or in_all_s <= 0:
         return 0.0, 0.0, None
     all_calls = math.fsum(stream.n_calls for stream in streams)
-    stream_weights = [stream.n_calls / all_calls for stream in streams]
+    weighted = [(stream.n_calls / all_calls, stream) for stream in streams]
     long_s = min(math.fsum(stream.long_s for stream in streams), in_all_s)
     rest_s = in_all_s - long_s
-    share = math.fsum(w * stream.share for w, stream in zip(stream_weights, streams, strict=True))
-    share_se = math.hypot(*(w * stream.share_se for w, stream in zip(stream_weights, streams, strict=True)))
+    share = math.fsum(weight * stream.share for weight, stream in weighted)
+    share_se = math.hypot(*(weight * stream.share_se for weight, stream in weighted))
     waiting_s = min(math.fsum(stream.of_long_s for stream in streams) + share * rest_s, in_all_s)
     part = in_calls_s / in_all_s
     caused_s, own_s, last = (defaultdict[int, float](float) for _ in range(3))
-    for weight, stream in zip(stream_weights, streams, strict=True):
+    for weight, stream in weighted:
         short_waiting_s = weight * stream.share * rest_s
-        for rank, (seconds, drawn) in stream.caused.items():
-            caused_s[rank] += part * (seconds + drawn * short_waiting_s)
-        for rank, (seconds, drawn) in stream.waited.items():
-            own_s[rank] += part * (seconds + drawn * short_waiting_s)
+        for sums, by_rank in ((caused_s, stream.caused), (own_s, stream.waited)):
+            for rank, (seconds, drawn) in by_rank.items():
+                sums[rank] += part * (seconds + drawn * short_waiting_s)
         for rank, calls in stream.last.items():
             last[rank] += calls
-    examined, n_late = (
-        sum(stream.examined for stream in streams),
-        max(sum(stream.late for stream in streams), 1),
-    )
+    examined = sum(stream.examined for stream in streams)
+    n_late = max(sum(stream.late for stream in streams), 1)
     late_ranks = [
         LateRank(rank, min(last[rank] / n_late, 1.0), float(seconds), float(own_s[rank]))
         for rank, seconds in sorted(caused_s.items(), key=lambda rank_seconds: -rank_seconds[1])[:_MOST_RANKS]
     ]
     pattern, period_s = _pattern(streams, late_ranks, waiting_s, in_all_s, n_late)
     outside_s = math.fsum(stream.outside_long_s for stream in streams)
-    outside_s += rest_s * math.fsum(
-        w * stream.share * stream.outside for w, stream in zip(stream_weights, streams, strict=True)
-    )
+    outside_s += rest_s * math.fsum(weight * stream.share * stream.outside for weight, stream in weighted)
     is_known = waiting_s > 0 and any(stream.outside_known for stream in streams)
     outside = min(outside_s / waiting_s, 1.0) if is_known else None
     late = Lateness(examined, pattern, period_s, tuple(late_ranks), outside) if examined else None
@@ -267,7 +231,7 @@ def lateness(
 def _pattern(
     streams: Sequence[Waited], late_ranks: Sequence[LateRank], waiting_s: float, in_all_s: float, n_late: int
 ) -> tuple[str, float | None]:
-    """Return how ranks come late, one of ``PATTERNS``, and the period in seconds; None without a period."""
+    """Return how ranks come late, one of ``PATTERNS``, and the period in seconds or None."""
     if waiting_s < _LITTLE * in_all_s or not late_ranks:
         return PATTERNS[0], None
     main = max(streams, key=lambda stream: stream.of_long_s)
@@ -291,21 +255,13 @@ def _pattern(
     return (PATTERNS[1] if mainly and first.last > chance else PATTERNS[2]), None
 
 
-def waits(name: str, comm_size: int, per_rank: Sequence[tuple[int, Any]]) -> tuple[Any, Any, Any]:
-    """Return the waiting in the calls that all ranks recorded, summed over ranks.
-
-    Returns:
-        For each call the seconds waited, the seconds in the call, and the number of calls that it represents,
-        ``(n_calls,)`` each; empty arrays where no call was recorded by all ranks.
-    """
+def waits(name: str, comm_size: int, per_rank: Sequence[tuple[int, Any]]) -> tuple[float, float]:
+    """Return the seconds waited and the seconds in the calls that all ranks recorded, summed over ranks."""
     joint = _waits(name, comm_size, per_rank)
-    if joint is None:
-        return np.zeros(0), np.zeros(0), np.zeros(0)
-    return joint[0].sum(axis=0), joint[1].sum(axis=0), joint[2]
+    return (0.0, 0.0) if joint is None else (float(joint[0].sum()), float(joint[1].sum()))
 
 
 def _concatenated(per_rank: Sequence[tuple[int, Any]]) -> tuple[Any, Any]:
-    """Return the recorded calls of all ranks in one array, and an array with the rank of each."""
     ranks = np.repeat([rank for rank, _ in per_rank], [len(samples) for _, samples in per_rank])
     return np.concatenate([samples for _, samples in per_rank]), ranks
 
@@ -315,11 +271,8 @@ def _waits(
 ) -> tuple[Any, Any, Any, Any, Any] | None:
     """Return the waiting in the calls that all ranks recorded; None where there are no such calls.
 
-    Args:
-        name: The collective.
-        comm_size: Ranks of the communicator.
-        per_rank: For each rank its number and its recorded calls, an array of the type ``SAMPLE``.
-        excluded: Numbers of calls that are left out.
+    ``per_rank`` has the number of each rank and its recorded calls, an array of the type ``SAMPLE``; calls
+    with the numbers in ``excluded`` are left out.
 
     Returns:
         Seconds waited and seconds in the call, ``(n_ranks, n_calls)`` each; the number of calls that each

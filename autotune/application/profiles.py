@@ -10,8 +10,7 @@ The following files are read:
 - text reports of mpiP with its statistics by callsite and rank;
 - documents of ``record`` (see `recording`), with the time of the calls;
 - files of Open MPI's monitoring components (`pml_monitoring_filename`), those of all ranks joined to one.
-They
-  distinguish only classes of collectives, and have mean sizes.
+  They distinguish only classes of collectives, and have mean sizes.
 
 References:
     J. S. Vetter, C. Chambreau, *mpiP: Lightweight, Scalable MPI Profiling*, User Guide 3.5. G. Bosilca et
@@ -20,21 +19,18 @@ References:
 
 import math
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
-from autotune.application.recording import Recording, read_recording
-from autotune.application.tunable import tunable
+from autotune.application.recording import read_recording, tunable
 from autotune.collectives import COLLECTIVES, MEASURED, Pattern, Size, called
 from autotune.errors import TableError, allowed
+from autotune.history.objectives import Slot
 from autotune.tables.importers import delimited
 from autotune.tables.importers.delimited import ColumnKind
 from autotune.tables.importers.runlog import Log
-
-Slot: TypeAlias = tuple[str, int, int]
-"""A slot: (collective, communicator size, message size in bytes), as in `objectives`."""
 
 CLASSES: Mapping[str, tuple[str, ...]] = {
     pattern.value: tuple(name for name in MEASURED if COLLECTIVES[name].pattern is pattern)
@@ -49,25 +45,13 @@ _MONITORED = {"O2A": "one_to_all", "A2O": "all_to_one", "A2A": "all_to_all"}
 class Calls:
     """One entry of a profile: the calls of one collective with the same size."""
 
-    message_bytes: float
-    """Message size in bytes, counted as in `trial.Cell`; the mean where the profiler wrote no single
-    sizes."""
+    message_bytes: float  # Message size, as in `trial.Cell`; a mean where the profiler wrote no single sizes.
     count: float  # Number of calls of one rank, mean over ranks.
-    collective: str = ""
-    """Name of the collective, or a class of `CLASSES`; empty where the profile does not name it, so that it
-    may be any collective."""
+    collective: str = ""  # Name of the collective, or a class of `CLASSES`; empty: it may be any.
     comm_size: int | None = None  # Ranks of the communicator; None where they are not known.
-    line: int = 0  # Number of the entry's line in the file.
-    seconds: float | None = None
-    """Seconds of one rank in these calls, without waiting for late ranks; None where they are not known."""
+    seconds: float | None = None  # Seconds of one rank in them, without waiting; None: they are not known.
 
     def __post_init__(self) -> None:
-        """Raise an error unless the collective is known and the numbers are finite and in range.
-
-        Raises:
-            ValueError: The collective is unknown, a size or count is below 0 or not finite, or a communicator
-                has no rank.
-        """
         if self.collective and self.collective not in MEASURED and self.collective not in CLASSES:
             raise ValueError(f"unknown collective {self.collective!r}")
         if not 0 <= self.message_bytes < math.inf or not 0 <= self.count < math.inf:
@@ -86,17 +70,15 @@ class CallProfile:
 
     source: str  # Name of the profile's file.
     calls: tuple[Calls, ...]  # The entries, in the order of the file.
-    application_s: float | None = None
-    """Wall time of the run in seconds; None where the file does not contain it."""
+    application_s: float | None = None  # Wall time of the run in seconds; None: the file lacks it.
 
     def weights(self, slots: Iterable[Slot], time_s: Mapping[Slot, float] | None = None) -> dict[Slot, float]:
         """Return the share of the profile that belongs to each measured slot; the shares sum to one.
 
-        A slot is (collective, communicator size, message size). Calls are divided between the next smaller
-        and the next larger measured size, in proportion to the nearness of the logarithms; calls beyond all
-        measured sizes count for the smallest or the largest of these. They count for the measured
-        communicator size that is nearest to theirs. Calls of an unknown collective are divided evenly among
-        the collectives that it may be.
+        Calls are divided between the next smaller and the next larger measured size, in proportion to the
+        nearness of the logarithms; calls beyond all measured sizes count for the smallest or the largest of
+        these. They count for the measured communicator size that is nearest to theirs. Calls of an unknown
+        collective are divided evenly among the collectives that it may be.
 
         Args:
             slots: The measured slots.
@@ -110,12 +92,11 @@ class CallProfile:
         shares = dict.fromkeys(measured, 0.0)
         for calls in self.calls:
             curves = _curves(measured, calls)
-            for (collective, comm_size), sizes in curves.items():
+            for curve, sizes in curves.items():
                 for size, part in _between(sizes, calls.message_bytes):
-                    slot = collective, comm_size, size
-                    weight = calls.count if time_s is None else calls.count * time_s[slot]
-                    if time_s is not None and calls.seconds is not None:
-                        weight = calls.seconds
+                    slot, weight = (*curve, size), calls.count
+                    if time_s is not None:
+                        weight = weight * time_s[slot] if calls.seconds is None else calls.seconds
                     shares[slot] += weight * part / len(curves)
         total = math.fsum(shares.values())
         if total <= 0:
@@ -132,25 +113,20 @@ def read_profile(text: str, name: str) -> CallProfile:
     """Return the call profile in the text of a file, whose format is detected.
 
     Raises:
-        TableError: The text is no profile, an incomplete report, or has an invalid value; the message names
-            file and line.
+        TableError: The text is no profile or an incomplete one; the message names file and line.
     """
     if text.lstrip()[:1] == "{":
-        return _recorded(read_recording(text, name), name)
+        recording = read_recording(text, name)
+        calls = (
+            Calls(c.message_bytes, c.count, c.name, c.comm_size, seconds=c.busy_s) for c in tunable(recording)
+        )
+        return CallProfile(name, tuple(calls), recording.run_s)
     log = Log.of(text, name)
     if any(line.startswith("@ mpiP") for line in log.lines):
         return _mpip(log)
     if any(_COMMUNICATOR.match(line) for line in log.lines):
         return _monitored(log)
     return _table(log)
-
-
-def _recorded(recording: Recording, name: str) -> CallProfile:
-    """Return a profile of those calls of a recording that the benchmark probe can measure."""
-    calls = (
-        Calls(c.message_bytes, c.count, c.name, c.comm_size, seconds=c.busy_s) for c in tunable(recording)
-    )
-    return CallProfile(name, tuple(calls), recording.run_s)
 
 
 # Tables that a person wrote.
@@ -167,10 +143,7 @@ def _table(log: Log) -> CallProfile:
     application_s = None
     for number, line in enumerate(log.lines, 1):
         if stated := _SECONDS.match(line):
-            try:
-                application_s = float(stated[1])
-            except ValueError:
-                application_s = math.nan
+            application_s = _float(stated[1])
             if not 0 < application_s < math.inf:
                 log.fail(number, f"application_s is {stated[1]!r}", "it must be a number above 0, in seconds")
     if not delimited.announces(log, _COLUMNS):
@@ -190,15 +163,8 @@ def _table(log: Log) -> CallProfile:
         comm_size = values.get("comm_size")
         if comm_size == 0:
             log.fail(number, "a communicator of 0 ranks")
-        calls.append(
-            Calls(
-                message_bytes=float(values["message_bytes"]),
-                count=float(values["count"]),
-                collective=collective,
-                comm_size=int(comm_size) if comm_size else None,
-                line=number,
-            )
-        )
+        size, count = float(values["message_bytes"]), float(values["count"])
+        calls.append(Calls(size, count, collective, int(comm_size) if comm_size else None))
     return CallProfile(log.name, tuple(calls), application_s)
 
 
@@ -217,7 +183,7 @@ def _mpip(log: Log) -> CallProfile:
     """
     section, sections = "", set()
     total_s, n_tasks = 0.0, 0
-    sites: list[tuple[int, str, float, float]] = []  # Line, operation, mean size, calls of all ranks.
+    sites: list[tuple[str, float, float]] = []  # Operation, mean size, calls of all ranks.
     for number, line in enumerate(log.lines, 1):
         words = line.split()
         if line.startswith("@--- "):
@@ -229,12 +195,10 @@ def _mpip(log: Log) -> CallProfile:
         elif len(words) >= 8 and words[2] == "*":
             operation = called(words[0])
             sized = operation in MEASURED and COLLECTIVES[operation].size is not Size.NONE
-            if section.startswith(_SENT) and sized:
-                sites.append(
-                    (number, operation, _number(log, number, words[5]), _number(log, number, words[3]))
-                )
-            elif section.startswith(_TIMES) and operation in MEASURED and not sized:
-                sites.append((number, operation, 0.0, _number(log, number, words[3])))
+            silent = section.startswith(_TIMES) and operation in MEASURED and not sized
+            if silent or (section.startswith(_SENT) and sized):
+                size = 0.0 if silent else _number(log, number, words[5])
+                sites.append((operation, size, _number(log, number, words[3])))
     if _END not in sections:
         log.fail(len(log.lines), "the mpiP report was cut off", f"it never came to {_END!r}")
     if _SENT not in sections or not n_tasks:
@@ -242,15 +206,19 @@ def _mpip(log: Log) -> CallProfile:
             f"{log.name}: an mpiP report without sizes by callsite",
             "let mpiP write its verbose report (MPIP without -c) of a run with all ranks",
         )
-    calls = (Calls(size, count / n_tasks, operation, None, line) for line, operation, size, count in sites)
+    calls = (Calls(size, count / n_tasks, operation) for operation, size, count in sites)
     return CallProfile(log.name, tuple(calls), total_s / n_tasks or None)
 
 
-def _number(log: Log, number: int, text: str) -> float:
+def _float(text: str) -> float:
     try:
-        value = float(text)
+        return float(text)
     except ValueError:
-        value = math.nan
+        return math.nan
+
+
+def _number(log: Log, number: int, text: str) -> float:
+    value = _float(text)
     if not 0 <= value < math.inf:
         log.fail(number, f"{text!r} is not a number of at least 0")
     return value
@@ -271,21 +239,19 @@ def _monitored(log: Log) -> CallProfile:
     """
     ranks: tuple[int, ...] = ()
     communicator = ""
-    traffic_by_class: dict[tuple[str, tuple[int, ...], str], dict[int, tuple[int, int, int]]] = defaultdict(
-        dict
-    )
+    by_class = defaultdict[tuple[str, tuple[int, ...], str], dict[int, tuple[int, int]]](dict)
     for number, line in enumerate(log.lines, 1):
         if head := _COMMUNICATOR.match(line):
             communicator, ranks = head[1], tuple(map(int, head[2].split(",")))
         elif traffic := _TRAFFIC.match(line):
             if not ranks:
                 log.fail(number, "traffic of an unknown communicator", "was something cut out of the file?")
-            of_rank = traffic_by_class[communicator, ranks, traffic[1]]
+            of_rank = by_class[communicator, ranks, traffic[1]]
             rank, n_bytes, count = (int(traffic[i]) for i in (2, 3, 4))
-            previous = of_rank.get(rank, (number, 0, 0))
-            of_rank[rank] = (previous[0], previous[1] + n_bytes, previous[2] + count)
+            previous_bytes, previous_count = of_rank.get(rank, (0, 0))
+            of_rank[rank] = previous_bytes + n_bytes, previous_count + count
     calls = []
-    for (communicator, ranks, kind), of_rank in traffic_by_class.items():
+    for (communicator, ranks, kind), of_rank in by_class.items():
         if missing := sorted(set(ranks) - of_rank.keys()):
             raise TableError(
                 f"{log.name}: {communicator}: nothing of rank {missing[0]}",
@@ -293,17 +259,14 @@ def _monitored(log: Log) -> CallProfile:
             )
         figures = list(of_rank.values())
         if kind == "A2A":
-            figures = [max(figures, key=lambda f: f[2])]
-        n_bytes, count = sum(f[1] for f in figures), sum(f[2] for f in figures)
+            figures = [max(figures, key=lambda f: f[1])]
+        n_bytes, count = map(sum, zip(*figures, strict=True))
         if len(ranks) > 1 and count:
             size = n_bytes / count / (len(ranks) - 1)
-            calls.append(Calls(size, float(count), _MONITORED[kind], len(ranks), figures[0][0]))
+            calls.append(Calls(size, float(count), _MONITORED[kind], len(ranks)))
     if not calls:
         raise TableError(f"{log.name}: no collective was called while Open MPI's monitoring was on")
     return CallProfile(log.name, tuple(calls))
-
-
-# The measured slots (collective, communicator size, message size) next to a call.
 
 
 def _curves(measured: Iterable[Slot], calls: Calls) -> dict[tuple[str, int], list[int]]:
@@ -322,15 +285,11 @@ def _curves(measured: Iterable[Slot], calls: Calls) -> dict[tuple[str, int], lis
 
 
 def _between(sizes: list[int], size: float) -> list[tuple[int, float]]:
-    """Return the measured sizes next to a size, each with its share of a call of that size.
+    """Return the measured ``sizes`` next to a call's size, each with its share of the call.
 
     The shares depend on the nearness of the logarithms, where a size of 0 bytes counts as 1.
-
-    Args:
-        sizes: Measured sizes in bytes, in ascending order.
-        size: Size of the call in bytes.
     """
-    next_size = next((i for i, s in enumerate(sizes) if s >= size), len(sizes))
+    next_size = bisect_left(sizes, size)
     if next_size in (0, len(sizes)):
         return [(sizes[min(next_size, len(sizes) - 1)], 1.0)]
     low, high = sizes[next_size - 1], sizes[next_size]

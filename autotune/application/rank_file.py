@@ -12,35 +12,37 @@ from autotune.application.recorded_time import FAMILIES
 from autotune.errors import TableError
 
 _SLICES, _CLASSES, _ENVIRONMENT = 64, 64, 8192
-HEAD = np.dtype(
-    [("magic", "S8")]
-    + [(name, "<i4") for name in ("rank", "size", "ended", "threads", "kept_out", "nodes")]
-    + [(name, "<i4") for name in ("callers", "spawned", "compact", "environment")]
-    + [(name, "<i8") for name in ("job", "cells", "streams")]
-    + [
-        (name, "<f8")
-        for name in ("begin_s", "end_s", "ahead_s", "ahead_end_s", "unsure_s", "clock_s", "tick_s")
-    ]
-    + [(name, "<f8") for name in ("wtime_s", "wtick_s", "squares")]
-    + [(name, "<i8") for name in ("begin", "end", "shift")]
-    + [("host", "S64"), ("library", "S128"), ("timeline", "<f8", (len(FAMILIES), _SLICES))]
-)
-CELL = np.dtype(
-    [("name", "S24")]
-    + [(name, "<i4") for name in ("kind", "bin", "ranks", "family", "distance", "derived")]
-    + [(name, "<i8") for name in ("calls", "timed", "all", "ticks", "counted", "added")]
-    + [(name, "<f8") for name in ("bytes", "wait", "weight", "weighted")]
-    + [("spread", "<f8", 3), ("excess", "<f8"), ("longest", "<f8"), ("classes", "<i8", _CLASSES)]
-)
-_RUN = np.dtype([("calls", "<i8"), ("bytes", "<f8"), ("cell", "<i4"), ("stream", "<i4")])
-_STREAM = np.dtype(
-    [("name", "S24"), ("members", "<u8")]
-    + [(name, "<i4") for name in ("bin", "ranks", "n", "longest")]
-    + [("calls", "<i8"), ("cut", "<i8"), ("limit", "<u8")]
-)
+
+
+def _fields(kind: str, names: str) -> list[tuple[str, str]]:
+    return [(name, kind) for name in names.split()]
+
+
+HEAD = np.dtype([
+    ("magic", "S8"),
+    *_fields("<i4", "rank size ended threads kept_out nodes callers spawned compact environment"),
+    *_fields("<i8", "job cells streams"),
+    *_fields("<f8", "begin_s end_s ahead_s ahead_end_s unsure_s clock_s tick_s wtime_s wtick_s squares"),
+    *_fields("<i8", "begin end shift"),
+    *(("host", "S64"), ("library", "S128"), ("timeline", "<f8", (len(FAMILIES), _SLICES))),
+])  # fmt: skip
+CELL = np.dtype([
+    ("name", "S24"),
+    *_fields("<i4", "kind bin ranks family distance derived"),
+    *_fields("<i8", "calls timed all ticks counted added"),
+    *_fields("<f8", "bytes wait weight weighted"),
+    *(("spread", "<f8", 3), ("excess", "<f8"), ("longest", "<f8"), ("classes", "<i8", _CLASSES)),
+])  # fmt: skip
+_RUN = np.dtype([("calls", "<i8"), ("bytes", "<f8"), *_fields("<i4", "cell stream")])
+_STREAM = np.dtype([
+    *(("name", "S24"), ("members", "<u8"), *_fields("<i4", "bin ranks n longest")),
+    *(("calls", "<i8"), ("cut", "<i8"), ("limit", "<u8")),
+])  # fmt: skip
+_TICKS = np.dtype([
+    *_fields("<i8", "call begin end"), *_fields("<i4", "root weight"), ("outside", "<i8")
+])  # fmt: skip
 CELL_KEY, STREAM_KEY = 44, 40
-"""Number of bytes at the beginning of a cell (the sums over calls of one kind), and of a stream (calls on one
-communicator), that identify it."""
+"""Number of bytes at the beginning that identify a cell (sums of one kind of calls), and a stream."""
 _SUMMARY_FIELDS = ["rank", "size", "ended", "kept_out", "nodes", "callers", "spawned"]
 _SUMMARY_FIELDS += ["begin_s", "end_s", "ahead_s", "ahead_end_s", "unsure_s", "host", "library"]
 _RUNS, _CELLS, _STREAMS, _KEPT, _LONGEST = 32, 1024, 256, 512, 128
@@ -55,24 +57,18 @@ class Rank:
     environment: str  # Environment variables, as NAME=VALUE with null characters between.
     cells: Any  # Sums over the calls of each kind, an array of the type ``CELL``.
     streams: Any  # Facts about the calls on each communicator, an array of the type ``_STREAM``.
-    samples: Sequence[tuple[Any, Any]]
-    """Recorded calls of each stream: those that were drawn at random, and the longest."""
+    samples: Sequence[tuple[Any, Any]]  # Calls of each stream: those drawn at random, and the longest.
 
     @property
     def tick_s(self) -> float:
         """Return the length of a clock tick in seconds, measured over the run if it lasted long enough."""
-        lasted_s, ticks = (
-            float(self.head["end_s"] - self.head["begin_s"]),
-            self.head["end"] - self.head["begin"],
-        )
-        return lasted_s / float(ticks) if lasted_s > 0.01 and ticks > 0 else float(self.head["tick_s"])
+        head = self.head
+        lasted_s, ticks = float(head["end_s"] - head["begin_s"]), head["end"] - head["begin"]
+        return lasted_s / float(ticks) if lasted_s > 0.01 and ticks > 0 else float(head["tick_s"])
 
     @property
     def about(self) -> Any:
-        """Return those fields of ``head`` that are needed after all files are read.
-
-        The record is a copy, so that the memory of the file can be freed.
-        """
+        """Return a copy of those fields of ``head`` that are needed after the file's memory is freed."""
         return repack_fields(self.head[_SUMMARY_FIELDS])
 
     def seconds(self) -> list[tuple[Any, Any]]:
@@ -83,25 +79,13 @@ class Rank:
             times_s = self.head["begin_s"] + (samples[ticks] - self.head["begin"]) * self.tick_s
             converted[column] = times_s - _ahead(self.head, times_s)
         converted["outside_s"] = np.where(samples["outside"] < 0, np.nan, samples["outside"] * self.tick_s)
-        streams, position = [], 0
-        for drawn, longest in self.samples:
-            first, position = position, position + len(drawn) + len(longest)
-            parts = converted[first : first + len(drawn)], converted[first + len(drawn) : position]
-            streams.append((parts[0].copy(), parts[1].copy()))  # copies, so that each can be freed alone
-        return streams
-
-
-_TICKS = np.dtype(
-    [(name, "<i8") for name in ("call", "begin", "end")]
-    + [("root", "<i4"), ("weight", "<i4"), ("outside", "<i8")]
-)
+        ends = np.cumsum([len(part) for pair in self.samples for part in pair])
+        parts = [part.copy() for part in np.split(converted, ends)]  # copies, so that each can be freed alone
+        return list(zip(parts[:-1:2], parts[1::2], strict=True))
 
 
 def _ahead(head: Any, times_s: Any) -> Any:
-    """Return the seconds by which a rank's clock was ahead of rank 0's at given times.
-
-    The offset was measured at the begin and the end of the run, and is interpolated in between.
-    """
+    """Return the seconds by which a rank's clock was ahead of rank 0's, interpolated over the run."""
     span = max(float(head["end_s"] - head["begin_s"]), 1e-9)
     share = np.clip((times_s - head["begin_s"]) / span, 0.0, 1.0) if head["ended"] == 1 else 0.0
     return head["ahead_s"] + share * (head["ahead_end_s"] - head["ahead_s"])
@@ -129,9 +113,7 @@ def read_rank(file: IO[bytes]) -> Rank:
     if head["magic"] != b"autorec5":
         raise wrong
     compact = bool(head["compact"])
-    environment = (
-        records(np.dtype("S1"), int(head["environment"]), _ENVIRONMENT).tobytes().decode(errors="replace")
-    )
+    variables = records(np.dtype("S1"), int(head["environment"]), _ENVIRONMENT).tobytes()
     runs = records(_RUN, _RUNS, _RUNS)
     cells = records(CELL, int(head["cells"]), _CELLS).copy()
     streams = records(_STREAM, int(head["streams"]), _STREAMS).copy()
@@ -144,7 +126,7 @@ def read_rank(file: IO[bytes]) -> Rank:
         cells["bytes"][run["cell"]] += run["calls"] * run["bytes"]
         if run["stream"] >= 0:
             streams["calls"][run["stream"]] += run["calls"]
-    return Rank(head, environment, cells, streams, samples)
+    return Rank(head, variables.decode(errors="replace"), cells, streams, samples)
 
 
 def keys(rows: Any, length: int) -> list[bytes]:

@@ -14,7 +14,8 @@ explain, within calls or between them; it widens the interval of the seconds.
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import IO, Any
 
 import numpy as np
@@ -36,16 +37,10 @@ from autotune.application.recording import ENDS, KINDS, WORST, RecordedCalls, Re
 from autotune.launch_command import LAUNCHERS
 from autotune.resources.secret import environment_without_secrets, without_secrets
 
-_LAUNCHER_VARIABLES = (
-    "OMPI_MCA_num_procs",
-    "OMPI_MCA_initial_wdir",
-    "OMPI_MCA_cpu_type",
-    "OMPI_MCA_PREFIXES",
-)
+_LAUNCHER_VARIABLES = {f"OMPI_MCA_{name}" for name in ("num_procs", "initial_wdir", "cpu_type", "PREFIXES")}
 _DAEMON_PREFIXES = ("OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_shmem_RUNTIME_QUERY_hint")
 """Prefixes of environment variables that Open MPI's launchers set for each rank, whatever the user set.
 ``_LAUNCHER_VARIABLES`` contains the names of further ones."""
-_Z95 = 1.959963984540054  # Quantile of the normal distribution for intervals of 95 %.
 
 
 @dataclass(slots=True)
@@ -59,8 +54,7 @@ class _RecordedJob:
     """Maps each stream (calls of one collective and size on one communicator) to the recorded calls of each
     rank of the communicator. A stream is removed once the files of all its ranks are read."""
     waits: dict[tuple[str, int, int], list[Waited]] = field(default_factory=lambda: defaultdict(list))
-    """Maps (collective, power of two of the size, communicator size) to the waiting in those streams of which
-    the files of all ranks are read."""
+    """Maps (collective, power of two of the size, communicator size) to the waiting in complete streams."""
     limits: dict[bytes, int] = field(default_factory=dict)
     """Maps each stream to the largest hash of a call's number with which the call is still in ``kept``."""
     n_kept: int = 0  # Number of recorded calls in ``kept``.
@@ -68,13 +62,10 @@ class _RecordedJob:
     added_s: float = 0.0  # Seconds that the recorder's wrappers of timed calls took.
     squares: float = 0.0  # Sum of the squared times of single wrappers, in s².
     timeline: Any = None
-    """Length in seconds of a slice of the run (of the longest, where ranks differ), and the seconds in MPI by
-    family of calls and slice."""
-    environment: str = ""
-    """Environment of the first rank that recorded one, as NAME=VALUE with null characters between."""
+    """Length of a slice (the longest of the ranks') in seconds, and the seconds by family and slice."""
+    environment: str = ""  # That of the first rank with one, as NAME=VALUE with null characters between.
 
     def add(self, rank: Rank) -> None:
-        """Add the contents of one rank's file to the sums."""
         head, tick_s = rank.head, rank.tick_s
         self.heads.append(rank.about)
         self.environment = self.environment or rank.environment
@@ -84,13 +75,9 @@ class _RecordedJob:
         clocks = (float(head[name]) for name in ("clock_s", "wtime_s", "wtick_s"))
         sums = _sums(rank.cells, tick_s, *clocks) / n_ranks
         sums[:, _COUNTED] *= n_ranks
-        for key, row in zip(
-            keys(rank.cells, CELL_KEY), np.hstack([sums, rank.cells["classes"]]), strict=True
-        ):
-            if key in self.totals:
-                self.totals[key] += row
-            else:
-                self.totals[key] = row.copy()
+        rows = np.hstack([sums, rank.cells["classes"]])
+        for key, row in zip(keys(rank.cells, CELL_KEY), rows, strict=True):
+            self.totals[key] = self.totals.get(key, 0.0) + row
         slices = (2.0 ** int(head["shift"]) * tick_s, head["timeline"] * tick_s / n_ranks)
         self.timeline = slices if self.timeline is None else _sum_of_timelines(self.timeline, slices)
         samples = rank.seconds()
@@ -98,20 +85,14 @@ class _RecordedJob:
             self._keep(key, rank, stream, *parts)
 
     def _keep(self, key: bytes, rank: Rank, stream: Any, drawn: Any, longest: Any) -> None:
-        """Store one rank's recorded calls of a stream.
-
-        Once all ranks of the stream are read, its calls are replaced by their waiting. If too many samples
-        are stored, some are dropped.
-        """
+        """Store one rank's recorded calls of a stream, or the stream's waiting once all ranks are read."""
         rank_limit = int(stream["limit"])
         limit = self.limits[key] = min(rank_limit, self.limits.get(key, rank_limit))
         if limit < rank_limit:
             drawn = drawn[hashed(drawn["call"]) <= limit]
         cut_s = float(stream["cut"]) * rank.tick_s
-        rank_calls = KeptCalls(
-            int(rank.head["rank"]), float(stream["calls"]), _thinned(limit), cut_s, drawn, longest
-        )
-        self.kept[key].append(rank_calls)
+        who, calls = int(rank.head["rank"]), float(stream["calls"])
+        self.kept[key].append(KeptCalls(who, calls, _thinned(limit), cut_s, drawn, longest))
         self.n_kept += len(drawn) + len(longest)
         if len(self.kept[key]) == stream["ranks"]:
             self.reduce(key)
@@ -122,36 +103,32 @@ class _RecordedJob:
         """Replace the recorded calls of a stream by the time that ranks waited in them."""
         name, power, comm_size = stream_of(key)
         per_rank = self.kept.pop(key)
-        self.n_kept -= sum(len(rank_calls.drawn) + len(rank_calls.longest) for rank_calls in per_rank)
+        self.n_kept -= _n_samples(per_rank)
         if waiting := waited(name, comm_size, per_rank, int(self.heads[0]["size"])):
             self.waits[name, power, comm_size].append(waiting)
 
     def _thin(self) -> None:
-        """Drop half of the drawn and half of the longest calls of the stream with the most samples.
-
-        The dropped drawn calls are the same on all ranks.
-        """
-        key = max(
-            self.kept,
-            key=lambda key: sum(
-                len(rank_calls.drawn) + len(rank_calls.longest) for rank_calls in self.kept[key]
-            ),
-        )
+        """Drop half of the samples, the same drawn calls on all ranks, of the stream with the most."""
+        key = max(self.kept, key=lambda key: _n_samples(self.kept[key]))
+        self.n_kept -= _n_samples(self.kept[key])
         limit = self.limits[key] = self.limits[key] >> 1
         for i, rank_calls in enumerate(self.kept[key]):
             drawn = rank_calls.drawn[hashed(rank_calls.drawn["call"]) <= limit]
             took_s = rank_calls.longest["end_s"] - rank_calls.longest["begin_s"]
             cut_s = float(np.median(took_s)) if took_s.size else rank_calls.cut_s
             longest = rank_calls.longest[took_s >= cut_s] if took_s.size > 1 else rank_calls.longest[:0]
-            self.n_kept -= len(rank_calls.drawn) - len(drawn) + len(rank_calls.longest) - len(longest)
-            self.kept[key][i] = KeptCalls(
-                rank_calls.rank, rank_calls.calls, _thinned(limit), cut_s, drawn, longest
+            self.kept[key][i] = replace(
+                rank_calls, thinned=_thinned(limit), cut_s=cut_s, drawn=drawn, longest=longest
             )
+        self.n_kept += _n_samples(self.kept[key])
 
 
-_MOST_SAMPLES = 1 << 22
-"""Largest number of recorded calls in memory at once: 128 MiB, a quarter of those that 10,000 ranks may
-record."""
+_Z95 = 1.959963984540054  # Quantile of the normal distribution for intervals of 95 %.
+_MOST_SAMPLES = 1 << 22  # Largest number of recorded calls in memory at once: 128 MiB.
+
+
+def _n_samples(per_rank: Iterable[KeptCalls]) -> int:
+    return sum(len(rank_calls.drawn) + len(rank_calls.longest) for rank_calls in per_rank)
 
 
 def _thinned(limit: int) -> float:
@@ -164,9 +141,7 @@ _CALLS, _BYTES, _PER_RANK, _SECONDS, _WAIT, _SE, _TIMED, _LOW, _HIGH, _ADDED, _D
 
 
 def _sums(cells: Any, tick_s: float, clock_s: float, wtime_s: float = 0.0, wtick_s: float = 0.0) -> Any:
-    """Return sums over the calls of each cell (calls of one kind) that a rank recorded, ``(n_cells, 11)``.
-
-    The columns are those from ``_CALLS`` to ``_DERIVED``.
+    """Return the columns ``_CALLS`` to ``_DERIVED`` of each cell (calls of one kind) of a rank.
 
     Seconds are those within the MPI library's own function. A program that takes the time around the call
     measures more: the time of the recorder's wrapper, which was measured from its first to its last
@@ -177,48 +152,29 @@ def _sums(cells: Any, tick_s: float, clock_s: float, wtime_s: float = 0.0, wtick
     """
     weight = np.maximum(cells["weight"], 1e-9)
     untimed = np.maximum(cells["calls"] - cells["all"], 0)
-    mean = np.where(
-        cells["weight"] > 0, cells["weighted"] / weight, cells["ticks"] / np.maximum(cells["all"], 1)
-    )
+    in_all = cells["ticks"] / np.maximum(cells["all"], 1)
+    mean = np.where(cells["weight"] > 0, cells["weighted"] / weight, in_all)
     zeroth, first, second = cells["spread"].T
     se = np.sqrt(np.maximum(second - 2 * mean * first + mean**2 * zeroth, 0.0)) * untimed / weight
     seconds = (cells["ticks"] + mean * untimed) * tick_s
     # At least as many ticks as were assigned to requests.
     timed = np.maximum(cells["ticks"] + cells["weighted"], 1e-9)
-    in_waits = np.where(
-        cells["family"] == _COMPLETION,
-        seconds * np.minimum(cells["wait"] / timed, 1.0),
-        cells["wait"] * tick_s,
-    )
+    of_requests = seconds * np.minimum(cells["wait"] / timed, 1.0)
+    in_waits = np.where(cells["family"] == _COMPLETION, of_requests, cells["wait"] * tick_s)
     se_s, timing_s = se * tick_s, cells["calls"] * (clock_s + wtick_s)
     low = np.maximum(seconds - _Z95 * se_s - timing_s, 0.0)
     wrapper_s = cells["added"] / np.maximum(cells["timed"], 1) * cells["counted"] * tick_s
     high = seconds + _Z95 * se_s + cells["excess"] * tick_s + timing_s
     high += 2 * wrapper_s + cells["calls"] * wtime_s
-    columns = (
-        cells["calls"],
-        cells["bytes"],
-        cells["calls"],
-        seconds,
-        in_waits,
-        se_s,
-        cells["timed"],
-        low,
-        high,
-        wrapper_s,
-        cells["derived"],
-    )
+    counts = (cells[name] for name in ("calls", "bytes", "calls"))
+    columns = (*counts, seconds, in_waits, se_s, cells["timed"], low, high, wrapper_s, cells["derived"])
     return np.stack([np.asarray(column, float) for column in columns], axis=1)
 
 
 def _sum_of_timelines(timeline: Any, other_timeline: Any) -> Any:
-    """Return the sum of two timelines, in slices as long as those of the timeline with the longer slices.
-
-    The lengths of their slices differ by a power of two.
-    """
-    (slice_s, sums), (other_s, other_sums) = (
-        (timeline, other_timeline) if timeline[0] >= other_timeline[0] else (other_timeline, timeline)
-    )
+    """Return the sum in slices of the longer of the two lengths, which differ by a power of two."""
+    longer_first = sorted((timeline, other_timeline), key=lambda line: -line[0])
+    (slice_s, sums), (other_s, other_sums) = longer_first
     while other_s < 0.75 * slice_s:
         halved = other_sums.reshape(len(FAMILIES), -1, 2).sum(axis=2)
         other_sums, other_s = np.hstack([halved, np.zeros_like(halved)]), 2 * other_s
@@ -253,8 +209,8 @@ def joined(
     if not started_alone:  # jobs that were not recorded spawned all others
         started_alone, spawned = spawned[:1], spawned[1:]
     for job in sorted(started_alone, key=lambda job: -len(job.heads)):
-        group = next((g for g in groups if not any(_overlap(job, member) for member in g)), None)
-        if group is None:
+        free = (group for group in groups if not any(_overlap(job, member) for member in group))
+        if (group := next(free, None)) is None:
             groups.append([job])
         else:
             group.append(job)
@@ -265,11 +221,9 @@ def joined(
 
 def _overlap(first: _RecordedJob, second: _RecordedJob) -> bool:
     """Return whether two jobs ran at the same time."""
-    spans = [
-        (min(h["begin_s"] for h in job.heads), max(h["end_s"] if h["ended"] else math.inf for h in job.heads))
-        for job in (first, second)
-    ]
-    return bool(max(begin for begin, _ in spans) < min(end for _, end in spans))
+    begins = [min(h["begin_s"] for h in job.heads) for job in (first, second)]
+    ends = [max(h["end_s"] if h["ended"] else math.inf for h in job.heads) for job in (first, second)]
+    return bool(max(begins) < min(ends))
 
 
 def _recording(
@@ -277,34 +231,30 @@ def _recording(
 ) -> Recording:
     heads = [head for job in jobs for head in job.heads]
     largest = max(jobs, key=lambda job: len(job.heads))
-    totals: dict[Any, Any] = {}
-    waits: dict[Any, list[Waited]] = defaultdict(list)
+    totals = defaultdict[Any, Any](float)
+    waits = defaultdict[Any, list[Waited]](list)
     for job in jobs:
         _balance(job.totals)
         for key, row in job.totals.items():
-            cell = cell_of(key)
-            totals[cell] = totals[cell] + row if cell in totals else row
+            totals[cell_of(key)] += row
         for stream in [*job.kept]:
             job.reduce(stream)
         for slot, streams in job.waits.items():
             waits[slot] += streams
     _widen(totals, jobs)
-    seconds: dict[Any, list[float]] = defaultdict(list)  # key's last part: power of two, -1: all sizes
+    seconds = defaultdict[Any, list[float]](list)  # key's last part: power of two, -1: all sizes
     for (name, kind, comm_size, power, *_), row in totals.items():
         for power_key in {power, -1}:
             seconds[name, kind, comm_size, power_key].append(row[_SECONDS])
-    calls: list[RecordedCalls] = []
-    for (name, kind, comm_size, power, family, _), row in totals.items():
-        if row[_CALLS] and family == 0:
+    calls, other_calls = [], []
+    for (name, kind, comm_size, power, family, distance), row in totals.items():
+        if row[_CALLS] and family:
+            other_calls.append(_other_calls(name, FAMILIES[family], DISTANCES[distance], row))
+        elif row[_CALLS]:
             slot = (name, power, comm_size) if (name, power, comm_size) in waits else (name, -1, comm_size)
             slot_waits = waits.get(slot, []) if kind == 0 else []
             in_all_s = math.fsum(seconds[name, kind, comm_size, slot[1]])
             calls.append(_recorded_calls(name, KINDS[kind], comm_size, row, slot_waits, in_all_s))
-    other_calls = [
-        _other_calls(name, FAMILIES[family], DISTANCES[distance], row)
-        for (name, _, _, _, family, distance), row in totals.items()
-        if row[_CALLS] and family
-    ]
     drift = [abs(h["ahead_end_s"] - h["ahead_s"]) for h in heads if h["ended"] != 1]
     ends = {ENDS[int(h["ended"])] for h in heads}
     return Recording(
@@ -319,9 +269,7 @@ def _recording(
         clock_error_s=float(max([*(h["unsure_s"] for h in heads), *drift], default=0.0)),
         not_kept=sum(int(h["kept_out"]) for h in heads),
         calls=tuple(sorted(calls, key=order)),
-        other=tuple(
-            sorted(other_calls, key=lambda entry: (-entry.seconds, entry.operation, entry.message_bytes))
-        ),
+        other=tuple(sorted(other_calls, key=lambda o: (-o.seconds, o.operation, o.message_bytes))),
         started=_started(command, largest.environment),
         timeline=_timeline(largest),
         threads=max(1, max(int(h["callers"]) for h in heads)),
@@ -330,17 +278,14 @@ def _recording(
 
 
 def _balance(totals: Mapping[bytes, Any]) -> None:
-    """Scale the waiting times of requests so that they add up to those of the calls that completed them.
-
-    Both are in the column ``_WAIT`` of ``_sums``.
-    """
-    waits_s = {True: 0.0, False: 0.0}
-    rows = [(cell_of(key)[4] == _COMPLETION, row) for key, row in totals.items()]
-    for is_completion, row in rows:
-        waits_s[is_completion] += row[_WAIT]
-    for is_completion, row in rows:
-        if not is_completion and row[_WAIT]:
-            row[_WAIT] *= waits_s[True] / waits_s[False]
+    """Scale the waiting times of requests so that they add up to those of the calls that completed them."""
+    completions, others = list[Any](), list[Any]()
+    for key, row in totals.items():
+        (completions if cell_of(key)[4] == _COMPLETION else others).append(row)
+    completed_s, begun_s = (sum(row[_WAIT] for row in rows) for rows in (completions, others))
+    for row in others:
+        if row[_WAIT]:
+            row[_WAIT] *= completed_s / begun_s
 
 
 def _widen(totals: Mapping[Any, Any], jobs: Sequence[_RecordedJob]) -> None:
@@ -359,12 +304,8 @@ def _widen(totals: Mapping[Any, Any], jobs: Sequence[_RecordedJob]) -> None:
     for (_, _, _, _, family, _), row in totals.items():
         if family != _COMPLETION and row[_WAIT]:
             share = row[_WAIT] / in_all_s
-            row[_LOW] -= share * math.fsum(
-                completion[_SECONDS] - completion[_LOW] for completion in completions
-            )
-            row[_HIGH] += share * math.fsum(
-                completion[_HIGH] - completion[_SECONDS] for completion in completions
-            )
+            row[_LOW] -= share * math.fsum(c[_SECONDS] - c[_LOW] for c in completions)
+            row[_HIGH] += share * math.fsum(c[_HIGH] - c[_SECONDS] for c in completions)
 
 
 def _recorded_calls(
@@ -373,17 +314,12 @@ def _recorded_calls(
     n, n_bytes, per_rank, in_calls_s, in_waits_s, se, timed, low, high = map(float, row[:_ADDED])
     share, share_se, late = lateness(streams, in_all_s, in_calls_s)
     return RecordedCalls(
-        name,
-        kind,
-        comm_size,
-        n_bytes / n,
-        round(n),
-        per_rank,
-        in_calls_s + in_waits_s,
-        in_calls_s * share,
-        round(timed),
-        se,
-        math.hypot(in_calls_s * share_se, se * share),
+        *(name, kind, comm_size, n_bytes / n, round(n), per_rank),
+        seconds=in_calls_s + in_waits_s,
+        waiting_s=in_calls_s * share,
+        timed=round(timed),
+        seconds_se=se,
+        waiting_se=math.hypot(in_calls_s * share_se, se * share),
         seconds_low=max(low + in_waits_s, 0.0),
         seconds_high=high + in_waits_s,
         derived=round(float(row[_DERIVED])),
@@ -396,19 +332,14 @@ def _other_calls(name: str, family: str, distance: str, row: Any) -> OtherCalls:
     n, n_bytes, per_rank, in_calls_s, in_waits_s, _, timed, low, high = map(float, row[:_ADDED])
     added_s = 0.0 if family == "completion" else in_waits_s
     return OtherCalls(
-        family,
-        name,
-        distance,
-        n_bytes / n,
-        round(n),
-        per_rank,
-        in_calls_s + added_s,
-        max(low + added_s, 0.0),
-        high + added_s,
-        in_waits_s,
-        round(timed),
-        _histogram(row),
-        round(float(row[_DERIVED])),
+        *(family, name, distance, n_bytes / n, round(n), per_rank),
+        seconds=in_calls_s + added_s,
+        seconds_low=max(low + added_s, 0.0),
+        seconds_high=high + added_s,
+        completing_s=in_waits_s,
+        timed=round(timed),
+        histogram=_histogram(row),
+        derived=round(float(row[_DERIVED])),
     )
 
 
@@ -432,28 +363,15 @@ def _timeline(job: _RecordedJob) -> Timeline:
 
 
 def _started(command: Sequence[str], environment: str) -> Started:
-    """Return how a run was started: launcher, its options, and MPI's environment variables.
-
-    The launcher and its options are empty if the command does not begin with a known launcher. The variables
-    are those of the first rank that recorded them.
-    """
+    """Return how a run was started: launcher, its options, and MPI's environment variables."""
     name = command[0].rpartition("/")[2] if command else ""
     launcher = LAUNCHERS.get(name)
-    options = (
-        tuple(
-            (option, *values.values())
-            for option, values in launcher.options(without_secrets(command)[1:])
-            if option
-        )
-        if launcher
-        else ()
-    )
-    variables: Mapping[str, str] = dict(
-        assignment.split("=", 1)
-        for assignment in environment.split("\0")
-        if "=" in assignment and not assignment.startswith(_DAEMON_PREFIXES)
-    )
-    user_variables = {
-        key: value for key, value in sorted(variables.items()) if key not in _LAUNCHER_VARIABLES
+    words = launcher.options(without_secrets(command)[1:]) if launcher else ()
+    options = tuple((option, *values.values()) for option, values in words if option)
+    assignments = (text.partition("=") for text in environment.split("\0") if "=" in text)
+    variables = {
+        key: value
+        for key, _, value in sorted(assignments, key=itemgetter(0))
+        if key not in _LAUNCHER_VARIABLES and not key.startswith(_DAEMON_PREFIXES)
     }
-    return Started(name if launcher else "", options, environment_without_secrets(user_variables))
+    return Started(name if launcher else "", options, environment_without_secrets(variables))

@@ -1,4 +1,4 @@
-"""The time of an application's recorded run that tuning saves, and its upper bound.
+"""The time of an application's recorded runs that tuning saves, and its upper bound.
 
 A rank makes ``n`` calls of one kind, which take ``T`` seconds without the waiting for late ranks; the best
 measured time of one such call on this machine is ``t``. Tuning saves at most max(T − n t, 0). Exported files
@@ -8,15 +8,30 @@ another cause than the campaign measured (ranks that were preempted, other load,
 recorded): then the share is that of n t_d. In point-to-point messages waiting cannot be separated from
 transfer: the saving is the same share of n t_d, or of T if T is less, and its interval begins at 0 and ends
 at the share of T.
+
+Runs differ, some by much where other jobs use the machine. Therefore the saving of one run is predicted by
+the 20 % trimmed mean over N recorded runs, with an interval by Student's t [2]. The error of this mean and
+the error of the campaign's measurements are independent of each other: the squares of the distances from the
+estimate to the ends of the two intervals are added [1]. If a single run was recorded, only the error because
+not all calls were timed is known.
+
+References:
+    1. G. Y. Zou, A. Donner: "Construction of confidence limits about effect measures: a general approach",
+       Statistics in Medicine 27 (2008), 1693-1702, eq. 4 and 5.
+    2. J. W. Tukey, D. H. McLaughlin: "Less vulnerable confidence and significance procedures for location
+       based on a single sample: trimming/winsorization 1", Sankhya A 25 (1963), 331-352.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri, stdtrit
+
 from autotune.application.profiles import CallProfile, Calls
-from autotune.application.recording import RecordedCalls, Recording
-from autotune.application.tunable import TunableCalls, tunable
+from autotune.application.recording import RecordedCalls, Recording, TunableCalls, tunable
 from autotune.collectives import PATTERNS
 from autotune.history.lookup import reached
 from autotune.recommend.recommendation import Gain
@@ -26,6 +41,8 @@ BOTHER = 0.01
 """Share of a run's time below which a saving is not worth a campaign. Runs of an application differ by about
 as much, so that nobody would notice the saving, and a verification in a few dozen runs would be
 inconclusive."""
+_LEVEL = 0.975  # One-sided confidence level of each end of a prediction's interval.
+_TRIM = 0.2  # Share of the runs that the trimmed mean leaves out at each end; of fewer than five none.
 UNLIKE = 10.0
 """Ratio of the recorded time of calls to the measured time of the same calls by default, beyond which most of
 the recorded time must have another cause. Among 37 kinds of calls of Quantum ESPRESSO and HPC Challenge 34
@@ -56,16 +73,11 @@ class Savings:
     The intervals are computed as if the errors at all sizes had one sign.
     """
 
-    seconds: tuple[Ends, ...]
-    """Seconds saved in each run, with an interval of about 95 % by the errors of the campaign's
-    measurements."""
+    seconds: tuple[Ends, ...]  # Seconds saved in each run, with the interval by the campaign's errors.
     shares: tuple[Ends, ...]  # Share of the wall time saved in each run, with its interval of about 95 %.
-    draw_s: float
-    """Standard error in seconds because not all calls of a single run were timed; 0 if several runs were
-    recorded."""
+    draw_s: float  # Standard error in seconds because not all calls of a single run were timed; else 0.
     unlike: tuple[tuple[RecordedCalls, float], ...] = ()
-    """Calls that take more than ``UNLIKE`` times the measured time of the same calls, each with this
-    ratio."""
+    """Calls with the ratio of their time to the measured one, where that is above ``UNLIKE``."""
 
     @property
     def unlike_s(self) -> float:
@@ -74,12 +86,7 @@ class Savings:
 
 
 def savings(recorded: Recording, gains: Sequence[Gain]) -> Savings:
-    """Return the time that exported files save in each of the recorded runs.
-
-    Args:
-        recorded: The recording of one run or several.
-        gains: The measured times with the files and by default.
-    """
+    """Return the time that files with the measured ``gains`` save in each of the recorded runs."""
     measured = list(met(recorded.calls, gains))
     unlike = tuple((c, times) for c, near_gains in measured if (times := _times(c, near_gains)) > UNLIKE)
     fractions = {id(calls): 1.0 / times for calls, times in unlike}
@@ -101,10 +108,10 @@ def savings(recorded: Recording, gains: Sequence[Gain]) -> Savings:
 def _in_messages(calls: TunableCalls, gains: Sequence[Gain]) -> Ends:
     """Return the seconds saved in calls in which waiting cannot be separated from transfer."""
     near_gains = near(gains, calls.name, calls.comm_size, calls.message_bytes)
-    value, _, high = _share_saved(near_gains, 1.0)
+    share_saved, _, high = _share_saved(near_gains, 1.0)
     default_s = calls.count * math.fsum(share * gain.default_s for gain, share in near_gains)
-    ends = (min(calls.busy_s, default_s) * value, calls.busy_s * high)
-    return ends[0], min(0.0, ends[0]), max(ends)
+    value = min(calls.busy_s, default_s) * share_saved
+    return value, min(0.0, value), max(value, calls.busy_s * high)
 
 
 def _times(calls: RecordedCalls, near_gains: Sequence[tuple[Gain, float]]) -> float:
@@ -114,15 +121,12 @@ def _times(calls: RecordedCalls, near_gains: Sequence[tuple[Gain, float]]) -> fl
 
 
 def _share_saved(near_gains: Sequence[tuple[Gain, float]], fraction: float) -> Ends:
-    """Return the share of the time of calls that is saved, if only a ``fraction`` of this time can be saved.
-
-    ``near_gains`` are the gains at the nearest measured sizes, each with its share of the calls.
-    """
+    """Return the share of the time of calls that is saved, if only a ``fraction`` of it can be saved."""
     return _total([(fraction * share, gain.saved) for gain, share in near_gains])
 
 
 def _total(parts: Sequence[tuple[float, Ends]]) -> Ends:
-    """Return the weighted sum of values and of their intervals' ends; a part is (weight, value with ends)."""
+    """Return the weighted sum of values and of their intervals' ends."""
     value, low, high = (math.fsum(weight * ends[k] for weight, ends in parts) for k in range(3))
     return value, low, high
 
@@ -152,3 +156,38 @@ def near(
         return []
     shares = CallProfile("", (Calls(message_bytes, 1.0, collective, comm_size),)).weights(slots)
     return [(g, shares[g.slot]) for g in gains if shares.get(g.slot)]
+
+
+def predicted(runs: Sequence[Ends], draw_se: float) -> Ends:
+    """Return the predicted saving of a run with its interval of about 95 %.
+
+    Args:
+        runs: Saving that each recorded run would have had, with the ends of its interval.
+        draw_se: Standard error of a single run because not all calls were timed, in the unit of ``runs``.
+    """
+    sides = map(np.asarray, zip(*runs, strict=True))
+    (mean, variance, n), (low, *_), (high, *_) = map(trimmed, sides)
+    if n > 1:
+        error = float(stdtrit(n - 1, _LEVEL)) * math.sqrt(variance / n)
+    else:
+        error = float(ndtri(_LEVEL)) * draw_se
+    return mean, mean - math.hypot(mean - low, error), mean + math.hypot(high - mean, error)
+
+
+def trimmed(values: NDArray[np.float64], share: float = _TRIM) -> tuple[float, float, int]:
+    """Return the trimmed mean, the variance of one value, and the number of values that were not left out.
+
+    With g = ⌊share · n⌋ values left out at each end and h = n − 2g remaining values, the variance of one
+    value is SS_w / (h − 1), where SS_w is the sum of squared deviations of the winsorised values. The
+    variance of the trimmed mean is 1/h of the variance of one value, with h − 1 degrees of freedom. For g = 0
+    these are the ordinary mean and variance. If a single value remains, the variance is NaN.
+    """
+    ordered, n = np.sort(values), len(values)
+    cut = math.floor(share * n)
+    remaining = n - 2 * cut
+    location = float(np.mean(ordered[cut : n - cut]))
+    if remaining < 2:
+        return location, math.nan, remaining
+    winsorised = np.clip(ordered, ordered[cut], ordered[n - cut - 1])
+    squares = float(np.sum((winsorised - winsorised.mean()) ** 2))
+    return location, squares / (remaining - 1), remaining

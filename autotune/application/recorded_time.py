@@ -9,6 +9,7 @@ between.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 FAMILIES = ("collectives", "point-to-point", "one-sided", "files", "completion", "setup")
 """Families of MPI operations, in the order of ``enum family`` in ``probe/recorder/file.h``. The family
@@ -19,8 +20,7 @@ DISTANCES = ("", "self", "socket", "node", "network")
 They are in the order of ``enum distance`` in ``probe/recorder/file.h``; empty where there is no peer, or the
 distance is not known."""
 PATTERNS = ("none", "same", "wandering", "periodic")
-"""Which ranks come late: none; always the same rank (imbalance); changing ranks (noise); some rank at a
-regular interval."""
+"""Which ranks come late: none, always the same (imbalance), changing ones (noise), some at an interval."""
 _TWO_SIDED = ("send", "bsend", "ssend", "rsend", "recv")
 PROBED: Mapping[str, str] = {
     **dict.fromkeys((*_TWO_SIDED, "sendrecv", "sendrecv_replace"), "pingpong"),
@@ -31,6 +31,8 @@ PROBED: Mapping[str, str] = {
 }
 """Maps each operation to the transfer by which the benchmark probe measures it: half of a round trip for
 messages, the transfer with its flush for one-sided operations."""
+
+_Row = TypeVar("_Row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +45,8 @@ class Histogram:
     """Number of calls in each class; where not all calls were timed, it is estimated from those that were."""
 
     def __post_init__(self) -> None:
-        """Raise an error unless each class has a finite number of calls that is at least 0.
-
-        Raises:
-            ValueError: There are not as many numbers as classes, or one is not finite or below 0.
-        """
-        if len(self.lower_s) != len(self.calls) or not all(
-            math.isfinite(x) and x >= 0 for x in (*self.lower_s, *self.calls)
-        ):
+        numbers = (*self.lower_s, *self.calls)
+        if len(self.lower_s) != len(self.calls) or not all(math.isfinite(x) and x >= 0 for x in numbers):
             raise ValueError("a histogram needs a finite number of at least 0 for each class")
 
 
@@ -60,8 +56,7 @@ class LateRank:
 
     rank: int  # Rank in MPI_COMM_WORLD.
     last: float  # Share of the calls that this rank entered last.
-    caused_s: float
-    """Seconds that the others waited because this rank came last, mean over the ranks of the run."""
+    caused_s: float  # Seconds that the others waited for this rank, mean over the ranks of the run.
     waited_s: float  # Seconds that this rank itself waited in these calls.
 
 
@@ -74,15 +69,9 @@ class Lateness:
     period_s: float | None  # Seconds between late calls if these are periodic; None if they are not.
     ranks: tuple[LateRank, ...]  # At most 16 late ranks; those that caused most waiting come first.
     outside: float | None = None
-    """Share of the waiting that is known to have its cause outside of MPI, in the program itself or because
-    ranks lost their cores; None where it is not known."""
+    """Share of the waiting that is known to have its cause outside of MPI; None where it is not known."""
 
     def __post_init__(self) -> None:
-        """Raise an error unless ``pattern`` is known and ``outside`` is a share between 0 and 1.
-
-        Raises:
-            ValueError: The pattern is unknown, or the share is not between 0 and 1.
-        """
         if self.pattern not in PATTERNS:
             raise ValueError(f"unknown pattern {self.pattern!r}")
         if self.outside is not None and not 0 <= self.outside <= 1:
@@ -97,12 +86,10 @@ class OtherCalls:
     """
 
     family: str  # One of ``FAMILIES``, except the first.
-    operation: str
-    """MPI's name in lower case without ``mpi_``: ``waitall``, ``win_fence``, ``file_write_at_all``."""
+    operation: str  # MPI's name in lower case without ``mpi_``: ``waitall``, ``file_write_at_all``.
     distance: str  # One of ``DISTANCES``.
     message_bytes: float
-    """Mean message size in bytes, for MPI_Wait and the like that of the largest message; 0 without
-    messages."""
+    """Mean message size in bytes, for MPI_Wait and the like that of the largest message; 0 without any."""
     calls: int  # Exact number of calls over all ranks; for several runs the mean, rounded.
     calls_per_rank: float  # Number of calls of a rank, mean over all ranks of the run.
     seconds: float
@@ -118,17 +105,11 @@ class OtherCalls:
     derived: int = 0  # Number of calls among ``calls`` whose datatype the program has defined.
 
     def __post_init__(self) -> None:
-        """Raise an error unless the names are known, and the numbers are finite and at least 0.
-
-        Raises:
-            ValueError: A family or distance is unknown, or a number is not finite or below 0.
-        """
         if self.family not in FAMILIES[1:] or self.distance not in DISTANCES:
             raise ValueError(f"unknown family {self.family!r} or distance {self.distance!r}")
-        numbers = (self.message_bytes, self.calls_per_rank, self.seconds, self.seconds_low, self.seconds_high)
-        if not all(
-            0 <= x < math.inf for x in (*numbers, self.completing_s, self.calls, self.timed, self.derived)
-        ):
+        seconds = (self.seconds, self.seconds_low, self.seconds_high, self.completing_s)
+        counts = (self.message_bytes, self.calls, self.calls_per_rank, self.timed, self.derived)
+        if not all(0 <= x < math.inf for x in (*seconds, *counts)):
             raise ValueError("a number that is not finite or below 0")
 
     @property
@@ -150,10 +131,7 @@ class OtherCalls:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Time that a mean rank spends in MPI in each slice of the run.
-
-    If the run had several MPI jobs, it is that of the largest.
-    """
+    """Time that a mean rank of the run's largest MPI job spends in MPI in each slice of the run."""
 
     slice_s: float  # Length of a slice in seconds; the first slice begins at the end of MPI_Init.
     seconds: Mapping[str, tuple[float, ...]]
@@ -161,11 +139,6 @@ class Timeline:
     counts in the families of the calls that began the requests."""
 
     def __post_init__(self) -> None:
-        """Raise an error unless all families have equally many slices of a length above 0.
-
-        Raises:
-            ValueError: Families differ in their number of slices, or a slice has no length.
-        """
         if len({len(values) for values in self.seconds.values()}) > 1 or not self.slice_s > 0:
             raise ValueError("a timeline has as many slices in each family")
 
@@ -176,11 +149,9 @@ class Started:
 
     launcher: str = ""  # Name of the launcher; empty if it is not a known one.
     options: tuple[tuple[str, ...], ...] = ()
-    """The launcher's options with their values, without dashes: ``("mca", "btl", "self,tcp")``; options for
-    the number of ranks and the place of files are included."""
+    """The launcher's options without dashes, each with its values: ``("mca", "btl", "self,tcp")``."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables of rank 0 that MPI libraries read (``OMPI_MCA_*``, ``UCX_*``, ``I_MPI_*``, …),
-    including those that the options ``--mca`` and ``-x`` set."""
+    """MPI's variables in the environment of rank 0, also those that ``--mca`` and ``-x`` set."""
 
 
 def means_of(runs: Sequence[tuple[OtherCalls, ...]]) -> tuple[OtherCalls, ...]:
@@ -194,36 +165,35 @@ def means_of(runs: Sequence[tuple[OtherCalls, ...]]) -> tuple[OtherCalls, ...]:
         for entry in run:
             key = entry.operation, entry.distance, int(entry.message_bytes).bit_length()
             groups.setdefault(key, []).append(entry)
-    return tuple(sorted((_mean(group, len(runs)) for group in groups.values()), key=lambda c: -c.seconds))
+    means = (mean_row(group, len(runs), "completing_s") for group in groups.values())
+    return tuple(sorted(means, key=lambda calls: -calls.seconds))
 
 
-def _mean(group: Sequence[OtherCalls], n: int) -> OtherCalls:
-    def mean(name: str) -> float:
-        return math.fsum(getattr(entry, name) for entry in group) / n
+def mean_row(rows: Sequence[_Row], n: int, *more: str) -> _Row:
+    """Return the mean over ``n`` runs of calls of one kind; runs without such calls have no row.
 
-    calls = sum(entry.calls for entry in group)
-    return replace(
-        group[0],
-        message_bytes=math.fsum(entry.message_bytes * entry.calls for entry in group) / max(calls, 1),
-        calls=round(calls / n),
-        calls_per_rank=mean("calls_per_rank"),
-        seconds=mean("seconds"),
-        seconds_low=mean("seconds_low"),
-        seconds_high=mean("seconds_high"),
-        completing_s=mean("completing_s"),
-        timed=round(mean("timed")),
-        derived=round(mean("derived")),
-        histogram=mean_histogram([entry.histogram for entry in group], n),
-    )
-
-
-def mean_histogram(histograms: Sequence[Histogram | None], n: int) -> Histogram | None:
-    """Return the mean of the histograms of ``n`` runs, or None if no run has one.
-
-    A missing histogram counts as one without calls.
+    Args:
+        rows: The calls in those runs that made some, as ``OtherCalls`` or ``RecordedCalls``.
+        n: Number of runs.
+        more: Names of further fields of which the mean is returned.
     """
+    group: Sequence[Any] = rows
+
+    def mean(name: str) -> Any:
+        values = [getattr(row, name) for row in group]
+        return None if None in values else math.fsum(values) / n
+
+    calls = sum(row.calls for row in group)
     sums: dict[float, float] = {}
-    for histogram in histograms:
-        for lower_s, calls in zip(histogram.lower_s, histogram.calls, strict=True) if histogram else ():
-            sums[lower_s] = sums.get(lower_s, 0.0) + calls / n
-    return Histogram(tuple(sorted(sums)), tuple(sums[key] for key in sorted(sums))) if sums else None
+    for histogram in (row.histogram for row in group if row.histogram):
+        for lower_s, in_class in zip(histogram.lower_s, histogram.calls, strict=True):
+            sums[lower_s] = sums.get(lower_s, 0.0) + in_class / n
+    found: _Row = replace(
+        group[0],
+        message_bytes=math.fsum(row.message_bytes * row.calls for row in group) / max(calls, 1),
+        calls=round(calls / n),
+        histogram=Histogram(tuple(sorted(sums)), tuple(sums[key] for key in sorted(sums))) if sums else None,
+        **{name: mean(name) for name in ("calls_per_rank", "seconds", "seconds_low", "seconds_high", *more)},
+        **{name: round(mean(name)) for name in ("timed", "derived")},
+    )
+    return found

@@ -19,24 +19,18 @@ from autotune.application.recorded_time import (
     OtherCalls,
     Started,
     Timeline,
-    mean_histogram,
+    mean_row,
     means_of,
 )
-from autotune.collectives import COLLECTIVES, MEASURED, Pattern, Size
+from autotune.collectives import COLLECTIVES, MEASURED, PATTERNS, Pattern, Size, later
 from autotune.errors import TableError
 from autotune.structure import Document, document_in, plain
 
 FORMAT = "autotune calls 4"  # Name and version of the format, the first key of a document.
-_EARLIER_FORMATS = ("autotune calls 1", "autotune calls 2", "autotune calls 3")
-"""Older formats that are still read. All of them lack calls that are no collectives; version 1 also lacks the
-number of timed calls and the standard errors of times within one run."""
 _DOCUMENT = Document("the recording", TableError, own=True, newer=True)
-
-_LARGEST = 1e100
-"""Largest number that a recording may contain: above any real one, and small enough that sums and ratios of
-such numbers are finite."""
+_LARGEST = 1e100  # Largest number in a recording: sums and ratios of such numbers are finite.
 KINDS = ("blocking", "non-blocking", "persistent")
-"""Kinds of calls of a collective, in the order of ``enum kind`` in ``probe/recorder/file.h``."""
+"""Kinds of calls of a collective, as ``enum kind`` in ``probe/recorder/file.h``."""
 ENDS = ("killed", "finalized", "aborted", "exited")
 """How a rank ended, in the order of ``ended`` in ``probe/recorder/file.h``; ``exited`` means that the program
 ended without MPI_Finalize."""
@@ -61,7 +55,10 @@ class CallsOfRun:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCalls:
-    """Counts and times of calls of one collective, kind, communicator size and power of two of the size."""
+    """Counts and times of calls of one collective, kind, communicator size and power of two of the size.
+
+    Numbers that a tool does not record are None.
+    """
 
     collective: str  # MPI's name of the collective, in lower case without ``mpi_``.
     kind: str  # One of ``KINDS``.
@@ -70,34 +67,22 @@ class RecordedCalls:
     calls: int  # Number of calls over all ranks; for several runs the mean, rounded.
     calls_per_rank: float  # Number of calls of a rank, mean over all ranks of the run.
     seconds: float  # Seconds in these calls and in MPI_Wait and the like for them, mean over all ranks.
-    waiting_s: float
-    """Part of ``seconds`` in which a rank waited until the ranks that it needs had entered the call; 0 where
-    it is not known."""
-    timed: int | None = None
-    """Number of calls among ``calls`` whose time was taken; of short calls only a random sample is timed.
-    None where the number is not known."""
-    seconds_se: float | None = None
-    """Standard error of ``seconds`` because only a sample of the calls was timed; None where it is not
-    known."""
-    waiting_se: float | None = None  # Standard error of ``waiting_s``; None where it is not known.
+    waiting_s: float  # Part of ``seconds`` until the ranks that it needs had entered the call; 0: not known.
+    timed: int = 0  # Number of calls whose time was taken; of short calls only a random sample is timed.
+    seconds_se: float | None = None  # Standard error because only a sample was timed.
+    waiting_se: float | None = None  # Standard error of ``waiting_s``.
     runs: tuple[CallsOfRun, ...] = ()
     """The numbers of each run, in the order of ``Recording.runs``; empty where there was one run."""
-    seconds_low: float | None = None
-    """Lower end of the 95 % interval that contains ``seconds``; None where it is not known."""
+    seconds_low: float | None = None  # Lower end of the 95 % interval that contains ``seconds``.
     seconds_high: float | None = None
-    """Upper end of the 95 % interval: well above ``seconds`` where a long call may have occurred among the
-    calls that were not timed."""
-    histogram: Histogram | None = None
-    """Durations of the calls, without MPI_Wait and the like; None where they are not known."""
-    lateness: Lateness | None = None  # Which ranks the others waited for; None where it is not known.
+    """Upper end, well above ``seconds`` where a call that was not timed may have been long."""
+    histogram: Histogram | None = None  # Durations of the calls, without MPI_Wait and the like.
+    lateness: Lateness | None = None  # Which ranks the others waited for.
     derived: int = 0  # Number of calls among ``calls`` whose datatype the program has defined.
 
     @property
     def tunable(self) -> bool:
-        """Return whether rules files can choose the algorithm of these calls.
-
-        Rules apply to blocking calls between several ranks.
-        """
+        """Return whether rules files can choose the algorithm: for blocking calls between several ranks."""
         return self.kind == KINDS[0] and self.comm_size > 1 and self.collective in MEASURED
 
     @property
@@ -150,19 +135,15 @@ class Recording:
     runs: tuple[RecordedRun, ...] = ()
     """Each run, where there were several; empty where there was one."""
     other: tuple[OtherCalls, ...] = ()
-    """Calls that are no collectives; those with the most time come first. Empty in recordings of older
-    formats and of other tools."""
+    """Calls that are no collectives, those with the most time first; empty in recordings of other tools."""
     started: Started | None = None
     """How the run was started; None where it is not known."""
     timeline: Timeline | None = None
-    """Time in MPI in each slice of the run; for several runs that of the first. None where it is not
-    known."""
+    """Time in MPI in each slice of the (first) run; None where it is not known."""
     threads: int = 1
-    """Largest number of threads of one rank that called MPI; a rank's seconds are the sum over its
-    threads."""
+    """Largest number of threads of one rank that called MPI, over which its seconds are summed."""
     unseen: tuple[str, ...] = ()
-    """Ways by which the run also communicated, and which are not recorded: ``NCCL``, ``gloo``, ``MPI
-    sessions``."""
+    """Ways by which the run also communicated, not recorded: ``NCCL``, ``gloo``, ``MPI sessions``."""
 
     @property
     def timed_all_of_mpi(self) -> bool:
@@ -221,23 +202,9 @@ class Recording:
 def of_tool(
     library: str, run_s: float, ranks: int, nodes: int, calls: Iterable[RecordedCalls], date: str = ""
 ) -> Recording:
-    """Return the recording of a run that another tool recorded.
-
-    It says that the run reached MPI_Finalize and that every call was timed.
-    """
-    return Recording(
-        command=(),
-        run_s=run_s,
-        mpi_s=run_s,
-        ranks=ranks,
-        nodes=nodes,
-        ended=ENDS[1],
-        library=library,
-        date=date,
-        clock_error_s=0.0,
-        not_kept=0,
-        calls=tuple(sorted(calls, key=order)),
-    )
+    """Return the recording of a run that another tool recorded, and that reached MPI_Finalize."""
+    rows = tuple(sorted(calls, key=order))
+    return Recording((), run_s, run_s, ranks, nodes, ENDS[1], library, date, 0.0, 0, rows)
 
 
 def even_block(name: str, ranks: int, moved: Any) -> Any:
@@ -264,8 +231,7 @@ def read_recording(text: str, name: str) -> Recording:
     Raises:
         TableError: The document is no recording, or is damaged.
     """
-    made_by = "autotune record -- mpirun …"
-    document = document_in(text, name, (FORMAT, *_EARLIER_FORMATS), "recording of calls", made_by)
+    document = document_in(text, name, (FORMAT,), "recording of calls", "autotune record -- mpirun …")
     del document["format"]
     try:
         recording = _DOCUMENT.structured(Recording, document)
@@ -273,12 +239,10 @@ def read_recording(text: str, name: str) -> Recording:
     except (TableError, ValueError) as exc:
         hint = exc.hint if isinstance(exc, TableError) else ""
         raise TableError(f"{name}: a damaged recording: {str(exc).partition(chr(10))[0]}", hint) from exc
-    for end, run_s in (
-        (recording.ended, recording.run_s),
-        *((run.ended, run.run_s) for run in recording.runs),
-    ):
-        if end not in ENDS or not run_s:
-            raise TableError(f"{name}: a damaged recording: ended={end!r}, run_s={run_s}")
+    runs: tuple[Recording | RecordedRun, ...] = (recording, *recording.runs)
+    for run in runs:
+        if run.ended not in ENDS or not run.run_s:
+            raise TableError(f"{name}: a damaged recording: ended={run.ended!r}, run_s={run.run_s}")
     if len(recording.runs) == 1 or any(len(c.runs) != len(recording.runs) for c in recording.calls):
         raise TableError(f"{name}: a damaged recording: calls of other runs than its {len(recording.runs)}")
     return recording
@@ -307,7 +271,6 @@ def mean_of(recordings: Sequence[Recording]) -> Recording:
             # The sizes of a group's calls have the same power of two, and so has their mean.
             key = entry.collective, entry.kind, entry.comm_size, int(entry.message_bytes).bit_length()
             groups.setdefault(key, [None] * n)[i] = entry
-    calls = [_mean_calls(group) for group in groups.values()]
     return replace(
         first,
         run_s=math.fsum(run.run_s for run in recordings) / n,
@@ -316,7 +279,7 @@ def mean_of(recordings: Sequence[Recording]) -> Recording:
         ended=next(end for end in WORST if end in {run.ended for run in recordings}),
         clock_error_s=max(run.clock_error_s for run in recordings),
         not_kept=max(run.not_kept for run in recordings),
-        calls=tuple(sorted(calls, key=order)),
+        calls=tuple(sorted(map(_mean_calls, groups.values()), key=order)),
         runs=tuple(RecordedRun(run.run_s, run.mpi_s, run.ended, run.date) for run in recordings),
         other=means_of([run.other for run in recordings]),
         threads=max(run.threads for run in recordings),
@@ -330,49 +293,26 @@ def order(calls: RecordedCalls) -> tuple[float, str, int, float]:
 
 
 def _mean_calls(per_run: Sequence[RecordedCalls | None]) -> RecordedCalls:
-    present, n = [entry for entry in per_run if entry is not None], len(per_run)
-    calls = sum(entry.calls for entry in present)
+    present = [entry for entry in per_run if entry is not None]
 
-    def values_of(name: str) -> list[float] | None:
-        values = [getattr(entry, name) for entry in present]
-        return None if None in values else values
+    def error(errors: list[float | None]) -> float | None:
+        # The standard error of a mean over runs, each of which drew its timed calls independently.
+        known = [value for value in errors if value is not None]
+        return math.hypot(*known) / len(per_run) if len(known) == len(errors) else None
 
-    timed, seconds_errors, waiting_errors = (
-        values_of("timed"),
-        values_of("seconds_se"),
-        values_of("waiting_se"),
-    )
-    low, high = values_of("seconds_low"), values_of("seconds_high")
     return replace(
-        present[0],
-        message_bytes=math.fsum(entry.message_bytes * entry.calls for entry in present) / calls,
-        calls=round(calls / n),
-        calls_per_rank=math.fsum(entry.calls_per_rank for entry in present) / n,
-        seconds=math.fsum(entry.seconds for entry in present) / n,
-        waiting_s=math.fsum(entry.waiting_s for entry in present) / n,
-        timed=None if timed is None else round(sum(timed) / n),
-        # These are standard errors of a mean over runs, each of which drew its timed calls independently.
-        seconds_se=None if seconds_errors is None else math.hypot(*seconds_errors) / n,
-        waiting_se=None if waiting_errors is None else math.hypot(*waiting_errors) / n,
+        mean_row(present, len(per_run), "waiting_s"),
+        seconds_se=error([entry.seconds_se for entry in present]),
+        waiting_se=error([entry.waiting_se for entry in present]),
         runs=tuple(
             CallsOfRun(entry.calls, entry.seconds, entry.waiting_s) if entry else CallsOfRun(0, 0.0, 0.0)
             for entry in per_run
         ),
-        derived=round(sum(entry.derived for entry in present) / n),
-        seconds_low=None if low is None else math.fsum(low) / n,
-        seconds_high=None if high is None else math.fsum(high) / n,
-        histogram=mean_histogram([entry.histogram for entry in present], n),
     )
 
 
 def _check_numbers(part: Any, prefix: str) -> None:
-    """Raise an error unless all numbers in a dataclass are finite and at least 0.
-
-    Numbers of ranks and of nodes have to be at least 1. ``prefix`` precedes the keys in the message.
-
-    Raises:
-        TableError: A number is out of range; the message contains its key.
-    """
+    """Raise an error unless all numbers are finite and at least 0, those of ranks and nodes at least 1."""
     for entry in fields(part):
         value, key = getattr(part, entry.name), f"{prefix}{entry.name}"
         for number in value if isinstance(value, tuple) else (value,):
@@ -382,3 +322,46 @@ def _check_numbers(part: Any, prefix: str) -> None:
                 minimum = 1 if entry.name in ("ranks", "nodes", "comm_size") else 0
                 if not minimum <= number <= _LARGEST:
                     raise TableError(f"{key}={number} is not a number of at least {minimum:g}")
+
+
+@dataclass(frozen=True, slots=True)
+class TunableCalls:
+    """Calls of one kind that MPI settings can make faster, by the name that the benchmark probe uses."""
+
+    name: str  # The collective or pattern of messages, one of ``collectives.MEASURED``.
+    comm_size: int | None  # Ranks of the communicator; None for messages, where they do not matter.
+    message_bytes: float  # Mean message size in bytes.
+    count: float  # Number of calls of one rank; of a halo, the number of halo exchanges.
+    busy_s: float
+    """Seconds of a mean rank in these calls. For collectives they exclude the waiting for late ranks; for
+    messages they include waiting, which cannot be separated."""
+
+
+def tunable(recorded: Recording) -> tuple[TunableCalls, ...]:
+    """Return the calls of a recording that MPI settings can make faster.
+
+    They are blocking collectives, non-blocking and persistent collectives that the benchmark probe can
+    measure, messages between two ranks, and one-sided operations.
+    """
+    rows = []
+    for c in recorded.calls:
+        name = c.collective if c.tunable else later(c.collective, c.kind)
+        if c.tunable or (name in PATTERNS and c.comm_size > 1):
+            rows.append(TunableCalls(name, c.comm_size, c.message_bytes, c.calls_per_rank, c.busy_s))
+    for other in recorded.other:
+        if other.pattern:
+            count = other.calls_per_rank / _requests(other.pattern, recorded.ranks)
+            rows.append(TunableCalls(other.pattern, None, other.message_bytes, count, other.own_s))
+    return tuple(rows)
+
+
+def _requests(pattern: str, ranks: int) -> int:
+    """Return the number of messages, sent and received, that a rank begins in one call of a pattern.
+
+    In a halo exchange a rank has two neighbours in each of two dimensions, or two neighbours in one dimension
+    if the number of ranks is prime.
+    """
+    if not pattern.startswith("halo"):
+        return 1
+    prime = all(ranks % n for n in range(2, math.isqrt(ranks) + 1))
+    return 4 if prime else 8

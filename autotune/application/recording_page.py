@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from autotune.application.diagnosis import diagnose
 from autotune.application.diagnosis_text import floor_text, loss_rows, sentence, share_text
 from autotune.application.floor import Floor
-from autotune.application.recorded_time import Histogram
+from autotune.application.recorded_time import Histogram, OtherCalls
 from autotune.application.recording import RecordedCalls, Recording
 from autotune.views.report import axes
 from autotune.views.report.axes import AMBER, BLUE, BROWN, GREEN, GREY, TEAL, VIOLET
@@ -18,13 +18,7 @@ _COLOURS = (TEAL, BLUE, AMBER, VIOLET, GREEN, BROWN, GREY)
 
 
 def recording_page(recorded: Recording, floor: Floor | None, name: str) -> str:
-    """Return the page of a recording as HTML that works offline.
-
-    Args:
-        recorded: The recording.
-        floor: The best times of this machine for the recorded calls; None: they were not measured.
-        name: Name of the recording's file.
-    """
+    """Return the page of a recording, and of the floor of its calls, as HTML that works offline."""
     diagnosis = diagnose(recorded, floor)
     losses, notes = loss_rows(diagnosis)
     command = " ".join(recorded.command)
@@ -50,10 +44,7 @@ def recording_page(recorded: Recording, floor: Floor | None, name: str) -> str:
 
 
 def _timeline(recorded: Recording) -> str:
-    """Return a figure of the share of time in each family of calls over the run, as JSON.
-
-    The text is empty where the recording has no timeline.
-    """
+    """Return a figure of the share of time in each family of calls over the run as JSON, if it is known."""
     line = recorded.timeline
     if line is None or not line.seconds:
         return ""
@@ -74,7 +65,6 @@ def _timeline(recorded: Recording) -> str:
 
 
 def _label(calls: RecordedCalls) -> str:
-    """Return in words which calls these are: collective, number of ranks and, if not blocking, the kind."""
     kind = "" if calls.kind == "blocking" else f", {calls.kind}"
     return f"{calls.collective} on {calls.comm_size} ranks{kind}"
 
@@ -82,17 +72,13 @@ def _label(calls: RecordedCalls) -> str:
 def _durations(recorded: Recording) -> Iterable[tuple[str, float, Histogram]]:
     """Return name, mean message size in bytes and histogram of those kinds of calls that take most time."""
     rows = [(c.seconds, _label(c), c.message_bytes, c.histogram) for c in recorded.calls]
-    rows += [
-        (o.own_s, " ".join(filter(None, (o.operation, o.distance))), o.message_bytes, o.histogram)
-        for o in recorded.other
-    ]
+    names = (f"{o.operation} {o.distance}".strip() for o in recorded.other)
+    rows += [(o.own_s, n, o.message_bytes, o.histogram) for o, n in zip(recorded.other, names, strict=True)]
     ordered = sorted(rows, key=lambda row: -row[0])
-    largest = [(name, size, histogram) for _, name, size, histogram in ordered if histogram]
-    return largest[:_DRAWN]
+    return [(name, size, histogram) for _, name, size, histogram in ordered if histogram][:_DRAWN]
 
 
 def _histogram(name: str, message_bytes: float, histogram: Histogram) -> str:
-    """Return a figure of the distribution of the durations of one kind of calls, as JSON."""
     figure = axes.empty(240)
     label = f"{name}, {size_text(round(message_bytes))}"
     # Each bar is drawn at the middle of its bin, whose ends differ by a factor of √2.
@@ -105,15 +91,10 @@ def _histogram(name: str, message_bytes: float, histogram: Histogram) -> str:
 
 def _calls(recorded: Recording) -> list[Sequence[str]]:
     """Return a row (name, size, calls per rank, seconds, waiting) for each kind of calls with most time."""
-    rows = [
-        (c.seconds, _label(c), c.message_bytes, c.calls_per_rank, f"{c.waiting_s:.3g}")
-        for c in recorded.calls
-    ]
-    rows += [
-        (o.seconds, f"{o.operation} {o.distance}", o.message_bytes, o.calls_per_rank, "")
-        for o in recorded.other
-    ]
+    rows: list[tuple[RecordedCalls | OtherCalls, str, str]] = []
+    rows += [(c, _label(c), f"{c.waiting_s:.3g}") for c in recorded.calls]
+    rows += [(o, f"{o.operation} {o.distance}", "") for o in recorded.other]
     return [
-        (name, size_text(round(size)), f"{calls:.5g}", f"{seconds:.3g}", waiting_s)
-        for seconds, name, size, calls, waiting_s in sorted(rows, key=lambda row: -row[0])[:_LISTED]
+        (name, size_text(round(c.message_bytes)), f"{c.calls_per_rank:.5g}", f"{c.seconds:.3g}", waiting_s)
+        for c, name, waiting_s in sorted(rows, key=lambda row: -row[0].seconds)[:_LISTED]
     ]

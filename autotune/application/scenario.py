@@ -11,43 +11,36 @@ import math
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from autotune.application.diagnosis import Advice, diagnose
 from autotune.application.diagnosis_text import sentence as diagnosis
 from autotune.application.diagnosis_text import unlike_text
-from autotune.application.kept_floors import kept_floor
-from autotune.application.predicted import predicted
-from autotune.application.reach import Ends, savings
-from autotune.application.recording import Recording, read_recording
-from autotune.application.tunable import TunableCalls, tunable
+from autotune.application.documents import kept_floor, read_calls
+from autotune.application.reach import Ends, predicted, savings
+from autotune.application.recording import Recording, tunable
 from autotune.campaign.spec import CampaignSpec
 from autotune.errors import ScenarioError, TableError
 from autotune.recommend.other_calls import slower
 from autotune.recommend.recommendation import Checked, Recommendation
-from autotune.resources import user_text
 from autotune.space.obeyed import obeyed_by
 from autotune.stacks.application import is_launcher
 
 K = TypeVar("K", bound=Hashable)
 
-_ENOUGH = 0.97
-"""Share of the recorded time; collectives, or sizes, are added to the scenario until they contain so much."""
-_MOST = {"collectives": 6, "communicators": 3, "sizes": 8}
-"""Largest number of collectives, communicator sizes and message sizes in a scenario."""
+_ENOUGH = 0.97  # Collectives, or sizes, are added until they contain this share of the recorded time.
+_MOST = {"collectives": 6, "communicators": 3, "sizes": 8}  # Largest numbers in a scenario.
 _ALIKE = 1.5  # Message sizes up to this factor above the smallest of a group are merged into one.
 _PLACED = {
-    ("bind-to", False): "OMPI_MCA_hwloc_base_binding_policy",
-    ("map-by", False): "OMPI_MCA_rmaps_base_mapping_policy",
-    ("bind-to", True): "PRTE_MCA_hwloc_default_binding_policy",
-    ("map-by", True): "PRTE_MCA_rmaps_default_mapping_policy",
+    "bind-to": ("OMPI_MCA_hwloc_base_binding_policy", "PRTE_MCA_hwloc_default_binding_policy"),
+    "map-by": ("OMPI_MCA_rmaps_base_mapping_policy", "PRTE_MCA_rmaps_default_mapping_policy"),
 }
-"""Maps (option of Open MPI's launcher, whether Open MPI's version is 5 or later) to the environment variable
-with the same effect (prterun(1))."""
+"""Maps options of Open MPI's launcher to the environment variables with the same effect before Open MPI 5 and
+from then on (prterun(1))."""
 _RULES = ("OMPI_MCA_coll_tuned_use_dynamic_rules", "OMPI_MCA_coll_tuned_dynamic_rules_filename")
-"""Environment variables that make Open MPI read a file of rules, which choose algorithms for calls."""
+"""Environment variables that make Open MPI read a file of rules."""
 _ELEMENT = 4  # Bytes of one element of a reduction: message sizes are rounded to multiples of it.
 
 
@@ -80,21 +73,17 @@ def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
         raise ScenarioError(
             f"calls={path}: {diagnosis(diagnosed, str(path))}", "--anyway tunes it all the same"
         )
-    tunable_calls = [call for call in tunable(recorded) if call.busy_s > 0]
-    scope_given = all(filled.get(key) for key in ("collective", "sizes"))
-    if not tunable_calls and not scope_given:
-        called_names = {f"{c.collective} ({c.kind})" for c in recorded.calls} | {
-            c.operation for c in recorded.other
-        }
-        names_text = ", ".join(sorted(called_names)) or "nothing"
+    calls = [call for call in tunable(recorded) if call.busy_s > 0]
+    if not calls and not all(filled.get(key) for key in ("collective", "sizes")):
+        names = {f"{c.collective} ({c.kind})" for c in recorded.calls} | {c.operation for c in recorded.other}
         raise ScenarioError(
-            f"calls={path}: nothing that could be tuned: it calls {names_text}",
+            f"calls={path}: nothing that could be tuned: it calls {', '.join(sorted(names)) or 'nothing'}",
             "tuned are collectives between several ranks, messages and one-sided operations",
         )
-    collectives = _largest(_sums(tunable_calls, lambda c: c.name), _MOST["collectives"])
-    tunable_calls = [call for call in tunable_calls if call.name in collectives]
-    seconds_by_comm_size = _sums(tunable_calls, lambda c: c.comm_size or recorded.ranks)
-    comm_sizes = sorted(_largest(seconds_by_comm_size, _MOST["communicators"]))
+    collectives = _largest(((c.name, c.busy_s) for c in calls), _MOST["collectives"])
+    calls = [call for call in calls if call.name in collectives]
+    seconds = ((c.comm_size or recorded.ranks, c.busy_s) for c in calls)
+    comm_sizes = sorted(_largest(seconds, _MOST["communicators"]))
     cluster, mpi, objective = (dict(filled.get(name) or {}) for name in ("cluster", "mpi", "objective"))
     _fill(cluster, nodes=recorded.nodes, comm_sizes=comm_sizes)
     if cluster.get("ppn") is None:
@@ -108,7 +97,7 @@ def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
     _fill(
         filled,
         collective=list(collectives),
-        sizes=sizes_of_calls((c.message_bytes, c.busy_s) for c in tunable_calls if c.name != "barrier"),
+        sizes=sizes_of_calls((c.message_bytes, c.busy_s) for c in calls if c.name != "barrier"),
     )
     return filled
 
@@ -116,9 +105,8 @@ def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
 def baseline(recorded: Recording) -> dict[str, str]:
     """Return the MPI settings of the recorded run, mapping options included, as environment variables.
 
-    A campaign launches its default with these variables, so that its default is the setting of the recorded
-    run. Variables that make a library start or load something are left out, because anybody may have written
-    the recording.
+    They make the campaign's default the setting of the recorded run. Variables that make a library start or
+    load something are left out, because anybody may have written the recording.
     """
     started = recorded.started
     if started is None:
@@ -126,23 +114,19 @@ def baseline(recorded: Recording) -> dict[str, str]:
     env = {name: value for name, value in started.environment.items() if not obeyed_by(name)}
     version = _version(recorded)
     for option, *words in started.options if version else ():
-        variable = _PLACED.get((option, version >= 5))
-        if variable and words:
-            env[variable] = words[0]
+        if option in _PLACED and words:
+            env[_PLACED[option][version >= 5]] = words[0]
     return env
 
 
 def _version(recorded: Recording) -> int:
-    """Return the major version of the Open MPI that a run was recorded with; 0 for another library."""
+    """Return the major version of Open MPI; 0 for another library."""
     version = re.match(r"Open MPI v(\d+)", recorded.library)
     return int(version[1]) if version else 0
 
 
 def overriding(recorded: Recording, recommendation: Recommendation) -> dict[str, str]:
-    """Return the environment variables of a run to which a recommendation's files give another value.
-
-    Environment variables take precedence over parameter files, so the files would have no effect on these.
-    """
+    """Return the variables of a run that take precedence over other values in a recommendation's files."""
     run_env = recorded.started.environment if recorded.started else {}
     file_env: dict[str, str | None] = dict(recommendation.provenance.env)
     ruled = {rule.collective for rule in recommendation.rules if rule.sets}
@@ -159,13 +143,7 @@ def _fill(section: dict[str, Any], **values: Any) -> None:
 
 
 def _own_launcher(recording: Path, word: str) -> str:
-    """Return the launcher that a recording names, if the user's PATH leads to the same file.
-
-    The launcher will be run, and anybody may have written the recording.
-
-    Raises:
-        ScenarioError: the PATH leads to another launcher of that name, or to none.
-    """
+    """Return the launcher that a recording, which anybody may have written, names if the PATH has it."""
     path_of_shell = shutil.which(Path(word).name)
     if "/" not in word or (path_of_shell and Path(path_of_shell).resolve() == Path(word).resolve()):
         return word
@@ -175,28 +153,14 @@ def _own_launcher(recording: Path, word: str) -> str:
     )
 
 
-def read_calls(path: Path) -> Recording:
-    """Read the recording in a file.
-
-    Raises:
-        TableError: the file cannot be read, or holds no recording.
-    """
-    return read_recording(user_text(path, hint="autotune record writes one"), str(path))
-
-
 def worth_text(
     about: CampaignSpec, recommendation: Recommendation | None, harmless: Recommendation | None = None
 ) -> str:
     """Return a sentence on the time that a recommendation saves in the recorded run that it was tuned for.
 
     The text is empty where the campaign was not made for a recorded run. Calls of the run that were not
-    tuned, and that the setting may make slower, are included with their recorded time.
-
-    Args:
-        about: Description of the campaign, whose scenario names the recording.
-        recommendation: The recommended setting; None yields an empty text.
-        harmless: The best setting that makes no other call slower, which may save more; None where no such
-            setting is known.
+    tuned, and that the setting may make slower, are included with their recorded time. ``harmless`` is the
+    best setting that makes no other call slower, which may save more.
     """
     path = Path(about.scenario.objective.weights or "")
     if path.suffix != ".json" or recommendation is None or not recommendation.gains:
@@ -205,26 +169,18 @@ def worth_text(
         recorded = read_calls(path)
         text = sentence(recorded, recommendation)
         if harmless is not None and slower(recommendation.others):
-            saved_s = predicted_s(recorded, harmless)
+            harmless_savings = savings(recorded, harmless.effects)
+            saved_s = predicted(harmless_savings.seconds, harmless_savings.draw_s)[0]
             text += f"; the best setting that slows no other call saves {saved_s:.3g} s (--choice harmless)"
         return text
     except TableError as exc:
         return f"what it is worth to the application cannot be said: {exc.message}"
 
 
-def predicted_s(recorded: Recording, recommendation: Recommendation) -> float:
-    """Return the seconds that a setting saves in the recorded run, minus those that it costs there."""
-    saved = savings(recorded, recommendation.effects)
-    return predicted(saved.seconds, saved.draw_s)[0]
-
-
 def predicted_share(about: CampaignSpec, recommendation: Recommendation) -> tuple[Ends, int, int] | None:
-    """Return the predicted saving of the exported files in the recorded runs.
+    """Return the share of a run's time that the exported files save, and the numbers of runs and of ranks.
 
-    Returns:
-        The saved share of a run's time with the ends of its interval, the number of recorded runs, and the
-        number of ranks of a run; None where the campaign was not made for a recording, or its file is
-        missing.
+    None means that the campaign was not made for a recording, or that its file is missing.
     """
     path = Path(about.scenario.objective.weights or "")
     if path.suffix != ".json" or not path.is_file():
@@ -244,11 +200,9 @@ def sentence(recorded: Recording, recommendation: Recommendation) -> str:
     waiting_text = f"{recorded.waiting_s:.2g} s of them waiting"
     if not recorded.waiting_known:
         waiting_text = "waiting, which no files save, not separated"
-    runs = (
-        f"; {len(possible.seconds)} runs"
-        if recorded.runs
-        else "; without the spread between runs: record --runs 5 measures it"
-    )
+    runs = f"{len(possible.seconds)} runs"
+    if not recorded.runs:
+        runs = "without the spread between runs: record --runs 5 measures it"
     notes = [unlike_text(calls.collective, times) for calls, times in possible.unlike[:1]]
     if overrides := overriding(recorded, recommendation):
         words = ", ".join(f"{name}={value}" for name, value in overrides.items())
@@ -262,16 +216,13 @@ def sentence(recorded: Recording, recommendation: Recommendation) -> str:
     summary = (
         f"of {recorded.run_s:.3g} s of your run {recorded.collectives_s:.3g} s are in collectives, "
         f"{waiting_text}{_beside_collectives(recorded, recommendation)}; {files} {save} {saved:.3g} s "
-        f"({low:.2g} … {high:.2g}{runs})"
+        f"({low:.2g} … {high:.2g}; {runs})"
     )
     return "; ".join([summary, *notes])
 
 
 def _beside_collectives(recorded: Recording, recommendation: Recommendation) -> str:
-    """Return a text on the time in calls that are no collectives; empty if no such calls were recorded.
-
-    It gives the time in messages that a campaign measured, and the time in calls that it did not measure.
-    """
+    """Return a text on the time in calls that are no collectives; empty if no such calls were recorded."""
     if not recorded.other:
         return ""
     names = {gain.slot[0] for gain in recommendation.effects}
@@ -280,15 +231,17 @@ def _beside_collectives(recorded: Recording, recommendation: Recommendation) -> 
     for calls in recorded.other:
         if calls.pattern not in names:
             uncovered_s[calls.family] += calls.own_s
-    kinds = ", ".join(sorted(name for name, seconds in uncovered_s.items() if seconds > 0))
-    uncovered_text = (
-        f", {math.fsum(uncovered_s.values()):.2g} s in calls that were not covered ({kinds})" if kinds else ""
-    )
-    return f", {covered_s:.2g} s in messages that were measured, waiting included{uncovered_text}"
+    text = f", {covered_s:.2g} s in messages that were measured, waiting included"
+    if kinds := ", ".join(sorted(name for name, seconds in uncovered_s.items() if seconds > 0)):
+        text += f", {math.fsum(uncovered_s.values()):.2g} s in calls that were not covered ({kinds})"
+    return text
 
 
-def _largest(sums: Mapping[K, float], limit: int) -> list[K]:
+def _largest(times: Iterable[tuple[K, float]], limit: int) -> list[K]:
     """Return the keys with the most time: as many as contain ``_ENOUGH`` of the sum, at most ``limit``."""
+    sums: dict[K, float] = defaultdict(float)
+    for key, seconds in times:
+        sums[key] += seconds
     keys: list[K] = []
     covered, total = 0.0, math.fsum(sums.values())
     for key in sorted(sums, key=lambda k: -sums[k])[:limit]:
@@ -296,13 +249,6 @@ def _largest(sums: Mapping[K, float], limit: int) -> list[K]:
             keys.append(key)
             covered += sums[key]
     return keys
-
-
-def _sums(calls: Iterable[TunableCalls], key_of: Callable[[TunableCalls], K]) -> dict[K, float]:
-    sums: dict[K, float] = defaultdict(float)
-    for call in calls:
-        sums[key_of(call)] += call.busy_s
-    return sums
 
 
 def sizes_of_calls(calls: Iterable[tuple[float, float]]) -> list[int]:
@@ -316,12 +262,11 @@ def sizes_of_calls(calls: Iterable[tuple[float, float]]) -> list[int]:
     groups: dict[float, list[tuple[float, float]]] = {}
     start = -1.0
     for size, seconds in sorted(calls):
-        if start < 0 or size > _ALIKE * start:
-            start = size
+        start = size if start < 0 or size > _ALIKE * start else start
         groups.setdefault(start, []).append((size, seconds))
     sums = {start: math.fsum(seconds for _, seconds in group) for start, group in groups.items()}
     sizes: set[int] = set()
-    for start in _largest(sums, _MOST["sizes"]):
+    for start in _largest(sums.items(), _MOST["sizes"]):
         mean = math.fsum(seconds * math.log(max(size, 1.0)) for size, seconds in groups[start]) / sums[start]
         sizes.add(max(_ELEMENT, _ELEMENT * round(math.exp(mean) / _ELEMENT)))
     return sorted(sizes) or [0]

@@ -52,10 +52,8 @@ def read_trace(path: Path) -> Recording:
 class _Trace:
     def __init__(self) -> None:
         self.places: dict[Any, dict[Any, int]] = {}
-        self.totals: dict[tuple[str, int, int, int], Any] = defaultdict(lambda: np.zeros(3))
-        self.lists: dict[tuple[str, int, int, int], dict[int, list[Any]]] = defaultdict(
-            lambda: defaultdict(list)
-        )
+        self.totals = defaultdict[tuple[str, int, int, int], Any](lambda: np.zeros(3))
+        self.lists = defaultdict[tuple[str, int, int, int], dict[int, list[Any]]](lambda: defaultdict(list))
 
     def read(self, trace: Any, events: Any, path: Path) -> Recording:
         """Return the recording from all events of all ranks, which are read in the order of time."""
@@ -87,13 +85,12 @@ class _Trace:
         name = _word(event.collective_op)
         if name not in COLLECTIVES:
             return  # creating windows and files is a collective event, too, but no collective operation
-        places = self.places.get(event.communicator)
-        if places is None:
+        if event.communicator not in self.places:
             # A communicator between two groups of ranks has no list of members here, and its calls are left
             # out: no rules can choose their algorithm.
             members = getattr(getattr(event.communicator, "group", None), "members", ())
-            places = {member: rank for rank, member in enumerate(members)}
-            self.places[event.communicator] = places
+            self.places[event.communicator] = {member: rank for rank, member in enumerate(members)}
+        places = self.places[event.communicator]
         if place not in places:
             return
         ranks, own_rank = len(places), places[place]
@@ -110,26 +107,16 @@ class _Trace:
         sums: dict[tuple[str, int, int], Any] = defaultdict(lambda: np.zeros(2))
         for (name, power, comm_size, _), lists in self.lists.items():
             per_rank = [(rank, np.array(calls, SAMPLE)) for rank, calls in lists.items()]
-            waited_s, took_s, _ = waits(name, comm_size, per_rank)
-            sums[name, power, comm_size] += (waited_s.sum(), took_s.sum())
+            sums[name, power, comm_size] += waits(name, comm_size, per_rank)
         recorded = []
         for (name, kind, comm_size, power), (n, n_bytes, seconds) in self.totals.items():
             waited_s, took_s = sums.get((name, power, comm_size), sums.get((name, -1, comm_size), (0.0, 0.0)))
             share = float(waited_s / took_s) if kind == 0 and took_s > 0 else 0.0
             mean_s, calls = float(seconds) / ranks, round(n)
-            recorded.append(
-                RecordedCalls(
-                    name,
-                    KINDS[kind],
-                    comm_size,
-                    float(n_bytes / n),
-                    calls,
-                    float(n) / ranks,
-                    mean_s,
-                    mean_s * share,
-                    *((calls, 0.0, 0.0) if kind == 0 else (0, None, None)),
-                )
-            )
+            counts = (float(n_bytes / n), calls, float(n) / ranks)
+            errors = (calls, 0.0, 0.0) if kind == 0 else (0, None, None)
+            row = RecordedCalls(name, KINDS[kind], comm_size, *counts, mean_s, mean_s * share, *errors)
+            recorded.append(row)
         return recorded
 
 
@@ -139,15 +126,7 @@ def _word(value: Any) -> str:
 
 
 def _block(name: str, ranks: int, is_root: bool, sent: int, received: int) -> float:
-    """Return the message size of a call in bytes, counted as in ``collectives``, from a rank's bytes.
-
-    Args:
-        name: The collective.
-        ranks: Ranks of the communicator.
-        is_root: Whether the rank is the root.
-        sent: Bytes that the rank sent.
-        received: Bytes that the rank received.
-    """
+    """Return the message size of a call in bytes, counted as in ``collectives``, from a rank's bytes."""
     block: float | None = even_block(name, ranks, sent + received)
     if block is not None:
         return block
@@ -155,6 +134,5 @@ def _block(name: str, ranks: int, is_root: bool, sent: int, received: int) -> fl
     root_bytes, other_bytes = (sent, received) if one_to_all else (received, sent)
     if not is_root:
         return other_bytes
-    return root_bytes / (
-        ranks if other_bytes else max(ranks - 1, 1)
-    )  # in an in-place call the root's own block is not counted
+    # In an in-place call the root's own block is not counted.
+    return root_bytes / (ranks if other_bytes else max(ranks - 1, 1))

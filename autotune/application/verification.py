@@ -8,8 +8,7 @@ The predicted saving is compared with the measured one. In the interval of their
 the distances to the ends of the two intervals are added [1].
 
 References:
-    1. G. Y. Zou, A. Donner: "Construction of confidence limits about effect measures: a general approach",
-       Statistics in Medicine 27 (2008), 1693-1702, eq. 4 and 5.
+    1. As in `reach`.
     2. D. J. Schuirmann: "A comparison of the two one-sided tests procedure and the power approach for
        assessing the equivalence of average bioavailability", J. Pharmacokinet. Biopharm. 15 (1987), 657-680.
 """
@@ -34,8 +33,7 @@ Establishing Bioequivalence", 2001)."""
 _OPEN = 1e-3
 """Smallest speed-up that an interval may end at: nobody would wait for runs that take a thousand times as
 long, so a smaller value means that there is no such end."""
-_SLOT = ("application", 1, 0)
-"""Placeholder slot (collective, communicator size, message size) in a comparison of whole runs."""
+_SLOT = ("application", 1, 0)  # Placeholder slot in a comparison of whole runs.
 
 
 class ApplicationDecision(StrEnum):
@@ -66,12 +64,9 @@ class ApplicationVerdict:
     speedup: float
     """Time without the files divided by the time with them, or for a figure of which more is better the
     figure with the files divided by that without them; above one is better with the files."""
-    low: float
-    """Lower end of the speed-up's interval, which remains valid however often one looks at the runs so
-    far."""
+    low: float  # Lower end of the speed-up's interval, which is valid however often one looks at the runs.
     high: float  # Upper end of the speed-up's interval.
-    default: float
-    """Median over the runs without the files, of the time in seconds or of the figure."""
+    default: float  # Median over the runs without the files, of the time in seconds or of the figure.
     tuned: float  # Median over the runs with the files, in the same unit.
 
     @property
@@ -110,9 +105,7 @@ def judged(
         for block in dict.fromkeys(run_block for run_block, _, _ in runs)
     )
     comparison = overall(blocks, alpha=design.alpha)
-    default, tuned = (
-        [value for _, side, value in runs if side is with_files] for with_files in (False, True)
-    )
+    default, tuned = ([value for _, side, value in runs if side is files] for files in (False, True))
     decision = ApplicationDecision.INCONCLUSIVE
     if comparison.low > 0:
         decision = ApplicationDecision.BETTER

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from autotune.application.profiles import CallProfile
+from autotune.application.profiles import CallProfile, Calls
 from autotune.errors import TableError, UserError
 from autotune.history.lookup import reached
 from autotune.recommend.recommendation import Gain
@@ -21,15 +21,13 @@ class Worth:
 
     calls: float  # Number of calls of one rank in a run for which measured sizes are evidence.
     other_calls: float
-    """Number of calls of one rank for which they are not: calls of other collectives, or more than a factor
-    of two beyond the message and communicator sizes that were measured. These are assumed to save nothing."""
+    """Number of calls of one rank for which they are not, and which are assumed to save nothing: of other
+    collectives, or more than a factor of two beyond the message and communicator sizes."""
     saved_s: float  # Seconds saved in one run.
-    low_s: float
-    """Lower end of the 95 % interval of ``saved_s``, as if the errors at all sizes had one sign."""
+    low_s: float  # Lower end of the 95 % interval, as if the errors at all sizes had one sign.
     high_s: float  # Upper end of the 95 % interval of ``saved_s``.
     application_s: float  # Wall time of one run in seconds.
-    campaign_s: float
-    """Wall time of the campaign's launches in seconds; the application is assumed to run on as many nodes."""
+    campaign_s: float  # Wall time of the campaign's launches in seconds, on as many nodes as the application.
     other_sizes: tuple[int, ...] = ()
     """Communicator sizes of the profile's calls at which nothing was measured. Where a measured size is
     within a factor of two, its times are used."""
@@ -46,18 +44,12 @@ class Worth:
 
     @property
     def paid_back_after_s(self) -> float:
-        """Return the seconds of application time that save as much time as the campaign took.
-
-        They are infinite where nothing is saved.
-        """
+        """Return the seconds of application time that save the campaign's time; infinite: nothing does."""
         return self._paid_back_s(self.saved_s)
 
     @property
     def paid_back_interval_s(self) -> tuple[float, float]:
-        """Return the interval of about 95 % for ``paid_back_after_s``.
-
-        Its upper end is infinite where a saving is not certain.
-        """
+        """Return the interval of about 95 %, whose upper end is infinite where a saving is not certain."""
         return self._paid_back_s(self.high_s), self._paid_back_s(self.low_s)
 
     def _paid_back_s(self, saved_s: float) -> float:
@@ -67,13 +59,10 @@ class Worth:
 def worth(
     profile: CallProfile, gains: Sequence[Gain], campaign_s: float, application_s: float | None = None
 ) -> Worth:
-    """Return the time that a recommendation saves the application with a call profile.
+    """Return the time that the measured ``gains`` save the application with a call profile.
 
-    Args:
-        profile: The application's calls.
-        gains: The recommendation's measured times, tuned and by default.
-        campaign_s: Wall time of the campaign's launches in seconds.
-        application_s: Wall time of one run in seconds; None: the profile contains it.
+    The campaign's launches took ``campaign_s`` seconds of wall time, and a run takes ``application_s``
+    seconds; None: the profile contains this time.
 
     Raises:
         UserError: there are no gains over the default, or the run's time is not known or not above 0.
@@ -88,17 +77,18 @@ def worth(
         raise UserError(f"{profile.source} does not say how long a run takes", "give --application-s SECONDS")
     slots = [gain.slot for gain in gains]
     collectives = {slot[0] for slot in slots}
-    tuned = tuple(
-        c for c in profile.calls
-        if any(c.means(n) and reached(slots, n, c.comm_size, c.message_bytes) for n in collectives)
-    )  # fmt: skip
+
+    def is_tuned(c: Calls) -> bool:
+        return any(c.means(n) and reached(slots, n, c.comm_size, c.message_bytes) for n in collectives)
+
+    tuned = tuple(filter(is_tuned, profile.calls))
     if profile.calls and not tuned:
         sizes, ranks = {slot[2] for slot in slots}, sorted({slot[1] for slot in slots})
-        raise TableError(
-            f"{profile.source} calls nothing of what was measured",
-            f"measured: {', '.join(sorted(collectives))} of {min(sizes)} … {max(sizes)} B on "
-            f"{', '.join(map(str, ranks))} ranks; that covers calls within a factor of two",
+        measured = f"{', '.join(sorted(collectives))} of {min(sizes)} … {max(sizes)} B"
+        hint = (
+            f"measured: {measured} on {', '.join(map(str, ranks))} ranks; that covers calls within a factor"
         )
+        raise TableError(f"{profile.source} calls nothing of what was measured", f"{hint} of two")
     covered = math.fsum(c.count for c in tuned)
     same_collectives = (c for c in profile.calls if any(map(c.means, collectives)))
     other_sizes = {c.comm_size for c in same_collectives if c.comm_size} - {slot[1] for slot in slots}
@@ -109,9 +99,7 @@ def worth(
             f"{profile.source}: {covered:.4g} calls take {total_s:.3g} s by default, a run {run_s:.3g} s",
             "calls are counted for one rank and one run; --application-s is the wall time of that run",
         )
-    saved, low, high = (
-        sum(by_default_s * gain.saved[end] for by_default_s, gain in zip(spent_s, gains, strict=True))
-        for end in range(3)
-    )
+    spent = list(zip(spent_s, gains, strict=True))
+    saved, low, high = (sum(seconds * gain.saved[end] for seconds, gain in spent) for end in range(3))
     uncovered = math.fsum(c.count for c in profile.calls) - covered
     return Worth(covered, uncovered, saved, low, high, run_s, campaign_s, tuple(sorted(other_sizes)))

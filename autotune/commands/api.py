@@ -333,7 +333,7 @@ def record(*command: str, runs: int = 1, out: str | PathLike[str] = "calls.json"
         AutotuneError: The same errors as from the command, or the application ends with an exit code other
             than 0.
     """
-    from autotune.application.scenario import read_calls
+    from autotune.application.documents import read_calls
     from autotune.application.verbs.record import record as record_application
 
     _in_main_thread()

@@ -22,10 +22,8 @@ class Mvapich2(VariableScript):
             UserError: the algorithm is not given as an id.
         """
         if algorithm and not algorithm.isdecimal():
-            raise UserError(
-                f"MVAPICH2 takes a number for {collective}, not {algorithm!r}",
-                "MV2_INTER_*_TUNING forces an algorithm by its id",
-            )
+            why = f"MVAPICH2 takes a number for {collective}, not {algorithm!r}"
+            raise UserError(why, "MV2_INTER_*_TUNING forces an algorithm by its id")
         return {f"MV2_INTER_{collective.upper()}_TUNING": algorithm} if algorithm else {}
 
 

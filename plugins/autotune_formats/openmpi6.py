@@ -26,10 +26,8 @@ class CollTunedJson:
         Raises:
             UserError: a rules file of ``coll_tuned`` cannot express the rules.
         """
-        collectives = {
-            collective: _json_tables(collective, by_size)
-            for collective, by_size in coll_tuned.table(recommendation.rules).items()
-        }
+        tables = coll_tuned.table(recommendation.rules)
+        collectives = {collective: _json_tables(collective, tables[collective]) for collective in tables}
         document = {
             "comment": [*remarks(recommendation), UNTRIED, f"use: {self.use(recommendation, directory)}"],
             "rule_file_version": 3,
@@ -41,10 +39,8 @@ class CollTunedJson:
     def use(self, recommendation: Recommendation, directory: Path) -> str:
         """Return the command line that applies the rules file and the job-wide settings."""
         deployed, path = settings(recommendation, directory), directory.absolute() / JSON_FILE
-        mca = dict(deployed.mca) | {
-            "coll_tuned_use_dynamic_rules": "1",
-            "coll_tuned_dynamic_rules_filename": str(path),
-        }
+        mca = {**deployed.mca, "coll_tuned_use_dynamic_rules": "1"}
+        mca["coll_tuned_dynamic_rules_filename"] = str(path)
         return mpirun(recommendation, stated(mca, deployed.other))
 
 
@@ -56,10 +52,8 @@ def _json_tables(
     Bounds are inclusive, the first match counts, and without a match Open MPI decides. Zeros are left out,
     since they are the default. Open MPI's code reads ``seg_size``, but its JSON schema does not contain it.
     """
-    starts = list(by_size)
     entries = []
-    for start, end in zip(starts, [*starts[1:], None], strict=True):
-        rows = by_size[start]
+    for (start, rows), end in zip(by_size.items(), [*list(by_size)[1:], None], strict=True):
         rules = [
             {
                 "msg_size_min": row.threshold_bytes,

@@ -51,9 +51,8 @@ class UccConf:
         tuned = {rule.collective for rule in recommendation.rules if ALGORITHM in rule.choice}
         rules = [rule for rule in recommendation.rules if rule.collective in tuned]
         if not rules and any(rule.choice for rule in recommendation.rules):
-            raise UserError(
-                "no rule of this recommendation is for UCC", f"per-size values: {ALGORITHM}, {RADIX}"
-            )
+            hint = f"per-size values: {ALGORITHM}, {RADIX}"
+            raise UserError("no rule of this recommendation is for UCC", hint)
         job = {n: v for n, v in recommendation.provenance.env if n.startswith("UCC_")}
         parts = [[f"{name}={value}" for name, value in job.items()]]
         parts += [[head, *lines] for head, lines in _sections(recommendation, rules).items()]
@@ -96,17 +95,13 @@ def _sections(recommendation: Recommendation, rules: Sequence[Rule]) -> dict[str
             for span in _spans(name, owner, by_collective[name][owner])
         ]  # fmt: skip
         if spans:
-            sections[_head(recommendation, low, next_start - 1, {owners[span[0]] for span in spans})] = (
-                _lines(spans)
-            )
+            head = _head(recommendation, low, next_start - 1, {owners[span[0]] for span in spans})
+            sections[head] = _lines(spans)
     return sections
 
 
 def _lines(spans: Sequence[tuple[str, int, int | None, Rule]]) -> list[str]:
-    """Return the lines of one section: the score map and the radices.
-
-    A span is (collective, first size, end of sizes, rule).
-    """
+    """Return the score map and the radices for spans (collective, first size, end of sizes, rule)."""
     scores: list[str] = []
     radices: dict[str, list[str]] = {}
     for collective, low, high, rule in spans:
@@ -117,9 +112,8 @@ def _lines(spans: Sequence[tuple[str, int, int | None, Rule]]) -> list[str]:
             continue
         radix, variable = str(rule.choice[RADIX]), ucc.COLLECTIVES[collective].radix.get(algorithm, "")
         if not variable or not radix.isdecimal():
-            raise UserError(
-                f"{algorithm} of {collective} takes no radix {radix!r} in UCC", f"leave {RADIX} out"
-            )
+            why = f"{algorithm} of {collective} takes no radix {radix!r} in UCC"
+            raise UserError(why, f"leave {RADIX} out")
         value = f"{span}:host:{radix}" if span and variable in ucc.RANGED else radix
         if variable not in ucc.RANGED and radices.get(variable, [value]) != [value]:
             raise UserError(f"{variable} is one number for all sizes", "the rules ask for several")
@@ -130,10 +124,7 @@ def _lines(spans: Sequence[tuple[str, int, int | None, Rule]]) -> list[str]:
 
 
 def _spans(collective: str, comm_size: int, table: Sequence[Rule]) -> list[tuple[int, int | None, Rule]]:
-    """Return (first size, end of sizes, rule) for sizes with a UCC algorithm, in bytes as UCC counts them.
-
-    The end is not included; None: there is no limit.
-    """
+    """Return (first size, end of sizes or None, rule) for sizes with a UCC algorithm, as UCC counts bytes."""
     factor = comm_size if ucc.of(collective).counts is ucc.Counts.TOTAL else 1
     ends = [rule.min_bytes * factor for rule in table[1:]]
     spans = zip(table, [*ends, None], strict=True)
@@ -141,7 +132,6 @@ def _spans(collective: str, comm_size: int, table: Sequence[Rule]) -> list[tuple
 
 
 def _span(collective: str, low: int, high: int | None) -> str:
-    """Return a range of sizes in the syntax of a score map; empty for all sizes."""
     if low == 0 and high is None:
         return ""
     if ucc.COLLECTIVES[collective].counts is ucc.Counts.NOTHING:
@@ -150,10 +140,7 @@ def _span(collective: str, low: int, high: int | None) -> str:
 
 
 def _head(recommendation: Recommendation, low: int, high: int, owners: Collection[int]) -> str:
-    """Return the head of a section: team sizes, and ranks per node and number of nodes if these are known.
-
-    They are known if all communicators of the section had all ranks of the measured job.
-    """
+    """Return the head of a section: team sizes, and nodes if all communicators had all ranks of the job."""
     source = recommendation.provenance
     conditions = [f"team_size={_between(low, high)}"]
     ppn, uneven = divmod(source.ranks, source.nodes or 1)
@@ -189,14 +176,8 @@ class UccTraps(Traps):
         findings = []
         for part in parts:
             for name, value in part.values.items():
-                at = next(
-                    (
-                        n
-                        for n, content in enumerate(lines[part.line :], part.line + 1)
-                        if content.startswith(name)
-                    ),
-                    0,
-                )
+                numbered = enumerate(lines[part.line :], part.line + 1)
+                at = next((n for n, content in numbered if content.startswith(name)), 0)
                 if part.line and not name.startswith(_PREFIX):
                     effect = f"a section holds for {_PREFIX}* alone: {name} is ignored in it"
                     findings.append(Finding(path, at, effect, "write it above all sections"))
@@ -226,16 +207,13 @@ class UccTraps(Traps):
             return
         for token in listed:
             if not (token.score or token.algorithm):
-                yield a.finding(
-                    "an entry without score and algorithm changes nothing", "a score, or @algorithm"
-                )
+                effect = "an entry without score and algorithm changes nothing"
+                yield a.finding(effect, "a score, or @algorithm")
             if a.name == ucc.TUNE and not ucc.known_algorithm(token):
                 collectives = (c for c in ucc.COLLECTIVES.values() if c.name in token.collectives)
                 names = "; ".join(f"{c.name}: {', '.join(c.algorithms)}" for c in collectives)
-                effect = (
-                    f"{','.join(token.collectives)} has no algorithm {token.algorithm!r}: UCC refuses the map"
-                )
-                yield a.finding(effect, names)
+                effect = f"{','.join(token.collectives)} has no algorithm {token.algorithm!r}"
+                yield a.finding(f"{effect}: UCC refuses the map", names)
             for name in ucc.without_sizes(token):
                 effect = f"UCC does not know the sizes of {name}: they count as 0, whatever they are"
                 yield a.finding(effect, "leave the range out")
@@ -250,29 +228,20 @@ class UccTraps(Traps):
         if call.collective not in ucc.COLLECTIVES:
             return answer
         collective = ucc.COLLECTIVES[call.collective]
-        nbytes = {ucc.Counts.TOTAL: call.total_bytes, ucc.Counts.NOTHING: 0}.get(
-            collective.counts, call.nbytes
-        )
+        others = {ucc.Counts.TOTAL: call.total_bytes, ucc.Counts.NOTHING: 0}
+        nbytes = others.get(collective.counts, call.nbytes)
         answer.why.append(f"UCC compares {collective.counts.value}: {nbytes}")
         teams = {"team_size": call.ranks, "ppn": call.ppn or call.ranks, "nnodes": call.nodes}
         parts = [part for part in ucc.sections(text) if ucc.TUNE in part.values and part.holds(teams)]
         for part in parts[-1:]:
-            line = next(
-                n
-                for n, content in enumerate(text.splitlines(), 1)
-                if n > part.line and content.startswith(ucc.TUNE)
-            )
-            reached = [
-                token
-                for token in ucc.tokens(part.values[ucc.TUNE])
-                if token.reaches(collective.name, nbytes, call.ranks)
-            ]
-            if reached:
+            numbered = list(enumerate(text.splitlines(), 1))[part.line :]
+            line = next(n for n, content in numbered if content.startswith(ucc.TUNE))
+            listed = ucc.tokens(part.values[ucc.TUNE])
+            if reached := [t for t in listed if t.reaches(collective.name, nbytes, call.ranks)]:
                 best = max(reversed(reached), key=lambda token: float(token.score or _SCORE))
                 answer.line, answer.algorithm = line, best.algorithm
-                answer.why.append(
-                    f"{path}:{line}: the entry with @{best.algorithm} holds, score {best.score or _SCORE}"
-                )
+                holds = f"the entry with @{best.algorithm} holds, score {best.score or _SCORE}"
+                answer.why.append(f"{path}:{line}: {holds}")
         return answer
 
     def together(

@@ -37,8 +37,7 @@ class UccCollective:
     name: str  # UCC's name of it; MPI_Reduce_scatter, whose blocks may differ, is ``reduce_scatterv``.
     algorithms: tuple[str, ...]  # Algorithms of UCC's layer over UCP, indexed by their ids.
     counts: Counts = Counts.MESSAGE  # The quantity that UCC compares with ranges of sizes.
-    radix: Mapping[str, str] = field(default_factory=dict)
-    """Maps an algorithm that has a radix to the variable that sets the radix."""
+    radix: Mapping[str, str] = field(default_factory=dict)  # Maps an algorithm to the variable of its radix.
 
 
 COLLECTIVES: Mapping[str, UccCollective] = {
@@ -79,12 +78,8 @@ COLLECTIVES: Mapping[str, UccCollective] = {
 """Collectives by MPI's name. UCC compares the size of the receive buffer, which for its ``reduce_scatter`` is
 one rank's block."""
 
-RANGED = frozenset(
-    (
-        *("ALLREDUCE_KN_RADIX", "ALLREDUCE_SRA_KN_RADIX", "ALLGATHER_KN_RADIX"),
-        *("BCAST_SAG_KN_RADIX", "REDUCE_SRG_KN_RADIX"),
-    )
-)
+_RANGED = ("ALLREDUCE_KN", "ALLREDUCE_SRA_KN", "ALLGATHER_KN", "BCAST_SAG_KN", "REDUCE_SRG_KN")
+RANGED = frozenset(f"{name}_RADIX" for name in _RANGED)
 """Variables of radices that may differ by message size; each of the other radices is a single number."""
 
 _BY_NAME = {collective.name: collective for collective in COLLECTIVES.values()}
@@ -124,10 +119,7 @@ class Section:
     def holds(self, teams: Mapping[str, int]) -> bool:
         """Whether the section applies to a team; a condition on an unknown property counts as met."""
         pairs = ((teams.get(name), condition) for name, condition in self.conditions.items())
-        return all(
-            n is None or isinstance(condition, str) or condition[0] <= n <= condition[1]
-            for n, condition in pairs
-        )
+        return all(n is None or isinstance(c, str) or c[0] <= n <= c[1] for n, c in pairs)
 
     def meets(self, section: "Section") -> bool:
         """Whether there are teams to which both this section and another one apply."""
@@ -153,7 +145,7 @@ def of(collective: str) -> UccCollective:
 
 
 def check(collective: str, algorithm: str) -> str:
-    """Return the algorithm; raise an error if UCC does not have it.
+    """Return the algorithm.
 
     Raises:
         UserError: UCC has no such collective or algorithm.
@@ -176,17 +168,15 @@ def sections(text: str) -> tuple[Section, ...]:
         if not content or content[0] in "#;":
             continue
         if line[0].isspace() and parsed[-1].values:
-            raise UserError(
-                f"{number}: an indented line goes on with the value above it", "begin in column one"
-            )
+            why = f"{number}: an indented line goes on with the value above it"
+            raise UserError(why, "begin in column one")
         if content.startswith("["):
             parsed.append(Section(_conditions(content, number), {}, number))
             continue
         name, equals, value = (part.strip() for part in content.partition("="))
         if not equals or not re.fullmatch(r"UCC_\w+", name):
-            raise UserError(
-                f"{number}: {content!r} is no variable of UCC", "UCC_NAME=value, or [KEY=VALUE …]"
-            )
+            hint = "UCC_NAME=value, or [KEY=VALUE …]"
+            raise UserError(f"{number}: {content!r} is no variable of UCC", hint)
         parsed[-1].values[name] = value
     return tuple(parsed)
 
@@ -205,9 +195,8 @@ def _conditions(head: str, number: int) -> dict[str, tuple[float, float] | str]:
             low, _, high = value.partition("-")
             conditions[key] = float(low), float(high or low)
         else:
-            raise UserError(
-                f"{number}: {condition!r} is no range", "one number, or LOW-HIGH; there is no inf"
-            )
+            hint = "one number, or LOW-HIGH; there is no inf"
+            raise UserError(f"{number}: {condition!r} is no range", hint)
     return conditions
 
 
@@ -257,9 +246,7 @@ def _kind(part: str) -> str:
 
 def ranges(text: str) -> Iterator[tuple[float, float]]:
     """Yield the ranges of sizes, in bytes, in a text of ranges separated by commas."""
-    for item in text.split(","):
-        if size_range := _range(item):
-            yield size_range
+    yield from filter(None, map(_range, text.split(",")))
 
 
 def _range(item: str) -> tuple[float, float] | None:

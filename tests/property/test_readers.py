@@ -20,13 +20,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from autotune.application.diagnosis_text import floor_text
+from autotune.application.documents import FLOOR, LEARNED, RUN, read_floor, run_in
 from autotune.application.floor import Floor
-from autotune.application.kept_floors import FORMAT as FLOOR
-from autotune.application.kept_floors import read_floor
 from autotune.application.profiles import read_profile
 from autotune.application.recording import mean_of, read_recording
 from autotune.application.recording_page import recording_page
-from autotune.application.run_documents import LEARNED, RUN, run_in
 from autotune.application.verbs.run import learned_in
 from autotune.campaign.directory import read_campaign
 from autotune.errors import AutotuneError, UserError

@@ -97,7 +97,7 @@ SLOWER = {
     "guard.nights": "of nights, where no order of launches was drawn across them",
     "recommend.guideline_test": "of two calls in the same launches: no order was drawn between calls",
     "tables.two_logs": "of two logs of anybody, whose order is not known: Welch's test",
-    "application.predicted": "of runs of an application: an interval of a trimmed mean",
+    "application.reach": "of runs of an application: an interval of a trimmed mean",
     "application.floor": "how lucky the fastest of several settings was",
 }
 """Modules that decide on times by statistics, each with what the others cannot answer."""

@@ -16,12 +16,12 @@ import numpy as np
 from autotune.application.diagnosis import ONE_SIDED, PAIRS, Advice, Diagnosis
 from autotune.application.diagnosis import diagnose as diagnosed
 from autotune.application.diagnosis_text import details, document, sentence
+from autotune.application.documents import keep_floor, kept_floor, read_calls
 from autotune.application.floor import Floor, FloorLaunch, gains_of
-from autotune.application.kept_floors import keep_floor, kept_floor
 from autotune.application.reach import BOTHER
 from autotune.application.recorded_time import PROBED
 from autotune.application.recording import Recording
-from autotune.application.scenario import read_calls, sizes_of_calls
+from autotune.application.scenario import sizes_of_calls
 from autotune.application.verbs.record import record
 from autotune.application.verbs.verify import in_force
 from autotune.campaign.bench import Bench
@@ -39,18 +39,15 @@ from autotune.resources import user_text
 from autotune.scenario import Scenario
 from autotune.space import Point, Space
 from autotune.stacks.application import is_launcher
+from autotune.stacks.ports import Rendering
 from autotune.views.documents import json_text
 from autotune.views.text import changed_text
 
-_SCAN = 0.7
-"""Share of the time in which each setting is launched once; in the rest the best settings are launched
-again."""
+_SCAN = 0.7  # Share of the time in which each setting is launched once; the rest is for fresh launches.
 _AT_ONCE = 2  # Number of settings that are launched at the same time as the default.
 _FRESH_LAUNCHES = 2  # Number of further launches of the default and of each of the best settings.
 _LEADERS = 2  # Number of best settings that are launched again.
-_PAIRS_SHARE = 3
-"""Transfers between two ranks are measured in a third of a launch's time, since they have no algorithms to
-try."""
+_PAIRS_SHARE = 3  # Transfers, which have no algorithms to try, are measured in a third of a launch's time.
 
 
 def diagnose(
@@ -61,18 +58,10 @@ def diagnose(
     composed: Sequence[str],
     as_json: bool,
 ) -> int:
-    """Print the diagnosis of a run in a sentence, followed by its evidence.
-
-    Arguments and errors are those of ``of_run``, except that ``as_json`` prints JSON in place of text.
-
-    Returns:
-        0, or 1 where the application did not end with exit code 0.
-    """
+    """Print the diagnosis of ``of_run`` in words or as JSON, and return the exit code."""
     code, diagnosis, floor, calls = of_run(words, settings, seconds, out, composed)
-    if as_json:
-        sys.stdout.write(json_text(document(diagnosis, floor, str(calls))))
-    else:
-        sys.stdout.write(f"{sentence(diagnosis, str(calls))}\n\n{details(diagnosis, floor)}kept in {calls}\n")
+    text = f"{sentence(diagnosis, str(calls))}\n\n{details(diagnosis, floor)}kept in {calls}\n"
+    sys.stdout.write(json_text(document(diagnosis, floor, str(calls))) if as_json else text)
     return code
 
 
@@ -92,7 +81,8 @@ def of_run(
         composed: Words KEY=VALUE that set keys of the scenario with which the floor is measured.
 
     Returns:
-        The exit code, the diagnosis, the floor or None where there is none, and the path of the recording.
+        The exit code (1 if that of the application was not 0), the diagnosis, the floor if there is one, and
+        the path of the recording.
 
     Raises:
         UserError: the words name neither a recording nor a command, a file sets nothing, or there are two
@@ -113,9 +103,8 @@ def of_run(
     if len(words) == 1 and words[0].endswith(".json"):
         out = Path(words[0])
     elif not words:
-        raise UserError(
-            "nothing to diagnose", "give a recording, or the application behind --, e.g. -- mpirun -n 4 ./app"
-        )
+        hint = "give a recording, or the application behind --, e.g. -- mpirun -n 4 ./app"
+        raise UserError("nothing to diagnose", hint)
     else:
         with contextlib.redirect_stdout(io.StringIO()):  # hides the summary of ``record``
             code = ExitCode.FINDING if record(words, 1, out, None, False) else ExitCode.WELL
@@ -123,10 +112,9 @@ def of_run(
     diagnosis = diagnosed(recorded)
     if seconds > 0 and diagnosis.verdict is not Advice.LEAVE and _measurable(recorded):
         # A launcher that the user typed may be run; one that only the recording names is not run unasked.
-        launcher = (
-            [f"mpi.mpirun={quoted(Path(words[0]))}"] if len(words) > 1 and is_launcher(words[0]) else []
-        )
-        floor = _measured(out, recorded, settings_by_name, seconds, [*launcher, *composed])
+        if len(words) > 1 and is_launcher(words[0]):
+            composed = [f"mpi.mpirun={quoted(Path(words[0]))}", *composed]
+        floor = _measured(out, recorded, settings_by_name, seconds, composed)
         keep_floor(floor, out)
     return code, diagnosed(recorded, floor), floor, out
 
@@ -140,20 +128,13 @@ def _pairs(recorded: Recording) -> tuple[tuple[str, ...], tuple[int, ...]]:
 
     Both are empty if such transfers take less than the share ``BOTHER`` of the run.
     """
-    transfers = [
-        transfer
-        for transfer in recorded.other
-        if transfer.operation in PROBED and transfer.family in (PAIRS, ONE_SIDED)
-    ]
-    total_s = sum(transfer.own_s for transfer in recorded.other if transfer.family in (PAIRS, ONE_SIDED))
-    if not transfers or total_s < BOTHER * recorded.run_s:
+    between_two = [calls for calls in recorded.other if calls.family in (PAIRS, ONE_SIDED)]
+    probed = [calls for calls in between_two if calls.operation in PROBED]
+    if not probed or sum(calls.own_s for calls in between_two) < BOTHER * recorded.run_s:
         return (), ()
     # The time of a transfer by MPI_Put is recorded in its fence, so 1 µs is added for each call.
-    names = tuple(sorted({PROBED[transfer.operation] for transfer in transfers}))
-    weighed = [
-        (transfer.message_bytes, transfer.own_s + 1e-6 * transfer.calls_per_rank) for transfer in transfers
-    ]
-    return names, tuple(sizes_of_calls(weighed))
+    weighed = ((calls.message_bytes, calls.own_s + 1e-6 * calls.calls_per_rank) for calls in probed)
+    return tuple(sorted({PROBED[calls.operation] for calls in probed})), tuple(sizes_of_calls(weighed))
 
 
 def _measured(
@@ -163,15 +144,7 @@ def _measured(
     seconds: float,
     composed: Sequence[str],
 ) -> Floor:
-    """Measure the floor (best times) by launches of the benchmark probe, in a scenario made of the recording.
-
-    Args:
-        path: File of the recording.
-        recorded: The recording.
-        settings_by_name: Recommendation or variables in each file of the user, by the file's name.
-        seconds: Time limit in seconds.
-        composed: Words KEY=VALUE that set keys of the scenario.
-    """
+    """Measure the floor (best times) by launches of the benchmark probe, for the calls of the recording."""
     words = ["conf=application", f"calls={quoted(path)}", "anyway=true"]
     names, sizes = _pairs(recorded)
     if not any(call.tunable and call.busy_s > 0 for call in recorded.calls):
@@ -180,16 +153,13 @@ def _measured(
     def measured_by(scenario: Scenario, bench: Bench) -> Floor:
         with tempfile.TemporaryDirectory(prefix="autotune-floor-") as folder:
             directory = Path(folder)
-            measurements = [measurement_of(scenario, bench.placement.ranks)]
+            scenarios = [scenario]
             if names and scenario.collective != names:
-                pairs = replace(
-                    scenario,
-                    collective=names,
-                    sizes=sizes,
-                    cluster=replace(scenario.cluster, comm_sizes=()),
-                    probe=replace(scenario.probe, budget_s=scenario.probe.budget_s / _PAIRS_SHARE),
-                )
-                measurements.append(measurement_of(pairs, bench.placement.ranks))
+                cluster = replace(scenario.cluster, comm_sizes=())
+                probe = replace(scenario.probe, budget_s=scenario.probe.budget_s / _PAIRS_SHARE)
+                pairs = replace(scenario, collective=names, sizes=sizes, cluster=cluster, probe=probe)
+                scenarios.append(pairs)
+            measurements = [measurement_of(each, bench.placement.ranks) for each in scenarios]
             variables_by_name = {
                 name: _variables(setting, bench, directory / f"settings{i}", name)
                 for i, (name, setting) in enumerate(settings_by_name.items())
@@ -201,11 +171,7 @@ def _measured(
 
 
 def _settings_in(path: Path) -> Recommendation | dict[str, str]:
-    """Return the recommendation in a campaign or document, or the environment variables that a file sets.
-
-    Raises:
-        UserError: the file sets nothing.
-    """
+    """Return the recommendation in a campaign or document, or the environment variables that a file sets."""
     if path.is_dir():
         return read_campaign(path).recommended()
     text = user_text(path, raised=UserError)
@@ -228,9 +194,7 @@ def _variables(
 
 @dataclass(frozen=True)
 class _Setting:
-    words: str
-    """The setting in words; empty for the default, launched alone or with each choice by message size
-    tried."""
+    words: str  # The setting in words; empty for the default, alone or with each choice by size tried.
     subject: Subject
     point: Point
     env: Mapping[str, str]  # Environment variables that a file of the user sets.
@@ -240,9 +204,7 @@ class _Setting:
 class _FloorSearch:
     recorded: Recording
     bench: Bench
-    measurements: Sequence[Measurement]
-    """The measurements of a launch: the collectives, and in a second launch the transfers between two
-    ranks."""
+    measurements: Sequence[Measurement]  # Of the collectives, and in a second launch of the transfers.
     directory: Path  # Folder for the launches.
     seconds: float  # Time limit of the search in seconds.
     launches: list[FloorLaunch] = field(default_factory=list)
@@ -250,24 +212,15 @@ class _FloorSearch:
     default_launched: bool = False  # Whether the default was launched already.
 
     def run(self, variables_by_name: Mapping[str, Mapping[str, str]]) -> Floor:
-        """Launch the settings until the time is used up, and return the floor.
-
-        Args:
-            variables_by_name: Environment variables of each setting of the user, by the setting's name.
-
-        Raises:
-            CampaignError: the default could not be launched.
-        """
+        """Launch the settings, the user's first, until the time is used up, and return the floor."""
         search_started_s = time.monotonic()
         space = self.bench.whole
         default = _Setting("", Subject.UNTOUCHED, space.default, {})
-        settings = [
-            _Setting("", Subject.SWEEP, space.default, {}),
-            *(
-                _Setting(words, Subject.UNTOUCHED, space.default, env)
-                for words, env in variables_by_name.items()
-            ),
-            *(_Setting(changed_text(p, space.unset), Subject.SWEEP, p, {}) for p in _single_changes(space)),
+        settings = [replace(default, subject=Subject.SWEEP)]
+        settings += [replace(default, words=words, env=env) for words, env in variables_by_name.items()]
+        settings += [
+            _Setting(changed_text(point, space.unset), Subject.SWEEP, point, {})
+            for point in _single_changes(space)
         ]
         launched, block_time = 0, BlockTime()
         while launched < len(settings):
@@ -276,8 +229,12 @@ class _FloorSearch:
                 break
             group = settings[launched : launched + _AT_ONCE]
             self._launch(default, *group)
-            if not launched:
-                self._check_default()
+            for launch in self.launches if not launched else ():
+                if launch.default and not launch.seen.ok:
+                    raise CampaignError(
+                        f"the default could not be measured: {launch.seen.status}: {launch.seen.reason}",
+                        "`autotune doctor` checks this machine; --seconds 0 diagnoses without a floor",
+                    )
             launched += len(group)
             block_time.add(time.monotonic() - started_s)
         leaders = sorted(settings[:launched], key=self._gain, reverse=True)[:_LEADERS]
@@ -285,70 +242,47 @@ class _FloorSearch:
             self._launch(default, *leaders, fresh=True)
             if not block_time.fits(self.seconds - (time.monotonic() - search_started_s)):
                 break
-        gains, best = gains_of(self.launches)
-        return Floor(
-            gains,
-            best,
-            tuple(setting.words for setting in settings[:launched] if setting.words),
-            len(self.launches),
-            time.monotonic() - search_started_s,
-            date=datetime.now(UTC).date().isoformat(),
-            left_out=len(settings) - launched,
-        )
-
-    def _check_default(self) -> None:
-        for launch in self.launches:
-            if launch.default and not launch.seen.ok:
-                raise CampaignError(
-                    f"the default could not be measured: {launch.seen.status}: {launch.seen.reason}",
-                    "`autotune doctor` checks this machine; --seconds 0 diagnoses without a floor",
-                )
+        tried = tuple(setting.words for setting in settings[:launched] if setting.words)
+        left_out, spent_s = len(settings) - launched, time.monotonic() - search_started_s
+        date = datetime.now(UTC).date().isoformat()
+        floor = Floor(*gains_of(self.launches), tried, len(self.launches), spent_s)
+        return replace(floor, date=date, left_out=left_out)
 
     def _launch(self, *settings: _Setting, fresh: bool = False) -> None:
         """Launch the default, which is the first setting, and the others, at the same time where possible."""
         for measurement in self.measurements:
             sides = [self._side(measurement, setting) for setting in settings]
-            several = (
-                _needs_several_launches(side.observer, s) for side, s in zip(sides, settings, strict=True)
-            )
+            several = map(_needs_several_launches, (side.observer for side in sides), settings)
             heats = are_heats(sides) and not any(several)
             skip_default = not heats and not fresh and self.default_launched
-            first_number = len(self.launches) + 1
-            block = launch_each_once(
-                sides[skip_default:], heats, np.random.default_rng(first_number), first_number
-            )
+            number = len(self.launches) + 1
+            block = launch_each_once(sides[skip_default:], heats, np.random.default_rng(number), number)
             self.heats += heats
             for turn, observation in block:
                 setting = settings[skip_default:][turn.side]
                 failure = "" if observation.ok else f"  {observation.status}: {observation.reason}"
                 swept = "default, each choice" if setting.subject is Subject.SWEEP else "default"
                 sys.stderr.write(f"launch {observation.trial.number}  {setting.words or swept}{failure}\n")
-                self.launches.append(
-                    FloorLaunch(setting.words, observation, fresh, self.heats if heats else 0)
-                )
+                heat = self.heats if heats else 0
+                self.launches.append(FloorLaunch(setting.words, observation, fresh, heat))
         self.default_launched = True
 
     def _side(self, measurement: Measurement, setting: _Setting) -> Side:
         def trial(turn: Turn) -> Trial:
             return _trial(setting, turn.number)
 
-        return Side(setting.words or "default", self._observer(measurement, setting), trial)
+        def amended(rendering: Rendering) -> Rendering:
+            return replace(rendering, env={**rendering.env, **setting.env})
 
-    def _observer(self, measurement: Measurement, setting: _Setting) -> Observer:
         if setting.env:
-            measurement = replace(
-                measurement,
-                amended=lambda rendering: replace(rendering, env={**rendering.env, **setting.env}),
-            )
-        return self.bench.observer(measurement, self.bench.whole, self.directory)
+            measurement = replace(measurement, amended=amended)
+        observer = self.bench.observer(measurement, self.bench.whole, self.directory)
+        return Side(setting.words or "default", observer, trial)
 
     def _gain(self, setting: _Setting) -> float:
         sides = {("", Subject.UNTOUCHED), (setting.words, setting.subject)}
-        launches = [
-            launch for launch in self.launches if (launch.setting, launch.seen.trial.subject) in sides
-        ]
-        gains, best = gains_of(launches)
-        win = diagnosed(self.recorded, Floor(gains, best, (), 0, 0.0)).win
+        launches = [each for each in self.launches if (each.setting, each.seen.trial.subject) in sides]
+        win = diagnosed(self.recorded, Floor(*gains_of(launches), (), 0, 0.0)).win
         return win[0] if win else 0.0
 
 
@@ -366,10 +300,7 @@ def _needs_several_launches(observer: Observer, setting: _Setting) -> bool:
 
 
 def _single_changes(space: Space) -> Iterator[Point]:
-    """Yield the points that differ from the default in one parameter.
-
-    The first other value of every parameter comes first, then the second one of every parameter, and so on.
-    """
+    """Yield the points with one change, first with the first other value of every parameter, and so on."""
     near = space.neighbours(space.default)
     names = {point: changed_text(point, space.unset).split("=")[0] for point in near}
     rows = [[p for p in near if names[p] == name] for name in dict.fromkeys(names.values())]

@@ -43,14 +43,8 @@ def of_traces(
 ) -> int:
     """Make a recording from traces or profiles of an application's runs, print its summary, and return 0.
 
-    Args:
-        traces: An OTF2 trace or a CUBE profile (``.cubex``) of each run.
-        command: The command line; it has to be empty, because nothing is run.
-        runs: Number of runs; it has to be None, because each trace is of one run.
-        out: The recording's file.
-        against: Directory of a campaign, by whose measurements the summary says how much tuning could save;
-            None: the summary does not say it.
-        as_json: Whether to print the recording as JSON in place of the summary.
+    The arguments are the options of ``record``; of the campaign ``against`` the summary says how much tuning
+    could save.
 
     Raises:
         UserError: a command or a number of runs is given as well, or the library that reads traces is
@@ -61,9 +55,8 @@ def of_traces(
     if command:
         raise UserError(f"--trace {traces[0]} and a command as well", "a trace is read, nothing is run")
     if runs is not None:
-        raise UserError(
-            f"--trace {traces[0]} and --runs {runs} as well", "a trace is of one run; give --trace for each"
-        )
+        hint = "a trace is of one run; give --trace for each"
+        raise UserError(f"--trace {traces[0]} and --runs {runs} as well", hint)
     best = None if against is None else read_campaign(against).recommended()
     recordings = [read_cubex(path) if path.suffix == ".cubex" else read_trace(path) for path in traces]
     _write_and_print(mean_of(recordings), _place(out), best, as_json)
@@ -74,16 +67,8 @@ def of_traces(
 def record(command: Sequence[str], runs: int, out: Path, against: Path | None, as_json: bool) -> int:
     """Run an application, record its calls, print a summary, and return the application's exit code.
 
-    The recording is written after each run. After a run that fails or is interrupted no further run is made,
-    and its calls are recorded only if it was the first.
-
-    Args:
-        command: The application's command line.
-        runs: Number of runs; the recording is the mean over the runs.
-        out: The recording's file.
-        against: Directory of a campaign, by whose measurements the summary says how much tuning could save;
-            None: the summary does not say it.
-        as_json: Whether to print the recording as JSON in place of the summary.
+    The arguments are those of ``of_traces``. The recording is written after each run. After a run that fails
+    or is interrupted no further run is made, and its calls are recorded only if it was the first.
 
     Raises:
         UserError: no application is named, or none of its calls could be recorded.
@@ -108,27 +93,22 @@ def record(command: Sequence[str], runs: int, out: Path, against: Path | None, a
                 raise UserError(*why_nothing(command, 0, other_libraries))
             if recorded is not None and (succeeded or not recordings):
                 recordings.append(recorded)
-                other_paths = [
-                    out.with_name(f"{out.stem}-{index}{out.suffix}") for index in range(2, len(jobs) + 1)
-                ]
-                for path, job in zip(other_paths, jobs[1:], strict=True):
-                    write_files({path: json_text(job.document())}, mode=0o600)
+                for index, job in enumerate(jobs[1:], 2):
+                    path = out.with_name(f"{out.stem}-{index}{out.suffix}")
+                    _write(job, path)
                     sys.stderr.write(f"another job of {job.ranks} rank(s) ran at the same time: {path}\n")
-                if number < runs and (
-                    out.is_file() or not out.exists()
-                ):  # a device such as /dev/stdout is written once
-                    write_files({out: json_text(mean_of(recordings).document())}, mode=0o600)
+                # A device such as /dev/stdout is written once.
+                if number < runs and (out.is_file() or not out.exists()):
+                    _write(mean_of(recordings), out)
                 if runs > 1:
                     seconds = f"{recorded.run_s:.3g} s, {recorded.collectives_s:.3g} s of them in collectives"
                     sys.stderr.write(f"run {number} of {runs}: {seconds}\n")
             if not succeeded:
                 break
     if not recordings:
-        raise (
-            outcome
-            if isinstance(outcome, Interrupted)
-            else UserError(*why_nothing(command, outcome.exit_code, other_libraries))
-        )
+        if isinstance(outcome, Interrupted):
+            raise outcome
+        raise UserError(*why_nothing(command, outcome.exit_code, other_libraries))
     _write_and_print(mean_of(recordings), out, best, as_json)
     run_text = f" in run {number} of {runs}" if runs > 1 else ""
     remark = "recorded is what came before" if number == 1 else f"kept are the {number - 1} before it"
@@ -144,21 +124,11 @@ def record(command: Sequence[str], runs: int, out: Path, against: Path | None, a
 def _record_run(
     command: Sequence[str], installation: Installation, library: Path, scratch: Path
 ) -> tuple[list[Recording], list[str], Ran | Interrupted]:
-    """Run the application once and record it.
-
-    Args:
-        command: The application's command line.
-        installation: The MPI installation that runs it.
-        library: The library that records calls, which is preloaded.
-        scratch: A folder for the files of the ranks.
+    """Run the application once, with the recorder ``library`` preloaded.
 
     Returns:
-        The recordings of the application's MPI jobs, the one with most ranks first, and none if nothing was
-        recorded; the names of libraries other than MPI by which its processes communicate; and how it ended.
-
-    Raises:
-        StorageError: there was no room for the files of the ranks; the application ran without being
-        recorded.
+        The recordings of the application's MPI jobs, the one with most ranks first; the names of libraries
+        other than MPI by which its processes communicate; and how it ended.
     """
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         folder = Path(name)
@@ -174,11 +144,9 @@ def _record_run(
         files = sorted(folder.glob("*.rank"))
         other_libraries = sorted({path.name.split(".")[-2] for path in folder.glob("*.seen")})
         if not all(path.stat().st_size for path in files):
-            outcome_text = (
-                f"ended with exit code {outcome.exit_code}" if isinstance(outcome, Ran) else "was interrupted"
-            )
+            ended = isinstance(outcome, Ran) and f"ended with exit code {outcome.exit_code}"
             raise StorageError(
-                f"nothing is recorded of {command[0]}, which {outcome_text}: "
+                f"nothing is recorded of {command[0]}, which {ended or 'was interrupted'}: "
                 f"no room for its ranks in {scratch.parent}",
                 "each rank needs 1 MiB there while it runs; --out NAME in another place",
             )
@@ -193,56 +161,41 @@ def _open_each(paths: Iterable[Path]) -> Iterator[IO[bytes]]:
 
 
 def _place(out: Path) -> Path:
-    """Return the absolute path of the recording's file.
-
-    Raises:
-        UserError: the path is a directory, or the file's directory does not exist.
-    """
     out = out.absolute()
     if out.is_dir() or not out.parent.is_dir():
         raise UserError(f"--out {out} is no place for a file", "name a file in a directory that is there")
     return out
 
 
-def _write_and_print(recorded: Recording, out: Path, best: Recommendation | None, as_json: bool) -> None:
+def _write(recorded: Recording, out: Path) -> None:
     write_files({out: json_text(recorded.document())}, mode=0o600)
-    sys.stdout.write(
-        json_text(recorded.document()) if as_json else summary(recorded, best) + f"kept in {out}\n"
-    )
+
+
+def _write_and_print(recorded: Recording, out: Path, best: Recommendation | None, as_json: bool) -> None:
+    _write(recorded, out)
+    text = json_text(recorded.document()) if as_json else f"{summary(recorded, best)}kept in {out}\n"
+    sys.stdout.write(text)
 
 
 def summary(recorded: Recording, best: Recommendation | None = None) -> str:
-    """Return a summary of a recording as text.
-
-    It contains the time of a run and of its calls. With a recommendation, it also contains the most that
-    tuning could save, and the saving that is predicted for the recommendation's files.
-
-    Args:
-        recorded: The recording.
-        best: The recommendation of a campaign, or None.
-    """
+    """Return a summary of a recording as text, with what the campaign's recommendation ``best`` saves."""
     run_s, collectives_s, waiting_s = recorded.run_s, recorded.collectives_s, recorded.waiting_s
-    end = {
-        "finalized": "",
-        "killed": ", KILLED before MPI_Finalize",
-        "exited": ", EXITED without MPI_Finalize",
-        "aborted": ", ABORTED",
-    }[recorded.ended]
+    ends = {"killed": ", KILLED before MPI_Finalize", "exited": ", EXITED without MPI_Finalize"}
+    end = ({"finalized": "", "aborted": ", ABORTED"} | ends)[recorded.ended]
+    waiting = f"{waiting_s:.3g} s of them waiting for others, which no tuning takes away"
+    if not recorded.waiting_known:
+        waiting = "how much of them waiting for others, which no tuning takes away, is not known"
+    more = "add --runs 5" if recorded.command else "give --trace for each of several"
+    spread = f"of one run: the spread between runs is unknown; {more}"
+    if recorded.runs:
+        took = _range([each_run.run_s for each_run in recorded.runs])
+        in_collectives = f"{_range(recorded.collectives_runs_s)} s of them in collectives"
+        spread = f"mean of {len(recorded.runs)} runs, which took {took} s, {in_collectives}"
     lines = [
         f"{recorded.ranks} rank(s) on {recorded.nodes} node(s), {run_s:.3g} s{end}; {recorded.library}",
         f"of {run_s:.3g} s of a mean rank {collectives_s:.3g} s ({collectives_s / run_s:.1%}) "
-        "are in collectives, "
-        + (
-            f"{waiting_s:.3g} s of them waiting for others, which no tuning takes away"
-            if recorded.waiting_known
-            else "how much of them waiting for others, which no tuning takes away, is not known"
-        ),
-        f"mean of {len(recorded.runs)} runs, "
-        f"which took {_range([each_run.run_s for each_run in recorded.runs])} s, "
-        f"{_range(recorded.collectives_runs_s)} s of them in collectives"
-        if recorded.runs
-        else "of one run: the spread between runs is unknown; "
-        + ("add --runs 5" if recorded.command else "give --trace for each of several"),
+        f"are in collectives, {waiting}",
+        spread,
     ]
     if best is not None and best.gains:
         reach, covered = reachable_s(recorded, best.gains)
@@ -269,19 +222,15 @@ def summary(recorded: Recording, best: Recommendation | None = None) -> str:
         lines.append(f"{'':4}… and {len(recorded.calls) - _TOP} more, {rest_s:.3g} s")
     if not recorded.calls:
         lines.append("no collective was called")
-    sampled = [call for call in recorded.calls if call.timed is not None and 0 < call.timed < call.calls]
-    if sampled:
-        timed, calls = sum(call.timed or 0 for call in sampled), sum(call.calls for call in sampled)
+    if sampled := [call for call in recorded.calls if 0 < call.timed < call.calls]:
+        timed, calls = sum(call.timed for call in sampled), sum(call.calls for call in sampled)
         lines.append(
             f"of {calls} short calls {timed} were timed, drawn by lot: all seconds together are within "
             f"{Z95 * recorded.collectives_se:.2g} s"
         )
-    lines += [
-        f"runs differ in {call.collective} of {size_text(round(call.message_bytes))}: "
-        f"{min(each_run.calls for each_run in call.runs)} … "
-        f"{max(each_run.calls for each_run in call.runs)} calls"
-        for call in recorded.differing[:_TOP]
-    ]
+    for call in recorded.differing[:_TOP]:
+        counts, size = [each_run.calls for each_run in call.runs], size_text(round(call.message_bytes))
+        lines.append(f"runs differ in {call.collective} of {size}: {min(counts)} … {max(counts)} calls")
     if recorded.not_kept:
         lines.append(f"{recorded.not_kept} kinds of calls found no room and are not counted")
     if recorded.clock_error_s > 1e-6:

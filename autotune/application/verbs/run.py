@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from autotune.application.documents import LEARNED, RUN, learned_cells
 from autotune.application.recording import WORST
-from autotune.application.run_documents import LEARNED, RUN, learned_cells
 from autotune.campaign.interruption import alarm, check, heeded
 from autotune.errors import Interrupted, UserError
 from autotune.exporters import exporter
@@ -38,11 +38,9 @@ from autotune.views.text import size_text
 MODE = "AUTOTUNE_RUN_MODE"
 """Name of an environment variable for tests; the value ``random`` selects another algorithm for each call."""
 _RULES = {"openmpi": "coll_tuned", "mpich": "mpich_json"}
-"""Maps each MPI implementation to the format of the file with the selected algorithms, for jobs that do not
-tune themselves."""
+"""Maps each MPI implementation to the format of its file of rules, for jobs that do not tune themselves."""
 _PIECES = 8  # Number of timed pieces of a block, ``PIECES`` in ``probe/switcher/decide.h``.
-_MOST_BYTES = 1 << 26
-"""Largest number of bytes that are read of the file of one process; it is enough for thousands of cells."""
+_MOST_BYTES = 1 << 26  # Number of bytes that are read of a process's file: enough for thousands of cells.
 
 
 @dataclass(slots=True)
@@ -62,11 +60,9 @@ class Cell:
     wait_s: float = 0.0  # Seconds of a call in which rank 0 of the communicator waits for other ranks.
     best: int = 0  # Number of the selected setting; 0: the default.
     settled_at: int | None = None  # Number of calls before the selection; None: not selected yet.
-    under_best: int = 0
-    """Number of calls with the selected setting since the selection, if it is not the default."""
+    under_best: int = 0  # Number of calls with the selected setting, if that is not the default.
     tested: int = 0  # Number of the setting that ``blocks`` compare with the default.
-    blocks: list[Drawn] = field(default_factory=list)
-    """Times in the blocks of the current test."""
+    blocks: list[Drawn] = field(default_factory=list)  # Times in the blocks of the current test.
 
     @property
     def lowest_bytes(self) -> int:
@@ -76,17 +72,13 @@ class Cell:
     def gain(self) -> tuple[float, float, float]:
         """Return the speed-up of the selected setting over the default, with its 95 % interval.
 
-        The speed-up is estimated from the blocks of the test. It is 1, and the ends of the interval are NaN,
-        if the default is selected or no test was made, as for a setting that an earlier run selected.
+        The speed-up is 1, and the ends of the interval are NaN, if the default is selected or no test was
+        made, as for a setting that an earlier run selected.
         """
         if not self.best or not self.blocks:
             return 1.0, math.nan, math.nan
-        ends = (
-            bound(self.blocks, ONE_IN_TWENTY),
-            estimate(self.blocks),
-            bound(self.blocks, ONE_IN_TWENTY, -1),
-        )
-        low, ratio, high = (float(np.exp(log_ratio[0])) for log_ratio in ends)
+        ends = (bound(self.blocks, ONE_IN_TWENTY, side) for side in (1, -1))
+        ratio, low, high = (float(np.exp(log[0])) for log in (estimate(self.blocks), *ends))
         return ratio, low, high
 
     @property
@@ -95,11 +87,7 @@ class Cell:
         return self.under_best * self.default_s * (1 - 1 / self.gain()[0])
 
     def update(self, kind: str, words: Sequence[str]) -> None:
-        """Update the cell by one line of the file that a process wrote.
-
-        Args:
-            kind: First word of the line: ``calls``, ``block``, ``settled`` or ``again``.
-            words: The other words of the line.
+        """Update the cell by a line of a process's file, of which ``kind`` is the first word.
 
         Raises:
             ValueError, IndexError: the line was cut off.
@@ -180,15 +168,9 @@ def budget_of(text: str) -> float:
 
 
 def learned_in(path: Path | None, stack: str) -> list[tuple[str, int, int, str]]:
-    """Return the algorithms that earlier runs with an MPI library selected.
+    """Return the (collective, bin, ranks, algorithm) that earlier runs with an MPI library selected.
 
-    Args:
-        path: The file of ``--learn``; if it is None or does not exist, the result is empty.
-        stack: Implementation and version of the MPI library.
-
-    Returns:
-        A tuple (collective, bin, ranks, algorithm) for each selection, where the bin is the binary logarithm
-        of the message size in bytes, rounded down.
+    ``stack`` is implementation and version of the library; for the rest see ``documents.learned_cells``.
 
     Raises:
         TableError: the file is of another kind, or damaged.
@@ -213,20 +195,8 @@ def run_job(
     """Run an application with a library between it and MPI that switches the algorithms of its calls.
 
     The selected algorithms and the time that they save are printed and written to ``out``. For MPI libraries
-    that read files of rules, they are also written to such a file next to ``out``.
-
-    Args:
-        command: The application's command line.
-        reductions: Whether to switch also reductions whose result may change in the last bits.
-        budget: The share of the run's time that trying algorithms may cost, such as ``0.5%``.
-        learn: A file of selected algorithms, with which the run begins, and to which it adds its own; None:
-            no such file is used.
-        dry: Whether to switch no algorithm, and only measure the calls whose algorithm could be switched.
-        out: The file for the result.
-        as_json: Whether to print the result as JSON in place of the summary.
-
-    Returns:
-        The application's exit code.
+    that read files of rules, they are also written to such a file next to ``out``. The arguments are the
+    options of ``run``; the result is the application's exit code.
 
     Raises:
         UserError: no application is named, the budget is no share, or ``out`` or ``learn`` cannot be written.
@@ -238,18 +208,15 @@ def run_job(
     out, learn = out.absolute(), learn and learn.absolute()
     for option, path in {"--out": out, "--learn": learn}.items():
         if path and (path.is_dir() or not path.parent.is_dir() or out == learn):
-            raise UserError(
-                f"{option} {path} is no place for a file", "name one of its own in a directory that is there"
-            )
+            hint = "name one of its own in a directory that is there"
+            raise UserError(f"{option} {path} is no place for a file", hint)
     installation = installation_of(command)
     stack = f"{installation.flavour} {installation.version}"
     former = learned_in(learn, stack)
     offered = offers(installation)
     outcome: Ran | Interrupted
-    with (
-        passed_on(lambda number: None),
-        tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch,
-    ):
+    folders = tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent)
+    with passed_on(lambda number: None), folders as scratch:
         variables: dict[str, str] = {}
         if offered:
             library = preload(installation, Path(scratch), "switcher")
@@ -269,89 +236,7 @@ def run_job(
         seconds = (datetime.now(UTC) - begin).total_seconds()
         switching = events(_texts(Path(scratch)))
     switching.ending = switching.ending if isinstance(outcome, Ran) else "killed"
-    document = _document(command, stack, seconds, share, dry, switching, offered, begin)
-    rules = _rules(out, installation, switching, offered, begin)
-    written: list[Path] = []
-    try:
-        write_files(rules, links=False)  # symbolic links are not followed: the user has not named these files
-        write_files({out: json_text(document)}, mode=0o600)  # the command line may contain private words
-        written += [out, *rules]
-        if learn and not dry:
-            write_files({learn: json_text(_learned(learn, stack, switching, offered))})
-            written.append(learn)
-    finally:  # the summary of a long job is printed even if its files cannot be written any more
-        sys.stdout.write(
-            json_text(document) if as_json else summary(switching, offered, seconds, dry, written)
-        )
-    if isinstance(outcome, Interrupted):
-        raise outcome
-    if outcome.exit_code:
-        sys.stderr.write(f"{command[0]} ended with exit code {outcome.exit_code}\n")
-    return outcome.exit_code
-
-
-def _beginning(
-    installation: Installation, offered: Mapping[str, Offer], share: float, dry: bool, reductions: bool
-) -> str:
-    """Return the text at the start of a run: which collectives are tuned, and how much trying may cost."""
-    if not offered:
-        stack = f"{installation.flavour} {installation.version}"
-        return f"run: {stack} cannot be switched while it runs; the job runs as it is\n"
-    sums = (
-        "reductions too: last bits may change"
-        if reductions
-        else "of reductions those of whole numbers, where no bit can change: --reductions adds the others"
-    )
-    action = "measures" if dry else "tunes"
-    announcement = (
-        f"run: {action} {', '.join(offered)} ({sums}); trying may cost {100 * share:.3g} % of the time\n"
-    )
-    return remark(installation) + announcement
-
-
-def _texts(folder: Path) -> Iterator[str]:
-    """Yield the text that each process of the run has written to its file in a folder."""
-    for path in sorted(folder.glob("run/*.run")):
-        with path.open("rb") as file:
-            yield file.read(_MOST_BYTES).decode(errors="replace")
-
-
-def _word(cell: Cell, offered: Mapping[str, Offer]) -> str:
-    """Return the name of the algorithm that was selected for the calls of a cell."""
-    return offered[cell.collective].names[cell.best] if cell.best else "default"
-
-
-def _document(
-    command: Sequence[str],
-    stack: str,
-    seconds: float,
-    share: float,
-    dry: bool,
-    switching: Switching,
-    offered: Mapping[str, Offer],
-    begin: datetime,
-) -> dict[str, Any]:
-    cells = []
-    for cell in switching.cells:
-        ratio, low, high = cell.gain()
-        cells.append(
-            {
-                "collective": cell.collective,
-                "lowest_bytes": cell.lowest_bytes,
-                "ranks": cell.ranks,
-                "one_node": cell.one_node,
-                "calls": cell.calls,
-                "default_s": cell.default_s,
-                "waiting_s": cell.wait_s * cell.calls,
-                "settled_at": cell.settled_at,
-                "algorithm": _word(cell, offered),
-                "speedup": finite(ratio),
-                "speedup_95": [finite(low), finite(high)],
-                "calls_decided": cell.under_best,
-                "saved_s": cell.saved_s,
-            }
-        )
-    return {
+    document = {
         "format": RUN,
         "command": list(without_secrets(command)),
         "date": begin.isoformat(timespec="seconds"),
@@ -364,7 +249,66 @@ def _document(
         "budget": share,
         "spent_s": switching.spent_s,
         "saved_s": switching.saved_s,
-        "cells": cells,
+        "cells": [_cell_document(cell, offered) for cell in switching.cells],
+    }
+    rules = _rules(out, installation, switching, offered, begin)
+    written: list[Path] = []
+    try:
+        write_files(rules, links=False)  # symbolic links are not followed: the user has not named these files
+        write_files({out: json_text(document)}, mode=0o600)  # the command line may contain private words
+        written += [out, *rules]
+        if learn and not dry:
+            write_files({learn: json_text(_learned(learn, stack, switching, offered))})
+            written.append(learn)
+    finally:  # the summary of a long job is printed even if its files cannot be written any more
+        text = json_text(document) if as_json else summary(switching, offered, seconds, dry, written)
+        sys.stdout.write(text)
+    if isinstance(outcome, Interrupted):
+        raise outcome
+    if outcome.exit_code:
+        sys.stderr.write(f"{command[0]} ended with exit code {outcome.exit_code}\n")
+    return outcome.exit_code
+
+
+def _beginning(
+    installation: Installation, offered: Mapping[str, Offer], share: float, dry: bool, reductions: bool
+) -> str:
+    if not offered:
+        stack = f"{installation.flavour} {installation.version}"
+        return f"run: {stack} cannot be switched while it runs; the job runs as it is\n"
+    sums = "of reductions those of whole numbers, where no bit can change: --reductions adds the others"
+    if reductions:
+        sums = "reductions too: last bits may change"
+    action, cost = "measures" if dry else "tunes", f"trying may cost {100 * share:.3g} % of the time"
+    return f"{remark(installation)}run: {action} {', '.join(offered)} ({sums}); {cost}\n"
+
+
+def _texts(folder: Path) -> Iterator[str]:
+    for path in sorted(folder.glob("run/*.run")):
+        with path.open("rb") as file:
+            yield file.read(_MOST_BYTES).decode(errors="replace")
+
+
+def _word(cell: Cell, offered: Mapping[str, Offer]) -> str:
+    return offered[cell.collective].names[cell.best] if cell.best else "default"
+
+
+def _cell_document(cell: Cell, offered: Mapping[str, Offer]) -> dict[str, Any]:
+    ratio, *ends = cell.gain()
+    return {
+        "collective": cell.collective,
+        "lowest_bytes": cell.lowest_bytes,
+        "ranks": cell.ranks,
+        "one_node": cell.one_node,
+        "calls": cell.calls,
+        "default_s": cell.default_s,
+        "waiting_s": cell.wait_s * cell.calls,
+        "settled_at": cell.settled_at,
+        "algorithm": _word(cell, offered),
+        "speedup": finite(ratio),
+        "speedup_95": [*map(finite, ends)],
+        "calls_decided": cell.under_best,
+        "saved_s": cell.saved_s,
     }
 
 
@@ -382,8 +326,7 @@ def _rules(
     """Return files of rules with the selected algorithms, by path, for jobs that do not tune themselves.
 
     The MPI library applies a rule for a reduction to any operation. An algorithm that computes wrong results
-    for operations that do not commute is left out and named on standard error. The result is empty if no rule
-    remains.
+    for operations that do not commute is left out and named on standard error.
     """
     decided = {(c.collective, c.ranks, c.bin): _word(c, offered) for c in reversed(switching.cells) if c.best}
     rules, cleared = list[Rule](), clearance(installation.flavour, installation.version)
@@ -399,16 +342,11 @@ def _rules(
             rules.append(Rule(collective, ranks, 2 << size_bin, Point()))
     if not rules:
         return {}
-    provenance = Provenance(
-        "run",
-        begin.date().isoformat(),
-        f"{installation.flavour} {installation.version}",
-        ranks=switching.ranks,
-    )
+    stack, date = f"{installation.flavour} {installation.version}", begin.date().isoformat()
+    provenance = Provenance("run", date, stack, ranks=switching.ranks)
+    recommendation = Recommendation(Point(), tuple(rules), provenance=provenance)
     try:
-        texts = exporter(_RULES[installation.flavour]).export(
-            Recommendation(Point(), tuple(rules), provenance=provenance), out.parent
-        )
+        texts = exporter(_RULES[installation.flavour]).export(recommendation, out.parent)
     except UserError as exc:
         sys.stderr.write(f"no file of rules: {exc.message}\n")
         return {}
@@ -418,15 +356,7 @@ def _rules(
 def summary(
     switching: Switching, offered: Mapping[str, Offer], seconds: float, dry: bool, files: Sequence[Path]
 ) -> str:
-    """Return the summary of a run for the terminal.
-
-    Args:
-        switching: The records of the run's processes.
-        offered: For each collective the algorithms that could be selected.
-        seconds: Duration of the run in seconds.
-        dry: Whether calls were only measured, and no algorithm was switched.
-        files: The files that were written.
-    """
+    """Return the summary of a run of so many seconds for the terminal; ``files`` are those written."""
     kept_text = f"kept in {', '.join(map(str, files))}" if files else "nothing is kept"
     if switching.state != "on":
         reason = {
@@ -439,8 +369,7 @@ def summary(
     for cell in switching.cells:
         call_text = f"{cell.collective} of {size_text(cell.lowest_bytes)} on {cell.ranks} ranks"
         if dry:
-            total_s = cell.calls * cell.default_s
-            count = len(offered[cell.collective].assignments)
+            count, total_s = len(offered[cell.collective].assignments), cell.calls * cell.default_s
             time_text = f"{cell.calls:,} calls take {total_s:.3g} s"
             lines.append(f"{call_text}: {time_text}; {count} algorithms would be tried")
         elif cell.best:

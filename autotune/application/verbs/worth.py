@@ -17,10 +17,8 @@ from autotune.views.text import duration_text
 def worth_to(campaign: CampaignDirectory, calls: Path, application_s: float | None) -> Worth:
     """Return the time that a campaign's recommendation saves an application.
 
-    Args:
-        campaign: The campaign.
-        calls: File with the calls of one rank in a run: a table of sizes and counts, or a profile.
-        application_s: Wall time of the run in seconds; None: the profile contains it.
+    The file ``calls`` is a table of sizes and counts, or a profile, of one rank in a run of ``application_s``
+    seconds; None: the profile contains this time.
 
     Raises:
         TableError: the profile cannot be read.
@@ -32,20 +30,9 @@ def worth_to(campaign: CampaignDirectory, calls: Path, application_s: float | No
 
 
 def worth(directory: Path, calls: Path, application_s: float | None, as_json: bool) -> None:
-    """Print the savings in an hour of application time with their interval, and when the campaign pays off.
-
-    Args:
-        directory: The campaign's directory.
-        calls: File with the calls of one rank in a run, as in ``worth_to``.
-        application_s: Wall time of the run in seconds, as in ``worth_to``.
-        as_json: Whether to print JSON in place of text.
-
-    Raises:
-        TableError: the profile cannot be read.
-        UserError: there is no campaign, it has no recommendation, or the wall time is unknown.
-    """
+    """Print what ``worth_to`` returns for the campaign in a directory, as text or as JSON."""
     campaign = read_campaign(directory)
-    recommendation, gained = campaign.recommended(), worth_to(campaign, calls, application_s)
+    gained, provenance = worth_to(campaign, calls, application_s), campaign.recommended().provenance
     low, high = gained.interval_per_hour_s
     if as_json:
         numbers = {
@@ -54,35 +41,33 @@ def worth(directory: Path, calls: Path, application_s: float | None, as_json: bo
             "interval_per_hour_s": [low, high],
             "paid_back_after_s": gained.paid_back_after_s,
             "paid_back_interval_s": list(gained.paid_back_interval_s),
-            "verified": recommendation.provenance.verified,
+            "verified": provenance.verified,
         }
         sys.stdout.write(json_text(numbers))
         return
-    ranks, nodes = recommendation.provenance.ranks, recommendation.provenance.nodes
+    ranks, nodes = provenance.ranks, provenance.nodes
     lines = [
         f"{calls}: {gained.calls:.4g} calls a run and rank, {gained.other_calls:.4g} not covered: of what "
         "was not tuned, or more than a factor of two beyond the sizes measured",
         f"saved an hour of application time: {gained.saved_per_hour_s:.3g} s ({low:.3g} … {high:.3g})",
         f"the campaign cost {gained.campaign_s * nodes / 3600:.3g} node-hours of launches; "
         + _payback(gained),
-        f"[{recommendation.provenance.verified}]",
+        f"[{provenance.verified}]",
     ]
     if sizes := ", ".join(map(str, gained.other_sizes)):
         measured = f"{ranks} ranks on {nodes} node(s)"
         lines.insert(1, f"NOT THE SAME SIZE: calls on {sizes} ranks, measured on {measured}")
-    if recommendation.provenance.stamp:
-        lines.append(recommendation.provenance.stamp)
+    if provenance.stamp:
+        lines.append(provenance.stamp)
     sys.stdout.write("\n".join(lines) + "\n")
 
 
 def _payback(gained: Worth) -> str:
-    """Return a text on how soon the saving exceeds the campaign's time, as far as it is known."""
     early, late = gained.paid_back_interval_s
     if math.isinf(early):
         return "nothing pays it back"
+    earliest, latest = duration_text(early), duration_text(late) if math.isfinite(late) else "never"
     if math.isinf(gained.paid_back_after_s):
-        earliest = duration_text(early)
         return f"whether it is paid back is not known, after {earliest} of application time at the earliest"
-    latest = duration_text(late) if math.isfinite(late) else "never"
     expected = duration_text(gained.paid_back_after_s)
-    return f"paid back after {expected} ({duration_text(early)} … {latest}) of application time"
+    return f"paid back after {expected} ({earliest} … {latest}) of application time"

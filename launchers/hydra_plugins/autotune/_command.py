@@ -40,13 +40,11 @@ from autotune.stacks.ports import LaunchOutcome
 from hydra_plugins.autotune import _processes
 
 _FROM_OUTSIDE = tuple(-number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
-"""Exit codes of a program that another process ended by a signal. SIGKILL is not among them, since the kernel
-also sends it if memory runs out."""
+"""Exit codes of a program that another process ended; the kernel also sends SIGKILL for want of memory."""
 _SMALLEST, _LARGEST = 1e-150, 1e150
 """Limits of a response: beyond them, the square of the number or of its inverse would be 0 or infinite."""
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:nan|inf|infinity)", re.I)
-"""Pattern of a number as C prints it: Python's own conversion also accepts ``1_0`` and digits of any
-script."""
+"""Pattern of a number as C prints it: Python also converts ``1_0`` and digits of any script."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +77,7 @@ class ProgramRuns:
         longest, limit_s = 0.0, trial.timeout_s or self.measurement.timeout_s
         for number in range(probe.max_samples):
             spent = time.monotonic() - started
-            enough = number >= probe.min_samples
-            if enough and spent + longest > probe.budget_s:
+            if number >= probe.min_samples and spent + longest > probe.budget_s:
                 break
             failed, answers, took = self._once(directory, point, number, limit_s - spent)
             if failed is not None:
@@ -88,20 +85,15 @@ class ProgramRuns:
             longest = max(longest, took)
             for name, value in answers.items():
                 samples[name].append(value)
-        cells = tuple(
-            CellSamples(*response_slot(name), {}, np.array([self._as_time(name, v) for v in values]))
-            for name, values in samples.items()
-        )
+        times = {name: np.array([self._as_time(name, v) for v in vs]) for name, vs in samples.items()}
+        cells = tuple(CellSamples(*response_slot(name), {}, values) for name, values in times.items())
         result = ProbeResult("ok", cells=cells, library=self.options.run[0])
         return LaunchOutcome(Status.OK, result=result, duration_s=time.monotonic() - started)
 
     def _once(
         self, folder: Path, point: Point, number: int, remaining_s: float
     ) -> tuple[tuple[Status, str] | None, dict[str, float], float]:
-        """Run the program once and return (failure, responses, duration in seconds).
-
-        The failure is (status, reason), or None.
-        """
+        """Run the program once; return (status, reason) of a failure or None, responses, and seconds."""
         out, err = folder / f"stdout.{number}", folder / f"stderr.{number}"
         file = Path(self.options.file.format(directory=folder)) if self.options.file else None
         try:
@@ -119,11 +111,8 @@ class ProgramRuns:
             status = Status.TIMEOUT if process_end.exit_code is None else Status.CRASHED
             if process_end.exit_code in _FROM_OUTSIDE:
                 status = Status.LOST
-            return (
-                (status, f"{process_end.cause}: {_processes.last_words(err, out)}"),
-                {},
-                process_end.duration_s,
-            )
+            reason = f"{process_end.cause}: {_processes.last_words(err, out)}"
+            return (status, reason), {}, process_end.duration_s
         try:
             text = user_text(file or out, "the answer", lenient=True)
         except UserError as exc:
@@ -132,7 +121,6 @@ class ProgramRuns:
         return failed, answers, process_end.duration_s
 
     def _as_time(self, name: str, value: float) -> float:
-        """Return a response such that less is better, as for a time: its inverse if the goal is ``max``."""
         return 1.0 / value if self.goals[name] == "max" else value
 
 
@@ -142,8 +130,7 @@ def passed(options: Program, point: Point, directory: Path) -> tuple[list[str], 
     if options.way == "environment":
         return list(options.run), values
     if options.way == "template":
-        template_fields = {**values, "directory": str(directory)}
-        return [word.format_map(template_fields) for word in options.run], {}
+        return [word.format_map({**values, "directory": str(directory)}) for word in options.run], {}
     return [*options.run, *(w for name, value in values.items() for w in (f"--{name}", value))], {}
 
 
@@ -169,10 +156,8 @@ def responses(
     answers = {}
     for name in names:
         if name not in raw_values:
-            return (
-                Status.INVALID,
-                f"the answer lacks {name!r}; it has {reprlib.repr([*raw_values])}",
-            ), {}
+            reason = f"the answer lacks {name!r}; it has {reprlib.repr([*raw_values])}"
+            return (Status.INVALID, reason), {}
         value = _number(raw_values[name])
         if value is None:
             return (Status.INVALID, f"{name} = {reprlib.repr(raw_values[name])} is not a number"), {}

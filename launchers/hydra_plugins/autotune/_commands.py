@@ -13,22 +13,13 @@ from autotune.stacks.srun import CPU_BINDS, DISTRIBUTIONS
 
 
 def mpirun_argv(
-    flavour: str,
-    mpirun: str,
-    placement: Placement,
-    env: Mapping[str, str],
-    program: Sequence[str],
+    flavour: str, mpirun: str, placement: Placement, env: Mapping[str, str], program: Sequence[str],
     extra: Sequence[str] = (),
-) -> list[str]:
-    """Return the command line of ``mpirun`` for one launch.
+) -> list[str]:  # fmt: skip
+    """Return the command line of the launcher ``mpirun`` for one launch.
 
-    Args:
-        flavour: The MPI implementation.
-        mpirun: Path of the launcher.
-        placement: Where the ranks go.
-        env: Variables that every rank must see; only their names are used.
-        program: The program and its arguments.
-        extra: Further options from the scenario, placed before the program.
+    Every rank must see the variables in ``env``, of which only the names are used. ``extra`` are further
+    options from the scenario, placed before the program.
 
     Raises:
         StackError: the flavour is not known, so it has no command line.
@@ -70,7 +61,6 @@ def mpi_plugin(listed: str, flavour: str) -> str:
 
 def _word(key: str, value: str, words: Mapping[str, str]) -> str:
     if value not in words:
-        raise StackError(
-            f"srun has no word for {key}={value!r}", f"{allowed(value, words)}; or launch.with=mpirun"
-        )
+        hint = f"{allowed(value, words)}; or launch.with=mpirun"
+        raise StackError(f"srun has no word for {key}={value!r}", hint)
     return words[value]

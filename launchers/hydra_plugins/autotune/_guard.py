@@ -34,14 +34,8 @@ SHARED = Path("/dev/shm")  # noqa: S108 - the libraries use it
 """Directory with the shared memory of the ranks of a node."""
 SEGMENTS = (
     *("open_mpi.", "sm_segment.", "vader_segment.", "osc_sm.", "osc_rdma."),  # Open MPI
-    *(
-        "ucx_shm_posix_",
-        "mpich_shm_",
-        "mpich_shar_tmp",
-        "Intel_MPI_",
-        "ib_shmem",
-        "ib_pool-",
-    ),  # the last two are those of MVAPICH
+    *("ucx_shm_posix_", "mpich_shm_", "mpich_shar_tmp", "Intel_MPI_"),
+    *("ib_shmem", "ib_pool-"),  # MVAPICH
     *("psm2_shm.", "psm3_shm."),
     "autotune-heat-",  # shared by launches that take turns (a heat), until all of them have attached to it
 )
@@ -55,9 +49,7 @@ SWEEP, LAUNCH = "sweep", "launch"
 _FORCED_S, _ROUND_S = 30.0, 0.05
 """Time limit in seconds for ending processes by force, and the pause between rounds. On a busy machine a
 killed process takes seconds to end, and a process that waits for a dead file system never ends."""
-_BECOMING_S = 1.0
-"""Time in seconds to wait for the environment of a process that just executes a new program; some processes
-never have one."""
+_BECOMING_S = 1.0  # Seconds to wait for the environment of a process that just executes a new program.
 _DEATH_SIGNAL, _SUBREAPER, _DUMPABLE = 1, 36, 4
 """``PR_SET_PDEATHSIG``, ``PR_SET_CHILD_SUBREAPER`` and ``PR_SET_DUMPABLE`` of ``linux/prctl.h``."""
 _EXITING, _KERNEL = 0x4, 0x200000
@@ -65,17 +57,13 @@ _EXITING, _KERNEL = 0x4, 0x200000
 
 
 def end(groups: Sequence[int], is_target: Callable[[str], bool], grace_s: float) -> set[int]:
-    """Ask launches to end, then kill all of their processes that are left or carry a mark.
+    """Ask launches to end, then kill all of their processes that are left; return the pids of the killed.
 
     Args:
-        groups: Process groups of the launches' parents (``supervise``); a number below 0 is a single process
-            by its negated pid; empty: they are not known.
+        groups: Process groups of the launches' parents (``supervise``), as far as they are known.
         is_target: Whether a mark (a value of ``MARKER``) belongs to a process that is to be ended.
         grace_s: Time between asking and killing, in seconds. A second Ctrl-C or SIGTERM ends the wait if the
             caller blocks these signals.
-
-    Returns:
-        Pids of the processes that were killed, for ``sweep``.
     """
     _signal(groups, signal.SIGTERM)
     _signal(groups, signal.SIGCONT)  # a launch may have stopped its parent, which is needed to find daemons
@@ -110,10 +98,7 @@ def supervise(errors: int, driver: int, grace_s: float, mark: str, words: list[s
         driver: Pid of the driver, the parent of this process.
         grace_s: Time between the driver's end and the killing, in seconds.
         mark: Value of ``MARKER`` in the command's environment.
-        words: The command.
-
-    Returns:
-        Exit code of the command; if a signal ended the command, the same signal ends this process.
+        words: The command, whose exit code is returned; a signal that ends it ends this process, too.
     """
     since_s, handled = time.time(), {signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD}
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -131,10 +116,8 @@ def supervise(errors: int, driver: int, grace_s: float, mark: str, words: list[s
                 wait_status = reaped[1] if reaped[0] == main else wait_status
         except ChildProcessError:
             break
-        forced = (
-            n_requests > 1 or (wait_status is not None and not n_requests) or time.monotonic() >= forced_at
-        )
-        if forced:
+        ended_alone = wait_status is not None and not n_requests
+        if forced := n_requests > 1 or ended_alone or time.monotonic() >= forced_at:
             give_up_at = min(give_up_at, time.monotonic() + _FORCED_S)
             _kill(children := set(_children()))
             killed |= children
@@ -147,9 +130,9 @@ def supervise(errors: int, driver: int, grace_s: float, mark: str, words: list[s
             n_requests += 1
             _signal([main] if wait_status is None else [], signal.SIGTERM)
     sweep(since_s, killed)
-    return _end_alike(
-        os.waitstatus_to_exitcode(wait_status) if wait_status is not None else 128 + signal.SIGKILL
-    )
+    if wait_status is None:
+        return 128 + signal.SIGKILL
+    return _end_alike(os.waitstatus_to_exitcode(wait_status))
 
 
 def _fork_command(errors: int, mask: Iterable[int], env: Mapping[str, str], words: list[str]) -> int:
@@ -171,7 +154,7 @@ def _fork_command(errors: int, mask: Iterable[int], env: Mapping[str, str], word
 
 
 def _follows(parent: int, number: signal.Signals) -> bool:
-    """Make the kernel send a signal to this process when the parent ends; return whether it still exists."""
+    """Let the kernel send a signal to this process when the parent ends; return whether it still exists."""
     _prctl(_DEATH_SIGNAL, number)
     return os.getppid() == parent
 
@@ -188,10 +171,6 @@ def sweep(since_s: float, ended_pids: Iterable[int] = ()) -> None:
     they belong to the launch's own processes, since other processes cannot be seen from a container or from
     another node. Files are removed only if they are not open in a process that keeps running: when a process
     ends, the kernel first releases its memory, which can take seconds, and closes its files afterwards.
-
-    Args:
-        since_s: Start of the launch, in seconds since the epoch.
-        ended_pids: Pids of the launch's processes that have ended.
     """
     session_names = {f"{SESSION}{pid}" for pid in ended_pids if not _runs(pid)}
     for folder in _paths_since(since_s, Path(os.environ.get("TMPDIR") or "/tmp"), SESSION):  # noqa: S108 - as in mpirun
@@ -242,18 +221,10 @@ def marked(is_target: Callable[[str], bool]) -> Iterator[int]:
 
 
 def _environment(folder: Path) -> bytes:
-    """Return a process's environment.
-
-    A process that executes a new program has neither an environment nor arguments for a moment, so this
-    function waits for them.
-    """
+    """Return a process's environment, for which this waits while the process executes a new program."""
     deadline = time.monotonic() + _BECOMING_S
-    while not (content := (folder / "environ").read_bytes()):
-        if (
-            _flags(folder) & (_EXITING | _KERNEL)
-            or (folder / "cmdline").read_bytes()
-            or time.monotonic() > deadline
-        ):
+    while not (content := (folder / "environ").read_bytes()) and time.monotonic() <= deadline:
+        if _flags(folder) & (_EXITING | _KERNEL) or (folder / "cmdline").read_bytes():
             break
         time.sleep(_ROUND_S / 10)
     return content
@@ -288,12 +259,9 @@ def _kill(pids: Iterable[int]) -> None:
 
 
 def _end_alike(code: int) -> int:
-    """End this process by the signal that ended another one; return the exit code if that was no signal.
-
-    ``code`` is an exit code, or the negated number of the signal. No second core is dumped.
-    """
+    """End this process by the signal -``code`` that ended another one, or return its exit code."""
     if code < 0:
-        _prctl(_DUMPABLE, 0)
+        _prctl(_DUMPABLE, 0)  # no second core is dumped
         if -code != signal.SIGKILL:
             signal.signal(-code, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {-code})
@@ -302,7 +270,6 @@ def _end_alike(code: int) -> int:
 
 
 def _prctl(option: int, value: int) -> None:
-    """Set an attribute of this process in the kernel; a kernel that does not know the option ignores it."""
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 

@@ -43,17 +43,13 @@ def unfit(reports: Iterable[Health], hosts: Sequence[str]) -> dict[str, str]:
         return {}
     reasons = {host: "starts no process" for host in hosts if host not in by_host}
     for host, health in by_host.items():
-        full = [place for place, free in health.free_mib.items() if free < LEAST_MIB]
-        if full:
+        if full := [place for place, free in health.free_mib.items() if free < LEAST_MIB]:
             reasons[host] = f"no room in {', '.join(full)}"
     return reasons
 
 
 def slow(reports: Iterable[Health], hosts: Sequence[str]) -> dict[str, float]:
-    """Return the nodes that exchange messages slowly with both neighbours.
-
-    Maps each of these nodes to the ratio of its time to the median over the nodes.
-    """
+    """Map nodes that exchange messages slowly with both neighbours to their time by the nodes' median."""
     took = {report.host: report.exchange_s for report in reports if report.exchange_s}
     links = [took.get(host, 0.0) for host in hosts]
     best = {host: min(links[i - 1], links[i]) for i, host in enumerate(hosts) if links[i - 1] and links[i]}
@@ -66,7 +62,8 @@ def slow(reports: Iterable[Health], hosts: Sequence[str]) -> dict[str, float]:
 def main(folder: Path, hosts: Sequence[str]) -> int:
     """Print the health of the node on which this runs."""
     host = os.environ["SLURMD_NODENAME"]
-    free = {p: _free_mib(p) for p in PLACES if Path(p).is_dir()}
+    disks = {place: os.statvfs(place) for place in PLACES if Path(place).is_dir()}
+    free = {place: disk.f_bavail * disk.f_frsize / 2**20 for place, disk in disks.items()}
     took_s, token = 0.0, secrets.token_bytes(16)
     with socket.create_server(("", 0)) as server:
         server.settimeout(_PATIENCE_S)
@@ -82,11 +79,6 @@ def main(folder: Path, hosts: Sequence[str]) -> int:
         answering.join(_PATIENCE_S)
     sys.stdout.write(json.dumps(asdict(Health(host, free, took_s))) + "\n")
     return 0
-
-
-def _free_mib(place: str) -> float:
-    status = os.statvfs(place)
-    return status.f_bavail * status.f_frsize / 2**20
 
 
 def _answer(server: socket.socket, token: bytes) -> None:

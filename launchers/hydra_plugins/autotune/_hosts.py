@@ -46,11 +46,8 @@ def read_hostfile(text: str) -> tuple[str, ...]:
     Raises:
         ScenarioError: the file contains no host.
     """
-    names = []
-    for line in text.splitlines():
-        words = line.partition("#")[0].split()
-        if words:
-            names.append(words[0].partition(":")[0])
+    lines = (line.partition("#")[0].split() for line in text.splitlines())
+    names = [words[0].partition(":")[0] for words in lines if words]
     if not names:
         raise ScenarioError("cluster.hostfile names no host", "one host name on each line")
     return tuple(dict.fromkeys(names))
@@ -59,39 +56,29 @@ def read_hostfile(text: str) -> tuple[str, ...]:
 def ask_argv(agent: Sequence[str], host: str, python: str, mpirun: str, env: Mapping[str, str]) -> list[str]:
     """Return the command line that asks one host for its versions.
 
-    A shell on the host reads the words after the host's name, as when ``mpirun`` starts its daemons; so each
-    word is quoted.
+    ``agent`` (such as ``ssh``) starts a command on a host, ``env`` has the paths by which a host finds the
+    project and MPI. A shell on the host reads the words after its name, as when ``mpirun`` starts its
+    daemons; so each word is quoted.
     """
     settings = [f"{name}={value}" for name, value in sorted(env.items())]
-    remote_words = ["env", *settings, python, "-c", _QUESTION, mpirun]
-    return [*agent, host, shlex.join(remote_words)]
+    return [*agent, host, shlex.join(["env", *settings, python, "-c", _QUESTION, mpirun])]
 
 
 def check(
-    hosts: Sequence[str],
-    agent: Sequence[str],
-    python: str,
-    mpirun: str,
-    env: Mapping[str, str],
+    hosts: Sequence[str], agent: Sequence[str], python: str, mpirun: str, env: Mapping[str, str],
     timeout_s: float = 60.0,
-) -> tuple[HostAnswer, ...]:
-    """Return the answers of all hosts; raise an error if a host is unfit.
-
-    Args:
-        hosts: Names of the hosts.
-        agent: Words that start a command on a host, such as ``ssh``.
-        python: Path of the interpreter on the hosts.
-        mpirun: Path of the launcher on the hosts.
-        env: Variables with the paths by which the hosts find the project and MPI.
-        timeout_s: Time limit of an answer, in seconds.
+) -> tuple[HostAnswer, ...]:  # fmt: skip
+    """Return the answers of all hosts, as ``ask_argv`` asks for them, within ``timeout_s`` seconds.
 
     Raises:
         StackError: a host does not answer, or has other versions than most; the message names all such hosts.
     """
+
+    def asked(host: str) -> HostAnswer:
+        return _ask(host, ask_argv(agent, host, python, mpirun, env), timeout_s)
+
     with ThreadPoolExecutor(max_workers=min(32, len(hosts))) as pool:
-        answers = tuple(
-            pool.map(lambda host: _ask(host, ask_argv(agent, host, python, mpirun, env), timeout_s), hosts)
-        )
+        answers = tuple(pool.map(asked, hosts))
     if complaints := complaints_about(answers):
         raise StackError(
             "hosts unfit for a campaign:\n" + "\n".join(f"  {line}" for line in complaints),
@@ -103,14 +90,12 @@ def check(
 def complaints_about(answers: Sequence[HostAnswer]) -> list[str]:
     """Return a line for each host that did not answer, or has another version than most."""
     lines = [f"{answer.host}: {answer.complaint}" for answer in answers if answer.has is None]
+    answered = [(answer.host, answer.has) for answer in answers if answer.has is not None]
     for component in ("Python", "MPI", "autotune"):
-        versions = [answer.has[component] for answer in answers if answer.has is not None]
+        versions = [has[component] for _, has in answered]
         usual = max(versions, key=versions.count, default="")
-        lines += [
-            f"{answer.host}: {component} {answer.has[component] or 'missing'}, elsewhere {usual}"
-            for answer in answers
-            if answer.has is not None and answer.has[component] != usual
-        ]
+        odd = [(host, has[component] or "missing") for host, has in answered if has[component] != usual]
+        lines += [f"{host}: {component} {version}, elsewhere {usual}" for host, version in odd]
     return lines
 
 
@@ -123,16 +108,16 @@ def project_version() -> str:
     return f"{autotune.__version__} ({digest.hexdigest()[:8]})"
 
 
+def heard(argv: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
+    """Run a command without input and return its exit code and output, within ``timeout_s`` seconds."""
+    return subprocess.run(
+        list(argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+
+
 def _ask(host: str, words: Sequence[str], timeout_s: float) -> HostAnswer:
     try:
-        reply = subprocess.run(
-            list(words),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
+        reply = heard(words, timeout_s)
     except subprocess.TimeoutExpired:
         return HostAnswer(host, complaint=f"no answer in {timeout_s:.0f} s")
     except OSError as exc:

@@ -29,8 +29,9 @@ CommandLine = Callable[[LaunchRequest, Placement], tuple[list[str], dict[str, st
 
 _HEARD_S = 120.0  # Time limit in seconds of a program whose output is read.
 _REASON = 400  # Number of characters of a failed launch's output that are quoted as the reason.
-_ROOM_BYTES = 1 << 18
-"""Disk space in bytes that a result may need: with less, a launch may have failed for want of space."""
+_ROOM_BYTES = (
+    1 << 18
+)  # Disk space that a result may need: with less, a launch may have failed for want of it.
 _STALE = "PMIx server's listener thread failed to start"
 """Message of Open MPI 5's ``mpirun`` if a killed one with the same pid has left its directory. The failing
 ``mpirun`` removes the directory."""
@@ -56,19 +57,11 @@ class Mpirun:
     at_once: ClassVar[bool] = True
 
     def run(self, request: LaunchRequest) -> LaunchOutcome:
-        """Make a launch and return how it ended; see the protocol ``Launcher``.
-
-        Raises:
-            StackError: ``mpirun`` itself cannot be started.
-        """
+        """Make a launch and return how it ended; see the protocol ``Launcher``."""
         return self.run_at_once([(self, request)])[0]
 
     def run_at_once(self, runs: Sequence[tuple[Launcher, LaunchRequest]]) -> list[LaunchOutcome]:
-        """Make launches at the same time and return how they ended; see the protocol ``Launcher``.
-
-        Raises:
-            StackError: ``mpirun`` itself cannot be started.
-        """
+        """Make launches at the same time and return how they ended; see the protocol ``Launcher``."""
         return run_here([(request, *by.command(request, request.placement)) for by, request in runs])
 
     def heard(self, program: Sequence[str], placement: Placement, env: Mapping[str, str]) -> str:
@@ -80,24 +73,14 @@ class Mpirun:
         env = {**request.env, "MPI4PY_LIBMPI": str(self.installation.library)}
         if placement.hosts:
             env |= {name: os.environ[name] for name in _FOUND_BY if name in os.environ and name not in env}
-        argv = _commands.mpirun_argv(
-            self.installation.flavour,
-            str(self.installation.mpirun),
-            placement,
-            env,
-            request.program,
-            self.extra,
-        )
-        words = dialect(self.installation.flavour)
-        return argv, {**words.surroundings(self.installation.mpirun), **env, **words.mpirun_env(self.agent)}
+        flavour, mpirun = self.installation.flavour, self.installation.mpirun
+        argv = _commands.mpirun_argv(flavour, str(mpirun), placement, env, request.program, self.extra)
+        words = dialect(flavour)
+        return argv, {**words.surroundings(mpirun), **env, **words.mpirun_env(self.agent)}
 
 
 def own_hosts(hosts: Sequence[str], scenario: Scenario) -> tuple[str, ...]:
-    """Return those of the hosts that the scenario's job uses.
-
-    A job that runs at the same time as others gets as many hosts as it has nodes, from
-    ``scenario.launch.first_node`` on. A job that runs alone gets all hosts.
-    """
+    """Return the hosts of the scenario's job: all, or those of its nodes if it runs beside other jobs."""
     first = scenario.launch.first_node
     return tuple(hosts[first - 1 :][: scenario.cluster.nodes] if first else hosts)
 
@@ -115,15 +98,13 @@ def on_hosts(scenario: Scenario) -> Scenario:
         option, hint = f"cluster.hostfile={path}", "a file with a host name a line"
         hosts = read_hostfile(user_text(path, option, hint, raised=ScenarioError))
     if scenario.launch.first_node and not hosts:
-        raise ScenarioError(
-            "site.at_once is above 1, but no host is named", "cluster.hosts or cluster.hostfile"
-        )
+        why = "site.at_once is above 1, but no host is named"
+        raise ScenarioError(why, "cluster.hosts or cluster.hostfile")
     if not hosts:
         return scenario
     if invalid := [host for host in hosts if not _HOST.fullmatch(host)]:
-        raise ScenarioError(
-            f"{invalid[0]!r} is no host", "a name without blanks and commas, that begins with no -"
-        )
+        hint = "a name without blanks and commas, that begins with no -"
+        raise ScenarioError(f"{invalid[0]!r} is no host", hint)
     hosts = own_hosts(hosts, scenario)
     if nodes > len(hosts):
         raise ScenarioError(f"cluster.nodes={nodes}, but {len(hosts)} host(s): {', '.join(hosts)}")
@@ -132,11 +113,7 @@ def on_hosts(scenario: Scenario) -> Scenario:
 
 
 def check_hosts(scenario: Scenario, agent: Sequence[str]) -> None:
-    """Check that every host of the scenario has the same versions of Python, MPI and this project.
-
-    Raises:
-        StackError: some hosts are unfit; the message names them.
-    """
+    """Raise a StackError for hosts of the scenario with other versions of Python, MPI or this project."""
     if scenario.cluster.hosts:
         installation = find(scenario.mpi.mpirun, scenario.mpi.origin, scenario.mpi.stack)
         found_by = {name: os.environ[name] for name in _FOUND_BY if name in os.environ}
@@ -148,9 +125,8 @@ def run_here(
 ) -> list[LaunchOutcome]:
     """Make launches at the same time and return their outcomes when all have ended.
 
-    Args:
-        launches: Each request with the command line and the environment of its launcher.
-        limit_s: A further time limit of each launch in seconds; the lower limit counts.
+    Each request has the command line and the environment of its launcher; ``limit_s`` is a further time limit
+    of each launch in seconds.
 
     Raises:
         StackError: a launch cannot be started.
@@ -159,9 +135,7 @@ def run_here(
     for request, argv, _ in launches:
         (request.directory / "command").write_text("\n".join(argv) + "\n", encoding="utf-8")
     try:
-        ends = _processes.run_at_once(
-            [_run_of(request, argv, env, limit_s) for request, argv, env in launches]
-        )
+        ends = _processes.run_at_once([_run_of(*launch, limit_s) for launch in launches])
     except OSError as exc:
         raise StackError(f"cannot start {exc.filename}: {exc.strerror or exc}") from exc
     return [outcome(request.directory, end) for (request, *_), end in zip(launches, ends, strict=True)]
@@ -207,11 +181,7 @@ def heard_here(
 
 
 def check_room(directory: Path) -> None:
-    """Raise an error if a result cannot be stored, so that a launch does not count as failed for that reason.
-
-    Raises:
-        StorageError: nothing can be written to the directory.
-    """
+    """Raise a StorageError if a result cannot be stored in the directory: the launch itself did not fail."""
     try:
         with tempfile.TemporaryFile(dir=directory) as file:
             file.write(bytes(_ROOM_BYTES))
@@ -250,6 +220,5 @@ def outcome(directory: Path, end: _processes.Ended) -> LaunchOutcome:
 
 
 def _last_words(directory: Path) -> str:
-    """Return the error message of UCX, else the end of the launch's output, as the reason of a failure."""
     errors = " | ".join(last_errors(directory))[:_REASON]
     return errors or _processes.last_words(directory / "stderr", directory / "stdout", limit=_REASON)

@@ -21,9 +21,7 @@ __all__ = ["Sequential", "bench_of", "offered"]
 def offered(name: str, keys: type = object) -> Callable[[type[Sequential]], type[Sequential]]:
     """Return a decorator that registers a launcher class as ``hydra/launcher=NAME``.
 
-    The class must be in the module of that name.
-
-    ``keys`` is a dataclass of the launcher's configuration keys.
+    The class must be in the module of that name; ``keys`` is a dataclass of its configuration keys.
     """
 
     def stored(launcher: type[Sequential]) -> type[Sequential]:
@@ -36,10 +34,7 @@ def offered(name: str, keys: type = object) -> Callable[[type[Sequential]], type
 
 
 def bench_of(module: str, maker: str) -> "Callable[[Sequential, Scenario], Bench]":
-    """Return a method ``connect`` for a launcher class, which makes the bench where launches are made.
-
-    The method imports ``module`` when it is called, and calls the function ``maker`` in it.
-    """
+    """Return a method ``connect`` for a launcher class, which calls the function ``maker`` in a module."""
 
     def connect(self: Sequential, scenario: "Scenario") -> "Bench":
         bench: Bench = getattr(import_module(f"hydra_plugins.autotune.{module}"), maker)(scenario)

@@ -39,10 +39,8 @@ KEPT_BYTES = 4 << 20
 """Number of bytes of a launch's output that are stored from its beginning, and as many from its end."""
 
 _GRACE_S = 3.0  # Time in seconds in which a command can end when asked, before it is killed.
-_CHUNK, _LAST_CHUNKS = 1 << 16, 1 << 6
-"""Number of bytes that are read at once, and largest number of such reads after a command's end."""
-_TURN_S = 0.05
-"""Time in seconds between checks whether a command has ended, if the kernel does not report it."""
+_CHUNK, _LAST_CHUNKS = 1 << 16, 1 << 6  # Bytes that are read at once, and such reads after a command's end.
+_TURN_S = 0.05  # Seconds between checks whether a command has ended, if the kernel does not report it.
 _ENDED = object()  # Marks a file descriptor that becomes readable when a command ends.
 
 
@@ -135,15 +133,13 @@ class _Running:
         self.deadline = self.started + self.command.timeout_s
 
     def start(self) -> None:
-        """Start the command.
-
-        Raises:
-            OSError: the command cannot be started.
-        """
+        """Start the command, or raise OSError if it cannot be started."""
         argv = self.command.argv
         with _without_core_dumps():
             self.process, failure = _started(argv, {**os.environ, **self.command.env}, self.mark)
-        _check_started(failure, argv[0])
+        with failure:  # the launch has begun when this is closed
+            if number := failure.read():
+                raise OSError(int(number), os.strerror(int(number)), argv[0])
 
     @property
     def exit_code(self) -> int | None:
@@ -163,12 +159,9 @@ def _started(
     """Start a launch; return its parent process, and a pipe with the error number if it cannot be started."""
     read_end, write_end = os.pipe()
     with os.fdopen(write_end, "wb"):
+        parent = (sys.executable, "-I", "-S", _guard.__file__, _guard.LAUNCH)
         process = subprocess.Popen(
-            [
-                *(sys.executable, "-I", "-S", _guard.__file__, _guard.LAUNCH),
-                *(str(write_end), str(os.getpid()), str(_GRACE_S), mark),
-                *argv,
-            ],
+            [*parent, str(write_end), str(os.getpid()), str(_GRACE_S), mark, *argv],
             env=dict(env),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -177,14 +170,6 @@ def _started(
             pass_fds=(write_end,),
         )
     return process, os.fdopen(read_end, "rb")
-
-
-def _check_started(failure: IO[bytes], word: str) -> None:
-    """Wait until the launch has begun; raise OSError if it cannot be started."""
-    with failure:
-        number = failure.read()
-    if number:
-        raise OSError(int(number), os.strerror(int(number)), word)
 
 
 def last_words(*files: Path, limit: int = 300) -> str:
@@ -202,11 +187,7 @@ def last_words(*files: Path, limit: int = 300) -> str:
 
 @dataclass
 class _Output:
-    """Store the beginning and the end of an output in a file.
-
-    Raises:
-        StorageError: the file cannot be written (raised by each method).
-    """
+    """Store the beginning and the end of an output in a file; a StorageError says that it cannot."""
 
     path: Path
     n_first: int = 0
@@ -248,16 +229,13 @@ class _Output:
 def _follow(running: list[_Running], guard: subprocess.Popen[bytes]) -> None:
     """Read the outputs of commands until each command has ended, or was ended at its deadline.
 
-    This does not wait for the end of an output, since a process that a command has left in the background can
-    keep the output open.
+    A process that a command has left in the background can keep its output open, so its end is not awaited.
     """
     remaining = set(range(len(running)))
     with selectors.DefaultSelector() as selector, contextlib.ExitStack() as opened:
         if (alarm := interruption.alarm()) is not None:
             selector.register(alarm, selectors.EVENT_READ)
-        look_every_s = math.inf
-        for number in remaining:
-            look_every_s = min(look_every_s, _watch(running[number], selector, opened))
+        look_every_s = min(_watch(each, selector, opened) for each in running)
         while True:
             now_s = time.monotonic()
             finished = {
@@ -282,19 +260,14 @@ def _follow(running: list[_Running], guard: subprocess.Popen[bytes]) -> None:
                 return
             until_s = min(running[number].deadline for number in remaining) - time.monotonic()
             for key, _ in selector.select(max(0.0, min(until_s, look_every_s))):
-                if key.data is _ENDED or (
-                    isinstance(key.data, _Output) and not _read_piece(key.fd, key.data)
-                ):
+                output = key.data
+                if output is _ENDED or (isinstance(output, _Output) and not _read_piece(key.fd, output)):
                     selector.unregister(key.fileobj)
             interruption.check()
 
 
 def _watch(each: _Running, selector: selectors.BaseSelector, opened: contextlib.ExitStack) -> float:
-    """Register a command's pipes and its end with a selector.
-
-    Return the time between checks whether the command has ended, in seconds: infinite if the selector is
-    notified of the end.
-    """
+    """Register a command's pipes and end with a selector; return the seconds between checks of the end."""
     for pipe, output in each.pipes:
         os.set_blocking(pipe.fileno(), False)
         selector.register(pipe, selectors.EVENT_READ, output)
@@ -317,10 +290,7 @@ def _read_piece(pipe: int, output: _Output) -> bool:
 
 @contextlib.contextmanager
 def _without_core_dumps() -> Iterator[None]:
-    """Disable core dumps of processes that are started in this context.
-
-    A search also tries settings that crash, and their core dumps would fill the disk.
-    """
+    """Disable core dumps of processes started in this context: a search also tries settings that crash."""
     soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
     try:
@@ -377,7 +347,6 @@ def _end(running: Sequence[_Running]) -> None:
 
 @cache
 def _driver() -> str:
-    """Return a unique name of this process."""
     return uuid.uuid4().hex
 
 
@@ -404,7 +373,6 @@ def _guard_of(driver: str) -> subprocess.Popen[bytes]:
 
 
 def _tell(guard: subprocess.Popen[bytes], running: Sequence[_Running]) -> None:
-    """Send the start time and the process groups of the running launches to the guard."""
     begun_s = min((each.since_s for each in running), default=0.0)
     groups = " ".join(str(each.process.pid) for each in running if each.process is not None)
     if guard.stdin is not None:

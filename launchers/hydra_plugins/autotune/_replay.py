@@ -52,10 +52,7 @@ class Replay:
         return observation(trial, self.run(trial), self.measurement.estimator)
 
     def run(self, trial: Trial) -> LaunchOutcome:
-        """Return a recorded run of the trial's point as the outcome of a launch.
-
-        Its status is ``invalid`` if the point was not recorded, ``crashed`` if all runs of the point failed.
-        """
+        """Return a recorded run of the trial's point as the outcome of a launch."""
         directory = launch_directory(self.directory, trial)
         requested = Point() if trial.subject is Subject.UNTOUCHED else trial.point
         if trial.subject is Subject.UNTOUCHED and not self.recorded.knows_defaults:
@@ -64,9 +61,8 @@ class Replay:
         if point is None:
             return LaunchOutcome(Status.INVALID, f"not in {self.recorded.space.name}: {requested}")
         number = _launched(directory, point)
-        (directory / RECORD).write_text(
-            json.dumps({"point": dict(point), "number": number}), encoding="utf-8"
-        )
+        record = {"point": dict(point), "number": number}
+        (directory / RECORD).write_text(json.dumps(record), encoding="utf-8")
         if self.recorded.untouched and not requested:
             cells = tuple(self._untouched(number))
         elif self.recorded.runs.get(point):
@@ -82,7 +78,6 @@ class Replay:
         return restricted if restricted in self.recorded.runs else None
 
     def _slots(self) -> Iterator[tuple[int, int]]:
-        """Yield (communicator size, message size) for the message sizes that were recorded and requested."""
         for comm_size in self.recorded.comm_sizes:
             for size in self.recorded.sizes_bytes:
                 if size in self.measurement.probe.sizes_bytes:
@@ -91,27 +86,24 @@ class Replay:
     def _untouched(self, number: int) -> Iterator[CellSamples]:
         run = self._drawn(self.recorded.untouched, "untouched", number)
         for comm_size, size in self._slots():
-            yield _samples(run, self._cell(comm_size, size, Point()), Point())
+            yield _samples(run, Cell(self.recorded.collective, comm_size, size, Point()), Point())
 
     def _cells(self, trial: Trial, point: Point, number: int) -> Iterator[CellSamples]:
         choices = choices_of(self.space, trial, self.recorded.collective)
         for comm_size, size in self._slots():
             for choice in choices:
-                cell = self._cell(comm_size, size, choice)
+                cell = Cell(self.recorded.collective, comm_size, size, choice)
                 yield _samples(self._run(point, number), cell, cell.choice)
             if not choices:
                 deployed, ruled = self._deployed(trial.rules, point, comm_size, size)
-                yield _samples(self._run(deployed, number), self._cell(comm_size, size, ruled), Point())
+                cell = Cell(self.recorded.collective, comm_size, size, ruled)
+                yield _samples(self._run(deployed, number), cell, Point())
 
     def _deployed(
         self, rules: Sequence[Rule], point: Point, comm_size: int, size: int
     ) -> tuple[Point, Point]:
-        """Return the recorded point and the per-size choice that rules select for one message size.
-
-        If no rule applies, or the rule's setting was not recorded, the choice is the default.
-        """
-        rule = rule_at(rules, (self.recorded.collective, comm_size, size))
-        if rule:
+        """Return the recorded point and the per-size choice, if recorded, that rules select for one size."""
+        if rule := rule_at(rules, (self.recorded.collective, comm_size, size)):
             ruled = rule.choice
             call = {p.name for p in self.recorded.space.call}
             per_size = {p.name for p in self.recorded.space.job if p.per_size}
@@ -120,9 +112,6 @@ class Replay:
             if deployed in self.recorded.runs and (ruled.restricted(call) or not call):
                 return deployed, ruled.restricted(call)
         return point, self.recorded.space.choices(self.recorded.collective)[0]
-
-    def _cell(self, comm_size: int, size: int, choice: Point) -> Cell:
-        return Cell(self.recorded.collective, comm_size, size, choice)
 
     def _run(self, point: Point, number: int) -> Run:
         return self._drawn(self.recorded.runs.get(point, ()), str(point), number)
@@ -151,15 +140,12 @@ def replay_bench(scenario: Scenario) -> Bench:
         keys = ("table", "call_level", "per_job", "collective")
         raise ScenarioError(f"unknown key replay.{next(iter(options))}", allowed(next(iter(options)), keys))
     if not table:
-        raise ScenarioError(
-            "replay.table is not set", "replay.table=FILE: a CSV or Parquet table, or a campaign's directory"
-        )
-    path = Path(str(table))
-    source = (
-        recorded_campaign(read_campaign(path), collective)
-        if path.is_dir()
-        else read_recorded(path, call_level, per_job, collective)
-    )
+        hint = "replay.table=FILE: a CSV or Parquet table, or a campaign's directory"
+        raise ScenarioError("replay.table is not set", hint)
+    if (path := Path(str(table))).is_dir():
+        source = recorded_campaign(read_campaign(path), collective)
+    else:
+        source = read_recorded(path, call_level, per_job, collective)
     return Bench(
         partial(Replay, source, scenario.seed),
         fixed(source.space, scenario.fix),
@@ -183,9 +169,8 @@ def recorded_campaign(campaign: CampaignDirectory, collective: str | None = None
     """
     space, measured = campaign.about.space, campaign.about.scenario.collective
     if collective is None and len(measured) > 1:
-        raise ScenarioError(
-            f"{campaign.path} measured {', '.join(measured)}", "name one of them: replay.collective=NAME"
-        )
+        hint = "name one of them: replay.collective=NAME"
+        raise ScenarioError(f"{campaign.path} measured {', '.join(measured)}", hint)
     if collective is not None and collective not in measured:
         raise ScenarioError(f"replay.collective={collective}", allowed(collective, measured))
     collective = collective or measured[0]
@@ -222,7 +207,6 @@ def _cell_of(cell: CellSamples) -> Cell:
 
 
 def _names(value: object) -> tuple[str, ...]:
-    """Return the names in a list, or in one word with commas."""
     if isinstance(value, str):
         return tuple(word.strip() for word in value.split(",") if word.strip())
     return tuple(str(name) for name in value) if isinstance(value, list | tuple) else ()
@@ -230,13 +214,13 @@ def _names(value: object) -> tuple[str, ...]:
 
 def _samples(run: Run, cell: Cell, values: Point) -> CellSamples:
     times = np.array(run.get(cell, ()))
-    cell_values = (cell.collective, cell.comm_size, cell.message_bytes, dict(values), times)
-    return CellSamples(*cell_values) if times.size else CellSamples(*cell_values, "invalid", "not recorded")
+    missing = () if times.size else ("invalid", "not recorded")
+    return CellSamples(cell.collective, cell.comm_size, cell.message_bytes, dict(values), times, *missing)
 
 
 def _launched(directory: Path, point: Point) -> int:
     """Return how many other launches of the campaign have returned a run of the point."""
-    records = [path for path in directory.parent.glob(f"*/{RECORD}") if path.parent != directory]
+    records = (path for path in directory.parent.glob(f"*/{RECORD}") if path.parent != directory)
     return sum(_recorded(path) == dict(point) for path in records)
 
 

@@ -41,9 +41,9 @@ from autotune.space.given import fixed
 from autotune.space.joined import DISCOVER
 from autotune.stacks.ports import START_S, LaunchOutcome, Placement
 
+_CRASHED = "rank 0 was ended by signal 11"
 _THREADS = "threads"
-"""Name of the parameter with the number of threads of a rank. With more threads a node has fewer ranks, such
-that every core is in use."""
+"""Parameter with the number of threads of a rank: a node has fewer ranks, such that every core is in use."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,7 @@ class Simulated:
         return observation(trial, self.run(trial), self.measurement.estimator)
 
     def observe_at(self, trial: Trial, moment: int, jobs: int) -> Observation:
-        """Return the observation of a launch in a heat (launches that run at once and take turns).
-
-        See ``campaign.heats.Modelled``.
-        """
+        """Return the observation of a launch in a heat; see ``campaign.heats.Modelled``."""
         outcome = self.run(trial, moment, self.measurement.heat_s)
         # The launches of a heat share the time of their start, but not the time of their measurements.
         started_s = START_S * (1 - 1 / jobs) if outcome.duration_s >= START_S else 0.0
@@ -80,11 +77,8 @@ class Simulated:
     def run(self, trial: Trial, moment: int | None = None, budget_s: float | None = None) -> LaunchOutcome:
         """Return the outcome that the model predicts; ``invalid`` if the machine cannot run the trial.
 
-        Args:
-            trial: The trial.
-            moment: Number of a moment: launches at the same moment have the same disturbances by the machine;
-                None: the trial's number.
-            budget_s: Time for the timed calls, in seconds; None: the time budget of the probe.
+        Launches at the same ``moment`` (None: the trial's number) have the same disturbances by the machine;
+        ``budget_s`` are the seconds for the timed calls (None: the time budget of the probe).
         """
         moment = trial.number if moment is None else moment
         if trial.phase is Phase.STARTS:
@@ -102,25 +96,20 @@ class Simulated:
             return LaunchOutcome(Status.INVALID, exc.on_one_line)
         fate = self.truth.fate(point.items()) or self.faults.draw(rng)
         hosts = tuple(f"simulated{node:04d}" for node in range(fabric.cluster.nodes))
-        late = LaunchOutcome(
-            Status.TIMEOUT, f"no result after {timeout_s:g} s", duration_s=timeout_s, hosts=hosts
-        )
+        late_text = f"no result after {timeout_s:g} s"
+        late = LaunchOutcome(Status.TIMEOUT, late_text, duration_s=timeout_s, hosts=hosts)
         if fate == "hang":
             return late
         if fate == "crash":
-            reason = "rank 0 was ended by signal 11"
-            return LaunchOutcome(Status.CRASHED, reason, duration_s=START_S, hosts=hosts)
+            return replace(late, status=Status.CRASHED, reason=_CRASHED, duration_s=START_S)
         if fate == "lost_node":
-            lost_host = hosts[rng.integers(len(hosts))]
-            return LaunchOutcome(Status.LOST, f"{lost_host} does not answer", duration_s=START_S, hosts=hosts)
+            reason = f"{hosts[rng.integers(len(hosts))]} does not answer"
+            return replace(late, status=Status.LOST, reason=reason, duration_s=START_S)
         factor = launch_factor(self.noise, self.seed, moment, rng)
         cells = list(self._cells(trial, point, fabric, rng, factor))
         if fate == "wrong_result" and cells:
-            wrong_cell = int(rng.integers(len(cells)))
-            reason_of_cell = "rank 0 found other data than expected"
-            cells[wrong_cell] = replace(
-                cells[wrong_cell], samples_s=np.empty(0), status="wrong_result", reason=reason_of_cell
-            )
+            i, found = int(rng.integers(len(cells))), "rank 0 found other data than expected"
+            cells[i] = replace(cells[i], samples_s=np.empty(0), status="wrong_result", reason=found)
         result = ProbeResult(
             "ok",
             cells=tuple(cells),
@@ -140,7 +129,6 @@ class Simulated:
     def _cells(
         self, trial: Trial, point: Point, fabric: Fabric, rng: np.random.Generator, factor: float
     ) -> Iterator[CellSamples]:
-        """Yield the samples of every cell that is measured, in the order of the request."""
         probe = self.measurement.probe
         # The confidence interval of a median needs this many samples; the request's limits apply.
         needed = math.ceil((1.96 * 1.2533 * self.noise.within / probe.precision) ** 2)
@@ -151,30 +139,27 @@ class Simulated:
                 for choice in choices_of(self.space, trial, collective) or (None,):
                     values = dict(choice or {})
                     # With threads the job has fewer ranks. A cell has as many as the job has without threads.
-                    collective_and_ranks = (collective, comm_size * int(point.get(_THREADS, 1)))
+                    of = (collective, comm_size * int(point.get(_THREADS, 1)))
                     try:
                         if choice is not None:
                             curve = _curve(fabric, collective, comm_size, values, sizes)
                         else:
                             curve = _deployed(fabric, collective, comm_size, trial.rules, sizes)
                     except UserError as exc:
-                        nothing = np.empty(0)
+                        reason = exc.on_one_line
                         for size in sizes:
-                            yield CellSamples(
-                                *collective_and_ranks, size, values, nothing, "invalid", exc.on_one_line
-                            )
+                            yield CellSamples(*of, size, values, np.empty(0), "invalid", reason)
                         continue
                     curve = curve * self._planted(point, collective, sizes)
                     for size, median_s in zip(sizes, curve, strict=True):
                         times = sample(float(median_s), n, rng, noise=self.noise, factor=factor)
-                        yield CellSamples(*collective_and_ranks, size, values, times)
+                        yield CellSamples(*of, size, values, times)
 
     def _other_calls(
         self, point: Point, fabric: Fabric, rng: np.random.Generator, factor: float
     ) -> dict[str, float]:
         """Return the mean times in seconds of the other calls that a launch of the verification measures."""
-        means = {}
-        ranks = fabric.cluster.ranks
+        means, ranks = {}, fabric.cluster.ranks
         probe = replace(self.measurement.probe, beside=self.measurement.other_calls)
         for request in probe.other_calls(ranks):
             name, sizes = request.collectives[0], request.sizes_of(request.collectives[0])
@@ -188,17 +173,13 @@ class Simulated:
         return means
 
     def _planted(self, point: Point, collective: str, sizes: tuple[int, ...]) -> np.ndarray:
-        """Return the factor of the invented knobs on the time at each message size, shape `(n_sizes,)`.
-
-        The factors are given at the scenario's sizes and interpolated between them.
-        """
+        """Return the factor of the invented knobs at each size, interpolated between the scenario's sizes."""
         scenario_sizes = self.measurement.probe.sizes_bytes or (0,)
         factors = self.truth.factor(point.items(), len(scenario_sizes), collective)
         return np.asarray(np.interp(np.log2(np.add(sizes, 1)), np.log2(np.add(scenario_sizes, 1)), factors))
 
 
 def _measuring_s(cells: Sequence[CellSamples], budget_s: float) -> float:
-    """Return the duration of all calls in seconds; the budget limits the timed calls."""
     sampled_s = sum(float(cell.samples_s.sum()) for cell in cells)
     if sampled_s <= budget_s:
         return sampled_s
@@ -211,11 +192,6 @@ def _ppn(place: Placement) -> int:
 
 
 def _shared(cores: int, threads: int) -> int:
-    """Return the number of ranks on a node with ``cores`` cores if each rank has ``threads`` threads.
-
-    Raises:
-        ScenarioError: the number of cores is not a multiple of the number of threads.
-    """
     if cores % threads:
         raise ScenarioError(f"{threads} threads a rank", f"needed: a divisor of the node's {cores} cores")
     return cores // threads
@@ -230,7 +206,6 @@ def stamp_of(machine: Machine) -> Stamp:
 def _curve(
     fabric: Fabric, collective: str, comm_size: int, values: Mapping[str, Any], sizes: tuple[int, ...]
 ) -> np.ndarray:
-    """Return the model's times in seconds with given per-size values, shape `(n_sizes,)`."""
     algorithm = str(values.get("algorithm", "default"))
     return predict(fabric, collective, algorithm, int(values.get("segsize", 0)), sizes, comm_size)
 
@@ -238,10 +213,7 @@ def _curve(
 def _deployed(
     fabric: Fabric, collective: str, comm_size: int, rules: tuple[Rule, ...], sizes: tuple[int, ...]
 ) -> np.ndarray:
-    """Return the model's times in seconds if rules choose by message size, shape `(n_sizes,)`.
-
-    Where no rule applies, the MPI's default is used.
-    """
+    """Return the model's times in seconds if rules, else the MPI's default, choose, shape `(n_sizes,)`."""
     rows_by_choice: dict[Point, list[int]] = {}
     for i, size in enumerate(sizes):
         rows_by_choice.setdefault(choice_at(rules, (collective, comm_size, size)), []).append(i)
@@ -290,13 +262,10 @@ def simulated_bench(scenario: Scenario) -> Bench:
 
 
 def _knobs(planted: Mapping[str, Any]) -> Space:
-    return Space(
-        DISCOVER,
-        tuple(
-            Parameter(name, (UNSET, *levels), UNSET, apply={"env": {name: "{value}"}})
-            for name, levels in planted.items()
-        ),
-    )
+    return Space(DISCOVER, tuple(
+        Parameter(name, (UNSET, *levels), UNSET, apply={"env": {name: "{value}"}})
+        for name, levels in planted.items()
+    ))  # fmt: skip
 
 
 def _facts(space: Space, machine: Machine, nodes: int) -> frozenset[str]:

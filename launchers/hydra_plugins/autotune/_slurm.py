@@ -36,7 +36,7 @@ from hydra_plugins.autotune._slurm_batch import OURS, BatchSettings, Nodes, Orde
 from hydra_plugins.autotune._slurm_inside import InAllocation
 from hydra_plugins.autotune._slurm_jobs import Slurm
 from hydra_plugins.autotune._slurm_trial import TrialJobs
-from hydra_plugins.autotune._slurm_words import WAITING
+from hydra_plugins.autotune._slurm_words import WAITING, Job
 
 JOB_ID = "SLURM_JOB_ID"  # Variable that Slurm sets in every allocation.
 
@@ -52,22 +52,19 @@ def prepare(scenario: Scenario, settings: BatchSettings) -> None:
         ScenarioError: there is no allocation, but ``allocation=inside`` or several jobs at once need one.
     """
     inside = JOB_ID in os.environ and not _is_of_another(scenario)
+    hint = "start it with salloc or in a batch script, or use"
     if settings.allocation == "inside" and not inside:
-        raise ScenarioError(
-            "hydra.launcher.allocation=inside, but this is not an allocation",
-            "start it with salloc or in a batch script, or use allocation=campaign or trial",
-        )
+        why = "hydra.launcher.allocation=inside, but this is not an allocation"
+        raise ScenarioError(why, f"{hint} allocation=campaign or trial")
     if scenario.launch.first_node and not inside and settings.allocation != "trial":
-        raise ScenarioError(
-            "site.at_once is above 1, but this is not an allocation",
-            "start it with salloc or in a batch script, or use hydra.launcher.allocation=trial",
-        )
+        why = "site.at_once is above 1, but this is not an allocation"
+        raise ScenarioError(why, f"{hint} hydra.launcher.allocation=trial")
     # In the job of another campaign, no further job is submitted for a campaign that was begun. Otherwise two
     # jobs would submit each other without end when their time is up.
     has_begun = JOB_ID in os.environ and (scenario.directory / FILE).is_file()
     if inside or has_begun or settings.allocation == "trial" or _is_complete(scenario):
         return
-    slurm, name = _slurm(scenario), job_name(scenario.directory)
+    slurm, name = Slurm(scenario.launch.queue_timeout_s), job_name(scenario.directory)
     if job_id := slurm.queued(name):
         job = slurm.job(job_id)
         if job is None or not job.waits_in_vain:
@@ -75,10 +72,9 @@ def prepare(scenario: Scenario, settings: BatchSettings) -> None:
         slurm.cancel(job_id)  # a node of the campaign has died: the next job uses other nodes
     start_over(scenario)  # not in the job, because Slurm may start the job more than once
     job_id = hand_over(scenario, settings, slurm)
-    raise HandedOver(
-        f"job {job_id} runs this campaign; its output: {scenario.directory / 'slurm'}/{job_id}_0_log.out",
-        f"autotune status {scenario.directory}",
-    )
+    log = f"{scenario.directory / 'slurm'}/{job_id}_0_log.out"
+    hint = f"autotune status {scenario.directory}"
+    raise HandedOver(f"job {job_id} runs this campaign; its output: {log}", hint)
 
 
 def _is_of_another(scenario: Scenario) -> bool:
@@ -105,17 +101,15 @@ def launcher(
     Raises:
         StackError: Slurm does not answer, has no plugin for this MPI, or the allocation has too few nodes.
     """
-    slurm = _slurm(scenario)
+    slurm = Slurm(scenario.launch.queue_timeout_s)
     command = _command(scenario.launch.tool, installation, extra, slurm)
     if settings.allocation == "trial" or JOB_ID not in os.environ or _is_of_another(scenario):
         return TrialJobs(scenario.directory, settings, command, slurm, scenario.launch.queue_timeout_s)
     job_id = os.environ[JOB_ID]
     hosts = own_hosts(slurm.hostnames(os.environ["SLURM_JOB_NODELIST"]), scenario)
     if len(hosts) < scenario.cluster.nodes:
-        raise StackError(
-            f"job {job_id} has {len(hosts)} node(s), cluster.nodes={scenario.cluster.nodes}",
-            "ask for more, or set cluster.nodes",
-        )
+        why = f"job {job_id} has {len(hosts)} node(s), cluster.nodes={scenario.cluster.nodes}"
+        raise StackError(why, "ask for more, or set cluster.nodes")
     nodes = Nodes(scenario.directory)
     inside = InAllocation(job_id, nodes.first_of(hosts), command, slurm, nodes, settings.margin_s)
     if os.environ.get("SLURM_JOB_NAME") == job_name(scenario.directory):
@@ -127,13 +121,7 @@ def launcher(
 def hand_over(scenario: Scenario, settings: BatchSettings, slurm: Slurm, predecessor: str = "") -> str:
     """Submit a job that runs the command line of this process again; return the number of the job.
 
-    The job starts the campaign or continues it.
-
-    Args:
-        scenario: The request.
-        settings: The scenario's settings for Slurm.
-        slurm: The connection to Slurm.
-        predecessor: Number of a job that must have ended before; empty: none.
+    The job starts the campaign or continues it after the end of the job ``predecessor``, if there is one.
 
     Raises:
         StackError: Slurm refuses the job, or does not answer.
@@ -154,37 +142,27 @@ def hand_over(scenario: Scenario, settings: BatchSettings, slurm: Slurm, predece
 
 
 def queue(directory: Path, span: Callable[[float], str]) -> tuple[str, ...]:
-    """Return the waiting and running jobs of a campaign in words; empty if this machine has no Slurm.
-
-    ``span`` converts a number of seconds to words.
-    """
+    """Return the jobs of a campaign in words, their times by ``span``; empty if there is no Slurm here."""
     try:
         jobs = Slurm(patience_s=0.0, call_timeout_s=10.0).jobs(job_name(directory))
     except StackError as exc:
         return (exc.message,) if why_slurm() else ()
-    return tuple(
-        f"{job.in_words()} for {span(time.time() - (began_s or time.time()))}: "
-        + (f"launch {int(suffix[1:])}" if suffix else "the campaign")
-        for suffix, job in jobs
-        for began_s in (job.submitted_s if job.verdict == WAITING else job.started_s,)
-    )
+
+    def in_words(suffix: str, job: Job) -> str:
+        began_s = job.submitted_s if job.verdict == WAITING else job.started_s
+        what = f"launch {int(suffix[1:])}" if suffix else "the campaign"
+        return f"{job.in_words()} for {span(time.time() - (began_s or time.time()))}: {what}"
+
+    return tuple(in_words(*job) for job in jobs)
 
 
 def _this_command() -> list[str]:
-    """Return the command line of this process, without ``campaign.fresh``.
-
-    This option is for the first start only: a later job would start the campaign over again.
-    """
+    """Return the command line of this process, without what would start the campaign over again."""
     words = [word for word in sys.orig_argv[1:] if not word.startswith("campaign.fresh=")]
     return [sys.executable, *words]
 
 
-def _slurm(scenario: Scenario) -> Slurm:
-    return Slurm(patience_s=scenario.launch.queue_timeout_s)
-
-
 def _command(tool: str, installation: Installation, extra: tuple[str, ...], slurm: Slurm) -> CommandLine:
-    """Return a function that builds the command line of a launch: with ``srun``, else with ``mpirun``."""
     if tool != "srun":
         return Mpirun(installation, extra).command
     reply = slurm.ask(["srun", "--mpi=list"])
@@ -200,10 +178,7 @@ def _command(tool: str, installation: Installation, extra: tuple[str, ...], slur
 
 
 def why_slurm() -> str:
-    """Return why this machine is assumed to belong to a Slurm cluster; empty if it is not.
-
-    The commands of Slurm alone prove nothing: packages install them on machines outside of any cluster.
-    """
+    """Return why this machine is assumed to belong to a Slurm cluster; its commands alone prove nothing."""
     if os.environ.get(JOB_ID):
         return f"in allocation {os.environ[JOB_ID]}"
     if shutil.which("sbatch") is None:

@@ -35,56 +35,41 @@ SIGNAL = "USR1"  # Signal that Slurm sends to a campaign's job shortly before it
 
 OURS = r"autotune-[A-Za-z0-9_-]{,40}-[0-9a-f]{8}"  # Pattern of the names that ``job_name`` returns.
 
-_SBATCH_TIMEOUT_S = 180
-"""Time limit of ``sbatch`` in seconds: it retries for two minutes when the queue is full."""
+_SBATCH_TIMEOUT_S = 180  # Time limit of ``sbatch``: it retries for two minutes when the queue is full.
 _SETTINGS = "see cluster.* and hydra.launcher.* of the scenario"
 _OVERRAN = (124, 137)  # Exit codes of ``timeout`` for a command that ran too long.
 
 
 @dataclass(frozen=True, slots=True)
 class BatchSettings:
-    """Hold the scenario's settings for Slurm; an empty value means the site's default."""
+    """Hold and check the scenario's settings for Slurm, which ``slurm.SlurmConf`` describes."""
 
     allocation: str = "auto"
-    """``inside`` (launches in the present allocation), ``campaign`` (one job for all launches), ``trial`` (a
-    job for each launch), or ``auto``: ``inside`` if there is an allocation, else ``campaign``."""
-    partition: str = ""  # Partition, or several separated by commas.
-    account: str = ""  # Account that pays for the jobs.
-    qos: str = ""  # Quality of service.
-    time: str = ""  # Time limit of a job in Slurm's notation (``30``, ``2:00:00``, ``1-12``).
-    constraint: str = ""  # Node features.
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    time: str = ""
+    constraint: str = ""
     exclusive: bool = True
-    """Whether no other jobs may run on the nodes, since they would disturb the measurements."""
-    sbatch: tuple[str, ...] = ()  # Further options of sbatch, each as on its command line (``--mem=0``).
+    sbatch: tuple[str, ...] = ()
     prelude: tuple[str, ...] = ()
-    """The site's shell lines at the start of each job: module loads, activation of an environment."""
-    same_nodes: bool = True  # Whether later jobs of a campaign ask for the nodes of its first one.
-    margin_s: int = 60  # Time between the end of a job's last launch and the job's end, in seconds.
+    same_nodes: bool = True
+    margin_s: int = 60
 
     def __post_init__(self) -> None:
-        """Check the values that are written into a batch script.
-
-        Raises:
-            ScenarioError: ``allocation``, a time or an option of sbatch is invalid, or a value contains a
-                control character.
-        """
         if self.allocation not in ALLOCATIONS:
-            raise ScenarioError(
-                f"hydra.launcher.allocation={self.allocation!r}", allowed(self.allocation, ALLOCATIONS)
-            )
+            hint = allowed(self.allocation, ALLOCATIONS)
+            raise ScenarioError(f"hydra.launcher.allocation={self.allocation!r}", hint)
         for key in ("partition", "account", "qos", "time", "constraint"):
             _one_line(key, getattr(self, key))
         for line in self.sbatch:
             _one_line("sbatch", line)
             if not re.match(r"--[a-z][a-z-]*(=|$)", line):
-                raise ScenarioError(
-                    f"hydra.launcher.sbatch holds {line!r}", "write long options: --name or --name=value"
-                )
+                hint = "write long options: --name or --name=value"
+                raise ScenarioError(f"hydra.launcher.sbatch holds {line!r}", hint)
         if self.time and not TIME.fullmatch(self.time):
-            raise ScenarioError(
-                f"hydra.launcher.time={self.time!r}",
-                "allowed: minutes, M:SS, H:MM:SS, D-H, D-H:MM, D-H:MM:SS",
-            )
+            hint = "allowed: minutes, M:SS, H:MM:SS, D-H, D-H:MM, D-H:MM:SS"
+            raise ScenarioError(f"hydra.launcher.time={self.time!r}", hint)
         if self.margin_s < 1:
             raise ScenarioError(f"hydra.launcher.margin_s={self.margin_s}", "expected 1 or more")
 
@@ -100,8 +85,7 @@ class Order:
     hosts: tuple[str, ...] = ()  # Names of the nodes; empty: any nodes.
     predecessor: str = ""  # Number of a job that must have ended before; empty: none.
     requeue: bool = False
-    """Whether the job survives the death of a node: Slurm starts it again on other nodes, or with ``hosts``
-    it keeps running until it has submitted the next job."""
+    """Whether the job survives the death of a node: it is started again, or with ``hosts`` goes on."""
     warn_s: int = 0  # Seconds before the job's end at which it gets ``SIGNAL``; 0: it gets no signal.
 
 
@@ -122,11 +106,9 @@ class Nodes:
     def first_of(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
         """Return the hosts; the campaign's nodes come first if all of them are among the hosts."""
         recorded = self.read()
-        return (
-            (*recorded, *(host for host in hosts if host not in recorded))
-            if set(recorded) <= set(hosts)
-            else hosts
-        )
+        if not set(recorded) <= set(hosts):
+            return hosts
+        return *recorded, *(host for host in hosts if host not in recorded)
 
     def write(self, hosts: tuple[str, ...]) -> None:
         """Write the names of the nodes to the file, unless they are in it already."""
@@ -159,15 +141,10 @@ def parameters(settings: BatchSettings, order: Order) -> dict[str, Any]:
     for line in settings.sbatch:
         key, equals, value = line.removeprefix("--").partition("=")
         extra[key] = value if equals else True
-    options = {
-        "partition": settings.partition,
-        "account": settings.account,
-        "qos": settings.qos,
-        "constraint": settings.constraint,
-        "exclusive": settings.exclusive,
-        "nodelist": ",".join(order.hosts),
-        "dependency": f"afterany:{order.predecessor}" if order.predecessor else "",
-    }
+    names = ("partition", "account", "qos", "constraint", "exclusive")
+    options = {name: getattr(settings, name) for name in names}
+    options["nodelist"] = ",".join(order.hosts)
+    options["dependency"] = f"afterany:{order.predecessor}" if order.predecessor else ""
     return {
         "job_name": order.name,
         "nodes": order.nodes,
@@ -185,16 +162,10 @@ def parameters(settings: BatchSettings, order: Order) -> dict[str, Any]:
 
 
 def submit(folder: Path, settings: BatchSettings, order: Order, words: Sequence[str], slurm: Slurm) -> str:
-    """Submit a job that runs the command ``words``, and return the job's number.
+    """Submit a job that runs the command ``words``, which no shell reads, and return the job's number.
 
-    If the queue is full or Slurm does not answer, the submission is repeated with growing pauses.
-
-    Args:
-        folder: Folder for scripts and logs, on a file system that the nodes share.
-        settings: The scenario's settings for Slurm.
-        order: The job.
-        words: The command, which no shell reads.
-        slurm: The connection to Slurm.
+    Scripts and logs are in the folder, on a file system that the nodes share. If the queue is full or Slurm
+    does not answer, the submission is repeated with growing pauses.
 
     Raises:
         StackError: Slurm refuses the job, or does not answer for ``slurm.patience_s``.
@@ -261,6 +232,5 @@ def _executor(folder: Path, slurm: Slurm, hosts: Sequence[str]) -> "submitit.Slu
 
 
 def _one_line(key: str, value: str) -> None:
-    """Refuse a value that is not one printable line, since it would add lines to the batch script."""
     if any(not character.isprintable() for character in value):
         raise ScenarioError(f"{key}={value!r} holds a control character", "write it in one printable line")

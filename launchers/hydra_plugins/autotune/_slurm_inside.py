@@ -5,12 +5,11 @@ it is changed later, a signal of Slurm shortly before the end warns. No results 
 between launches: the next job makes the trial that the journal announces.
 """
 
-import contextlib
 import os
 import platform
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
 from typing import ClassVar
@@ -43,8 +42,7 @@ class InAllocation:
     slurm: Slurm  # The connection to Slurm.
     nodes: Nodes  # Stores the names of the campaign's nodes.
     margin_s: float = 60.0  # Time between the end of the last launch and that of the allocation, in seconds.
-    successor: Callable[[], str] | None = None
-    """Function that submits the job that continues the campaign; None: the user continues it."""
+    successor: Callable[[], str] | None = None  # Submits the job that goes on; None: the user continues it.
     wall_clock: Callable[[], float] = time.time  # Function that returns the seconds since the epoch.
     _longest_s: float = 0.0
     _in_launch: bool = False
@@ -60,7 +58,7 @@ class InAllocation:
         return os.environ.get("SLURMD_NODENAME", platform.node().partition(".")[0]) not in self.hosts
 
     def heed_signal(self) -> None:
-        """Install a handler for Slurm's signal before the end of the job: it makes the next job continue."""
+        """Let the next job continue the campaign when Slurm's signal announces the end of this one."""
         signal.signal(getattr(signal, f"SIG{SIGNAL}"), self._on_signal)
 
     def run(self, request: LaunchRequest) -> LaunchOutcome:
@@ -83,21 +81,22 @@ class InAllocation:
         room_s, timeout_s = self._room_s(), max(request.timeout_s for _, request in runs)
         time_text = f"job {self.job_id} has {max(0.0, room_s + self.margin_s):.0f} s left"
         if not self._longest_s and room_s <= 0:
-            raise StackError(
-                f"{time_text} at its first launch",
-                f"ask for more time than hydra.launcher.margin_s={self.margin_s:.0f} and one launch take",
-            )
+            hint = f"ask for more time than hydra.launcher.margin_s={self.margin_s:.0f} and one launch take"
+            raise StackError(f"{time_text} at its first launch", hint)
         if self._warned or (self._longest_s and room_s < min(timeout_s, 2 * self._longest_s)):
             self._leave(time_text)
         hosts = self.hosts[: max(request.placement.nodes for _, request in runs)]
         if not self._looked:
             self._look(hosts)
         began_s = self.slurm.clock()
+        self._in_launch = True
         try:
-            with self._launching():
-                outcomes = run_here([self._started(*run, len(runs) > 1) for run in runs], room_s)
+            outcomes = run_here([self._started(*run, len(runs) > 1) for run in runs], room_s)
         except Ending:
+            self._in_launch = False
             self._leave(f"Slurm announced the end of job {self.job_id}")
+        finally:
+            self._in_launch = False
         cut = room_s < timeout_s and any(outcome.status is Status.TIMEOUT for outcome in outcomes)
         if cut and (self._longest_s or self.successor is None):
             self._leave(f"job {self.job_id} ends before the launch does")  # the launch will be repeated
@@ -111,7 +110,6 @@ class InAllocation:
     def _started(
         self, maker: Launcher, request: LaunchRequest, in_heat: bool
     ) -> tuple[LaunchRequest, list[str], dict[str, str]]:
-        """Return a launch on the first nodes with its command line and environment."""
         placement = replace(request.placement, hosts=self.hosts[: request.placement.nodes])
         argv, env = maker.command(request, placement)
         return request, argv, {**env, **(OVERLAPPING if in_heat else {})}
@@ -128,21 +126,15 @@ class InAllocation:
     def _allocation(self) -> Job:
         job = self.slurm.job(self.job_id)
         if job is None or job.is_over:
-            raise Interrupted(
-                job.in_words() if job else f"Slurm knows no job {self.job_id}",
-                "the same command in a new allocation resumes",
-            )
+            why = job.in_words() if job else f"Slurm knows no job {self.job_id}"
+            raise Interrupted(why, "the same command in a new allocation resumes")
         return job
 
     def _explained(
         self, outcomes: Sequence[LaunchOutcome], hosts: tuple[str, ...], began_s: float
     ) -> list[LaunchOutcome]:
-        """Add to failed launches what Slurm and the nodes report as the reason, and remove their leftovers.
-
-        Raises:
-            Interrupted: the allocation has ended; that is the reason, and the launch will be repeated.
-        """
-        self._allocation()
+        """Add to failed launches the reason that Slurm and the nodes report, and remove their leftovers."""
+        self._allocation()  # if that has ended, the launch will be repeated
         if not self.slurm.starts_on(hosts):
             self._suspect = True
             down = ", ".join(self.slurm.unusable(hosts)) or "a node"
@@ -150,20 +142,18 @@ class InAllocation:
         else:
             self.slurm.sweep(hosts, self.slurm.clock() - began_s + SLACK_S)
             is_lost, why = False, _named(unfit(self._health(hosts), hosts))
-        return [
-            replace(o, reason=f"{why}; {o.reason}", status=Status.LOST if is_lost else o.status)
-            if why and o.result is None
-            else o
-            for o in outcomes
-        ]
+
+        def explained(o: LaunchOutcome) -> LaunchOutcome:
+            return replace(o, reason=f"{why}; {o.reason}", status=Status.LOST if is_lost else o.status)
+
+        return [explained(o) if why and o.result is None else o for o in outcomes]
 
     def _look(self, hosts: tuple[str, ...]) -> None:
         """Raise an error for nodes on which launches would fail, and report slow nodes, before any launch."""
         self._looked, reports = True, self._health(hosts)
         if reasons := unfit(reports, hosts):
-            raise StackError(
-                _named(reasons), f"leave it out: --exclude={','.join(reasons)} for sbatch or salloc"
-            )
+            hint = f"leave it out: --exclude={','.join(reasons)} for sbatch or salloc"
+            raise StackError(_named(reasons), hint)
         for host, times in slow(reports, hosts).items():
             self.slurm.say(f"autotune: {host} exchanges messages {times:.0f} times slower than its peers\n")
 
@@ -186,14 +176,6 @@ class InAllocation:
         if self.successor is None:
             raise Interrupted(why, "the same command in a new allocation resumes")
         raise HandedOver(f"{why}; job {self.successor()} goes on")
-
-    @contextlib.contextmanager
-    def _launching(self) -> Iterator[None]:
-        self._in_launch = True
-        try:
-            yield
-        finally:
-            self._in_launch = False
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._warned = True

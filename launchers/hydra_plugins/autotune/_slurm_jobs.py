@@ -20,6 +20,7 @@ from autotune.errors import StackError
 from autotune.history.folder import make_empty
 from hydra_plugins.autotune import _guard, _health
 from hydra_plugins.autotune._health import Health
+from hydra_plugins.autotune._hosts import heard
 from hydra_plugins.autotune._slurm_words import NEVER, NOT_NOW, STARTING, Job, is_transient, job_of
 
 SLACK_S = 10.0  # Seconds that are added to the age of files to remove, for the time until a node uses it.
@@ -34,7 +35,7 @@ _NOTICE_S = 10.0  # Length of a wait in seconds after which the user is informed
 
 @dataclass(frozen=True, slots=True)
 class Slurm:
-    """Call Slurm's commands."""
+    """Call Slurm's commands; a method raises a StackError if there is no answer for ``patience_s``."""
 
     patience_s: float = 3600.0  # Longest time to wait for an answer of Slurm, in seconds.
     call_timeout_s: float = 60.0  # Time limit of one command, in seconds.
@@ -43,44 +44,23 @@ class Slurm:
     say: Callable[[str], object] = sys.stderr.write  # Function that informs the user of waiting.
 
     def job(self, job_id: str) -> Job | None:
-        """Return the present state of a job; None if Slurm no longer knows the job.
-
-        Raises:
-            StackError: no answer for ``patience_s``.
-        """
-        reply = self.ask(["scontrol", "show", "job", "-o", job_id])
-        return job_of(reply.stdout)
+        """Return the present state of a job; None if Slurm no longer knows the job."""
+        return job_of(self.ask(["scontrol", "show", "job", "-o", job_id]).stdout)
 
     def cancel(self, job_id: str) -> None:
-        """Cancel a job; one that has ended already is not an error.
-
-        Raises:
-            StackError: no answer for ``patience_s``.
-        """
+        """Cancel a job; one that has ended already is not an error."""
         self.ask(["scancel", job_id])
 
     def cancel_named(self, name: str) -> None:
-        """Cancel this user's jobs named ``name``, which may exist after a submission that seemed to fail.
-
-        Raises:
-            StackError: no answer for ``patience_s``.
-        """
+        """Cancel this user's jobs named ``name``, which may exist after a submission that seemed to fail."""
         self.ask(["scancel", f"--user={getpass.getuser()}", f"--name={name}"])
 
     def hostnames(self, nodelist: str) -> tuple[str, ...]:
-        """Return the host names of a list in Slurm's short form (``cn[0-3]``).
-
-        Raises:
-            StackError: no answer for ``patience_s``.
-        """
+        """Return the host names of a list in Slurm's short form (``cn[0-3]``)."""
         return tuple(self.ask(["scontrol", "show", "hostnames", nodelist]).stdout.split())
 
     def unusable(self, hosts: Iterable[str]) -> tuple[str, ...]:
-        """Return the nodes on which no job can start: down, draining, not responding or unknown.
-
-        Raises:
-            StackError: no answer for ``patience_s``.
-        """
+        """Return the nodes on which no job can start: down, draining, not responding or unknown."""
         names = tuple(dict.fromkeys(hosts))
         reply = self.ask(["sinfo", "-h", "-N", "-n", ",".join(names), "-o", "%N %t"])
         states = dict(line.split(None, 1) for line in reply.stdout.splitlines() if " " in line)
@@ -97,52 +77,28 @@ class Slurm:
         return ""
 
     def queued(self, name: str) -> str:
-        """Return the number of this user's waiting or running job named ``name``; empty if there is none.
-
-        Raises:
-            StackError: no answer for ``patience_s``.
-        """
+        """Return the number of this user's waiting or running job named ``name``; empty if there is none."""
         words = ["squeue", "-h", f"--user={getpass.getuser()}", f"--name={name}", "-o", "%i"]
         return "".join(self.ask(words).stdout.split()[:1])
 
     def jobs(self, name: str) -> tuple[tuple[str, Job], ...]:
-        """Return this user's waiting and running jobs whose names begin with ``name``.
-
-        Each entry is a pair of the rest of the job's name and the job.
-
-        Raises:
-            StackError: no answer for ``patience_s``.
-        """
+        """Return this user's jobs whose names begin with ``name``, each with the rest of its name."""
         reply = self.ask(["squeue", "-h", f"--user={getpass.getuser()}", "-o", "%i %j"])
-        id_and_name = [line.split(None, 1) for line in reply.stdout.splitlines()]
-        suffix_and_id = [
-            (words[1].removeprefix(name), words[0]) for words in id_and_name if words[1].startswith(name)
-        ]
-        return tuple((suffix, job) for suffix, job_id in suffix_and_id if (job := self.job(job_id)))
+        lines = [line.split(None, 1) for line in reply.stdout.splitlines()]
+        ids = [(whole.removeprefix(name), job_id) for job_id, whole in lines if whole.startswith(name)]
+        return tuple((suffix, job) for suffix, job_id in ids if (job := self.job(job_id)))
 
     def starts_on(self, hosts: Sequence[str]) -> bool:
         """Whether a process can be started on each of these nodes of the allocation."""
         return self._on_each(hosts, "--kill-on-bad-exit=1", "true")
 
     def sweep(self, hosts: Sequence[str], age_s: float) -> bool:
-        """Remove shared memory that ranks have left on nodes of the allocation; return whether it worked.
-
-        See ``_guard.sweep``.
-
-        Args:
-            hosts: Nodes of a launch that failed; after a successful launch, libraries have removed theirs.
-            age_s: How long ago the launch began, in seconds. The start time itself would not do, since the
-                clocks of nodes can differ.
-        """
+        """Remove what a launch that began ``age_s`` seconds ago left on nodes; return whether it worked."""
         words = (sys.executable, "-I", "-S", str(Path(_guard.__file__)), _guard.SWEEP, f"{age_s:.0f}")
         return self._on_each(hosts, *words)
 
     def health(self, hosts: Sequence[str], folder: Path) -> tuple[Health, ...]:
-        """Return the health of those nodes of the allocation that report it.
-
-        The folder is emptied. It must be on a file system that all nodes share: they exchange their addresses
-        in it.
-        """
+        """Return the health of those nodes that report it; they exchange addresses in the emptied folder."""
         words = (sys.executable, "-I", "-S", _health.__file__, str(make_empty(folder).absolute()), *hosts)
         reports = []
         for line in self._each(hosts, *words).stdout.splitlines():
@@ -151,7 +107,6 @@ class Slurm:
         return tuple(reports)
 
     def _on_each(self, hosts: Sequence[str], *words: str) -> bool:
-        """Whether a command succeeds in one process on each node; options of ``srun`` may precede it."""
         return self._each(hosts, *words).returncode == 0
 
     def _each(self, hosts: Sequence[str], *words: str) -> subprocess.CompletedProcess[str]:
@@ -163,11 +118,7 @@ class Slurm:
             return subprocess.CompletedProcess(srun, 1, "", "")
 
     def ask(self, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        """Return the result of a command of Slurm; repeat the command while Slurm does not answer.
-
-        Raises:
-            StackError: the command does not exist, or Slurm does not answer for ``patience_s``.
-        """
+        """Return the result of a command of Slurm; repeat the command while Slurm does not answer."""
         began_s = self.clock()
         for pause_s in pauses():
             try:
@@ -181,15 +132,9 @@ class Slurm:
         raise AssertionError("pauses never end")
 
     def bear(self, complaint: str, began_s: float, pause_s: float) -> None:
-        """Wait once more while Slurm does not answer or is busy; inform the user once if that takes long.
+        """Wait ``pause_s`` once more while Slurm does not answer or is busy, since ``began_s`` by ``clock``.
 
-        Args:
-            complaint: What is wrong, for messages.
-            began_s: Time at which the waiting began, by ``clock``.
-            pause_s: Length of this wait in seconds.
-
-        Raises:
-            StackError: the waiting would take longer than ``patience_s``.
+        The user is informed of the complaint once if that takes long.
         """
         waited_s = self.clock() - began_s
         if waited_s + pause_s > self.patience_s:
@@ -200,14 +145,7 @@ class Slurm:
 
     def _call(self, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
         try:
-            return subprocess.run(
-                list(argv),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=self.call_timeout_s,
-                check=False,
-            )
+            return heard(argv, self.call_timeout_s)
         except FileNotFoundError as exc:
             raise StackError(f"{argv[0]} is not installed here", "run where Slurm's commands are") from exc
 

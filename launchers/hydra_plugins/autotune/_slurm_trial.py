@@ -28,8 +28,7 @@ from hydra_plugins.autotune._slurm_words import RUNNING, WAITING, Job
 LAUNCH, ENDED = "launch.json", "ended.json"
 """Files in the directory of a launch: the command that its job runs, and how the command ended."""
 
-_ANSWER = "nodes_answer"
-"""Key of ``ended.json``: whether each node could start a process after the launch had failed."""
+_ANSWER = "nodes_answer"  # Key of ``ended.json``: whether each node could start a process after a failure.
 
 _STARTUP_S = 60  # Time in seconds that a job may take in addition to the launch itself.
 _LATE_FILES = 6  # Number of attempts to read a job's files after its end.
@@ -128,23 +127,16 @@ class TrialJobs:
         hosts = self.slurm.hostnames(job.nodelist) if job.nodelist else ()
         end, answer = _ended(request.directory, self.slurm, job)
         launch_outcome = outcome(request.directory, end)
-        if launch_outcome.result is None and not answer:
-            launch_outcome = replace(
-                launch_outcome, status=Status.LOST, reason=f"a node does not answer; {launch_outcome.reason}"
-            )
-        if (
-            launch_outcome.result is None
-            and job.state not in ("COMPLETED", "FAILED")
-            and job.verdict != RUNNING
-        ):
-            launch_outcome = replace(
-                launch_outcome,
-                status=Status(job.verdict),
-                reason=f"{job.in_words()}; {launch_outcome.reason}",
-            )
-        elif launch_outcome.result is not None:
+        status, reason = launch_outcome.status, launch_outcome.reason
+        if launch_outcome.result is not None:
             Nodes(self.directory).write(hosts)
-        return replace(launch_outcome, queue_s=job.queue_s, hosts=launch_outcome.hosts or hosts)
+        else:
+            if not answer:
+                status, reason = Status.LOST, f"a node does not answer; {reason}"
+            if job.state not in ("COMPLETED", "FAILED") and job.verdict != RUNNING:
+                status, reason = Status(job.verdict), f"{job.in_words()}; {reason}"
+        hosts = launch_outcome.hosts or hosts
+        return replace(launch_outcome, status=status, reason=reason, queue_s=job.queue_s, hosts=hosts)
 
 
 def main(directories: Sequence[Path]) -> int:
@@ -178,32 +170,21 @@ def _command(directory: Path) -> _processes.Command:
             Path(launch["note"]).touch()
         return False
 
-    arguments = (
-        launch["argv"],
-        launch["env"],
-        directory / "stdout",
-        directory / "stderr",
-        launch["timeout_s"],
-    )
-    return _processes.Command(*arguments, noted)
+    files = directory / "stdout", directory / "stderr"
+    return _processes.Command(launch["argv"], launch["env"], *files, launch["timeout_s"], noted)
 
 
 def _ended(directory: Path, slurm: Slurm, job: Job) -> tuple[_processes.Ended, bool]:
-    """Return how a launch ended and whether its nodes answered then, as its job recorded it.
-
-    Without such a record, the result follows from the state of the job.
-    """
+    """Return how a launch ended and whether its nodes answered then, by its record or the job's state."""
     for pause_s in islice(pauses(), _LATE_FILES):
         with contextlib.suppress(FileNotFoundError):
             record = json.loads((directory / ENDED).read_text(encoding="utf-8"))
-            answer = bool(record.pop(_ANSWER, True))
-            return _processes.Ended(**record), answer
+            return _processes.Ended(record["exit_code"], record["duration_s"]), bool(record[_ANSWER])
         if job.state != "COMPLETED":
             break
         slurm.sleep(pause_s)  # on a shared file system, the file may appear after Slurm reports the end
     duration_s = (job.ends_s or 0.0) - job.started_s if job.started_s else 0.0
-    end = _processes.Ended(None if job.verdict in ("timeout", RUNNING) else 0, max(0.0, duration_s))
-    return end, True
+    return _processes.Ended(None if job.verdict in ("timeout", RUNNING) else 0, max(0.0, duration_s)), True
 
 
 if __name__ == "__main__":

@@ -16,26 +16,16 @@ _STATES = {
     "lost": "BOOT_FAIL CANCELLED DEADLINE LAUNCH_FAILED NODE_FAIL PREEMPTED RECONFIG_FAIL REVOKED",
 }
 VERDICTS = {state: verdict for verdict, states in _STATES.items() for state in states.split()}
-"""Maps a state of a job to ``WAITING``, ``RUNNING``, or the status of a launch whose job ended in this
-state."""
+"""Maps a state of a job to ``WAITING``, ``RUNNING``, or the status of a launch whose job ended so."""
 
 _ENDING = ("COMPLETING", "STAGE_OUT")  # States of a job whose processes are ending or have ended.
 
 _TRANSIENT = (
-    "unable to contact slurm",
-    "socket timed out",
-    "connection refused",
-    "connection timed out",
-    "connection reset",
-    "temporarily unable to accept",
-    "resource temporarily unavailable",
-    "zero bytes were transmitted",
-    "transport endpoint is not connected",
-    "communication connection failure",
-    "slurm backup controller in standby",
+    *("unable to contact slurm", "socket timed out", "connection refused", "connection timed out"),
+    *("connection reset", "temporarily unable to accept", "resource temporarily unavailable"),
+    *("zero bytes were transmitted", "transport endpoint is not connected", "system call failed", "munge"),
+    *("communication connection failure", "slurm backup controller in standby"),
     "unexpected message received",
-    "system call failed",
-    "munge",
 )
 """Parts of error messages which mean that the same command may succeed later."""
 
@@ -63,9 +53,7 @@ class Job:
     reason: str = ""  # Why the job waits or ended, in Slurm's word; empty: no reason.
     nodelist: str = ""  # The nodes of the job, in Slurm's short form.
     submitted_s: float | None = None  # Time of the submission, in seconds since the epoch.
-    started_s: float | None = None
-    """Time of the start, in seconds since the epoch; for a waiting job the time at which Slurm expects it to
-    start."""
+    started_s: float | None = None  # Time of the start, or when Slurm expects it, in seconds since the epoch.
     ends_s: float | None = None
     """Time at which the job ended, or will end at the latest, in seconds since the epoch; None: it has no
     limit, or the time is not known."""
@@ -99,11 +87,8 @@ class Job:
 
 def job_of(text: str) -> Job | None:
     """Return the job that the output of ``scontrol show job -o`` describes; None if it describes none."""
-    fields: dict[str, str] = {}
-    for word in text.split():
-        key, equals, value = word.partition("=")
-        if equals:
-            fields.setdefault(key, value)
+    pairs = (word.split("=", 1) for word in reversed(text.split()) if "=" in word)
+    fields = dict(pairs)  # of several with one key the first counts
     if "JobId" not in fields or "JobState" not in fields:
         return None
     return Job(

@@ -15,29 +15,19 @@ class AutoLauncher(Sequential):
     """Use the launcher that suits this machine and the scenario, and report which one it is."""
 
     def prepare(self, scenario: "Scenario") -> None:
-        """Let the selected launcher prepare a campaign.
-
-        Raises:
-            HandedOver: a batch job runs the campaign.
-            StackError: Slurm refuses the job, or does not answer.
-        """
+        """Let the selected launcher prepare a campaign."""
         plugin, _ = _selected(scenario)
         if hasattr(plugin, "prepare"):
             plugin.prepare(scenario)
 
     def connect(self, scenario: "Scenario") -> "Bench":
-        """Return the bench (observer, search space and description) for the launches of a campaign.
-
-        Raises:
-            StackError: there is Slurm, or there are hosts, but no MPI.
-        """
+        """Return the bench (observer, search space and description) for the launches of a campaign."""
         plugin, why = _selected(scenario)
         bench: Bench = plugin.connect(scenario)
         return replace(bench, chosen=why)
 
 
 def _selected(scenario: "Scenario") -> tuple[Any, str]:
-    """Return the launcher plugin that suits this machine and the scenario, and the reason."""
     from hydra_plugins.autotune._slurm import why_slurm
 
     if slurm := why_slurm():

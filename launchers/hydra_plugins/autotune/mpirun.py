@@ -19,8 +19,7 @@ class MpirunConf:
     """Define the keys of ``hydra.launcher`` for ``mpirun``."""
 
     extra: list[str] = field(default_factory=list)  # Further options for mpirun's command line.
-    agent: list[str] = field(default_factory=lambda: ["ssh"])
-    """The command that starts a command on another host."""
+    agent: list[str] = field(default_factory=lambda: ["ssh"])  # Starts a command on another host.
     check_hosts: bool = True  # Whether to check first that all hosts have the same MPI, Python and project.
 
 
@@ -28,35 +27,19 @@ class MpirunConf:
 class MpirunLauncher(Sequential):
     """Run jobs of a multirun one after another; the launches of each campaign are made with ``mpirun``."""
 
-    def __init__(
-        self,
-        extra: list[str] | None = None,
-        agent: list[str] | None = None,
-        check_hosts: bool = True,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, extra: Any = (), agent: Any = (), check_hosts: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.extra, self.agent, self.check_hosts = tuple(extra or ()), tuple(agent or ["ssh"]), check_hosts
+        self.extra, self.agent, self.check_hosts = tuple(extra), tuple(agent or ["ssh"]), check_hosts
 
     def prepare(self, scenario: "Scenario") -> None:
-        """Check that all hosts of the scenario have the same versions of Python, MPI and this project.
-
-        Raises:
-            StackError: some hosts are unfit; the message names them.
-            ScenarioError: the hostfile cannot be read.
-        """
+        """Check the hosts of the scenario; see ``_mpirun.check_hosts`` and ``on_hosts``."""
         from hydra_plugins.autotune._mpirun import check_hosts, on_hosts
 
         if self.check_hosts:
             check_hosts(on_hosts(scenario), self.agent)
 
     def connect(self, scenario: "Scenario") -> "Bench":
-        """Return the bench (observer, search space and description) for the launches of a campaign.
-
-        Raises:
-            ScenarioError: there are more ranks than cores.
-            StackError: there is no MPI.
-        """
+        """Return the bench (observer, search space and description) for the launches of a campaign."""
         from autotune.campaign.bench import check_cores, mpi_bench
         from hydra_plugins.autotune._mpirun import Mpirun, on_hosts
 

@@ -23,8 +23,8 @@ class SlurmConf:
     """``inside`` (the present allocation), ``campaign`` (one job for all launches), ``trial`` (a job for
     each), or ``auto``: ``inside`` if there is an allocation, else ``campaign``."""
     partition: str = ""  # Partition, or several separated by commas.
-    account: str = ""
-    qos: str = ""
+    account: str = ""  # Account that pays for the jobs.
+    qos: str = ""  # Quality of service.
     time: str = ""  # Time limit of one job: ``30`` (minutes), ``2:00:00``, ``1-12``.
     constraint: str = ""  # Node features.
     exclusive: bool = True  # Whether no other jobs may run on the nodes.
@@ -39,41 +39,26 @@ class SlurmConf:
 class SlurmLauncher(Sequential):
     """Run jobs of a multirun one after another; the launches of each campaign are made under Slurm."""
 
-    def __init__(self, extra: list[str] | None = None, **settings: Any) -> None:
+    def __init__(self, extra: Any = (), **settings: Any) -> None:
         super().__init__()
-        self.extra = tuple(extra or ())
-        self.settings = settings
+        self.extra, self.settings = tuple(extra), settings
 
     def prepare(self, scenario: "Scenario") -> None:
-        """Submit a job that runs the campaign, if this is a login node.
-
-        Raises:
-            HandedOver: a job runs the campaign.
-            StackError: Slurm refuses the job, or does not answer.
-        """
+        """Submit a job that runs the campaign, if this is a login node; see ``_slurm.prepare``."""
         from hydra_plugins.autotune._slurm import prepare
 
         prepare(scenario, self._settings())
 
     def connect(self, scenario: "Scenario") -> "Bench":
-        """Return the bench (observer, search space and description) for the launches of a campaign.
-
-        Raises:
-            StackError: there is no MPI, or no Slurm.
-        """
+        """Return the bench (observer, search space and description) for the launches of a campaign."""
         from autotune.campaign.bench import mpi_bench
         from hydra_plugins.autotune._slurm import launcher
 
-        settings = self._settings()
-        return mpi_bench(
-            scenario, lambda installation: launcher(scenario, settings, installation, self.extra)
-        )
+        settings, extra = self._settings(), self.extra
+        return mpi_bench(scenario, lambda installation: launcher(scenario, settings, installation, extra))
 
     def _settings(self) -> "BatchSettings":
         from hydra_plugins.autotune._slurm_batch import BatchSettings
 
-        values: dict[str, Any] = {
-            key: tuple(value) if key in ("sbatch", "prelude") else value
-            for key, value in self.settings.items()
-        }
-        return BatchSettings(**values)
+        lists = {key: tuple(value) for key, value in self.settings.items() if key in ("sbatch", "prelude")}
+        return BatchSettings(**{**self.settings, **lists})

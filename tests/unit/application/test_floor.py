@@ -57,9 +57,8 @@ def test_settings_that_do_nothing_promise_nothing():
         made = [launch(n, "", default=10.0 * math.exp(rng.normal(0, 0.05))) for n in range(3)]
         made += [launch(9 + k, f"s{k}", ring=10.0 * math.exp(rng.normal(0, 0.05))) for k in range(20)]
         best = min(made[3:], key=lambda one: next(one.seen.usable).median_s).setting
-        made += [
-            launch(50 + k, best, ring=10.0 * math.exp(rng.normal(0, 0.05)), again=True) for k in range(2)
-        ]
+        again_us = 10.0 * np.exp(rng.normal(0, 0.05, 2))
+        made += [launch(50 + k, best, ring=us, again=True) for k, us in enumerate(again_us)]
         held += gains_of(made)[0][0].saved[1] <= 0
     assert held >= 180
 
@@ -67,11 +66,8 @@ def test_settings_that_do_nothing_promise_nothing():
 def test_launches_of_a_heat_are_compared_with_the_default_beside_them():
     """The second heat met a moment twice as slow, and the third one had no default to compare with."""
     made = [launch(1, "", default=10.0, heat=1), launch(2, "a", ring=8.0, heat=1)]
-    made += [
-        launch(3, "", default=20.0, heat=2),
-        launch(4, "b", ring=12.0, heat=2),
-        launch(5, "c", ring=1.0, heat=3),
-    ]
+    made += [launch(3, "", default=20.0, heat=2), launch(4, "b", ring=12.0, heat=2)]
+    made += [launch(5, "c", ring=1.0, heat=3)]
     again = [launch(6, "", default=10.0, again=True, heat=4), launch(7, "b", ring=6.0, again=True, heat=4)]
     ((gain,), (words,)) = gains_of([*made, *again])
     assert (words, gain.ratio) == ("b, algorithm=ring", pytest.approx(10 / 6))
@@ -90,13 +86,9 @@ def test_in_heats_settings_that_do_nothing_promise_nothing():
                 made.append(launch(10 * heat + k + 1, name, ring=us, heat=heat))
         best = gains_of(made)[1][0].partition(",")[0] or "s2"
         for heat in range(6, 9):
-            level = next(moment)
-            made += [
-                launch(10 * heat, "", default=level * math.exp(rng.normal(0, 0.02)), again=True, heat=heat),
-                launch(
-                    10 * heat + 1, best, ring=level * math.exp(rng.normal(0, 0.02)), again=True, heat=heat
-                ),
-            ]
+            default_us, us = next(moment) * np.exp(rng.normal(0, 0.02, 2))
+            made.append(launch(10 * heat, "", default=default_us, again=True, heat=heat))
+            made.append(launch(10 * heat + 1, best, ring=us, again=True, heat=heat))
         ((gain,), _) = gains_of(made)
         held += gain.saved[1] <= 0
         errors.append(gain.tuned_sem_s / gain.tuned_s)

@@ -49,9 +49,7 @@ def test_a_table_with_everything():
     text = head + "MPI_Allreduce,64,1,1e6\nbcast,,2,10\n"
     profile = read_profile(text, "calls.csv")
     assert profile == CallProfile(
-        "calls.csv",
-        (Calls(1024.0, 1e6, "allreduce", 64, 3), Calls(2048.0, 10.0, "bcast", None, 4)),
-        3600.0,
+        "calls.csv", (Calls(1024.0, 1e6, "allreduce", 64), Calls(2048.0, 10.0, "bcast")), 3600.0
     )
 
 
@@ -72,7 +70,6 @@ def test_mpip_report():
         ("allreduce", 8.0, 20.0),
         ("alltoall", 131100.0, 3.0),
     ]
-    assert MPIP.splitlines()[profile.calls[1].line - 1].split()[:3] == ["Allreduce", "1", "*"]
 
 
 def test_monitored_run_of_open_mpi():
@@ -103,10 +100,7 @@ def test_monitoring_without_the_file_of_a_rank():
         ("size,count\n8,\n", "calls.csv:2: a row without a count"),
         ("size,count\n8,-1\n", "calls.csv:2: count is '-1'"),
         ("size,count\neight,1\n", "calls.csv:2: size is 'eight'"),
-        (
-            "size,count,collective\n8,1,alreduce\n",
-            "calls.csv:2: unknown collective 'alreduce'\n.*mean 'allreduce'",
-        ),
+        ("size,count,collective\n8,1,alreduce\n", "csv:2: unknown collective 'alreduce'\n.*mean 'allreduce'"),
         ("size,count,np\n8,1,0\n", "calls.csv:2: a communicator of 0 ranks"),
         ("# application_s = long\nsize,count\n8,1\n", "calls.csv:1: application_s is 'long'"),
         (MPIP[: MPIP.index("@--- End")], "calls.csv:39: the mpiP report was cut off"),
@@ -114,10 +108,7 @@ def test_monitoring_without_the_file_of_a_rank():
             MPIP.replace("Message Sent statistics (all,", "Message Sent statistics (all callsites,"),
             "without sizes",
         ),
-        (
-            MPIP.replace("1.311e+05 1.311e+05 1.311e+05", "1.311e+05 x 1.311e+05"),
-            "calls.csv:36: 'x' is not a number",
-        ),
+        (MPIP.replace("1.311e+05 1.311e+05 1.3", "1.311e+05 x 1.3"), "calls.csv:36: 'x' is not a number"),
         ("O2A\t0\t0 bytes\t0 msgs sent\nD\tMPI_COMM_SELF\tprocs: 0\n", "calls.csv:1: traffic of an unknown"),
         ("D\tMPI_COMM_SELF\tprocs: 0\nO2A\t0\t0 bytes\t0 msgs sent\n", "no collective was called"),
     ],
@@ -149,16 +140,14 @@ def test_collective_class_and_communicator_size_choose_the_curve():
 
 def test_weights_by_time():
     slots = [("bcast", 2, 8), ("bcast", 2, 1024)]
-    found = weights(
-        [Calls(8, 30), Calls(1024, 10)], slots, time_s=dict(zip(slots, (1e-6, 9e-6), strict=True))
-    )
+    time_s = dict(zip(slots, (1e-6, 9e-6), strict=True))
+    found = weights([Calls(8, 30), Calls(1024, 10)], slots, time_s=time_s)
     assert found == pytest.approx(dict(zip(slots, (0.25, 0.75), strict=True)))
 
 
 def test_a_profile_of_something_else_is_refused():
-    with pytest.raises(
-        TableError, match="calls nothing of what was measured\n  it calls bcast; measured: allreduce"
-    ):
+    words = "calls nothing of what was measured\n  it calls bcast; measured: allreduce"
+    with pytest.raises(TableError, match=words):
         weights([Calls(8, 5, "bcast")], [("allreduce", 2, 8)])
 
 

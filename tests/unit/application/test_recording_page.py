@@ -5,8 +5,8 @@ import re
 import shutil
 from pathlib import Path
 
+from autotune.application.documents import keep_floor
 from autotune.application.floor import Floor
-from autotune.application.kept_floors import keep_floor
 from autotune.cli import main
 from autotune.errors import ExitCode
 from autotune.recommend.recommendation import Gain

@@ -6,9 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from autotune.application.predicted import predicted
 from autotune.application.profiles import read_profile
-from autotune.application.reach import savings
+from autotune.application.reach import predicted, savings
 from autotune.application.recorded_time import OtherCalls, Started
 from autotune.application.recording import RecordedCalls, Recording
 from autotune.application.scenario import baseline, of_recording, overriding, sentence, worth_text
@@ -18,7 +17,6 @@ from autotune.history.trial import Rule
 from autotune.recommend.other_calls import OtherCall, OtherDecision
 from autotune.recommend.recommendation import Gain, Provenance, Recommendation
 from autotune.space import Point
-from autotune.views.documents import json_text
 
 
 def calls(collective, size, seconds, comm_size=4, waiting=0.0, kind="blocking"):
@@ -42,10 +40,20 @@ RUN = Recording(
 
 
 @pytest.fixture
-def recorded(tmp_path):
-    path = tmp_path / "calls.json"
-    path.write_text(json.dumps(RUN.document()))
-    return path
+def kept(tmp_path):
+    """Write a recording, and return its path."""
+
+    def write(run, **changes):
+        path = tmp_path / "calls.json"
+        path.write_text(json.dumps(replace(run, **changes).document()))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def recorded(kept):
+    return kept(RUN)
 
 
 def test_the_scenario_is_where_the_time_is(recorded):
@@ -77,9 +85,8 @@ HALO = replace(
 )
 
 
-def test_a_halo_code_is_tuned_for_its_messages(tmp_path):
-    path = tmp_path / "calls.json"
-    path.write_text(json.dumps(HALO.document()))
+def test_a_halo_code_is_tuned_for_its_messages(kept):
+    path = kept(HALO)
     filled = of_recording({"calls": str(path)})
     assert filled["collective"] == ["halo", "iallreduce", "pingpong", "put"]
     assert filled["sizes"] == [64, 512, 8192]
@@ -91,11 +98,11 @@ def test_a_halo_code_is_tuned_for_its_messages(tmp_path):
 
 def test_what_messages_save_has_waiting_in_it_and_what_is_not_covered_is_said():
     """8 x 10^6 messages of a grid of two dimensions are a million halos, of 30 us by default: 30 of 40 s."""
-    best = Recommendation(
-        Point(),
-        (),
-        (Gain(("halo", 4, 8192), 15e-6, 0.0, 30e-6, 0.0), Gain(("pingpong", 4, 512), 1e-6, 0.0, 2e-6, 0.0)),
+    gains = (
+        Gain(("halo", 4, 8192), 15e-6, 0.0, 30e-6, 0.0),
+        Gain(("pingpong", 4, 512), 1e-6, 0.0, 2e-6, 0.0),
     )
+    best = Recommendation(Point(), (), gains)
     saved, low, high = predicted(savings(HALO, best.gains).seconds, 0.0)
     assert (saved, low, high) == pytest.approx((15.0 + 1e-4, 0.0, 22.5))
     said = sentence(HALO, best)
@@ -104,10 +111,10 @@ def test_what_messages_save_has_waiting_in_it_and_what_is_not_covered_is_said():
     assert "not covered" not in sentence(RUN, best)
 
 
-def tuned(*others):
+def tuned(*others, env=()):
     """An allreduce of 8 KiB takes half the time, with these effects on other calls."""
     gain = Gain(("allreduce", 4, 8192), 5e-3, 0.0, 10e-3, 0.0)
-    return Recommendation(Point(), (), (gain,), Provenance(ranks=4), others=others)
+    return Recommendation(Point(), (), (gain,), Provenance(ranks=4, env=env), others=others)
 
 
 def barrier(ratio, error=0.0, tight=False):
@@ -153,11 +160,9 @@ def test_a_recording_is_needed(word):
         of_recording({"calls": word})
 
 
-def test_a_run_without_anything_to_tune_is_told_so(tmp_path):
-    path = tmp_path / "calls.json"
-    path.write_text(json.dumps(replace(RUN, calls=RUN.calls[-2:]).document()))
+def test_a_run_without_anything_to_tune_is_told_so(kept):
     with pytest.raises(ScenarioError, match=r"nothing that could be tuned: .*alltoallw \(blocking\)"):
-        of_recording({"calls": str(path)})
+        of_recording({"calls": str(kept(RUN, calls=RUN.calls[-2:]))})
 
 
 @pytest.mark.parametrize(
@@ -191,9 +196,8 @@ def test_a_run_at_least_is_recorded(runs, tmp_path, capsys):
     assert not out.exists()
 
 
-def test_no_campaign_is_started_for_less_than_a_per_cent_of_a_run(tmp_path, capsys):
-    path = tmp_path / "calls.json"
-    path.write_text(json.dumps(replace(RUN, calls=(calls("allreduce", 8.0, 0.2),)).document()))
+def test_no_campaign_is_started_for_less_than_a_per_cent_of_a_run(kept, capsys):
+    path = kept(RUN, calls=(calls("allreduce", 8.0, 0.2),))
     assert main(["plan", "conf=application", f"calls={path}"]) == ExitCode.MISTAKE
     said = capsys.readouterr().err
     assert "Tuning can win at most 0.2 % of the run: do not bother." in said
@@ -202,24 +206,19 @@ def test_no_campaign_is_started_for_less_than_a_per_cent_of_a_run(tmp_path, caps
 
 
 @pytest.mark.mpi
-def test_a_campaign_is_composed_anyway(tmp_path, capsys):
-    path = tmp_path / "calls.json"
-    path.write_text(json.dumps(replace(RUN, command=(), calls=(calls("allreduce", 8.0, 0.2),)).document()))
-    assert (
-        main(["plan", "conf=application", f"calls={path}", "--anyway", "cluster.oversubscribe=true"])
-        == ExitCode.WELL
-    )
+def test_a_campaign_is_composed_anyway(kept, capsys):
+    path = kept(RUN, command=(), calls=(calls("allreduce", 8.0, 0.2),))
+    words = ["conf=application", f"calls={path}", "--anyway", "cluster.oversubscribe=true"]
+    assert main(["plan", *words]) == ExitCode.WELL
     assert "allreduce: 1 sizes" in capsys.readouterr().out
 
 
-def test_what_was_run_is_what_is_judged(tmp_path):
+def test_what_was_run_is_what_is_judged(kept):
     """Variables and options of the run are the baseline; what would start something is none of it."""
     options = (("n", "4"), ("mca", "btl", "self,tcp"), ("bind-to", "none"))
     environment = {"OMPI_MCA_btl": "self,tcp", "UCX_TLS": "tcp", "OMPI_MCA_plm_rsh_agent": "evil"}
     run = replace(RUN, library="Open MPI v5.0.11", started=Started("mpirun", options, environment))
-    path = tmp_path / "calls.json"
-    path.write_text(json_text(run.document()))
-    filled = of_recording({"calls": str(path), "mpi": {"env": {"UCX_TLS": "sysv"}}})
+    filled = of_recording({"calls": str(kept(run)), "mpi": {"env": {"UCX_TLS": "sysv"}}})
     assert filled["mpi"]["env"] == {
         "OMPI_MCA_btl": "self,tcp",
         "UCX_TLS": "sysv",
@@ -232,12 +231,7 @@ def test_what_was_run_is_what_is_judged(tmp_path):
 
 def test_what_overrides_the_files_is_said():
     started = Started("mpirun", (), {"OMPI_MCA_btl": "self,tcp", "UCX_TLS": "tcp"})
-    best = Recommendation(
-        Point(),
-        (),
-        (Gain(("allreduce", 4, 8192), 5e-3, 0.0, 10e-3, 0.0),),
-        Provenance(env=(("OMPI_MCA_btl", "self,sm"), ("UCX_TLS", "tcp"))),
-    )
+    best = tuned(env=(("OMPI_MCA_btl", "self,sm"), ("UCX_TLS", "tcp")))
     said = sentence(replace(RUN, started=started), best)
     assert "started with OMPI_MCA_btl=self,tcp, which override the files" in said
     assert "override" not in sentence(RUN, best)
@@ -246,8 +240,7 @@ def test_what_overrides_the_files_is_said():
 @pytest.mark.parametrize(("was", "said"), [("ob1", True), ("ucx", False)])
 def test_another_library_for_messages_may_cost_what_no_call_shows(was, said):
     run = replace(RUN, started=Started("mpirun", (), {"OMPI_MCA_pml": was}))
-    gains = (Gain(("allreduce", 4, 8192), 5e-3, 0.0, 10e-3, 0.0),)
-    best = Recommendation(Point(), (), gains, Provenance(env=(("OMPI_MCA_pml", "ucx"),)))
+    best = tuned(env=(("OMPI_MCA_pml", "ucx"),))
     assert ("pml=ucx may also change what memory" in sentence(run, best)) == said
 
 
@@ -257,9 +250,8 @@ def test_an_algorithm_that_is_forced_comes_before_rules_in_open_mpi_5_alone(libr
     rule = Rule("allreduce", 4, 0, Point({"algorithm": "ring"}))
     best = Recommendation(Point(), (rule,), ())
     started = Started("mpirun", (), {forced: "5"})
-    assert overriding(replace(RUN, library=library, started=started), best) == (
-        {} if heeded else {forced: "5"}
-    )
+    found = overriding(replace(RUN, library=library, started=started), best)
+    assert found == ({} if heeded else {forced: "5"})
 
 
 def test_nothing_is_promised_of_calls_a_hundred_times_as_long_and_it_is_said():
@@ -270,11 +262,7 @@ def test_nothing_is_promised_of_calls_a_hundred_times_as_long_and_it_is_said():
 
 @pytest.mark.parametrize(
     "tuned_us, sem_us, said",
-    [
-        (5.0, 0.1, "files, which are not verified, save "),
-        (9.9, 3.0, "may save "),
-        (20.0, 0.1, "do not save: "),
-    ],
+    [(5.0, 0.1, "which are not verified, save "), (9.9, 3.0, "may save "), (20.0, 0.1, "do not save: ")],
 )
 def test_what_is_saved_is_said_only_where_it_is_known(tuned_us, sem_us, said):
     gain = Gain(("allreduce", 4, 8192), tuned_us * 1e-6, sem_us * 1e-6, 10e-6, 0.0)

@@ -38,28 +38,21 @@ CALLS = (
 )
 
 
+NAMED = {str(operation).rpartition(".")[2].lower(): block for operation, block, _ in CALLS}
+
+
 @pytest.fixture
 def trace(tmp_path):
     """Each of ``CALLS`` by four ranks on two nodes takes 20 µs from when the last, 10 µs late, has come."""
     with otf2.writer.open(str(tmp_path / "scorep"), timer_resolution=10**9) as writer:
-        known = writer.definitions
+        known, kind, places = writer.definitions, {"location_group_type": LocationGroupType.PROCESS}, []
         nodes = [known.system_tree_node(f"node{i}") for i in range(2)]
-        places = [
-            known.location(
-                "Master thread",
-                type=LocationType.CPU_THREAD,
-                group=known.location_group(
-                    f"MPI Rank {rank}",
-                    location_group_type=LocationGroupType.PROCESS,
-                    system_tree_parent=nodes[rank // 2],
-                ),
-            )
-            for rank in range(RANKS)
-        ]
-        known.group("", group_type=GroupType.COMM_LOCATIONS, paradigm=Paradigm.MPI, members=places)
-        group = known.group(
-            "", group_type=GroupType.COMM_GROUP, paradigm=Paradigm.MPI, members=list(range(RANKS))
-        )
+        for rank in range(RANKS):
+            group = known.location_group(f"MPI Rank {rank}", system_tree_parent=nodes[rank // 2], **kind)
+            places.append(known.location("Master thread", type=LocationType.CPU_THREAD, group=group))
+        of_mpi = {"paradigm": Paradigm.MPI}
+        known.group("", group_type=GroupType.COMM_LOCATIONS, members=places, **of_mpi)
+        group = known.group("", group_type=GroupType.COMM_GROUP, members=list(range(RANKS)), **of_mpi)
         world = known.comm("MPI_COMM_WORLD", group=group)
         for rank, place in enumerate(places):
             events = writer.event_writer_from_location(place)
@@ -77,9 +70,7 @@ def test_a_trace_becomes_a_recording(trace):
     assert (found.ranks, found.nodes, found.ended) == (RANKS, 2, "finalized")
     assert found.run_s == pytest.approx(530e-6)
     calls = {c.collective: c for c in found.calls}
-    assert {name: c.message_bytes for name, c in calls.items()} == {
-        str(operation).rpartition(".")[2].lower(): block for operation, block, _ in CALLS
-    }
+    assert {name: c.message_bytes for name, c in calls.items()} == NAMED
     for call in calls.values():
         assert (call.calls, call.calls_per_rank, call.comm_size, call.kind) == (RANKS, 1.0, RANKS, "blocking")
         assert call.seconds == pytest.approx((3 * 30e-6 + 20e-6) / RANKS)
@@ -96,9 +87,7 @@ def test_record_writes_what_conf_application_reads(trace, tmp_path, capsys):
     assert read_recording(out.read_text(), "calls.json") == read_trace(trace)
     filled = of_recording({"calls": str(out)})
     assert filled["cluster"] == {"nodes": 2, "comm_sizes": [RANKS], "ranks": RANKS}
-    assert set(filled["collective"]) <= {
-        str(operation).rpartition(".")[2].lower() for operation, _, _ in CALLS
-    }
+    assert set(filled["collective"]) <= set(NAMED)
     assert filled["sizes"] == [8, 32, 64, 256, 4096]
 
 

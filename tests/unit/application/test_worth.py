@@ -20,9 +20,8 @@ def profile(*calls, application_s=3600.0):
 
 
 def test_counts_times_what_a_call_saves():
-    found = worth(
-        profile((8, 1e6, "allreduce"), (1024, 1e5, "allreduce")), [gain(8, 3, 5), gain(1024, 10, 20)], 60.0
-    )
+    calls = profile((8, 1e6, "allreduce"), (1024, 1e5, "allreduce"))
+    found = worth(calls, [gain(8, 3, 5), gain(1024, 10, 20)], 60.0)
     assert found.calls == pytest.approx(1.1e6)
     assert found.saved_s == pytest.approx(1e6 * 2e-6 + 1e5 * 10e-6)
     assert found.saved_per_hour_s == pytest.approx(3.0)

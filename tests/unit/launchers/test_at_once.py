@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from autotune.stacks.ports import LaunchRequest, Placement
 from hydra_plugins.autotune._mpirun import _STALE, run_here
 from hydra_plugins.autotune._processes import Command, run_at_once
-from tests.unit.launchers.test_processes import gone
+from tests.unit.launchers.test_processes import TELLS, gone, until
 
 WAITS = """
 import sys, time
@@ -33,17 +32,16 @@ def command(folder: Path, code: str, *words: str, timeout_s: float = 120.0, **mo
 def test_they_run_at_once(tmp_path):
     """Each waits for what the other makes."""
     one, other = tmp_path / "launches/1", tmp_path / "launches/2"
-    ended = run_at_once(
-        [command(one, WAITS, str(other / "begun")), command(other, WAITS, str(one / "begun"))]
-    )
+    both = [command(one, WAITS, str(other / "begun")), command(other, WAITS, str(one / "begun"))]
+    ended = run_at_once(both)
     assert [each.exit_code for each in ended] == [0, 0]
     assert [(folder / "out").read_text() for folder in (one, other)] == ["well\n"] * 2
 
 
 def test_one_that_fails_or_hangs_ends_no_other(tmp_path):
     """The last one goes on until both are over."""
-    over = tmp_path / "over"
-    ends = []
+    over, ends, launches = tmp_path / "over", [], tmp_path / "launches"
+    fails, hangs = "import sys; sys.exit('no such device')", "import time; time.sleep(600)"
 
     def noted(ended):
         ends.append(ended.exit_code)
@@ -51,15 +49,11 @@ def test_one_that_fails_or_hangs_ends_no_other(tmp_path):
             over.touch()
         return False
 
-    ended = run_at_once(
-        [
-            command(tmp_path / "launches/1", "import sys; sys.exit('no such device')", should_repeat=noted),
-            command(
-                tmp_path / "launches/2", "import time; time.sleep(600)", timeout_s=0.5, should_repeat=noted
-            ),
-            command(tmp_path / "launches/3", WAITS, str(over)),
-        ]
-    )
+    ended = run_at_once([
+        command(launches / "1", fails, should_repeat=noted),
+        command(launches / "2", hangs, timeout_s=0.5, should_repeat=noted),
+        command(launches / "3", WAITS, str(over)),
+    ])  # fmt: skip
     assert [each.exit_code for each in ended] == [1, None, 0]
     assert (tmp_path / "launches/1/err").read_text() == "no such device\n"
 
@@ -104,7 +98,7 @@ commands = []
 for number in range(3):
     place = folder / "launches" / str(number)
     place.mkdir(parents=True)
-    words = ["sh", "-c", f"echo $$ > {place}/pid.part; mv {place}/pid.part {place}/pid; exec sleep 600"]
+    words = ["sh", "-c", sys.argv[2].format(path=place / "pid") + "; exec sleep 600"]
     commands.append(_processes.Command(words, {}, place / "out", place / "err", 600.0))
 _processes.run_at_once(commands)
 """
@@ -112,12 +106,12 @@ _processes.run_at_once(commands)
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_with_the_driver_all_of_them_end(tmp_path, number):
-    driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(tmp_path)], stderr=subprocess.DEVNULL)
+    words = [sys.executable, "-c", DRIVER, str(tmp_path), TELLS]
+    driver = subprocess.Popen(words, stderr=subprocess.DEVNULL)
     try:
         pids = [tmp_path / f"launches/{n}/pid" for n in range(3)]
-        while not all(path.exists() for path in pids):
-            assert driver.poll() is None
-            time.sleep(0.02)
+        for path in pids:
+            until(path, driver)
         driver.send_signal(number)
         driver.wait()
     finally:

@@ -111,6 +111,15 @@ def test_a_template_has_a_place_for_what_is_not_active(tmp_path):
 SPACE = "parameters: {size: {values: [1, 2], default: 1}}"
 
 
+def asked(tmp_path, space, **options):
+    """A scenario in which a program measures."""
+    (path := tmp_path / "space.yaml").write_text(space)
+    place = {"dir": "d", "fresh": False, "notify": []}
+    probe = {**defaults()["probe"], "kind": "command", "options": {"run": ["true"], **options}}
+    mine = {"space": str(path), "responses": {"t": "min"}, "probe": probe, "campaign": place}
+    return scenario_of({**defaults(), **mine}, "mine")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -141,32 +150,18 @@ SPACE = "parameters: {size: {values: [1, 2], default: 1}}"
     ],
 )
 def test_options_that_are_wrong_are_refused_before_anything_runs(tmp_path, options, message):
-    (space := tmp_path / "space.yaml").write_text(SPACE)
-    place = {"dir": "d", "fresh": False, "notify": []}
-    probe = {**defaults()["probe"], "kind": "command", "options": {"run": ["true"], **options}}
-    mine = {"space": str(space), "responses": {"t": "min"}, "probe": probe, "campaign": place}
-    scenario = scenario_of({**defaults(), **mine}, "mine")
     with pytest.raises(ScenarioError) as refused:
-        command_bench(scenario)
+        command_bench(asked(tmp_path, SPACE, **options))
     assert message in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "BASH_ENV", "not-a-name"])
 def test_a_name_that_is_obeyed_is_no_variable_of_a_program(tmp_path, name):
-    (space := tmp_path / "space.yaml").write_text(
-        f"stack: command\nparameters: {{{name}: {{values: [a, b]}}}}\n"
-    )
-    place = {"dir": "d", "fresh": False, "notify": []}
-    for way in ("environment", "arguments"):
-        options = {"run": ["true"], "pass": way}
-        probe = {**defaults()["probe"], "kind": "command", "options": options}
-        mine = {"space": str(space), "responses": {"t": "min"}, "probe": probe, "campaign": place}
-        scenario = scenario_of({**defaults(), **mine}, "mine")
-        if way == "environment":
-            with pytest.raises(SpaceError, match=r"is obeyed by|is no name"):
-                command_bench(scenario)
-        elif name != "not-a-name":
-            command_bench(scenario)
+    space = f"stack: command\nparameters: {{{name}: {{values: [a, b]}}}}\n"
+    with pytest.raises(SpaceError, match=r"is obeyed by|is no name"):
+        command_bench(asked(tmp_path, space, **{"pass": "environment"}))
+    if name != "not-a-name":
+        command_bench(asked(tmp_path, space, **{"pass": "arguments"}))
 
 
 @pytest.mark.parametrize("number", [1, 2, 15])

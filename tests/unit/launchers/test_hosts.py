@@ -17,9 +17,8 @@ SAME = {"Python": "3.11.7", "MPI": "mpirun (Open MPI) 5.0.11", "autotune": "0.1.
 def agent(tmp_path):
     """An agent like ssh: it hands the words, joined, to a shell; here every host is this machine."""
     script = tmp_path / "agent"
-    script.write_text(
-        '#!/bin/sh\nhost=$1; shift\n[ "$host" = away ] && { echo "no route" >&2; exit 255; }\nsh -c "$*"\n'
-    )
+    away = '[ "$host" = away ] && { echo "no route" >&2; exit 255; }'
+    script.write_text(f'#!/bin/sh\nhost=$1; shift\n{away}\nsh -c "$*"\n')
     script.chmod(0o755)
     return [str(script)]
 

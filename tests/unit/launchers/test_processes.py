@@ -32,6 +32,7 @@ time.sleep({stay})
 
 PATIENCE_S = (0.5, 2.0, 8.0, 32.0, 128.0)
 """One after the other, of launches that have to begin before they are ended: a busy machine is late."""
+TELLS = "echo $$ > {path}.part; mv {path}.part {path}"  # its pid, in a shell
 
 
 def start(tmp_path, code, timeout_s=120.0, env=None):
@@ -50,6 +51,13 @@ def gone(pid):
     return False
 
 
+def until(path, driver):
+    """Wait until what a driver runs has made a file."""
+    while not path.exists():
+        assert driver.poll() is None
+        time.sleep(0.02)
+
+
 def test_output_exit_code_and_environment(tmp_path):
     code = "import os, sys; print(os.environ['ASKED']); sys.stderr.write('oh'); sys.exit(7)"
     ended = start(tmp_path, code, env={"ASKED": "a b $(c)"})
@@ -66,17 +74,16 @@ def test_what_crashes_leaves_no_core_dump(tmp_path):
     try:
         code = "import resource; print(resource.getrlimit(resource.RLIMIT_CORE)[0])"
         assert start(tmp_path, code).exit_code == 0
-        assert resource.getrlimit(resource.RLIMIT_CORE) == allowed, (
-            "the driver's own dumps are its user's affair"
-        )
+        assert resource.getrlimit(resource.RLIMIT_CORE) == allowed  # the driver's own are its user's affair
     finally:
         resource.setrlimit(resource.RLIMIT_CORE, limits)
     assert (tmp_path / "out").read_text() == "0\n"
 
 
-def test_a_timeout_ends_the_command(tmp_path):
-    ended = start(tmp_path, SLEEPY, timeout_s=0.3)
-    assert ended.exit_code is None
+@pytest.mark.parametrize("ignores", ["", "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "])
+def test_a_timeout_ends_the_command_also_one_that_ignores_sigterm(tmp_path, monkeypatch, ignores):
+    monkeypatch.setattr("hydra_plugins.autotune._processes._GRACE_S", 0.2)
+    assert start(tmp_path, ignores + SLEEPY, timeout_s=1.0).exit_code is None
 
 
 @pytest.mark.parametrize("stay", [0.0, 600.0])
@@ -91,17 +98,10 @@ def test_a_daemon_that_left_the_group_is_ended_too(tmp_path, monkeypatch, stay):
 
 
 ESCAPES = {
-    "without environment": ["setsid", "env", "-i", "sh", "-c", "{tell}; exec sleep 600"],
-    "twice removed": ["setsid", "env", "-i", "sh", "-c", "setsid sh -c '{tell}; exec sleep 600' & exit"],
-    "deaf": ["setsid", "env", "-i", "sh", "-c", "trap '' TERM HUP; {tell}; sleep 600 & wait; sleep 600"],
-    "without a word to anybody": [
-        "setsid",
-        "env",
-        "-i",
-        "sh",
-        "-c",
-        "exec 0<&- 1<&- 2<&-; {tell}; exec sleep 600",
-    ],
+    "without environment": "{tell}; exec sleep 600",
+    "twice removed": "setsid sh -c '{tell}; exec sleep 600' & exit",
+    "deaf": "trap '' TERM HUP; {tell}; sleep 600 & wait; sleep 600",
+    "without a word to anybody": "exec 0<&- 1<&- 2<&-; {tell}; exec sleep 600",
 }
 """Ways in which a daemon leaves group, session, parent and environment."""
 ESCAPING = """
@@ -115,14 +115,14 @@ while not os.path.exists({path!r}):
 
 def escaping(path, way, end=""):
     """A program that starts such a daemon, which leaves its pid in a file, and then ends in some way."""
-    words = [word.format(tell=f"echo $$ > {path}.part; mv {path}.part {path}") for word in ESCAPES[way]]
+    words = ["setsid", "env", "-i", "sh", "-c", ESCAPES[way].format(tell=TELLS.format(path=path))]
     return ESCAPING.format(words=words, path=str(path), end=end)
 
 
 def test_a_launch_that_stops_its_parent_is_ended_with_its_daemons(tmp_path):
     told = tmp_path / "pid"
-    daemon = f"echo $$ > {told}.part; mv {told}.part {told}; exec sleep 600"
-    words = ["sh", "-c", f"setsid env -i sh -c '{daemon}' & kill -STOP $PPID; wait"]
+    daemon = f"setsid env -i sh -c '{TELLS.format(path=told)}; exec sleep 600'"
+    words = ["sh", "-c", f"{daemon} & kill -STOP $PPID; wait"]
     for patience_s in PATIENCE_S:
         ended = run(words, {}, tmp_path / "out", tmp_path / "err", patience_s)
         assert ended.exit_code is None
@@ -149,9 +149,7 @@ def test_it_is_ended_too_after_whoever_started_it_was_killed(tmp_path, killed):
     launch.mkdir(parents=True)
     code = escaping(path, "without environment", "time.sleep(600)")
     driver = driving(launch, code)
-    while not path.exists():
-        assert driver.poll() is None
-        time.sleep(0.02)
+    until(path, driver)
     if killed != "driver":
         for pid in children_of(driver.pid):
             if _guard.LAUNCH not in Path(f"/proc/{pid}/cmdline").read_text().split("\0"):
@@ -164,7 +162,6 @@ def test_it_is_ended_too_after_whoever_started_it_was_killed(tmp_path, killed):
 
 
 def children_of(parent):
-    """Its children's pids."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             with contextlib.suppress(OSError):
@@ -191,18 +188,13 @@ def test_what_ended_a_command_is_told_as_it_was(tmp_path, number):
     assert start(tmp_path, f"import sys; sys.exit({128 + number})").exit_code == 128 + number
 
 
-def test_a_file_that_is_no_program_cannot_be_started(tmp_path):
-    (tmp_path / "program").write_text("no program")
-    for mode, said in ((0o600, "Permission denied"), (0o700, "Exec format error")):
-        (tmp_path / "program").chmod(mode)
+def test_what_is_missing_or_no_program_cannot_be_started(tmp_path):
+    for mode, said in ((None, "No such file"), (0o600, "Permission denied"), (0o700, "Exec format error")):
+        if mode:
+            (tmp_path / "program").write_text("no program")
+            (tmp_path / "program").chmod(mode)
         with pytest.raises(OSError, match=said):
             run([str(tmp_path / "program")], {}, tmp_path / "out", tmp_path / "err", 1.0)
-
-
-def test_a_command_that_ignores_sigterm_is_killed(tmp_path, monkeypatch):
-    monkeypatch.setattr("hydra_plugins.autotune._processes._GRACE_S", 0.2)
-    code = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEPY}"
-    assert start(tmp_path, code, timeout_s=1.0).exit_code is None
 
 
 def test_ctrl_c_ends_the_command_first_and_is_passed_on(tmp_path):
@@ -220,21 +212,6 @@ def test_ctrl_c_ends_the_command_first_and_is_passed_on(tmp_path):
         start(tmp_path, code)
     thread.join()
     assert gone(int(path.read_text()))
-
-
-def test_a_command_that_does_not_exist(tmp_path):
-    with pytest.raises(OSError, match="No such file"):
-        run([str(tmp_path / "nothing")], {}, tmp_path / "out", tmp_path / "err", 1.0)
-
-
-def test_nothing_of_other_launches_is_touched(tmp_path):
-    other = subprocess.Popen([sys.executable, "-c", SLEEPY], env={**os.environ, MARKER: "another"})
-    try:
-        start(tmp_path, "pass")
-        assert other.poll() is None
-    finally:
-        other.kill()
-        other.wait()
 
 
 def test_of_endless_output_the_beginning_and_the_end_are_kept(tmp_path):
@@ -301,9 +278,7 @@ def stubborn(tmp_path, grace_s=0.2):
     """A driver, and the pids of its program and the program's child, which both ignore SIGTERM."""
     path = tmp_path / "pids"
     driver = driving(tmp_path, STUBBORN.format(path=str(path)), grace_s)
-    while not path.exists():
-        assert driver.poll() is None
-        time.sleep(0.02)
+    until(path, driver)
     return driver, [int(pid) for pid in path.read_text().split()]
 
 
@@ -375,9 +350,7 @@ def aged(source, path, seconds):
     return made.rename(path)
 
 
-@pytest.mark.parametrize(
-    "end", ["", "raise SystemExit(1)", "time.sleep(600)"], ids=["forgot", "crashed", "hung"]
-)
+@pytest.mark.parametrize("end", ["", "raise SystemExit(1)", "time.sleep(600)"])
 def test_shared_memory_that_ranks_left_is_removed(tmp_path, shared, end):
     ours, before, foreign, used = shared(), shared("open_mpi."), shared("mine."), shared("mpich_shm_")
     foreign.write_bytes(bytes(8))
@@ -433,9 +406,7 @@ def test_shared_memory_is_removed_whoever_is_killed(tmp_path, shared, victims):
     launch.mkdir(parents=True)
     code = HOLDS.format(path=str(ours), told=str(told))
     driver = driving(launch, code)
-    while not told.exists():
-        assert driver.poll() is None
-        time.sleep(0.02)
+    until(told, driver)
     pids = {"driver": driver.pid}
     for pid in children_of(driver.pid):
         words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
@@ -456,7 +427,6 @@ def test_shared_memory_is_removed_whoever_is_killed(tmp_path, shared, victims):
 
 
 def environment_of(pid):
-    """That of a process; empty where there is none any more."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
@@ -492,9 +462,8 @@ def test_the_directory_of_a_killed_mpirun_is_removed_and_no_other(daemon, tmp_pa
     before, elsewhere, other = (tmp_path / f"ompi.{name}" for name in ("4194305", "4194306", "cn1.0"))
     before.mkdir()
     os.utime(before, (1, 1))
-    made = (
-        f"import os; [os.makedirs(f'{tmp_path}/ompi.{{name}}/0') for name in (os.getpid(), 4194306, 'cn1.0')]"
-    )
+    names = "(os.getpid(), 4194306, 'cn1.0')"
+    made = f"import os; [os.makedirs(f'{tmp_path}/ompi.{{name}}/0') for name in {names}]"
     child = (
         f"if os.fork() == 0:\n {made}; os.write(tell, b'.')\n import time; time.sleep(60)\nos.read(told, 1)"
     )

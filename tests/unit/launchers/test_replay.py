@@ -39,15 +39,8 @@ def replay(tmp_path: Path) -> Replay:
     return Replay(recorded, 1, measurement, recorded.space, tmp_path)
 
 
-def launch(
-    replay: Replay,
-    number: int,
-    tls: str,
-    subject: Subject = Subject.SWEEP,
-    rules: tuple[Rule, ...] = (),
-) -> LaunchOutcome:
-    trial = Trial(number, Phase.SEARCH, Point.of({"tls": tls}), subject, rules=rules)
-    return replay.run(trial)
+def launch(replay: Replay, number, tls, subject=Subject.SWEEP, rules=()) -> LaunchOutcome:
+    return replay.run(Trial(number, Phase.SEARCH, Point.of({"tls": tls}), subject, rules=rules))
 
 
 def times_us(outcome: LaunchOutcome) -> list[float]:

@@ -28,34 +28,25 @@ FOUR_BY_EIGHT = Placement(32, nodes=4, ppn=8)
 NAMES = ("default", "recursive_doubling", "ring")
 
 
+MACHINES = Path(__file__).parents[3] / "conf" / "machine"
+
+
 @pytest.fixture(scope="module")
 def machine() -> Machine:
-    path = Path(__file__).parents[3] / "conf" / "machine" / "bm_optimized3_36.yaml"
-    return machine_from(yaml.safe_load(path.read_text()))
+    return machine_from(yaml.safe_load((MACHINES / "bm_optimized3_36.yaml").read_text()))
 
 
 SPACE = Space("modelled", (Parameter("algorithm", NAMES, "default", level=Level.CALL, per_size=True),))
 
 
-def simulated(
-    machine: Machine,
-    noise: NoiseModel = QUIET,
-    faults: Faults = RELIABLE,
-    placement: Placement = FOUR_BY_EIGHT,
-    **probe: object,
-) -> Simulated:
+def simulated(machine, noise=QUIET, faults=RELIABLE, placement=FOUR_BY_EIGHT, **probe) -> Simulated:
     asked = probe_request(**{"collectives": ("allreduce",), "sizes_bytes": SIZES, **probe})
     return Simulated(machine, placement, Measurement(asked, 60.0), SPACE, noise, faults)
 
 
-def trial_of(
-    point: dict[str, str | int] | None = None,
-    subject: Subject = Subject.SWEEP,
-    rules: tuple[Rule, ...] = (),
-    seed: int = 0,
-) -> Trial:
-    point_ = Point.of({"component": "tuned"} if point is None else point)
-    return Trial(1, Phase.SEARCH, point_, subject, seed=seed, rules=rules)
+def trial_of(point=None, subject=Subject.SWEEP, rules=(), seed=0) -> Trial:
+    values = {"component": "tuned"} if point is None else point
+    return Trial(1, Phase.SEARCH, Point.of(values), subject, seed=seed, rules=rules)
 
 
 def cells(outcome: LaunchOutcome) -> list[CellSamples]:
@@ -66,16 +57,8 @@ def cells(outcome: LaunchOutcome) -> list[CellSamples]:
 
 def test_every_cell_that_was_asked_for_has_the_time_of_the_model(machine: Machine) -> None:
     found = cells(simulated(machine, STILL).run(trial_of()))
-    expected = [
-        predict(
-            Fabric(machine, NodeLayout(4, 8), settings_from({"component": "tuned"})),
-            "allreduce",
-            name,
-            0,
-            SIZES,
-        )
-        for name in NAMES
-    ]
+    fabric = Fabric(machine, NodeLayout(4, 8), settings_from({"component": "tuned"}))
+    expected = [predict(fabric, "allreduce", name, 0, SIZES) for name in NAMES]
     assert [(c.values["algorithm"], c.message_bytes) for c in found] == [(a, s) for a in NAMES for s in SIZES]
     np.testing.assert_allclose([c.samples_s[0] for c in found], np.ravel(expected))
 
@@ -88,9 +71,8 @@ def test_launches_of_a_heat_share_their_moment(machine: Machine) -> None:
     trials = [replace(trial_of(subject=Subject.UNTOUCHED), number=number) for number in (5, 6, 7)]
     heat = observe_heat([(observer, trial) for trial in trials])
     assert [o.trial for o in heat] == trials
-    together, apart = (
-        [[e.median_s for e in o.usable] for o in made] for made in (heat, map(observer.observe, trials))
-    )
+    both = (heat, map(observer.observe, trials))
+    together, apart = ([[e.median_s for e in o.usable] for o in made] for made in both)
     np.testing.assert_allclose(together, [together[0]] * 3)
     assert np.ptp(np.log(apart), axis=0) == pytest.approx([np.ptp(np.log(apart)[:, 0])] * 3)
     assert np.ptp(np.log(apart)[:, 0]) > 0.1
@@ -106,12 +88,9 @@ def test_a_machine_that_starts_one_launch_at_a_time_has_no_heats(machine: Machin
 
 
 def test_samples_are_as_many_as_the_precision_needs(machine: Machine) -> None:
-    few, many = (
-        cells(simulated(machine, NoiseModel(within=0.05), precision=precision).run(trial_of()))
-        for precision in (0.1, 0.02)
-    )
-    assert {len(c.samples_s) for c in few} == {10}
-    assert {len(c.samples_s) for c in many} == {38}
+    for precision, n in ((0.1, 10), (0.02, 38)):
+        found = cells(simulated(machine, NoiseModel(within=0.05), precision=precision).run(trial_of()))
+        assert {len(c.samples_s) for c in found} == {n}
 
 
 def test_a_seed_is_a_job(machine: Machine) -> None:
@@ -137,24 +116,17 @@ def test_a_deployed_table_chooses_by_size(machine: Machine) -> None:
         Rule("bcast", 32, 0, Point.of({"algorithm": "linear"})),
     )
     observer = simulated(machine, STILL)
-    swept = {
-        (c.values["algorithm"], c.message_bytes): c.samples_s[0] for c in cells(observer.run(trial_of()))
-    }
+    measured = cells(observer.run(trial_of()))
+    swept = {(c.values["algorithm"], c.message_bytes): c.samples_s[0] for c in measured}
     found = cells(observer.run(trial_of(subject=Subject.DEPLOYED, rules=rules)))
-    assert [c.samples_s[0] for c in found] == [
-        swept["recursive_doubling", 8],
-        swept["recursive_doubling", 4096],
-        swept["ring", 1 << 20],
-    ]
+    chosen = zip(("recursive_doubling", "recursive_doubling", "ring"), SIZES, strict=True)
+    assert [c.samples_s[0] for c in found] == [swept[which] for which in chosen]
 
 
 def test_smaller_communicators_are_measured_too(machine: Machine) -> None:
     found = cells(simulated(machine, STILL, comm_sizes=(2, 12, 32)).run(trial_of()))
-    rings = {
-        c.comm_size: c.samples_s[0]
-        for c in found
-        if c.values == {"algorithm": "ring"} and c.message_bytes == 8
-    }
+    small = [c for c in found if c.values == {"algorithm": "ring"} and c.message_bytes == 8]
+    rings = {c.comm_size: c.samples_s[0] for c in small}
     assert rings[2] < rings[12] < rings[32]
 
 
@@ -170,9 +142,7 @@ def test_a_barrier_has_one_size(machine: Machine) -> None:
         ({}, Placement(74, nodes=2, ppn=37), "37 ranks per node"),
     ],
 )
-def test_what_the_machine_cannot_do_is_an_invalid_launch(
-    machine: Machine, point: dict[str, str | int], placement: Placement, reason: str
-) -> None:
+def test_what_the_machine_cannot_do_is_an_invalid_launch(machine, point, placement, reason):
     outcome = simulated(machine, placement=placement).run(trial_of(point))
     assert outcome.status == "invalid"
     assert reason in outcome.reason
@@ -202,14 +172,10 @@ def test_a_wrong_result_spoils_one_cell(machine: Machine) -> None:
 
 
 def test_everything_is_stamped(machine: Machine) -> None:
-    plain, fitted = (
-        simulated(m).run(trial_of()).result for m in (machine, replace(machine, calibrated_from="osu.txt"))
-    )
-    assert plain is not None
-    assert fitted is not None
-    assert plain.notes == ("SIMULATED (uncalibrated)",)
-    assert fitted.notes == ("SIMULATED (calibrated from osu.txt)",)
-    assert plain.library.startswith("SIMULATED")
+    for source, stamp in (("", "uncalibrated"), ("osu.txt", "calibrated from osu.txt")):
+        result = simulated(replace(machine, calibrated_from=source)).run(trial_of()).result
+        assert result.notes == (f"SIMULATED ({stamp})",)
+        assert result.library.startswith("SIMULATED")
 
 
 def test_a_launch_that_would_take_too_long_is_ended_at_its_limit(machine: Machine) -> None:

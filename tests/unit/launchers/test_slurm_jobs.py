@@ -48,24 +48,17 @@ def test_a_hostile_comment_does_not_change_the_state():
 
 
 @pytest.mark.parametrize(
-    ("state", "verdict"),
+    ("states", "verdict"),
     [
-        ("PENDING", WAITING),
-        ("CONFIGURING", WAITING),
-        ("RUNNING", RUNNING),
-        ("COMPLETING", RUNNING),
-        ("SUSPENDED", RUNNING),
-        ("FAILED", "crashed"),
-        ("OUT_OF_MEMORY", "crashed"),
+        ("PENDING CONFIGURING", WAITING),
+        ("RUNNING COMPLETING SUSPENDED", RUNNING),
+        ("FAILED OUT_OF_MEMORY", "crashed"),
         ("TIMEOUT", "timeout"),
-        ("CANCELLED", "lost"),
-        ("PREEMPTED", "lost"),
-        ("NODE_FAIL", "lost"),
-        ("A_STATE_OF_THE_FUTURE", "lost"),
+        ("CANCELLED PREEMPTED NODE_FAIL A_STATE_OF_THE_FUTURE", "lost"),
     ],
 )
-def test_what_a_state_means(state, verdict):
-    assert job_of(f"JobId=1 JobState={state}").verdict == verdict
+def test_what_a_state_means(states, verdict):
+    assert {job_of(f"JobId=1 JobState={state}").verdict for state in states.split()} == {verdict}
 
 
 ALL_STATES = """BOOT_FAIL CANCELLED COMPLETED CONFIGURING COMPLETING DEADLINE FAILED LAUNCH_FAILED NODE_FAIL
@@ -79,9 +72,8 @@ HOW_LAUNCHES_END = {"COMPLETED", "FAILED", "OUT_OF_MEMORY", "TIMEOUT"}
 def test_every_state_of_slurm_is_known_and_only_these_are_no_end_from_outside(state):
     assert state in VERDICTS
     job = job_of(f"JobId=1 JobState={state}")
-    assert (job.verdict == "lost") == (
-        job.verdict not in (WAITING, RUNNING) and state not in HOW_LAUNCHES_END
-    )
+    ended_by_itself = job.verdict in (WAITING, RUNNING) or state in HOW_LAUNCHES_END
+    assert (job.verdict == "lost") != ended_by_itself
     assert job.is_over == (state not in ("RUNNING", "RESIZING", "SIGNALING", "STOPPED", "SUSPENDED"))
 
 
@@ -92,23 +84,18 @@ def test_every_status_is_one_that_journals_know():
 
 
 @pytest.mark.parametrize(
-    "message",
+    ("message", "later"),
     [
-        BUSY,
-        "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
-        "squeue: error: slurm_receive_msg: Zero Bytes were transmitted or received",
-        "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying",
+        (BUSY, True),
+        ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", True),
+        ("squeue: error: slurm_receive_msg: Zero Bytes were transmitted or received", True),
+        ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", True),
+        ("sbatch: error: invalid partition specified: nope", False),
+        ("Invalid job id specified", False),
     ],
 )
-def test_messages_that_mean_later(message):
-    assert is_transient(message)
-
-
-@pytest.mark.parametrize(
-    "message", ["sbatch: error: invalid partition specified: nope", "Invalid job id specified"]
-)
-def test_messages_that_mean_no(message):
-    assert not is_transient(message)
+def test_messages_that_mean_later_and_that_mean_no(message, later):
+    assert is_transient(message) == later
 
 
 class Hours:
@@ -137,10 +124,8 @@ def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_controller_that_is_away_is_waited_for(scontrol):
-    scontrol(
-        f"echo x >> calls; [ $(wc -l < calls) -lt 4 ] && {{ echo '{BUSY}' >&2; exit 1; }}\n"
-        f"echo '{RAN.strip()}'"
-    )
+    busy = f"echo x >> calls; [ $(wc -l < calls) -lt 4 ] && {{ echo '{BUSY}' >&2; exit 1; }}"
+    scontrol(f"{busy}\necho '{RAN.strip()}'")
     hours = Hours()
     assert Slurm(sleep=hours.sleep, clock=hours.clock).job("1").state == "COMPLETED"
     assert hours.now_s == pytest.approx(0.5 + 0.75 + 1.125)

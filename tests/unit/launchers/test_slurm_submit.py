@@ -2,6 +2,7 @@
 
 import os
 import stat
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,12 +23,8 @@ def folder(tmp_path, monkeypatch):
     """Where scripts go, on a machine whose Slurm takes every job; it looks at its script as Slurm does."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name, text in (
-        ("sbatch", 'cat "$1" >/dev/null && echo "Submitted batch job 7"'),
-        ("srun", ":"),
-        ("squeue", ":"),
-        ("sinfo", ":"),
-    ):
+    sbatch = 'cat "$1" >/dev/null && echo "Submitted batch job 7"'
+    for name, text in {"sbatch": sbatch, "srun": ":", "squeue": ":", "sinfo": ":"}.items():
         (programs / name).write_text(f"#!/bin/sh\n{text}\n")
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
@@ -49,14 +46,8 @@ def test_scripts_and_pickles_are_for_their_user_alone(folder, earlier):
 
 
 SMALL = (
-    *(
-        "conf=allreduce_8node",
-        "hydra/launcher=simulated",
-        "sizes=[8,1k]",
-        "budget.launches=3",
-        "baseline.launches=1",
-    ),
-    *("screening.enabled=false", "verify.enabled=false", "proposer=random"),
+    *("conf=allreduce_8node", "hydra/launcher=simulated", "sizes=[8,1k]", "budget.launches=3"),
+    *("baseline.launches=1", "screening.enabled=false", "verify.enabled=false", "proposer=random"),
 )
 
 
@@ -114,12 +105,9 @@ def test_each_job_of_a_site_or_a_multirun_gets_nodes_of_its_own(folder, monkeypa
     jobs = folder.parent / "jobs"
     monkeypatch.setenv("SLURM_JOB_ID", "1")
     monkeypatch.setenv("SLURM_JOB_NAME", job_name(jobs / own))
-    scenario = scenario_of(jobs / "2x1")
-    if not handed:
-        prepare(scenario, BatchSettings())
-        return
-    with pytest.raises(HandedOver, match="job 7 runs this campaign"):
-        prepare(scenario, BatchSettings())
+    told = pytest.raises(HandedOver, match="job 7 runs this campaign") if handed else nullcontext()
+    with told:
+        prepare(scenario_of(jobs / "2x1"), BatchSettings())
 
 
 def test_jobs_beside_each_other_need_an_allocation_or_one_for_each_launch(folder, monkeypatch):

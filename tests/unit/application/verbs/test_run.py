@@ -7,16 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from autotune.application.verbs.run import (
-    LEARNED,
-    Cell,
-    Switching,
-    _rules,
-    budget_of,
-    events,
-    learned_in,
-    summary,
-)
+from autotune.application.documents import LEARNED
+from autotune.application.verbs.run import Cell, Switching, _rules, budget_of, events, learned_in, summary
 from autotune.cli import main
 from autotune.errors import TableError, UserError
 from autotune.stacks.installation import Installation
@@ -39,9 +31,8 @@ def test_calls_blocks_and_decisions_are_read_and_a_line_that_was_cut_off_is_not(
     told = events([TEXT + "calls 0 99"])
     (cell,) = told.cells
     assert (told.ranks, told.state, told.ending) == (4, "on", "killed")
-    assert (cell.collective, cell.lowest_bytes, cell.calls, cell.best, cell.settled_at) == (
-        *("bcast", 65536, 3000, 3, 1000),
-    )
+    found = (cell.collective, cell.lowest_bytes, cell.calls, cell.best, cell.settled_at)
+    assert found == ("bcast", 65536, 3000, 3, 1000)
     at, low, high = cell.gain()
     assert at == pytest.approx(2, rel=0.01)
     assert 1 < low <= at <= high
@@ -82,13 +73,8 @@ def test_what_was_learned_on_another_stack_is_not_used_and_damage_is_named(tmp_p
     learned = learned_in(file, "openmpi 5.0.11")
     assert learned == [("bcast", 3, 8, "binomial")]
     offered = {"bcast": Offer(("default", "linear", "binomial"), {2: ("a=1", "b=2")})}
-    assert plan(offered, 0.005, False, False, learned).splitlines() == [
-        "budget 0.005",
-        "dry 0",
-        "exact 1",
-        "candidate bcast 2 a=1 b=2",
-        "learned bcast 3 8 2",
-    ]
+    lines = ["budget 0.005", "dry 0", "exact 1", "candidate bcast 2 a=1 b=2", "learned bcast 3 8 2"]
+    assert plan(offered, 0.005, False, False, learned).splitlines() == lines
     for text in ("{}", "[", json.dumps({"format": LEARNED, "cells": [{"stack": "openmpi 5.0.11"}]})):
         file.write_text(text)
         with pytest.raises(TableError, match=r"site\.json"):

@@ -5,8 +5,9 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from autotune.application.documents import FLOOR as FORMAT
+from autotune.application.documents import keep_floor, kept_floor, read_floor
 from autotune.application.floor import Floor
-from autotune.application.kept_floors import FORMAT, keep_floor, kept_floor, read_floor
 from autotune.errors import TableError
 from autotune.recommend.recommendation import Gain
 from autotune.views.documents import json_text
