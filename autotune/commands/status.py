@@ -125,13 +125,7 @@ class Keeper:
         self._next_s = 0.0
 
     def keep(self, about: CampaignSpec, history: History, state: State = State.RUNNING) -> None:
-        """Store the present status if it is due or the campaign has ended.
-
-        Args:
-            about: The campaign's description.
-            history: The campaign's launches so far.
-            state: The campaign's state; any state other than running stores the status at once.
-        """
+        """Store the present status if it is due, or at once if the campaign does not run any more."""
         began_s = time.monotonic()
         if len(history) < LONG or (state is State.RUNNING and began_s < self._next_s):
             return
@@ -143,11 +137,6 @@ class Keeper:
 
 
 def _waiting(directory: Path) -> Progress:
-    """Return the status of a campaign whose batch job is in the queue and has not begun the campaign.
-
-    Raises:
-        UserError: the batch job is no longer in the queue.
-    """
     queue = _queue(directory)
     if not queue:
         raise UserError(
@@ -158,13 +147,11 @@ def _waiting(directory: Path) -> Progress:
 
 
 def _queue(directory: Path) -> tuple[str, ...]:
-    """Return a line for each batch job of the campaign that waits or runs."""
     lines: tuple[str, ...] = import_module("hydra_plugins.autotune._slurm").queue(directory, duration_text)
     return lines
 
 
 def _verdict(conclusion: Conclusion) -> dict[str, Any]:
-    """Return the verification as JSON values: its progress, and the speed-up with its 95 % interval."""
     fresh = fresh_launches(conclusion.verdict.rounds) if conclusion.verdict else 0
     ratio, interval = conclusion.speedup
     return {
@@ -179,7 +166,7 @@ def _verdict(conclusion: Conclusion) -> dict[str, Any]:
 
 
 def _choice(choice: Choice) -> dict[str, Any]:
-    """Return a setting that the user may choose, as JSON values, with the calls for which it loses time."""
+    """Return a setting that the user may choose, with the calls for which it loses time."""
     recommendation = choice.recommendation
     return {
         "kind": choice.kind,

@@ -18,8 +18,6 @@ _SHARE = 10  # Updating takes at most 1/_SHARE of the time, because it disturbs 
 def watch(directory: Path) -> None:
     """Show how far a campaign or a site has come, until it ends or the user presses Ctrl-C.
 
-    Ctrl-C ends the display and does not affect the campaign.
-
     Raises:
         AutotuneError: for the same reasons as in ``status``.
     """

@@ -18,11 +18,3 @@ def test_a_folder_is_named_by_what_makes_another_campaign_without_commas():
     assert campaign_folder(Path("campaigns/x"), WORDS) == Path("campaigns/x") / NAME
     assert campaign_folder(Path("campaigns/x"), ()) == Path("campaigns/x")
     assert campaign_folder(Path("c"), ["space=mine/space.yaml"]) == Path("c/space=mine_space.yaml")
-
-
-def test_a_campaign_under_an_earlier_name_is_found_there(tmp_path):
-    earlier = tmp_path / "cluster.nodes=4,cluster.ppn=8"
-    earlier.mkdir()
-    assert campaign_folder(tmp_path, WORDS[:3]) == tmp_path / "cluster.nodes=4+cluster.ppn=8"
-    (earlier / "journal.jsonl").touch()
-    assert campaign_folder(tmp_path, WORDS[:3]) == earlier
