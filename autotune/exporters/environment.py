@@ -183,7 +183,6 @@ class ModuleFile(Script):
 
 
 def _whatis(recommendation: Recommendation) -> str:
-    """Return the text that ``module whatis`` shows."""
     return _WHATIS + printable(recommendation.provenance.verified)
 
 
@@ -197,7 +196,7 @@ def _srun(recommendation: Recommendation, program: str) -> str:
 
 
 def _placement(recommendation: Recommendation) -> list[str]:
-    """Return the placement of ranks as options of ``srun``; values without an option are in the remarks."""
+    """Return the placement as options of ``srun``; values without an option are in the remarks."""
     options = []
     for name, value in recommendation.provenance.placement:
         if name == "bind_to" and value in CPU_BINDS:

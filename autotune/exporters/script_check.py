@@ -23,12 +23,7 @@ def by_script_recipe(script: Path, tree: Path | None = None, place: Path | None 
     """Return how a script is checked: ranks must have its variables, and the library must read their values.
 
     No launch of these MPIs shows which message sizes reach which row of the rules, but MPICH refuses to start
-    with an invalid selection tree.
-
-    Args:
-        script: The script.
-        tree: The file of the selection tree that the script names; None if it names none.
-        place: Directory for the invalid tree.
+    with an invalid selection tree: a copy in ``place`` of the ``tree`` that the script names.
     """
     variables = values_in(script)
 

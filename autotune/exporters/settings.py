@@ -20,12 +20,7 @@ RULES_FILE = "coll_tuned_rules.conf"
 """Name of coll_tuned's rules file in the classic format, in the directory of the files that point to it."""
 HAN_FILE = "coll_han_rules.conf"  # Name of the rules file of coll_han.
 
-FAMILIES = {
-    "openmpi": "Open MPI",
-    "mpich": "MPICH",
-    "intelmpi": "Intel MPI",
-    "mvapich": "MVAPICH",
-}
+FAMILIES = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI", "mvapich": "MVAPICH"}
 """Maps ``Provenance.family`` to the name of the MPI that its makers use."""
 
 _MCA, _UCX = "OMPI_MCA_", "UCX_"
@@ -74,10 +69,7 @@ EVERYWHERE = "its rules hold for messages of all sizes, also beyond those measur
 
 
 def everywhere(recommendation: Recommendation) -> list[Rule]:
-    """Return the rules that some measured size reaches; the first rule of each table then begins at 0 bytes.
-
-    The rules of a collective and communicator size are a table.
-    """
+    """Return the rules that some measured size reaches; the first of each table then begins at 0 bytes."""
     reached = {rule_at(recommendation.rules, gain.slot) for gain in recommendation.gains}
     kept_tables: dict[tuple[str, int], list[Rule]] = {}
     for rule in sorted(recommendation.rules, key=lambda r: (r.collective, r.comm_size, r.min_bytes)):
@@ -187,11 +179,7 @@ def settings(recommendation: Recommendation, directory: Path) -> DeployedSetting
     """Return the job-wide values and rules files of a recommendation; rules replace forced algorithms.
 
     If both were exported, Open MPI 5.0 would obey only the forced algorithm, and Open MPI 4.1 only the rules
-    file.
-
-    Args:
-        recommendation: The recommendation.
-        directory: Directory of the rules files.
+    file. ``directory`` is that of the rules files.
 
     Raises:
         UserError: The conformance table does not clear an algorithm (never checked, or failed); an algorithm

@@ -156,7 +156,6 @@ def verification(compared: Sequence[Comparison], blocks: Sequence[Block], search
 def _plane(
     figure: Figure, name: str, scores: Sequence[Sequence[Score]], words: Sequence[str], **style: Any
 ) -> None:
-    """Add points with error bars to a figure whose axes are two objectives."""
     colour = style.get("line", style["marker"]).get("color", GREY)
     errors = ([Z95 * s[i].sem for s in scores] for i in (0, 1))
     bars = {f"error_{axis}": axes.bars(lengths, colour) for axis, lengths in zip("xy", errors, strict=True)}
@@ -171,6 +170,5 @@ def _plane(
 
 
 def _pair(objectives: Sequence[Objective], scores: Sequence[Score]) -> str:
-    """Return the scores of a setting in words, one line for each objective."""
     pairs = zip(objectives, scores, strict=True)
     return "<br>".join(f"{o.name} {figure_text(s.value, s.sem, o.unit)}" for o, s in pairs)

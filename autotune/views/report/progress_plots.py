@@ -96,7 +96,6 @@ def progress(objectives: Sequence[Objective], steps: Sequence[Step], best: Seque
 
 
 def _coloured(step: Step) -> Phase | None:
-    """Return the phase whose colour a launch has; None for the MPI's own defaults, in whichever phase."""
     trial = step.observation.trial
     return None if trial.subject is Subject.UNTOUCHED or trial.phase not in _PHASES else trial.phase
 
@@ -188,7 +187,7 @@ def timeline(objectives: Sequence[Objective], times: Sequence[Moment], steps: Se
     return axes.as_json(figure, "timeline")
 
 
-def drift(times: Sequence[Moment], steps: Sequence[Step]) -> list[float]:
+def drift(steps: Sequence[Step]) -> list[float]:
     """Return the largest ratio between consecutive launches of the defaults, in each objective."""
     default = [s.scores for s in steps if s.scores and s.observation.trial.subject is Subject.UNTOUCHED]
     worst = [1.0] * len(default[0]) if default else []

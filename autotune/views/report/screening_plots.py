@@ -61,34 +61,10 @@ def half_normal(objective: Objective, analysis: Effects) -> str:
     return axes.as_json(figure, f"half-normal-{objective.name}")
 
 
-def pareto(objective: Objective, analysis: Effects) -> str:
-    """Return a figure of the effects in units of their standard errors, with the limits of significance."""
-    finite = [e for e in analysis.effects if math.isfinite(e.effect) and e.std_err > 0]
-    ordered = sorted((e for e in finite if math.isfinite(e.std_err)), key=lambda e: abs(e.effect) / e.std_err)
-    lines = {(e.interval()[1] - e.effect) / e.std_err for e in ordered}
-    figure = axes.empty(120 + 26 * len(ordered))
-    figure.add_bar(
-        x=[abs(e.effect) / e.std_err for e in ordered],
-        y=[e.factor for e in ordered],
-        orientation="h",
-        showlegend=False,
-        marker={"color": _colours(objective, ordered)},
-        text=_levels(analysis, ordered),
-        textposition="none",
-        hovertemplate="%{y}<br>%{text}<extra></extra>",
-    )
-    for line in {round(line, 6) for line in lines}:  # Whole-plot factors have a limit of their own.
-        figure.add_vline(x=line, line={"color": AMBER, "width": 1.5, "dash": "dot"})
-    figure.update_xaxes(title_text=f"{objective.name}: |effect| / standard error", rangemode="tozero")
-    figure.update_yaxes(type="category")
-    return axes.as_json(figure, f"pareto-{objective.name}")
-
-
 def _colours(objective: Objective, effects: Sequence[Effect]) -> list[str]:
     """Return a colour for each effect: teal if the high level is better, red if worse, grey if inactive."""
     return [(TEAL, RED)[(e.effect > 0) != objective.maximise] if e.active else GREY for e in effects]
 
 
 def _levels(analysis: Effects, effects: Sequence[Effect]) -> list[str]:
-    """Return a label for each effect: its levels, its size and its p-value."""
     return [f"{e.low} → {e.high}: {analysis.text(e)}, p {p_text(e.p_value)}" for e in effects]

@@ -22,11 +22,7 @@ _DRAWN = 12  # Number of kinds of calls that are drawn; the file lists those wit
 
 
 def run_section(ran: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the section on a run that tuned itself, given its ``run.json``.
-
-    The section shows the ratios of the times of default and decided algorithm with 95 % intervals, and the
-    time that was saved and spent.
-    """
+    """Return the section on a run that tuned itself, given its ``run.json``."""
     settled = [cell for cell in ran["cells"] if cell["settled_at"] is not None][:_DRAWN]
     names = [
         f"{cell['collective']} {size_text(cell['lowest_bytes'])}, {cell['ranks']} ranks: {cell['algorithm']}"
@@ -56,7 +52,6 @@ def run_section(ran: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ends(cell: Mapping[str, Any]) -> tuple[float, float]:
-    """Return the interval of the speed-up of one kind of call; (1, 1) if the default algorithm stays."""
     low, high = cell["speedup_95"]
     if low is None and high is None:
         return 1.0, 1.0
@@ -119,7 +114,7 @@ def progress(
         best.append(progress_plots.Best(leaders, blind, drawn_at))
         rows += [(objective, lead) for lead in leaders]
     times = moments([step.observation for step in launch_steps])
-    spread = progress_plots.drift(times, launch_steps)
+    spread = progress_plots.drift(launch_steps)
     return {
         "figure": progress_plots.progress(inputs.objectives, launch_steps, best),
         "failed": failed_launches(launch_steps, inputs.unset),
@@ -175,7 +170,6 @@ def failed_launches(launch_steps: Sequence[Step], unset: Point) -> list[tuple[in
 
 
 def _failures(inputs: ReportInput, measured: Sequence[Candidate]) -> list[PlottedSetting]:
-    """Return the settings of the search whose launches all failed, with the reason of the last failure."""
     worked = {job_setting(inputs.space, c.point) for c in measured}
     failures: dict[Point, PlottedSetting] = {}
     for o in inputs.history:
@@ -187,19 +181,16 @@ def _failures(inputs: ReportInput, measured: Sequence[Candidate]) -> list[Plotte
 
 
 def _varied(space: Space, points: Sequence[Point]) -> list[str]:
-    """Return the names of the job-wide parameters that differ between points."""
     return [p.name for p in space.job if len({point.get(p.name) for point in points}) > 1]
 
 
 def _score_text(objective: Objective, candidate: Candidate, index: int) -> str:
-    """Return the score of a setting in an objective as text, with its number of launches if above one."""
     score = candidate.scores[index]
     launches = f" in {candidate.launches} launches" if candidate.launches > 1 else ""
     return f"{figure_text(score.value, score.sem, objective.unit)}{launches}"
 
 
 def _first_launches(inputs: ReportInput, measured: Sequence[Candidate]) -> list[int]:
-    """Return in ascending order the numbers of the trials that launched a setting for the first time."""
     settings = {job_setting(inputs.space, c.point) for c in measured}
     first: dict[Point, int] = {}
     for o in inputs.history.sweeps:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from autotune.cli import main
-from autotune.commands import install
+from autotune.commands import export, install
 from autotune.errors import ExitCode, StackError
 from autotune.exporters import user_files
 from autotune.lint.verbs import lint
@@ -166,17 +166,40 @@ DOUBTFUL = {
 }
 
 
+@pytest.fixture(params=["install", "export"])
+def into_place(request, home, tmp_path, monkeypatch):
+    """A verb that puts files in place for a campaign, and a path that it writes."""
+    monkeypatch.setattr(export, "for_everybody", lambda *_: install.for_everybody())
+    conf, prefix = home / "mca-params.conf", tmp_path / "opt"
+    options = ("--prefix", str(prefix)) if request.param == "export" else ()
+
+    def run(*words, directory="campaign"):
+        return main([request.param, str(directory), *options, *words])
+
+    return run, prefix / "modulefiles" if options else conf
+
+
 @pytest.mark.parametrize("why", DOUBTFUL)
-def test_nothing_doubtful_is_installed_without_a_yes(home, why, monkeypatch, capsys):
+def test_nothing_doubtful_is_put_in_place_without_a_yes(into_place, why, monkeypatch, capsys):
+    run, place = into_place
     recommends(monkeypatch, DOUBTFUL[why])
-    assert main(["install", "campaign"]) == 1
+    assert run() == 1
     said = capsys.readouterr().err
     assert why in said
     assert "nothing was written; --yes" in said
-    assert tree(home.parent) == {}
-    assert main(["install", "campaign", "--yes"]) == 0
+    assert not place.parent.exists()
+    assert run("--yes") == 0
     assert why in capsys.readouterr().out
-    assert (home / "mca-params.conf").exists()
+    assert place.exists()
+
+
+def test_files_that_were_refuted_are_asked_about_too(into_place, tmp_path, capsys):
+    run, place = into_place
+    (tmp_path / "export").mkdir()
+    (tmp_path / "export" / "proof.json").write_text('{"holds": false}')
+    assert run(directory=tmp_path) == 1
+    assert "did not do what they say" in capsys.readouterr().err
+    assert not place.exists()
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("Yes\n", 0), ("n\n", 1), ("\n", 1), ("\x04", 1)])
@@ -190,14 +213,6 @@ def test_on_a_terminal_one_is_asked(home, monkeypatch, capsys, answer, code):
     os.close(keyboard)
     assert "install them all the same? [y/N]" in capsys.readouterr().out
     assert home.exists() == (code == 0)
-
-
-def test_files_that_were_refuted_are_asked_about_too(home, tmp_path, capsys):
-    (tmp_path / "export").mkdir()
-    (tmp_path / "export" / "proof.json").write_text('{"holds": false}')
-    assert main(["install", str(tmp_path)]) == 1
-    assert "did not do what they say" in capsys.readouterr().err
-    assert not home.exists()
 
 
 def test_where_the_defaults_stay_nothing_is_written(home, monkeypatch, capsys):

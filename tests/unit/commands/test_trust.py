@@ -90,13 +90,17 @@ def test_what_was_unpacked_is_not_gone_on_with(foreign):
     assert not trace.exists()
 
 
-def test_nor_is_it_verified(foreign, capsys):
+def test_nor_is_it_verified_and_the_program_is_named_before_it_is_run(foreign, capsys):
     directory, trace = foreign
     assert main(["verify", str(directory)]) == 3
     assert "mpi.mpirun" in capsys.readouterr().err
     assert not trace.exists()
     assert main(["verify", str(directory), "--yes"]) == 2
     assert trace.exists()
+    assert capsys.readouterr().err.startswith(
+        f"the journal of {directory} asks to start:\n  launcher: MpirunLauncher\n"
+        f"  mpi.mpirun: {trace.parent / 'mpirun'}\n"
+    )
 
 
 @pytest.mark.parametrize("answer", [b"y\n", b"n\n", b"\n"])
@@ -125,11 +129,16 @@ def test_what_others_may_write_is_not_obeyed(foreign, mode, place):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
-def test_nor_what_belongs_to_another_user(foreign):
+@pytest.mark.parametrize("place", ["", FILE])
+def test_nor_what_belongs_to_another_user(foreign, place, tmp_path, capsys):
     directory, trace = foreign
-    os.chown(directory / FILE, 12345, 12345)
+    shutil.copytree(GOLDEN / "simulated", tmp_path / "simulated")
+    os.chown(directory / place, 12345, 12345)
     with pytest.raises(JournalError, match="belongs to another user"):
         Campaign.open(directory).resume(yes=True)
+    for words in ([str(directory)], [str(tmp_path / "simulated"), "--against", str(directory), "--yes"]):
+        assert main(["verify", *words]) == 3
+        assert "another user" in capsys.readouterr().err
     assert not trace.exists()
 
 
