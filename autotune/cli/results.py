@@ -27,9 +27,9 @@ def status(
     from autotune.commands.kept_status import JOBS, is_site, stored_status
 
     if watch:
-        from autotune.commands import watch as watching
+        from autotune.commands.status import watch as watch_status
 
-        watching.watch(directory)
+        watch_status(directory)
     elif repair:
         from autotune.commands import repair as repairing
 

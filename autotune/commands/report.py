@@ -134,17 +134,7 @@ def _coverage_of(campaign: CampaignDirectory, job: PlannedJob) -> tuple[Covered,
 def _protocols(
     campaign: CampaignDirectory, point: Point, subject: Subject | None = None
 ) -> list[tuple[str, str]]:
-    """Return the protocols that UCX chose in the last successful launch of a setting for which a log exists.
-
-    Args:
-        campaign: The campaign.
-        point: The job-wide values of the launch.
-        subject: What a launch is made of: a sweep, the untouched stack, or deployed files. If it is not None,
-            every launch of this kind qualifies, whatever its values.
-
-    Returns:
-        A pair for each protocol: a range of message sizes in bytes, as text, and the protocol's name.
-    """
+    """Return (message sizes, protocol) of UCX in the last good launch of a point or subject."""
     for observation in reversed(campaign.history.observations):
         trial = observation.trial
         if not observation.ok or (trial.subject is not subject if subject else trial.point != point):
@@ -154,9 +144,7 @@ def _protocols(
             with path.open("rb") as file:
                 report = read_report(file.read(_LOG_BYTES).decode(errors="replace"))
             lanes = next((c for c in ("inter-node", "intra-node") if c in report.lanes), "")
-            on_lanes = [
-                p for p in report.protocols if p.configuration == lanes
-            ]  # empty with UCX_PROTO_ENABLE=n
+            on_lanes = [p for p in report.protocols if p.configuration == lanes]  # none: UCX_PROTO_ENABLE=n
             first = [p for p in on_lanes if p.operation == on_lanes[0].operation]
             ends = [*(str(p.first_bytes - 1) for p in first[1:]), "∞"][: len(first)]
             return [(f"{p.first_bytes} … {end}", p.name) for p, end in zip(first, ends, strict=True)]

@@ -1,4 +1,4 @@
-"""``status DIR``: print how far a campaign has come, and its results so far."""
+"""``status DIR``: print how far a campaign has come, and its results so far, once or again and again."""
 
 import math
 import sys
@@ -17,7 +17,9 @@ from autotune.campaign.discovery import slots_of
 from autotune.campaign.estimate import remaining_s
 from autotune.campaign.guidelines import campaign_findings
 from autotune.campaign.spec import CampaignSpec
-from autotune.commands.kept_status import JOBS, LONG, Progress, store_status, stored_status
+from autotune.commands.companions import sites
+from autotune.commands.kept_status import JOBS, LONG, Progress, is_site, store_status, stored_status
+from autotune.commands.terminal import console
 from autotune.errors import AutotuneError, UserError
 from autotune.history.events import State
 from autotune.history.folder import FILE
@@ -34,6 +36,7 @@ from autotune.views.text import advice_text, duration_text
 _EVERY_S, _SHARE = 10.0, 50
 """The shortest time between two updates of a running campaign's stored status: in seconds, and as a multiple
 of the time that an update takes; the longer of the two applies."""
+_SHOWN_EVERY_S, _SHOWN_SHARE = 1.0, 10  # The same between two updates of the display of ``watch``.
 
 
 def status(directory: Path, as_json: bool) -> None:
@@ -65,6 +68,32 @@ def progress(directory: Path) -> Progress:
     if submitted and current.document["state"] != State.COMPLETE and (queue := _queue(directory)):
         return replace(current, document={**current.document, "queue": list(queue)})
     return current
+
+
+def watch(directory: Path) -> None:
+    """Show how far a campaign or a site has come, until it ends or the user presses Ctrl-C.
+
+    Raises:
+        AutotuneError: for the same reasons as in ``status``.
+    """
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(console=console(), auto_refresh=False) as live:
+        try:
+            while True:
+                began_s = time.monotonic()
+                if is_site(directory):
+                    text, going_on = sites().progress(directory)
+                else:
+                    current = progress(directory)
+                    text, going_on = current.text, current.going_on
+                live.update(Text(text.rstrip()), refresh=True)
+                if not going_on:
+                    return
+                time.sleep(max(_SHOWN_EVERY_S, _SHOWN_SHARE * (time.monotonic() - began_s)))
+        except KeyboardInterrupt:
+            return
 
 
 def concluded(campaign: CampaignDirectory, conclusion: Conclusion) -> Progress:

@@ -12,6 +12,7 @@ from autotune.exporters.origin import commented, remarks
 from autotune.history.lookup import rule_at
 from autotune.history.trial import Rule, left_to_the_stack
 from autotune.recommend.recommendation import Recommendation
+from autotune.resources import user_text
 from autotune.stacks import coll_tuned, han
 from autotune.stacks.cleared import check_rules
 from autotune.stacks.tables import algorithm_of, tables
@@ -166,6 +167,14 @@ class VariableScript:
 def by_script(path: Path) -> str:
     """Return the command line that sources a script and starts a program with ``mpiexec``."""
     return sourced(path, f"mpiexec {PROGRAM}")
+
+
+def values_in(file: Path) -> dict[str, str]:
+    """Return the variables, with values, that an exported shell script or parameter file sets."""
+    text = user_text(file)
+    if file.suffix == ".sh":
+        return {name: shlex.split(value)[0] for name, value in re.findall(r"(?m)^ *export (\w+)=(.+)$", text)}
+    return dict(re.findall(r"(?m)^(\w+) ?= ?(.*)$", text))
 
 
 def job_wide(recommendation: Recommendation) -> tuple[dict[str, str], dict[str, str]]:

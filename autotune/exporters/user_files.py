@@ -13,8 +13,7 @@ from autotune.errors import StackError, UserError
 from autotune.exporters import exporter
 from autotune.exporters.install import checksum, installed, merged, without
 from autotune.exporters.launch_line import placed
-from autotune.exporters.openmpi import CONF_FILE
-from autotune.exporters.openmpi_files import UCX_FILE
+from autotune.exporters.openmpi import CONF_FILE, UCX_FILE
 from autotune.exporters.origin import verified_in
 from autotune.exporters.settings import HAN_FILE, RULES_FILE, check_family, settings
 from autotune.exporters.version_check import guard_of

@@ -110,9 +110,8 @@ def history_frame(history: History, unset: Point | None = None) -> pd.DataFrame:
 def measurement_frame(measurements: Iterable[BenchmarkRow]) -> pd.DataFrame:
     """Return a row for each measurement that was imported from the output of a benchmark, in the given order.
 
-    Columns: the fields of ``BenchmarkRow`` up to ``bandwidth_MBps``, then one for each label. A label that
-        has
-    the name of a field is called ``label.<name>``. A value that the benchmark did not print is missing.
+    Columns: the fields of ``BenchmarkRow`` up to ``bandwidth_MBps``, then one for each label. One that has
+    a field's name is called ``label.<name>``. A value that the benchmark did not print is missing.
     """
     import pandas as pd
 

@@ -25,9 +25,8 @@ from autotune.recommend.summary import ratio_to, size_rows, speedup_interval, st
 from autotune.space import Parameter
 from autotune.verification.one_round import VerificationRound, launches_behind
 from autotune.views import text as words
-from autotune.views.report import plots, screening_plots, sections
-from autotune.views.report.inputs import ReportInput
-from autotune.views.report.sections import run_section
+from autotune.views.report import plots, sections
+from autotune.views.report.sections import ReportInput, run_section
 from autotune.views.report.setting_plots import choice_text
 
 
@@ -257,9 +256,9 @@ def _screening(inputs: ReportInput) -> dict[str, Any] | None:
         return None
     pairs = list(zip(inputs.objectives, inputs.effects, strict=True))
     return {
-        "figures": [screening_plots.effects(*pair) for pair in pairs],
+        "figures": [plots.effects(*pair) for pair in pairs],
         "half_normal": [
-            screening_plots.half_normal(objective, analysis)
+            plots.half_normal(objective, analysis)
             for objective, analysis in pairs
             if any(math.isfinite(effect.half_normal) for effect in analysis.effects)
         ],

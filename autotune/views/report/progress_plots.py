@@ -40,9 +40,7 @@ class Best:
 def progress(objectives: Sequence[Objective], steps: Sequence[Step], best: Sequence[Best]) -> str:
     """Return a figure of the scores of all launches, the failed launches, and the best score so far.
 
-    The best so far is drawn in three forms: as measured, as measured again by later launches, and as expected
-        if
-    settings came in random order.
+    The best is drawn as measured, as measured again by later launches, and as expected in random order.
     """
     figure = axes.empty(90 + 230 * len(objectives), len(objectives), shared_xaxes=True, vertical_spacing=0.06)
     failed = [s.observation for s in steps if not s.observation.ok]

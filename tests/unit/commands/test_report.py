@@ -20,7 +20,7 @@ from autotune.history.trial import Cell, Estimate, Observation, Status, Subject
 from autotune.space import Point
 from autotune.views.report import page
 from tests import example
-from tests.campaigns import strategy
+from tests.campaigns import Silent, strategy
 from tests.golden.test_exports import UCC
 
 
@@ -30,11 +30,6 @@ def observe(trial):
     times = [example.formula(trial.point, cell) * (1 + 0.01 * math.sin(trial.number)) for cell in cells]
     estimates = tuple(Estimate(c, t, t / 100, 20) for c, t in zip(cells, times, strict=True))
     return Observation(trial, Status.OK, estimates, duration_s=1.0, hosts=("node1",))
-
-
-class Silent:
-    def __getattr__(self, name):
-        return lambda *_: None
 
 
 @pytest.fixture(scope="module")

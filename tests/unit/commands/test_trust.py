@@ -57,13 +57,19 @@ def keys(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def foreign(tmp_path):
-    """A campaign whose journal asks for a program, as it was unpacked; and the program's trace."""
-    directory, trace = tmp_path / "campaign", tmp_path / "owned"
-    directory.mkdir(mode=0o700)
-    program = tmp_path / "mpirun"
+def program(tmp_path):
+    """An ``mpirun`` of somebody's, which leaves a trace, and the path of that."""
+    program, trace = tmp_path / "mpirun", tmp_path / "owned"
     program.write_text(f"#!/bin/sh\necho run >> {trace}\nexit 1\n")
     program.chmod(0o755)
+    return program, trace
+
+
+@pytest.fixture
+def foreign(tmp_path, program):
+    """A campaign whose journal asks for a program, as it was unpacked; and the program's trace."""
+    directory, (program, trace) = tmp_path / "campaign", program
+    directory.mkdir(mode=0o700)
     lines = (GOLDEN / "local" / FILE).read_text().splitlines(keepends=True)
     begun = json.loads(lines[1])
     begun["scenario"]["mpi"]["mpirun"] = str(program)
@@ -152,17 +158,13 @@ def test_who_ran_a_campaign_is_not_asked(own, keys):
 def test_a_copy_of_it_is_theirs_too_and_one_that_says_something_else_is_not(own, tmp_path):
     shutil.copytree(own, tmp_path / "copy")
     assert is_sealed(read_events(tmp_path / "copy"))
-    lines = (own / FILE).read_bytes().splitlines()
-    events = [dict(event) for event in read_events(own)]
-    for event in events:
-        for key in ("line", "crc"):
-            event.pop(key, None)
+    events = [
+        {key: value for key, value in event.items() if key not in ("line", "crc")}
+        for event in read_events(own)
+    ]
     begun = next(event for event in events if event["event"] == "campaign")
-    begun["scenario"] = {
-        **begun["scenario"],
-        "probe": {**begun["scenario"]["probe"], "options": {"run": ["rm"]}},
-    }
-    assert len(lines) == len(events)
+    probe = {**begun["scenario"]["probe"], "options": {"run": ["rm"]}}
+    begun["scenario"] = {**begun["scenario"], "probe": probe}
     (own / FILE).write_bytes(b"".join(sealed(event, n) for n, event in enumerate(events, start=1)))
     assert not is_sealed(read_events(own))
 
@@ -215,13 +217,10 @@ def test_the_launcher_of_somebody_s_recording_is_not_run(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def kept(tmp_path):
+def kept(tmp_path, program):
     """What ``guard keep`` would have written of an ``mpirun``, and that one's trace."""
-    folder, trace = tmp_path / "guard", tmp_path / "owned"
+    folder, (program, trace) = tmp_path / "guard", program
     folder.mkdir()
-    program = tmp_path / "mpirun"
-    program.write_text(f"#!/bin/sh\necho run >> {trace}\nexit 1\n")
-    program.chmod(0o755)
     scenario = {**defaults(), "mpi": {**defaults()["mpi"], "mpirun": str(program)}}
     asked = plain(scenario_of({**scenario, "campaign": {"dir": "x", "fresh": False}}, "theirs"))
     source = Provenance("theirs", "2026-11-01", "Open MPI 5.0.8", 1, 2, family="openmpi")
