@@ -1,4 +1,4 @@
-"""What a report is made of, and its sections on settings and progress (step 12 of the data flow)."""
+"""The input of a report, and its sections on settings and progress (step 12 of the data flow)."""
 
 import math
 from collections.abc import Mapping, Sequence
