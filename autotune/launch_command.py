@@ -34,16 +34,8 @@ class LauncherWords:
             return 2
         if self.flags:
             return int(option not in self.flags)
-        with_value = (
-            *self.ranks,
-            *self.groups,
-            *self.each,
-            *self.takes,
-            *self.env,
-            *self.lists,
-            *self.nested,
-        )
-        return int(option in with_value)
+        with_value = (self.ranks, self.groups, self.each, self.takes, self.env, self.lists, self.nested)
+        return int(any(option in names for names in with_value))
 
     def options(self, words: Sequence[str]) -> Iterator[tuple[str, Mapping[int, str]]]:
         """Yield the launcher's options, each with its values by position in the words after the launcher."""

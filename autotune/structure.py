@@ -97,9 +97,8 @@ class Document:
                     self._value(kind, item, key_path) for kind, item in zip(kinds, items, strict=True)
                 )
             inner = kinds[0]
-            if (
-                isinstance(inner, type) and is_dataclass(inner) and not hasattr(inner, "of")
-            ):  # a shortcut for speed, since a campaign's journal has many entries
+            # A shortcut for speed, since a campaign's journal has many entries.
+            if isinstance(inner, type) and is_dataclass(inner) and not hasattr(inner, "of"):
                 return tuple(
                     item
                     if type(item) is inner
@@ -133,11 +132,8 @@ class Document:
         if kind is float and (number or isinstance(value, str)):
             with suppress(ValueError, OverflowError):
                 parsed_number = float(value)  # YAML 1.1 reads 1e-6 as text
-                if (
-                    self.own
-                    or math.isfinite(parsed_number)
-                    or (self.infinite and not math.isnan(parsed_number))
-                ):
+                unlimited = self.infinite and not math.isnan(parsed_number)
+                if self.own or unlimited or math.isfinite(parsed_number):
                     return parsed_number
         elif kind is str and number:
             return str(value)

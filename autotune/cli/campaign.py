@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from autotune.cli.app import cli
-from autotune.commands.options import COMPOSED, Out, Words
+from autotune.commands.options import COMPOSED, Out, Words, only_one
 from autotune.errors import ExitCode, UserError
 
 
@@ -28,8 +28,7 @@ def tune(
     from autotune.commands.hydra_bridge import run_task
     from autotune.commands.tune import tune as task
 
-    if quiet and verbose:
-        raise UserError("--quiet and --verbose", "give one of them")
+    only_one(("--quiet", quiet), ("--verbose", verbose))
     return run_task(
         partial(task, quiet=quiet, verbose=verbose),
         words or (),
@@ -47,11 +46,11 @@ def plan(
 ) -> int:
     """Say what a campaign would do and cost in launches and node-hours, and run nothing."""
     if listing:
-        from autotune.commands import listing as verb
+        from autotune.commands.listing import listing as list_names
 
         if words:
             raise UserError(f"plan --list {' '.join(words)}", "--list stands alone")
-        verb.listing()
+        list_names()
         return ExitCode.WELL
     from autotune.commands.plan import plan_all
 

@@ -8,7 +8,7 @@ import typer
 
 from autotune.cli.app import cli
 from autotune.commands.companions import recordings, sites
-from autotune.commands.options import Dir, Json, Out, only_one
+from autotune.commands.options import Dir, Json, Out, belonging, only_one
 from autotune.errors import UserError
 
 
@@ -24,27 +24,24 @@ def status(
 ) -> None:
     """Say how far a campaign is: state, phase, launches, trials by status, best so far."""
     only_one(("--json", as_json), ("--watch", watch), ("--repair", repair))
-    if watch:
-        from autotune.commands import watch as watching
+    from autotune.commands.kept_status import JOBS, is_site, stored_status
 
-        watching.watch(directory)
-        return
-    if repair:
+    if watch:
+        from autotune.commands.status import watch as watch_status
+
+        watch_status(directory)
+    elif repair:
         from autotune.commands import repair as repairing
 
         repairing.repair(directory)
-        return
-    from autotune.commands.kept_status import JOBS, is_site, stored_status
-
-    if is_site(directory):
+    elif is_site(directory):
         sites().status(directory, as_json)
-        return
-    if not (directory / JOBS).is_dir() and (progress := stored_status(directory)) is not None:
+    elif not (directory / JOBS).is_dir() and (progress := stored_status(directory)) is not None:
         sys.stdout.write(progress.json if as_json else progress.text)
-        return
-    from autotune.commands import status as verb
+    else:
+        from autotune.commands import status as verb
 
-    verb.status(directory, as_json)
+        verb.status(directory, as_json)
 
 
 @cli.command()
@@ -98,13 +95,11 @@ def report(
 ) -> None:
     """Write a page that shows what was found and why (default: DIR/report.html, TABLE.html)."""
     if worth is not None:
-        pages = (out, figures, follow, collective, ranks, nodes, sizes, calls, ran)
-        if any(option for option in pages):
+        if any((out, figures, follow, collective, ranks, nodes, sizes, calls, ran)):
             raise UserError("--worth writes no page", "give --application-s and --json alone with it")
         recordings().print_worth(directory, worth, application_s, as_json)
         return
-    if application_s is not None or as_json:
-        raise UserError("--application-s and --json belong to --worth CALLS", "add it, or leave them out")
+    belonging("--application-s and --json", "--worth CALLS", application_s is not None, as_json)
     from autotune.commands import report as verb
     from autotune.commands.kept_status import is_site
 
@@ -114,8 +109,7 @@ def report(
     describes_job = bool(ranks or nodes or sizes)
     if calls is not None and describes_job:
         raise UserError("--calls with --ranks, --nodes or --sizes", "the recording says them: leave them out")
-    has_job = describes_job or calls is not None or ran is not None
-    job = verb.PlannedJob(ranks, nodes, sizes, calls, ran) if has_job else None
+    job = verb.PlannedJob(ranks, nodes, sizes, calls, ran) if describes_job or calls or ran else None
     verb.report(directory, out, figures, follow, collective, job)
 
 

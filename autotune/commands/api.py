@@ -256,7 +256,7 @@ class Campaign:
         target = Path(out) if out is not None else self.directory / "report.html"
         page.write_page(self._concluded()[0], target)
         if figures is not None:
-            page.write_figures(self._concluded()[0], Path(figures))
+            page.write_figures(page.report_input(self._concluded()[0]), Path(figures))
         return target
 
     def worth(self, calls: str | PathLike[str], application_s: float | None = None) -> "Worth":

@@ -36,60 +36,38 @@ COMPANIONS = {
 """Maps the name of each companion to the module that declares its verbs."""
 
 
-class Sites(Protocol):
+class _Sites(Protocol):
     """Functions that the core calls for a whole site: several jobs tuned together (``conf=site``)."""
 
-    def tune(self, document: Mapping[str, Any], compose: "Compose", quiet: bool) -> int:
-        """Measure the jobs of a site, and return the exit code."""
-
+    def tune(self, document: Mapping[str, Any], compose: "Compose", quiet: bool) -> int: ...
     def plan(
         self, document: Mapping[str, Any], compose: "Compose", planned: list[tuple[float, float]]
-    ) -> int:
-        """Print the cost of a site's jobs, add their node-hours to ``planned``, and return the exit code."""
-
-    def measure(self, document: Mapping[str, Any], compose: "Compose") -> int:
-        """Time launches of a few small jobs, and return the exit code."""
-
-    def status(self, directory: Path, as_json: bool) -> None:
-        """Print how far the campaigns of a site's jobs have come."""
-
-    def progress(self, directory: Path) -> tuple[str, bool]:
-        """Return a text on how far a site's campaigns have come, and whether a process is running them."""
-
-    def report(self, directory: Path, out: Path | None) -> None:
-        """Write the HTML report of a site."""
-
-    def recommendation(self, directory: Path) -> "Recommendation":
-        """Return the common setting for all jobs of a site."""
+    ) -> int: ...  # It appends the node-hours of the jobs to ``planned``.
+    def measure(self, document: Mapping[str, Any], compose: "Compose") -> int: ...
+    def status(self, directory: Path, as_json: bool) -> None: ...
+    def progress(self, directory: Path) -> tuple[str, bool]: ...  # A text, and whether a process goes on.
+    def report(self, directory: Path, out: Path | None) -> None: ...
+    def recommendation(self, directory: Path) -> "Recommendation": ...
 
 
-class Recordings(Protocol):
+class _Recordings(Protocol):
     """Functions that verbs of the core call to read or use recordings of an application's MPI calls."""
 
-    def page(self, path: Path) -> str:
-        """Return the report on a recording as HTML."""
+    def page(self, path: Path) -> str: ...
 
-    def timed_slots(self, path: Path) -> "list[tuple[Slot, int, float]]":
-        """Return the kinds of call in a recording, the most costly first.
+    # Kinds of calls, the most costly first: slot, nodes, and seconds without waiting for late ranks.
+    def timed_slots(self, path: Path) -> "list[tuple[Slot, int, float]]": ...
 
-        Each is a slot (collective, communicator size, message size), the number of nodes, and the seconds
-        that the calls took without waiting for late ranks.
-        """
+    def tuned_run(self, path: Path) -> Mapping[str, Any]: ...  # The ``run.json`` of a job that tuned itself.
 
-    def tuned_run(self, path: Path) -> Mapping[str, Any]:
-        """Return the JSON document ``run.json`` of a job that tuned itself while it ran."""
-
+    # The share of an application's MPI time that its profile assigns to each slot.
     def weights(
         self, text: str, name: str, slots: "Sequence[Slot]", time_s: "Mapping[Slot, float]"
-    ) -> "dict[Slot, float]":
-        """Return the share of an application's MPI time that its profile assigns to each slot.
+    ) -> "dict[Slot, float]": ...
 
-        A slot is a collective, communicator size and message size.
-        """
-
-    def print_worth(self, directory: Path, calls: Path, application_s: float | None, as_json: bool) -> None:
-        """Print the time that a recommendation saves in a run with the calls of a recording or profile."""
-
+    def print_worth(
+        self, directory: Path, calls: Path, application_s: float | None, as_json: bool
+    ) -> None: ...
     def verify(
         self,
         directory: Path,
@@ -98,8 +76,7 @@ class Recordings(Protocol):
         figure: str | None,
         more_is_better: bool,
         as_json: bool,
-    ) -> int:
-        """Compare a recommendation with the defaults on an application, and return the exit code."""
+    ) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +84,8 @@ class Companion:
     """A companion: its verbs, its ports, and hooks that the core calls, which change nothing by default."""
 
     verbs: typer.Typer | None = None
-    sites: Sites | None = None
-    recordings: Recordings | None = None
+    sites: _Sites | None = None
+    recordings: _Recordings | None = None
 
     def command_lines(self, words: Sequence[str]) -> list[list[str]]:
         """Return the command line of each campaign that the words ask for."""
@@ -150,10 +127,9 @@ def command_lines(words: Sequence[str]) -> Iterable[Sequence[str]]:
 
 def filled(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a composed configuration with the keys that companions fill."""
-    configuration = dict(document)
     for companion in companions():
-        configuration = companion.filled(configuration)
-    return configuration
+        document = companion.filled(document)
+    return dict(document)
 
 
 def worth_text(
@@ -172,7 +148,7 @@ def environment_of(path: PurePath, text: str) -> dict[str, str] | None:
     return next((env for env in answers if env is not None), None)
 
 
-def sites() -> Sites:
+def sites() -> _Sites:
     """Return the functions for whole sites, which a companion provides.
 
     Raises:
@@ -181,7 +157,7 @@ def sites() -> Sites:
     return _provided((companion.sites for companion in companions()), "whole sites")
 
 
-def recordings() -> Recordings:
+def recordings() -> _Recordings:
     """Return the functions for recordings of applications, which a companion provides.
 
     Raises:
@@ -191,12 +167,6 @@ def recordings() -> Recordings:
 
 
 def _provided(ports: Iterable[_T | None], what: str) -> _T:
-    """Return the first port that a companion provides.
-
-    Raises:
-        UserError: none provides it; the message says ``what`` is missing.
-    """
-    for port in ports:
-        if port is not None:
-            return port
+    for port in filter(None, ports):
+        return port
     raise UserError(f"{what} are not part of this installation", "install all of autotune")

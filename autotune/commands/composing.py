@@ -45,14 +45,10 @@ _KEPT_BY_HYDRA = (
 _RESOLVERS = ("oc.select", "oc.dict.keys", "oc.dict.values", "now")
 """OmegaConf resolvers that a scenario may use, because they yield only parts of the scenario, or the time.
 ``oc.decode`` and ``oc.create`` are left out, because they interpret a text as interpolations again."""
-_ACTING = (
-    "_target_",
-    "_args_",
-    "_partial_",
-    "_recursive_",
-    "_convert_",
-)
+_ACTING = ("_target_", "_args_", "_partial_", "_recursive_", "_convert_")
 """Keys that make Hydra create an object."""
+_BASIC = {"_target_": "hydra._internal.core_plugins.basic_launcher.BasicLauncher"}
+"""Node of Hydra's own launcher, which means that no launcher was chosen."""
 
 
 class CheckedLoader(ConfigLoaderImpl):
@@ -104,7 +100,7 @@ class CheckedLoader(ConfigLoaderImpl):
         if not isinstance(launcher, dict):
             raise ScenarioError(f"hydra.launcher={launcher}", "hydra/launcher=NAME chooses one")
         check_resolvers(launcher, "hydra.launcher")
-        if launcher != _basic():
+        if launcher != _BASIC:
             check_launcher(launcher)
 
     def _reads_files(self, typed: Sequence[str]) -> bool:
@@ -131,13 +127,7 @@ def _trusted(typed: tuple[str, ...]) -> Mapping[str, Any]:
     return node
 
 
-def _basic() -> Mapping[str, Any]:
-    """Return the node of Hydra's own launcher, which means that no launcher was chosen."""
-    return {"_target_": "hydra._internal.core_plugins.basic_launcher.BasicLauncher"}
-
-
 def _differences(node: object, reference: object, prefix: str = "") -> Iterator[str]:
-    """Yield the dotted keys at which two configurations differ."""
     if isinstance(node, dict) and isinstance(reference, dict):
         for key in {**node, **reference}:
             key_path = f"{prefix}.{key}" if prefix else str(key)
@@ -151,8 +141,6 @@ def _differences(node: object, reference: object, prefix: str = "") -> Iterator[
 
 def check_launcher(node: Mapping[str, Any]) -> None:
     """Check that a launcher's node makes Hydra create one of this project's launchers and nothing else.
-
-    The node can come from a file or journal that anybody wrote.
 
     Raises:
         ScenarioError: the node names another class, or contains an interpolation or a key such as
@@ -172,13 +160,8 @@ def check_launcher(node: Mapping[str, Any]) -> None:
 def check_resolvers(node: object, key_path: str = "") -> None:
     """Check that a configuration creates no objects, and reads environment variables only for paths.
 
-    A value from the environment can be a secret, which would appear in the journal and the report. The names
-    of resolvers and variables are parsed with OmegaConf's own grammar; a name that is itself an interpolation
-    is refused, because it could become any name.
-
-    Args:
-        node: A configuration whose interpolations are not resolved.
-        key_path: The dotted key of the node; empty for the whole configuration.
+    A value from the environment can be a secret, which would appear in the journal. Names of resolvers and
+    variables are parsed with OmegaConf's grammar; a name that is itself an interpolation is refused.
 
     Raises:
         ScenarioError: the configuration contains a resolver that is not allowed at its key, or a key such as
@@ -256,7 +239,6 @@ def _check_text(text: str, key: str) -> None:
 
 
 def _calls(tree: Any) -> Iterator[Any]:
-    """Yield the resolver calls in a parsed value, including nested ones."""
     if isinstance(tree, Grammar.InterpolationResolverContext):
         yield tree
     for child in getattr(tree, "children", None) or ():
@@ -264,7 +246,6 @@ def _calls(tree: Any) -> Iterator[Any]:
 
 
 def _is_computed(tree: Any) -> bool:
-    """Return whether a part of a parsed value is computed by an interpolation."""
     inner = getattr(tree, "children", None) or ()
     return isinstance(tree, Grammar.InterpolationContext) or any(map(_is_computed, inner))
 

@@ -19,15 +19,13 @@ def recommended(directory: Path, kind: ChoiceKind = ChoiceKind.RECOMMENDED) -> R
         AutotuneError: a setting that slows no other call is requested, and every verified one slows some.
         UserError: there is no recommendation yet, or the kind of choice does not exist for a site.
     """
-    if not is_site(directory):
-        return read_campaign(directory).recommended(kind)
-    return _of_site(directory, kind)
+    return _of_site(directory, kind) if is_site(directory) else read_campaign(directory).recommended(kind)
 
 
 def for_everybody(directory: Path, kind: ChoiceKind) -> Recommendation:
-    """Return the setting of a campaign or site that is to apply to everybody's jobs.
+    """Return the setting of a campaign or site for everybody's jobs, and print what it slows.
 
-    Also print which calls this setting makes slower; if none, which calls the best setting makes slower.
+    Of a setting that slows no other call it is printed which calls the best setting would make slower.
 
     Raises:
         AutotuneError: a setting that slows no other call is requested, and every verified one slows some.
@@ -42,10 +40,9 @@ def for_everybody(directory: Path, kind: ChoiceKind) -> Recommendation:
     if slower(recommendation.others):
         sys.stdout.write(f"this setting is {recommendation.scope}\n")
     elif slower(best.others):
-        ratio = f"{best.speedup:.2f}×"
         sys.stdout.write(
-            f"the harmless setting, {recommendation.speedup:.2f}×: the best one, {ratio}, is {best.scope}; "
-            "--choice recommended takes it\n"
+            f"the harmless setting, {recommendation.speedup:.2f}×: the best one, {best.speedup:.2f}×, is "
+            f"{best.scope}; --choice recommended takes it\n"
         )
     if text := unresolved_text(recommendation.others):
         sys.stdout.write(f"{text}\n")

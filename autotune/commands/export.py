@@ -32,18 +32,12 @@ def export(
     module: str = "openmpi",
     confirmed: bool = False,
 ) -> None:
-    """Write the files of one recommendation, or of several merged into one.
+    """Write the files of one recommendation, or of those of several campaigns or sites merged into one.
 
-    Args:
-        directories: Directories of campaigns or sites.
-        format_names: Formats of the files; empty means the usual ones of the MPI implementation.
-        out: Folder for the files; None means ``export`` in the first directory.
-        kind: Which setting is exported, a value of ``ChoiceKind``; None means the harmless one (which slows
-            no other call) if a prefix is given, else the recommended one.
-        prefix: Folder in which a tree of files for all users of a site is written, in place of single files.
-        module: Name of the environment module with which the site loads its MPI; the module file in the tree
-            requires it. Empty if there is none.
-        confirmed: Write the tree without the questions that ``install`` asks.
+    ``out`` is by default ``export`` in the first directory; without ``format_names`` the usual formats of the
+    MPI are written. With a ``prefix`` a tree of files for all users of a site is written there instead, whose
+    module file requires the environment ``module`` of the site's MPI (if any); then ``kind`` is by default
+    the harmless choice, and ``confirmed`` skips the questions that ``install`` asks.
 
     Raises:
         AutotuneError: a confirmation is needed and was not given, or every verified setting slows other
@@ -72,10 +66,8 @@ def export(
     formats = format_names or dialect(recommendation.provenance.family).formats
     for path in export_files(recommendation, formats, target):
         sys.stdout.write(f"{path}\n")
-    if use := how_to_use(recommendation, formats, target):
-        sys.stdout.write(f"use them with:\n  {use}\n")
-    else:
-        sys.stdout.write(f"{unused(recommendation, target)}\n")
+    use = how_to_use(recommendation, formats, target)
+    sys.stdout.write(f"use them with:\n  {use}\n" if use else f"{unused(recommendation, target)}\n")
     if stamp := recommendation.provenance.stamp:
         sys.stdout.write(f"all of this is {stamp}: no MPI ran\n")
 
@@ -84,7 +76,6 @@ def _write_tree(tree: SiteTree, changes: Changes, stamp: str) -> None:
     write_files(changes.contents, parents=True, public=True, below=tree.prefix)
     sys.stdout.writelines(f"{path}\n" for path in tree.files)
     ways = "\n  or: ".join(tree.uses)
-    sys.stdout.write(f"use it with:\n  {ways}\n")
-    sys.stdout.write(f"take it back with:\n  {tree.back}\n")
+    sys.stdout.write(f"use it with:\n  {ways}\ntake it back with:\n  {tree.back}\n")
     if any(tree.prefix / KEPT in path.parents for path in changes.contents):
         sys.stdout.write(f"or bring back what it replaced with:\n  {bring_back(tree, stamp)}\n")

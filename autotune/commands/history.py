@@ -11,13 +11,9 @@ from autotune.views.frames import FORMATS, Frame, history_frame, table_bytes
 
 
 def history(directory: Path, table_format: str, out: Path | None, everything: bool = False) -> None:
-    """Print all measurements of a campaign as a table, or write them to a file.
+    """Print all measurements of a campaign as a table in the format of ``format_of``, or write them.
 
-    Args:
-        directory: The campaign's directory.
-        table_format: ``csv`` or ``parquet``; if empty, the name of ``out`` decides.
-        out: The file; None means standard output.
-        everything: Whether the table also has the parameters that every launch left at the stack's default.
+    With ``everything`` the table also has the parameters that every launch left at the stack's default.
 
     Raises:
         TableError: for the same reasons as in ``format_of``.

@@ -75,19 +75,12 @@ def run_task(
     site_task: SiteTask | None = None,
     dry_run: bool = False,
 ) -> int:
-    """Do a task with the scenario that the words compose, or what options of Hydra's among the words ask for.
+    """Do a task with the scenario that the words compose, or what an option of Hydra's asks for.
 
-    Args:
-        task: The work to do with the scenario; a multirun does it once for each combination of values.
-        words: The words of the command line.
-        launches: Whether the task launches anything. If so, the work may be submitted to a batch system, and
-            the hosts are checked.
-        site_task: The work to do if the scenario describes a whole site; None makes such a scenario an error.
-        dry_run: Whether the task only shows what would be done. If so, a program that only a scenario file
-            names is not started.
-
-    Returns:
-        The exit code; in a multirun the largest one of its tasks.
+    A multirun does it once for each combination of values, and returns the largest exit code. If the task
+    ``launches`` anything, a batch system may do the work, and hosts are checked. ``site_task`` does the work
+    for a scenario of a whole site; without it such a scenario is an error. In a ``dry_run`` no program is
+    started that only a scenario file names.
 
     Raises:
         AutotuneError: the task failed, or Hydra refused the words (its exception is translated into this
@@ -108,7 +101,6 @@ def run_task(
 
 
 def _run_words(words: Sequence[str], job: "_Job") -> None:
-    """Run Hydra with the words of one command line, and translate Hydra's exceptions."""
     try:
         _run_hydra(words, job)
     except (HydraException, OmegaConfBaseException) as exc:
@@ -122,12 +114,7 @@ def _run_words(words: Sequence[str], job: "_Job") -> None:
 
 
 def answer_of(ask: Callable[[Scenario, Bench], _T], words: Sequence[str], launches: bool = False) -> _T:
-    """Compose the scenario that the words describe, and return what the function ``ask`` returns for it.
-
-    Args:
-        ask: A function of the scenario and of the bench where it is launched.
-        words: The words of the command line.
-        launches: As in ``run_task``.
+    """Compose the scenario that the words describe, and return what ``ask`` returns for it and its bench.
 
     Raises:
         AutotuneError: for the same reasons as in ``run_task``.
@@ -154,11 +141,7 @@ class Composer:
     """Directories of the campaigns composed so far; each call with ``launches=True`` adds one."""
 
     def __call__(self, document: dict[str, Any], launches: bool = True) -> tuple[Scenario, Bench]:
-        """Return the scenario of a configuration and its bench.
-
-        Args:
-            document: The configuration, with all interpolations resolved.
-            launches: Whether something will be launched with the scenario.
+        """Return the scenario of a configuration (its interpolations are resolved) and its bench.
 
         Raises:
             ScenarioError: a key or a value is not allowed, or ``export`` names an unknown format.
@@ -207,7 +190,6 @@ class _Job:
             self.failure = error
 
     def _run_config(self, config: DictConfig) -> int:
-        """Compose the scenario of a configuration, do the task with it, and return the exit code."""
         hydra_config = HydraConfig.get()
         name = str(hydra_config.runtime.choices["conf"])
         if not isinstance(hydra_config.launcher, DictConfig):
@@ -300,10 +282,8 @@ def _summarise(directories: Sequence[Path]) -> None:
 def connected(launcher: Mapping[str, Any], scenario: Scenario, launches: bool = True) -> Bench:
     """Return the bench where a scenario is launched.
 
-    Args:
-        launcher: Node ``hydra.launcher`` of the configuration; if empty, the default launcher is used.
-        scenario: The scenario.
-        launches: Whether anything will be launched. If so, the launcher's ``prepare`` is called first.
+    ``launcher`` is the node ``hydra.launcher`` of the configuration; if it is empty, the default launcher is
+    used. If anything will be launched, the launcher's ``prepare`` is called first.
 
     Raises:
         ScenarioError: the launcher is not part of this project or does not have one of the keys; or the
@@ -328,17 +308,10 @@ def connected(launcher: Mapping[str, Any], scenario: Scenario, launches: bool = 
 def campaign_folder(parent: Path, words: Iterable[str]) -> Path:
     """Return the directory of a campaign; in a multirun its name consists of the words that vary.
 
-    The name contains no commas, because Open MPI separates files by commas in its lists. If an earlier
-    version made the campaign under a name with commas, that directory is returned.
-
-    Args:
-        parent: The directory of the scenario's campaigns.
-        words: The words of the command line, with one value each; empty outside of a multirun.
+    The name contains no commas, because Open MPI separates files by commas in its lists.
     """
     varied = [word for word in words if re.split(r"[.=]", word.lstrip("+~"))[0] not in ("conf", *CHANGEABLE)]
-    name = ",".join(varied).replace("/", "_")
-    earlier = parent / name
-    return earlier if (earlier / FILE).exists() else parent / name.replace(",", "+")
+    return parent / "+".join(varied).replace("/", "_").replace(",", "+")
 
 
 def _as_override(word: str) -> str:
@@ -349,7 +322,6 @@ def _as_override(word: str) -> str:
 
 
 def _translated(exc: Exception, words: Sequence[str]) -> AutotuneError:
-    """Translate an exception of Hydra's into an error that says what is wrong and what is allowed."""
     if not isinstance(exc, HydraException | OmegaConfBaseException | ValueError):
         complaint = f"{type(exc).__name__}: {exc}".rstrip(": ")
         return ScenarioError(

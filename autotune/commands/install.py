@@ -20,12 +20,8 @@ def install(
 ) -> None:
     """Merge the recommendation into the user's own parameter files, or into those for all users.
 
-    Args:
-        directory: Directory of the campaign.
-        unasked: Whether to install without asking, although the result is simulated, replayed or not
-            verified.
-        everybody: Whether to install for all users of the MPI that is found on this machine.
-        kind: Kind of choice: ``harmless`` (the best setting that slows no other call) or ``recommended``.
+    ``kind`` is a choice, harmless or recommended. If ``unasked``, a doubtful result (simulated, not verified)
+    is installed without a question.
 
     Raises:
         AutotuneError: the result is doubtful and the user did not agree, or every verified setting slows
@@ -58,10 +54,11 @@ def uninstall(everybody: bool = False) -> None:
     changes = user_files.removals(place)
     copies = write_files(changes.contents, changes.keep)
     for path in dict.fromkeys([*changes.cleaned, *changes.keep]):
-        remark = ": as it was before"
-        if path in copies:
-            edits = ", and the edits outside of our lines stay" if path in changes.cleaned else ""
-            remark = f" was edited since: it was kept as {copies[path]}{edits}"
+        edits = ", and the edits outside of our lines stay" if path in changes.cleaned else ""
+        edited = path in copies
+        remark = (
+            f" was edited since: it was kept as {copies[path]}{edits}" if edited else ": as it was before"
+        )
         sys.stdout.write(f"{path}{remark}\n")
     place.remove_empty_folders()
 
@@ -75,11 +72,7 @@ def confirm(
 ) -> None:
     """Ask the user whether to install doubtful results; return at once if nothing about them is doubtful.
 
-    Args:
-        recommendation: The settings to be installed.
-        directories: Directories of the campaigns that found these settings.
-        changes: The changes of files.
-        unasked: Whether to print the doubts and return without asking.
+    If ``unasked``, the doubts are only printed.
 
     Raises:
         AutotuneError: the user did not agree, or there is no terminal to ask at.
@@ -95,7 +88,6 @@ def confirm(
 def _doubts(
     recommendation: Recommendation, directories: Sequence[Path], changes: user_files.Changes
 ) -> Iterator[str]:
-    """Yield the reasons to ask the user before the recommendation is installed."""
     source = recommendation.provenance
     if source.stamp:
         yield f"these results are {source.stamp}: no MPI ran"

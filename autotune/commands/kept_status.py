@@ -66,22 +66,14 @@ class Progress:
 
     @property
     def _phase(self) -> str:
-        """Return the furthest phase that was begun, such as ``, phase 2 of 4, search``; empty if complete.
-
-        The phase of the last launch may be an earlier one, because later phases also launch the baseline.
-        """
-        document = self.document
-        phases, begun_phases = (
-            document.get("phases", ()),
-            {*self.phases, *(phase for _, phase in self.under_way)},
-        )
-        index = max((i for i, phase in enumerate(phases) if phase in begun_phases), default=0)
-        if document["state"] == "complete" or not phases:
+        """Return the furthest phase that was begun (each may launch the baseline); empty if complete."""
+        phases, begun_phases = self.document.get("phases", ()), {*self.phases, *dict(self.under_way).values()}
+        if self.document["state"] == "complete" or not phases:
             return ""
+        index = max((i for i, phase in enumerate(phases) if phase in begun_phases), default=0)
         return f", phase {index + 1} of {len(phases)}, {phases[index]}"
 
     def _words(self) -> Iterator[str]:
-        """Yield the lines of ``text``."""
         document = self.document
         if "campaign" not in document:
             yield f"{document['directory']}: waiting, nothing is launched yet"
@@ -92,9 +84,8 @@ class Progress:
         failed = sum(n for name, n in document["trials"].items() if name != "ok")
         by_phase = ", ".join(f"{name} {n}" for name, n in self.phases.items()) or "none yet"
         yield f"  launches   {document['launches']} ({by_phase})" + (f", {failed} failed" if failed else "")
-        spent_s = document.get("measured_s", 0.0)
         remaining = f", about {duration_text(document['left_s'])} left" if "left_s" in document else ""
-        yield f"  time       {duration_text(spent_s)} of launches{remaining}"
+        yield f"  time       {duration_text(document['measured_s'])} of launches{remaining}"
         for number, _ in self.under_way if document["state"] == _RUNNING else ():
             yield f"  now        launch {number}, for {duration_text(time.time() - self.since_s)}"
         for job in document.get("queue", ()):
@@ -131,14 +122,10 @@ def stored_status(directory: Path) -> Progress | None:
         progress = Progress(**document)
         document["document"]["directory"] = str(directory)  # the path as the caller wrote it
         identity = [stat.st_dev, stat.st_ino]
-        if (
-            position[:2] == identity
-            and position[2:] == [stat.st_size, stat.st_mtime_ns]
-            and not is_locked(directory)
-        ):
-            return progress if progress.document["state"] != _RUNNING else None
         if position[:2] == identity and is_locked(directory):
             return _grown(progress, directory, position[2])
+        if position == [*identity, stat.st_size, stat.st_mtime_ns]:
+            return progress if progress.document["state"] != _RUNNING else None
     return None
 
 
@@ -190,7 +177,7 @@ def _grown(progress: Progress, directory: Path, end: int) -> Progress | None:
             trials[line.event["status"]] = trials.get(line.event["status"], 0) + 1
             document["launches"] += 1
             took_s = line.event.get("duration_s", 0.0)
-            document["measured_s"] = document.get("measured_s", 0.0) + took_s
+            document["measured_s"] += took_s
             if "left_s" in document:
                 document["left_s"] = max(0.0, document["left_s"] - took_s)
             if queued_s := document.get("queued_s", 0) + line.event.get("queue_s", 0):

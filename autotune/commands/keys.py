@@ -13,11 +13,7 @@ _SECTION = re.compile(r"^(?:  - )?([a-z_]+):.*?(?: # (.*))?$", re.MULTILINE)
 
 
 def explained() -> list[tuple[str, str]]:
-    """Return the name and the explanation of every section of a scenario.
-
-    The explanation is the section's comment in ``config.yaml``, followed by the options of the group of that
-    name, or by the section's keys if there is no such group.
-    """
+    """Return each section of a scenario, with its comment in ``config.yaml`` and its options or its keys."""
     comments = dict(_SECTION.findall(conf_text("config")))
     options = groups()
     inside = {name: ", ".join(options.get(name) or keys_of(name)) for name in keys_of("")}

@@ -20,13 +20,8 @@ def knobs(
 ) -> None:
     """Print the variables of an MPI and its libraries, with class, default, and the values to try (levels).
 
-    Args:
-        layers: Names of libraries, such as ``ucx``; empty means all.
-        as_json: Whether to print JSON.
-        as_csv: Whether to print CSV.
-        everything: Whether to print the variables of every class, not only those of class performance.
-        mpirun: Path of the ``mpirun``; None means the one that is found on this machine.
-        sizes: Message sizes separated by commas; a variable that is a size threshold is tried at these sizes.
+    ``layers`` names the libraries (empty: all). Only variables of class performance are printed, unless
+    ``everything`` is asked for. A size threshold gets the ``sizes``, separated by commas, as levels.
 
     Raises:
         UserError: JSON and CSV were both requested, or ``sizes`` contains a word that is not a message size.
@@ -82,7 +77,6 @@ def _rows(listing: Listing, everything: bool, sizes: Sequence[int]) -> Iterator[
 
 
 def _levels(classed: Classed, sizes: Sequence[int]) -> list[Any]:
-    """Return the values that would be tried; empty for a variable of a class that is never changed."""
     if classed.klass in (Class.PROTECTED, Class.DIAGNOSTICS):
         return []
     declared = classed.rule.levels if classed.rule else {}

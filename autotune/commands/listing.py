@@ -34,7 +34,6 @@ def _first_sentence(path: Path) -> str:
 
 
 def _comment(text: str) -> Iterator[str]:
-    """Yield the lines of the comment at the top of a file, without Hydra's directive ``@package``."""
     for line in text.splitlines():
         if not line.startswith("#"):
             return

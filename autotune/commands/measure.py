@@ -14,16 +14,9 @@ from autotune.space.given import point_of
 
 
 def measure(scenario: Scenario, bench: Bench, points: tuple[str, ...], out: Path | None) -> int:
-    """Launch one setting of the parameters once, and print the times that were measured.
+    """Launch one setting of the parameters once, and print a row for each cell that was measured.
 
-    The table has a row for each cell (one collective, communicator size, message size and choice of
-    algorithm).
-
-    Args:
-        scenario: The scenario.
-        bench: The place where the scenario is launched.
-        points: Values of parameters as ``NAME=VALUE``; if empty, the MPI's own defaults are launched.
-        out: The table's file; None means standard output.
+    ``points`` are values as ``NAME=VALUE``; without any the MPI's own defaults are launched.
 
     Raises:
         ScenarioError, SpaceError: the search space has no such parameter or value.

@@ -53,3 +53,15 @@ def only_one(*options: tuple[str, bool]) -> None:
     given = [name for name, is_given in options if is_given]
     if len(given) > 1:
         raise UserError(" and ".join(given), "give one of them")
+
+
+def belonging(options: str, owner: str, *given: object) -> None:
+    """Refuse options that say nothing without another one (``owner``).
+
+    Raises:
+        UserError: one of the values of these options is ``given``, without their owner.
+    """
+    if any(given):
+        several = " and " in options
+        hint = f"add it, or leave {'them' if several else 'it'} out"
+        raise UserError(f"{options} belong{'' if several else 's'} to {owner}", hint)

@@ -47,10 +47,8 @@ def plan_all(words: Sequence[str]) -> int:
 def plan(scenario: Scenario, bench: Bench, planned: list[tuple[float, float]] | None = None) -> int:
     """Print what can be tuned, the launches and node-hours of each phase, and the design of the screening.
 
-    The lower figure of node-hours counts only the measurements, whose length the scenario sets; starting
-    ranks, checking results and waiting for a scheduler take additional time. The upper figure is reached if
-    every launch runs into its time limit. The pair (lower, upper) for all launches is appended to
-    ``planned``.
+    The lower figure of node-hours counts only the measurements, whose length the scenario sets; the upper one
+    is reached if every launch runs into its time limit. The pair for all launches is appended to ``planned``.
     """
     request = bench.asked(scenario)
     strategy, measurement = strategy_of(request, bench), measurement_of(request, bench.placement.ranks)
@@ -89,27 +87,17 @@ def plan(scenario: Scenario, bench: Bench, planned: list[tuple[float, float]] | 
 
 
 def _resolved(strategy: Strategy) -> str:
-    """Return a line on the smallest difference that the verification resolves; empty without a verification.
-
-    Nothing has run yet, so the scatter between launches is assumed to be that of earlier recorded machines.
-    """
+    """Return what the verification resolves if launches scatter as on earlier recorded machines."""
     remark = resolution(strategy.campaign, LAUNCH_SPREAD.usual_sd) if strategy.plan().verifier else None
     return f"as on recorded machines, {remark.text}\n" if remark else ""
 
 
 def _discovering(discovery: Discovery) -> str:
-    """Return the planned discovery in words: its launches, and the numbers of knobs and levels in each arm.
-
-    An arm is a setting that other changes are added to: the default, or one that puts many knobs into effect.
-    """
     design = discovery.design
-    knobs = [len({name for name, _ in arm.changes}) for arm in design.arms]
-    counts = [
-        f"{count_of_knobs} knobs at {len(arm.changes)} levels"
-        for count_of_knobs, arm in zip(knobs, design.arms, strict=True)
-    ]
-    names = [arm.name or "default" for arm in design.arms]
-    arms = "; ".join(f"{name}: {count}" for name, count in zip(names, counts, strict=True))
+    arms = "; ".join(
+        f"{arm.name or 'default'}: {len(dict(arm.changes))} knobs at {len(arm.changes)} levels"
+        for arm in design.arms
+    )
     limit = f", at most {discovery.options.seconds:g} s" if discovery.options.seconds else ""
     return (
         f"discovery: {design.screening} launches with few knobs changed, the rest to confirm{limit}; each "

@@ -49,7 +49,6 @@ def repair(directory: Path) -> None:
 
 
 def _written_aside(directory: Path, damaged: bytes) -> Path:
-    """Write the damaged journal to the first free file name next to it, and return the path of this copy."""
     number = 1
     while (path := directory / f"{FILE}.damaged.{number}").exists():
         number += 1

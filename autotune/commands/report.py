@@ -63,15 +63,10 @@ def report(
 ) -> None:
     """Write the HTML page on a campaign, on a recording of calls, or on a table of measurements.
 
-    Args:
-        directory: Directory of a campaign, or the file of a recording or of a recorded or imported table.
-        out: The page's file; None means ``report.html`` in the directory, or the file's name with ``.html``.
-        figures: Directory for the figures as PNG and SVG; None writes no figures.
-        follow: Whether to write the page again and again while the campaign runs, until the campaign ends or
-            the user presses Ctrl-C, which does not affect the campaign.
-        collective: The collective to show, if the table contains several.
-        job: A job that the user wants to run; the page says for each of its calls whether the campaign's
-            measurements cover that call.
+    ``out`` is by default ``report.html`` in the campaign's directory, or the file's name with ``.html``. The
+    figures are also written to the directory ``figures``, as PNG and SVG. With ``follow`` the page is written
+    again and again until the campaign ends or the user presses Ctrl-C. ``collective`` chooses one of a table.
+    The page says of each call of a ``job`` whether it is covered.
 
     Raises:
         UserError: there is no campaign, an option does not apply to this kind of page, a file cannot be
@@ -91,10 +86,9 @@ def report(
         return
     if directory.is_file():
         inputs, target = table_input(directory, collective), out or directory.with_suffix(".html")
-        _write_page(inputs, target, links=out is not None)
-        sys.stdout.writelines(
-            f"{path}\n" for path in (target, *(_write_drawings(inputs, figures) if figures else ()))
-        )
+        _write(target, _page_of(inputs), links=out is not None)
+        written = write_figures(inputs, figures) if figures else ()
+        sys.stdout.writelines(f"{path}\n" for path in (target, *written))
         return
     if collective:
         raise UserError(f"{directory} is no table", "--collective is for a table of several")
@@ -106,7 +100,7 @@ def report(
         has_calls = job.ranks or job.nodes or job.sizes or job.calls
         covered = _coverage_of(campaign, job) if has_calls else ()
         self_tuned = recordings().tuned_run(job.ran) if job.ran else None
-        _write_page(replace(report_input(campaign), asked=covered, ran=self_tuned), target)
+        _write(target, _page_of(replace(report_input(campaign), asked=covered, ran=self_tuned)))
     sys.stdout.write(f"{target}\n")
     try:
         while follow and campaign.state is State.RUNNING:
@@ -118,16 +112,11 @@ def report(
     except KeyboardInterrupt:
         return
     if figures is not None:
-        for path in write_figures(campaign, figures):
-            sys.stdout.write(f"{path}\n")
+        sys.stdout.writelines(f"{path}\n" for path in write_figures(report_input(campaign), figures))
 
 
 def _coverage_of(campaign: CampaignDirectory, job: PlannedJob) -> tuple[Covered, ...]:
-    """Return for each call of a job whether the campaign's measurements cover that call.
-
-    The calls of a recording are ordered by their time without waiting, longest first; the calls of a job that
-    was described otherwise are ordered by their slot (collective, communicator size, message size).
-    """
+    """Return for each call of a job, those of a recording by falling time, whether it is covered."""
     about = campaign.about
     measured = set(campaign.conclude().baseline)
     if job.calls is not None:
@@ -145,17 +134,7 @@ def _coverage_of(campaign: CampaignDirectory, job: PlannedJob) -> tuple[Covered,
 def _protocols(
     campaign: CampaignDirectory, point: Point, subject: Subject | None = None
 ) -> list[tuple[str, str]]:
-    """Return the protocols that UCX chose in the last successful launch of a setting for which a log exists.
-
-    Args:
-        campaign: The campaign.
-        point: The job-wide values of the launch.
-        subject: What a launch is made of: a sweep, the untouched stack, or deployed files. If it is not None,
-            every launch of this kind qualifies, whatever its values.
-
-    Returns:
-        A pair for each protocol: a range of message sizes in bytes, as text, and the protocol's name.
-    """
+    """Return (message sizes, protocol) of UCX in the last good launch of a point or subject."""
     for observation in reversed(campaign.history.observations):
         trial = observation.trial
         if not observation.ok or (trial.subject is not subject if subject else trial.point != point):
@@ -165,9 +144,7 @@ def _protocols(
             with path.open("rb") as file:
                 report = read_report(file.read(_LOG_BYTES).decode(errors="replace"))
             lanes = next((c for c in ("inter-node", "intra-node") if c in report.lanes), "")
-            on_lanes = [
-                p for p in report.protocols if p.configuration == lanes
-            ]  # empty with UCX_PROTO_ENABLE=n
+            on_lanes = [p for p in report.protocols if p.configuration == lanes]  # none: UCX_PROTO_ENABLE=n
             first = [p for p in on_lanes if p.operation == on_lanes[0].operation]
             ends = [*(str(p.first_bytes - 1) for p in first[1:]), "∞"][: len(first)]
             return [(f"{p.first_bytes} … {end}", p.name) for p, end in zip(first, ends, strict=True)]
@@ -185,26 +162,22 @@ def write_page(campaign: CampaignDirectory, target: Path) -> None:
     Raises:
         UserError: the page cannot be written.
     """
-    _write_page(report_input(campaign), target)
+    _write(target, _page_of(report_input(campaign)))
 
 
-def _write_page(inputs: "ReportInput", target: Path, links: bool = True) -> None:
+def _page_of(inputs: "ReportInput") -> str:
     from autotune.views.report import page
 
-    _write(target, page(inputs), links)
+    return page(inputs)
 
 
-def _write(target: Path, text: str, links: bool) -> None:
+def _write(target: Path, text: str, links: bool = True) -> None:
     """Write a page without control characters: a journal may contain some that a browser would obey."""
     write_files({target: printable(text)}, links=links)
 
 
 def table_input(table: Path, collective: str | None = None) -> "ReportInput":
     """Return a recorded or imported table as a report's input, as if a campaign had launched its runs.
-
-    Args:
-        table: The table's file.
-        collective: The collective to show, if the table contains several.
 
     Raises:
         TableError: the file cannot be read, or is not a recorded or imported table.
@@ -225,16 +198,12 @@ def table_input(table: Path, collective: str | None = None) -> "ReportInput":
     )
 
 
-def write_figures(campaign: CampaignDirectory, folder: Path) -> tuple[Path, ...]:
+def write_figures(inputs: "ReportInput", folder: Path) -> tuple[Path, ...]:
     """Write every figure of the page as PNG and SVG, and return the paths of the files.
 
     Raises:
         UserError: a file cannot be written, or matplotlib is not installed.
     """
-    return _write_drawings(report_input(campaign), folder)
-
-
-def _write_drawings(inputs: "ReportInput", folder: Path) -> tuple[Path, ...]:
     from autotune.views.report import drawings, figures
 
     with needing("figures", "--figures"):
@@ -245,7 +214,6 @@ def _write_drawings(inputs: "ReportInput", folder: Path) -> tuple[Path, ...]:
 
 
 def _untried(path: Path) -> bool:
-    """Return whether an exported file says that its format was never tried; False if it is unreadable."""
     with suppress(TableError):
         return untried(user_text(path, lenient=True))
     return False

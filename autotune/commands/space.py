@@ -16,8 +16,7 @@ from autotune.views.discovery import headline, named, remarks
 def space(directory: Path) -> None:
     """Print a search-space file with the knobs (variables) that proved effective in a campaign's discovery.
 
-    Comments in the file say where and when the knobs were discovered, and how much faster than the default
-    each value is at each slot (collective, communicator size, message size).
+    Its comments say how much faster than the default each value is at each slot.
 
     Raises:
         UserError: there is no campaign, or its discovery is not complete.
@@ -44,7 +43,6 @@ def space(directory: Path) -> None:
 
 
 def _lines(effects: list[ChangeEffect]) -> Iterator[str]:
-    """Yield a line for each value of a knob, with its speed-up over the default for each kind of call."""
     for effect in effects:
         ratios = " ".join(f"{math.exp(-e):.2f}" for e in effect.log_ratio)
         yield f"{effect.change[1]}: {ratios}"

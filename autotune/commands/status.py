@@ -1,4 +1,4 @@
-"""``status DIR``: print how far a campaign has come, and its results so far."""
+"""``status DIR``: print how far a campaign has come, and its results so far, once or again and again."""
 
 import math
 import sys
@@ -17,7 +17,9 @@ from autotune.campaign.discovery import slots_of
 from autotune.campaign.estimate import remaining_s
 from autotune.campaign.guidelines import campaign_findings
 from autotune.campaign.spec import CampaignSpec
-from autotune.commands.kept_status import JOBS, LONG, Progress, store_status, stored_status
+from autotune.commands.companions import sites
+from autotune.commands.kept_status import JOBS, LONG, Progress, is_site, store_status, stored_status
+from autotune.commands.terminal import console
 from autotune.errors import AutotuneError, UserError
 from autotune.history.events import State
 from autotune.history.folder import FILE
@@ -34,6 +36,7 @@ from autotune.views.text import advice_text, duration_text
 _EVERY_S, _SHARE = 10.0, 50
 """The shortest time between two updates of a running campaign's stored status: in seconds, and as a multiple
 of the time that an update takes; the longer of the two applies."""
+_SHOWN_EVERY_S, _SHOWN_SHARE = 1.0, 10  # The same between two updates of the display of ``watch``.
 
 
 def status(directory: Path, as_json: bool) -> None:
@@ -65,6 +68,32 @@ def progress(directory: Path) -> Progress:
     if submitted and current.document["state"] != State.COMPLETE and (queue := _queue(directory)):
         return replace(current, document={**current.document, "queue": list(queue)})
     return current
+
+
+def watch(directory: Path) -> None:
+    """Show how far a campaign or a site has come, until it ends or the user presses Ctrl-C.
+
+    Raises:
+        AutotuneError: for the same reasons as in ``status``.
+    """
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(console=console(), auto_refresh=False) as live:
+        try:
+            while True:
+                began_s = time.monotonic()
+                if is_site(directory):
+                    text, going_on = sites().progress(directory)
+                else:
+                    current = progress(directory)
+                    text, going_on = current.text, current.going_on
+                live.update(Text(text.rstrip()), refresh=True)
+                if not going_on:
+                    return
+                time.sleep(max(_SHOWN_EVERY_S, _SHOWN_SHARE * (time.monotonic() - began_s)))
+        except KeyboardInterrupt:
+            return
 
 
 def concluded(campaign: CampaignDirectory, conclusion: Conclusion) -> Progress:
@@ -125,13 +154,7 @@ class Keeper:
         self._next_s = 0.0
 
     def keep(self, about: CampaignSpec, history: History, state: State = State.RUNNING) -> None:
-        """Store the present status if it is due or the campaign has ended.
-
-        Args:
-            about: The campaign's description.
-            history: The campaign's launches so far.
-            state: The campaign's state; any state other than running stores the status at once.
-        """
+        """Store the present status if it is due, or at once if the campaign does not run any more."""
         began_s = time.monotonic()
         if len(history) < LONG or (state is State.RUNNING and began_s < self._next_s):
             return
@@ -143,11 +166,6 @@ class Keeper:
 
 
 def _waiting(directory: Path) -> Progress:
-    """Return the status of a campaign whose batch job is in the queue and has not begun the campaign.
-
-    Raises:
-        UserError: the batch job is no longer in the queue.
-    """
     queue = _queue(directory)
     if not queue:
         raise UserError(
@@ -158,13 +176,11 @@ def _waiting(directory: Path) -> Progress:
 
 
 def _queue(directory: Path) -> tuple[str, ...]:
-    """Return a line for each batch job of the campaign that waits or runs."""
     lines: tuple[str, ...] = import_module("hydra_plugins.autotune._slurm").queue(directory, duration_text)
     return lines
 
 
 def _verdict(conclusion: Conclusion) -> dict[str, Any]:
-    """Return the verification as JSON values: its progress, and the speed-up with its 95 % interval."""
     fresh = fresh_launches(conclusion.verdict.rounds) if conclusion.verdict else 0
     ratio, interval = conclusion.speedup
     return {
@@ -179,7 +195,7 @@ def _verdict(conclusion: Conclusion) -> dict[str, Any]:
 
 
 def _choice(choice: Choice) -> dict[str, Any]:
-    """Return a setting that the user may choose, as JSON values, with the calls for which it loses time."""
+    """Return a setting that the user may choose, with the calls for which it loses time."""
     recommendation = choice.recommendation
     return {
         "kind": choice.kind,

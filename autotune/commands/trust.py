@@ -20,12 +20,7 @@ _MODELS = tuple(f"hydra_plugins.autotune.{name}Launcher" for name in ("simulated
 def check_trusted(directory: Path, about: CampaignSpec, unasked: bool) -> None:
     """Print which programs a journal asks to start, and raise an error unless this user wants that.
 
-    A user who has run the campaign before is assumed to want it; any other user is asked.
-
-    Args:
-        directory: The campaign's directory.
-        about: The campaign's description in its journal.
-        unasked: Whether to start the programs without asking.
+    A user who has run the campaign before is assumed to want it; any other is asked, unless ``unasked``.
 
     Raises:
         JournalError: other users could have written the journal, or this user has not run the campaign and

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from autotune.campaign.bench import Bench
-from autotune.campaign.conclusion import conclude
+from autotune.campaign.conclusion import Conclusion, conclude
 from autotune.campaign.costs import shares
 from autotune.campaign.directory import last_written, read_campaign, start_over
 from autotune.campaign.guidelines import campaign_findings
 from autotune.campaign.heats import at_once
 from autotune.campaign.loop import CampaignLoop
 from autotune.campaign.noise import remarks
-from autotune.campaign.observing import Observer, measurement_of
+from autotune.campaign.observing import Measurement, Observer, measurement_of
 from autotune.campaign.same_moment import at_one_moment
 from autotune.campaign.sealing import is_sealed, seal
 from autotune.campaign.spec import CampaignSpec, campaign_event, campaign_in, scenario_document
@@ -41,7 +41,7 @@ from autotune.errors import (
     ScenarioError,
     StorageError,
 )
-from autotune.exporters.export_check import PROOF_FILE, check_export, refuted
+from autotune.exporters.export_check import PROOF_FILE, Proof, check_export, refuted
 from autotune.exporters.files import export_files, how_to_use, unused
 from autotune.history import folder as journal_folder
 from autotune.history.events import State, changed_event, ended_event, replayed, started_event
@@ -64,15 +64,8 @@ def tune(
 ) -> int:
     """Run a campaign, or the rest of one that was begun, and export its recommendation.
 
-    Args:
-        scenario: The scenario.
-        bench: The place where the scenario is launched.
-        quiet: Whether to print only the result.
-        verbose: Whether to print also the figures and the interference of each launch.
-        proving: Whether to check the exported files on fresh launches.
-
-    Returns:
-        The exit code: ``FINDING`` if the exported files do not have the effect that they promise.
+    If ``proving``, the exported files are checked on fresh launches. Return the exit code: ``FINDING`` if
+    they do not have the effect that they promise.
 
     Raises:
         ScenarioError: the directory contains a campaign with other settings.
@@ -88,6 +81,10 @@ def tune(
     measurement = measurement_of(scenario, bench.placement.ranks)
     start_over(scenario)
     observer = bench.observer(measurement, bench.whole, directory)
+
+    def observe(trial: Trial) -> Observation:
+        return _launched(observer, [trial])[0]
+
     with Journal(directory) as journal:
         if journal.torn_bytes:
             line(f"{directory}: a last line was cut off and is dropped ({journal.torn_bytes} bytes)")
@@ -114,38 +111,20 @@ def tune(
                 console.print(bench.chosen, highlight=False)
             screen.opening(_title(scenario, bench), str(bench.stamp), bench.findings, bench.space.dropped)
             screen.planned(scenario.budget.total_seconds)
-            observe, clock = _unless_interrupted(observer), time.monotonic
-            deadline = clock() + seconds_until(scenario.budget.until, datetime.now())
+            deadline = time.monotonic() + seconds_until(scenario.budget.until, datetime.now())
             keeper = Keeper(directory, journal)
-            campaign = CampaignLoop(strategy, observe, journal, screen, clock, deadline)
+            campaign = CampaignLoop(strategy, observe, journal, screen, time.monotonic, deadline)
             if at_once(observer):
-                campaign.observe_heat = _heats_unless_interrupted(observer)
+                campaign.observe_heat = partial(_launched, observer, heats=True)
             campaign.noted = lambda history: keeper.keep(campaign.plan.campaign, history)
             history = campaign.run(former_history, announced)
-            formats, folder = scenario.export or dialect(bench.space.stack).formats, directory / "export"
-            recommendation, harmless = _finish(campaign.plan.campaign, history, formats, directory, screen)
-            proof = None
-            if proving and bench.stack is not None:  # without a stack a model is tuned, which ignores files
-                proof = check_export(
-                    formats, recommendation, folder, bench.observer, measurement, bench.whole
-                )
-            if proof is not None:
-                line(str(proof))
-            not_refuted = proof is None or not proof.refutes
-            if not_refuted and formats:
-                use = how_to_use(recommendation, formats, folder)
-                screen.usable(use, unused(recommendation, folder))
-                if (
-                    "mpirun " in use
-                    and bench.stack
-                    and (remark := unreached(bench.stack.installation.mpirun))
-                ):
-                    line(remark)
-            if text := worth_text(description, recommendation, harmless):
+            conclusion, recommendation = _concluded(campaign.plan.campaign, history, directory, screen)
+            proof = _exported(recommendation, scenario, bench, measurement, proving, screen, line)
+            if text := worth_text(description, recommendation, conclusion.harmless):
                 line(text)
             screen.stamped(str(bench.stamp))
             ending.text = f"{scenario.title}: {recommendation.provenance.choices[0]}"
-            ending.code = ExitCode.WELL if not_refuted else ExitCode.FINDING
+            ending.code = ExitCode.FINDING if proof and proof.refutes else ExitCode.WELL
         if campaign.cut:
             why = (
                 "no time is left (budget.total_seconds, until, node_hours); with more this command continues"
@@ -167,26 +146,9 @@ def seconds_until(time_of_day: str | None, now: datetime) -> float:
     return (next_time - now).total_seconds() % 86400
 
 
-def _unless_interrupted(observer: Observer) -> Callable[[Trial], Observation]:
-    """Return a function that launches a trial, unless the user has ended the work.
-
-    If the journal already contains a trial that was not launched, it is launched first when the campaign
-    continues.
-    """
-
-    def observe(trial: Trial) -> Observation:
-        return launch_block([(observer, trial)], heats=False)[0]
-
-    return observe
-
-
-def _heats_unless_interrupted(observer: Observer) -> Callable[[Sequence[Trial]], Sequence[Observation]]:
-    """Return a function that launches several trials at once, unless the user has ended the work."""
-
-    def observe(trials: Sequence[Trial]) -> Sequence[Observation]:
-        return launch_block([(observer, trial) for trial in trials], heats=True)
-
-    return observe
+def _launched(observer: Observer, trials: Sequence[Trial], heats: bool = False) -> Sequence[Observation]:
+    """Launch trials, unless the user ended the work: then the next run begins with them."""
+    return launch_block([(observer, trial) for trial in trials], heats)
 
 
 def strategy_of(scenario: Scenario, bench: Bench) -> Strategy:
@@ -216,9 +178,8 @@ def strategy_of(scenario: Scenario, bench: Bench) -> Strategy:
 def objectives_of(scenario: Scenario, bench: Bench) -> tuple[Objective, ...]:
     """Return the objectives; if the scenario names a profile of calls, slots are weighted by this profile.
 
-    A slot is a collective, communicator size and message size. A call's share of an application's time is its
-    count times its duration. The duration is not known before anything was measured, so a latency of 1 µs and
-    a bandwidth of 10 GB/s are assumed.
+    A call's share of an application's time is its count times its duration. The latter is not known before
+    anything was measured, so a latency of 1 µs and a bandwidth of 10 GB/s are assumed.
 
     Raises:
         ScenarioError: none of the scenario's message sizes is within the limits of an objective.
@@ -242,9 +203,8 @@ def _begin(
 ) -> tuple[CampaignSpec, History, tuple[Trial, ...]] | None:
     """Write the campaign's description into a new journal, or check that an old journal has the same one.
 
-    Returns:
-        The campaign as the journal describes it, its history, and the trials that were begun and have no
-        result; None if the campaign is complete.
+    Return the campaign as the journal describes it, its history, and the trials that were begun and have no
+    result; None if the campaign is complete.
 
     Raises:
         ScenarioError: the journal contains a campaign with other settings.
@@ -273,7 +233,6 @@ def _begin(
 
 
 def _starts_same_programs(campaign: CampaignSpec, stored: CampaignSpec) -> bool:
-    """Return whether the composed campaign would start the same programs as the one in the journal."""
     composed, recorded = (as_read(campaign_event(each)) for each in (campaign, stored))
     same_place = all(composed[key] == recorded[key] for key in ("space", "site"))
     return same_place and composed.get("knobs") == recorded.get("knobs")
@@ -281,10 +240,6 @@ def _starts_same_programs(campaign: CampaignSpec, stored: CampaignSpec) -> bool:
 
 def _changes(campaign: CampaignSpec, stored: CampaignSpec) -> dict[str, Any]:
     """Return the keys whose values in the composed scenario and in the journal's differ, with the new values.
-
-    Args:
-        campaign: The campaign as it was composed.
-        stored: The campaign as its journal describes it.
 
     Raises:
         ScenarioError: a key differs that must not be changed, or the parameters that can be tuned are no
@@ -297,14 +252,8 @@ def _changes(campaign: CampaignSpec, stored: CampaignSpec) -> dict[str, Any]:
     changeable = (*CHANGEABLE, *(("operations",) if same_space else ()))  # operations restrict the space
     differing = [key for key in {**recorded, **requested} if requested.get(key) != recorded.get(key)]
     if changed := [key for key in differing if key not in changeable]:
-        default_values = defaults()
-        old_values, new_values = (
-            [document.get(key, default_values.get(key)) for key in changed]
-            for document in (recorded, requested)
-        )
-        details = "; ".join(
-            f"{k}: {old} → {new}" for k, old, new in zip(changed, old_values, new_values, strict=True)
-        )
+        old_values, new_values = ({**defaults(), **document} for document in (recorded, requested))
+        details = "; ".join(f"{key}: {old_values.get(key)} → {new_values.get(key)}" for key in changed)
         raise ScenarioError(
             f"{directory} holds a campaign with other settings ({details})",
             "continue it with its own, or use campaign.dir=… for another, or campaign.fresh=true",
@@ -319,12 +268,7 @@ def _changes(campaign: CampaignSpec, stored: CampaignSpec) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _journalled_ending(journal: Journal, directory: Path) -> Iterator[None]:
-    """If an exception ends the work inside the context, write into the journal how the work ended.
-
-    Raises:
-        Interrupted: the user ended the work; the error says how to continue.
-        StorageError: the disk is full or read-only.
-    """
+    """If an exception ends the work inside the context, write into the journal how the work ended."""
     try:
         yield
     except HandedOver as exc:
@@ -346,22 +290,17 @@ def interrupted(directory: Path) -> Interrupted:
     """Return the error to raise after the user ended a campaign; it says whether the launches are stored."""
     journal = directory / journal_folder.FILE
     if journal.exists():
-        return Interrupted(
-            f"interrupted; nothing is lost in {directory}", "the same command continues the campaign"
-        )
-    return Interrupted(
-        f"interrupted; {journal} was removed while the campaign ran, and its launches are lost",
-        "the same command begins the campaign anew",
-    )
+        lost, hint = f"nothing is lost in {directory}", "the same command continues the campaign"
+    else:
+        lost = f"{journal} was removed while the campaign ran, and its launches are lost"
+        hint = "the same command begins the campaign anew"
+    return Interrupted(f"interrupted; {lost}", hint)
 
 
-def _finish(
-    campaign: CampaignSpec, history: History, formats: Sequence[str], directory: Path, screen: CampaignConsole
-) -> tuple[Recommendation, Recommendation | None]:
-    """Show the result of a campaign and export its files.
-
-    Returns:
-        The recommendation, and the best setting that slows no other call (None if there is no such setting).
+def _concluded(
+    campaign: CampaignSpec, history: History, directory: Path, screen: CampaignConsole
+) -> tuple[Conclusion, Recommendation]:
+    """Show the result of a campaign, and return its conclusion with the recommendation.
 
     Raises:
         CampaignError: no setting can be recommended, because none was measured completely.
@@ -387,9 +326,34 @@ def _finish(
     violations = campaign_findings(campaign, history, recommendation)
     screen.doubted(concerning_text(violations, campaign.space, recommendation))
     screen.remarked(remark for remark in remarks(campaign, history) if remark.grave)
+    return conclusion, recommendation
+
+
+def _exported(
+    recommendation: Recommendation,
+    scenario: Scenario,
+    bench: Bench,
+    measurement: Measurement,
+    proving: bool,
+    screen: CampaignConsole,
+    line: Callable[[str], None],
+) -> Proof | None:
+    """Export the files, check them on fresh launches (``proving``), and show how they are used."""
+    formats, folder = scenario.export or dialect(bench.space.stack).formats, scenario.directory / "export"
     if formats:
-        screen.exported(export_files(recommendation, formats, directory / "export"))
-    return recommendation, conclusion.harmless
+        screen.exported(export_files(recommendation, formats, folder))
+    proof = None
+    if proving and bench.stack is not None:  # without a stack a model is tuned, which ignores files
+        proof = check_export(formats, recommendation, folder, bench.observer, measurement, bench.whole)
+    if proof is not None:
+        line(str(proof))
+    if formats and not (proof and proof.refutes):
+        use = how_to_use(recommendation, formats, folder)
+        screen.usable(use, unused(recommendation, folder))
+        mpirun = bench.stack.installation.mpirun if bench.stack and "mpirun " in use else None
+        if mpirun and (remark := unreached(mpirun)):
+            line(remark)
+    return proof
 
 
 def _title(scenario: Scenario, bench: Bench) -> str:
@@ -403,7 +367,6 @@ def _title(scenario: Scenario, bench: Bench) -> str:
 
 
 def _say_complete(line: Callable[[str], None], directory: Path) -> ExitCode:
-    """Print where the results of a complete campaign are, and return the exit code that it ended with."""
     files = directory / "export"
     is_refuted = refuted(files)
     line(

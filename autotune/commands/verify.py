@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,19 +49,9 @@ def verify(
 ) -> int:
     """Compare a recommendation with the defaults or with another tuning, and print the result for each slot.
 
-    A slot is a collective, communicator size and message size.
-
-    Args:
-        directory: Directory of the campaign.
-        launches: Number of fresh launches of both settings together; None means as many as the scenario says.
-        against: Directory of another campaign, or parameter files; empty means the defaults.
-        as_json: Whether to print JSON.
-        unasked: Whether to start without asking the programs that the journal of another user names.
-
-    Returns:
-        The exit code: ``FINDING`` if a gain that the campaign found is lost, if the recommendation is slower
-            at
-        any slot, or if its launches fail more often.
+    ``launches`` counts both settings together (None: as many as the scenario says). ``against`` is the
+    directory of another campaign, or parameter files. Return the exit code: ``FINDING`` if a gain that the
+    campaign found is lost, if the recommendation is slower at any slot, or if its launches fail more often.
 
     Raises:
         UserError: the campaign has no recommendation, or there is nothing to compare it with.
@@ -87,15 +78,7 @@ def verify(
 
     entrants = (reference.side, tuned_side.side)
     design = replace(design, heats=about.scenario.launch.heats and are_heats(entrants))
-
-    def report(block: Sequence[tuple[Turn, Observation]]) -> None:
-        for turn, observation in block:
-            status_text = "ok" if observation.ok else f"{observation.status}: {observation.reason}"
-            status_text += f", {APART}: {why}" if (why := why_apart(observation)) else ""
-            name = entrants[turn.side].name
-            sys.stderr.write(f"launch {turn.number} of at most {design.launches}  {name}  {status_text}\n")
-
-    sides, failures, comparisons = compare_sides(design, entrants, report)
+    sides, failures, comparisons = compare_sides(design, entrants, partial(_report, entrants, design))
     if not (comparisons or failures.more):
         reasons = {o.reason for side in sides for o in side if not o.ok}
         raise CampaignError(f"no launches of both sides could be compared: {'; '.join(sorted(reasons)[:3])}")
@@ -125,6 +108,16 @@ def verify(
     return ExitCode.FINDING if worse else ExitCode.WELL
 
 
+def _report(
+    entrants: tuple[Side, Side], design: SequentialDesign, block: Sequence[tuple[Turn, Observation]]
+) -> None:
+    for turn, observation in block:
+        status_text = "ok" if observation.ok else f"{observation.status}: {observation.reason}"
+        status_text += f", {APART}: {why}" if (why := why_apart(observation)) else ""
+        name = entrants[turn.side].name
+        sys.stderr.write(f"launch {turn.number} of at most {design.launches}  {name}  {status_text}\n")
+
+
 def compare_sides(
     design: SequentialDesign,
     entrants: tuple[Side, Side],
@@ -132,17 +125,8 @@ def compare_sides(
 ) -> tuple[tuple[list[Observation], list[Observation]], Failures, tuple[Comparison, ...]]:
     """Launch a reference and a setting in turn until the comparison is decided at every slot.
 
-    A slot is a collective, communicator size and message size.
-
-    Args:
-        design: Number of launches and error rates.
-        entrants: The reference and the setting.
-        after_block: Function that is called with the launches of each block; an exception that it raises ends
-            the comparison.
-
-    Returns:
-        The launches of the reference and those of the setting; how often the launches of each failed; and the
-        comparison at each slot (empty if no slot can be compared).
+    ``after_block`` is called with the launches of each block; an exception that it raises ends the
+    comparison. Return the launches of each side, how often they failed, and the comparison at each slot.
     """
     sides: tuple[list[Observation], list[Observation]] = ([], [])
     failures = NO_FAILURES
@@ -158,12 +142,7 @@ def compare_sides(
 
 
 def design_of(about: CampaignSpec, launches: int | None) -> SequentialDesign:
-    """Return the design of a verification: its number of launches and its error rates.
-
-    Args:
-        about: The campaign's description; its scenario sets number and rates.
-        launches: Number of launches of both settings together; None means as many as the scenario says.
-    """
+    """Return the design of a verification, of the scenario's number of launches or of ``launches`` in all."""
     options = about.scenario.verify
     return SequentialDesign.of(
         launches or 2 * options.launches, options.error_rate, options.max_loss, options.margin
@@ -252,7 +231,6 @@ def _reference(
 
 
 def _changed(name: str, campaign: CampaignDirectory, bench: "Bench") -> tuple[str, ...]:
-    """Return a sentence for each fact about the MPI and the machine that has changed since the campaign."""
     about, placement = campaign.about.bench, bench.placement
     former = {"stack": about.description, "size": f"{about.ranks} ranks on {about.nodes} node(s)"}
     current = {"stack": bench.description, "size": f"{placement.ranks} ranks on {placement.nodes} node(s)"}
@@ -279,30 +257,23 @@ def environment_in(path: Path) -> dict[str, str]:
 def _document(
     comparison: Comparison, was_better: bool, by_other_loop: Comparison | None = None
 ) -> dict[str, Any]:
-    """Return the result at a slot (collective, communicator size, message size) as JSON values.
+    """Return the result at a slot as JSON values.
 
-    Args:
-        comparison: The comparison at the slot.
-        was_better: Whether the campaign had found a gain at this slot. Only then can the decision be *still
-            better* or *no longer*; otherwise it is *better* or *not better*.
-        by_other_loop: The comparison at the slot from the other kind of timing loop; None if that loop was
-            not measured.
+    Only where the campaign had found a gain (``was_better``) can the decision be *still better* or *no
+    longer*.
     """
-    ratios = by_other_loop and {key: ratio_of(getattr(by_other_loop, key)) for key in ("gain", "low", "high")}
     plain = {SlotDecision.STILL_BETTER: "better", SlotDecision.NO_LONGER: "not better"}
-    decision = (
-        str(comparison.decision) if was_better else plain.get(comparison.decision, str(comparison.decision))
-    )
+    decision = str(comparison.decision)
     return {
         **asdict(comparison),
-        "decision": decision,
+        "decision": decision if was_better else plain.get(comparison.decision, decision),
         "speedup": ratio_of(comparison.gain),
-        "in_other_loop": ratios,
+        "in_other_loop": by_other_loop
+        and {key: ratio_of(getattr(by_other_loop, key)) for key in ("gain", "low", "high")},
     }
 
 
 def _text(document: Mapping[str, Any], names: tuple[str, str]) -> str:
-    """Return the result as text; a line for each collective, communicator size and message size."""
     tuned, reference = names
     stamp = f"  {document['stamp']}" if document["stamp"] else ""
     lines = [f"speed of {tuned} over that of {reference}, on {document['launches']} fresh launches:{stamp}"]

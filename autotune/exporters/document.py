@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,14 @@ from autotune.resources.secret import environment_without_secrets
 from autotune.space import Point
 from autotune.structure import Document, parsed
 from autotune.views.documents import json_text
-from autotune.views.text import figure_text, other_calls_rows, other_text, ratio_text, size_text
+from autotune.views.text import (
+    calls_text,
+    microseconds_text,
+    other_calls_rows,
+    other_text,
+    ratio_text,
+    size_text,
+)
 
 VERSION = 1  # Version of the JSON document's format.
 
@@ -153,7 +161,7 @@ def _gain(read: Document, document: Mapping[str, Any]) -> Gain:
 
 
 def _known(measured: tuple[float, float, float] | None) -> tuple[float, float, float] | None:
-    """Return a ratio and its interval, in which NaN (null in JSON) means an infinite end; None stays None."""
+    """Return a ratio and its interval, in which NaN (null in JSON) means an infinite end."""
     if measured is None:
         return None
     ratio, low, high = measured
@@ -161,7 +169,6 @@ def _known(measured: tuple[float, float, float] | None) -> tuple[float, float, f
 
 
 def _other_lines(recommendation: Recommendation) -> list[str]:
-    """Return the lines of the table of other calls; no lines if none was measured."""
     if not recommendation.others:
         return []
     head = "| call | size | default [µs] | tuned [µs] | speed-up (95 %) | decision |"
@@ -170,28 +177,20 @@ def _other_lines(recommendation: Recommendation) -> list[str]:
 
 
 def _size_lines(recommendation: Recommendation) -> list[str]:
-    lines: list[str] = []
-    heading, has_other_loop = "", any(gain.other_loop for gain in recommendation.gains)
-    for gain in recommendation.gains:
-        collective, comm_size, size = gain.slot
-        title = f"### MPI_{collective.capitalize()} on {comm_size} ranks"
-        if title != heading:
-            lines += [""] if lines else []
-            lines += [title, "", "| size | choice | tuned | default | speed-up (95 %) |"]
-            lines.append("|---:|---|---:|---:|---|")
-            if has_other_loop:
-                lines[-2:] = [f"{lines[-2]} in the other loop |", f"{lines[-1]}---|"]
-            heading = title
-        choice = choice_at(recommendation.rules, gain.slot)
-        tuned, default = (figure_text(t * 1e6, unit="µs") for t in (gain.tuned_s, gain.default_s))
-        lines.append(
-            f"| {size_text(size)} | {choice or 'the stack decides'} | {tuned} | {default} "
-            f"| {ratio_text(gain.ratio, gain.interval)} |"
-            + (f" {other_text(gain)} |" if has_other_loop else "")
-        )
     if not recommendation.gains:
-        lines = [
+        return [
             f"- {r.collective}, {r.comm_size} ranks, from {size_text(r.min_bytes)}: {r.choice}"
             for r in recommendation.rules
         ]
+    lines: list[str] = []
+    has_other_loop = any(gain.other_loop for gain in recommendation.gains)
+    head = ["size", "choice", "tuned", "default", "speed-up (95 %)", *["in the other loop"] * has_other_loop]
+    for (collective, comm_size), group in groupby(recommendation.gains, key=lambda gain: gain.slot[:2]):
+        lines += [""] * bool(lines) + [f"### {calls_text(collective, comm_size)}", ""]
+        lines += [f"| {' | '.join(head)} |", f"|---:|---|---:|---:|---|{'---|' * has_other_loop}"]
+        for gain in group:
+            choice = str(choice_at(recommendation.rules, gain.slot) or "the stack decides")
+            times = (microseconds_text(t, unit="µs") for t in (gain.tuned_s, gain.default_s))
+            row = [size_text(gain.slot[2]), choice, *times, ratio_text(gain.ratio, gain.interval)]
+            lines.append(f"| {' | '.join([*row, *[other_text(gain)] * has_other_loop])} |")
     return lines

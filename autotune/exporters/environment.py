@@ -7,14 +7,14 @@ in the same directory as the rules file that its variables point to.
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from autotune.errors import printable
 from autotune.exporters.export_check import Recipe
 from autotune.exporters.launch_line import PROGRAM, mpirun, sourced
 from autotune.exporters.openmpi import recipe
 from autotune.exporters.origin import commented, remarks
-from autotune.exporters.script_check import values_in
-from autotune.exporters.settings import HAN_FILE, RULES_FILE, settings
+from autotune.exporters.settings import HAN_FILE, RULES_FILE, settings, values_in
 from autotune.exporters.version_check import Guard, guard_of
 from autotune.recommend.recommendation import Recommendation
 from autotune.stacks.srun import CPU_BINDS, DISTRIBUTIONS
@@ -24,11 +24,26 @@ _ARGUMENTS = '"$@"'  # The arguments with which a ``sh`` script was started.
 _WHATIS = "MPI collectives tuned by autotune: "
 
 
+def lua(text: str) -> str:
+    """Return a text as a string literal of Lua."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def tcl(text: str) -> str:
+    """Return a text as a quoted word of Tcl."""
+    special = set('\\"$[]{};')
+    escaped = "".join("\\" + c if c in special else c for c in text)
+    return f'"{escaped}"'.replace("\n", "\\n")
+
+
 class Script:
     """Exports a file with a line for each variable, in the syntax of sh; subclasses have other syntaxes."""
 
     name = file = ""
-    sign = "#"
+    sign = "#"  # Begins a comment.
+    form = "export {}={}"  # A line.
+    quoted: "ClassVar[staticmethod[[str], str]]" = staticmethod(shlex.quote)  # How its value is quoted.
     companions = (RULES_FILE, HAN_FILE)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
@@ -58,8 +73,8 @@ class Script:
         ]
 
     def line(self, name: str, value: str) -> str:
-        """Return the line that sets a variable in a POSIX shell."""
-        return f"export {name}={shlex.quote(value)}"
+        """Return the line that sets a variable."""
+        return self.form.format(name, self.quoted(value))
 
     def complete(self, text: str, recommendation: Recommendation) -> str:
         """Return the text of the file, after adding lines that its language needs at beginning or end."""
@@ -90,6 +105,7 @@ class CShellScript(Script):
     """Exports a script for csh and tcsh, which expand an exclamation mark from history even inside quotes."""
 
     name, file = "env_csh", "autotune-env.csh"
+    form, quoted = "setenv {} {}", staticmethod(lambda value: shlex.quote(value).replace("!", "\\!"))
     summary = "autotune-env.csh: the same for csh and tcsh"
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
@@ -109,10 +125,6 @@ class CShellScript(Script):
             "  exit 1",
             "endif",
         ]
-
-    def line(self, name: str, value: str) -> str:
-        """Return the line that sets a variable."""
-        return f"setenv {name} {shlex.quote(value)}".replace("!", "\\!")
 
 
 class SlurmSnippet(Script):
@@ -139,6 +151,7 @@ class LmodModule(Script):
     """Exports an environment module in Lua, for Lmod."""
 
     name, file, sign = "lmod", "autotune.lua", "--"
+    form, quoted = 'setenv("{}", {})', staticmethod(lua)
     summary = "autotune.lua: module file for Lmod"
 
     def version_check(self, guard: Guard) -> list[str]:
@@ -149,10 +162,6 @@ class LmodModule(Script):
             "end",
         ]
 
-    def line(self, name: str, value: str) -> str:
-        """Return the line that sets a variable."""
-        return f"setenv({lua(name)}, {lua(value)})"
-
     def complete(self, text: str, recommendation: Recommendation) -> str:
         """Return the text followed by the line that ``module whatis`` shows."""
         return f"{text}whatis({lua(_whatis(recommendation))})\n"
@@ -162,6 +171,7 @@ class ModuleFile(Script):
     """Exports an environment module in Tcl."""
 
     name, file = "modulefile", "autotune"
+    form, quoted = "setenv {} {}", staticmethod(tcl)
     summary = "autotune: module file for Environment Modules (Tcl; Lmod reads it too)"
 
     def version_check(self, guard: Guard) -> list[str]:
@@ -173,17 +183,12 @@ class ModuleFile(Script):
             "}",
         ]
 
-    def line(self, name: str, value: str) -> str:
-        """Return the line that sets a variable."""
-        return f"setenv {name} {tcl(value)}"
-
     def complete(self, text: str, recommendation: Recommendation) -> str:
         """Return the text between the first line of every module file and the text for ``module whatis``."""
         return f"#%Module1.0\n{text}module-whatis {tcl(_whatis(recommendation))}\n"
 
 
 def _whatis(recommendation: Recommendation) -> str:
-    """Return the text that ``module whatis`` shows."""
     return _WHATIS + printable(recommendation.provenance.verified)
 
 
@@ -197,7 +202,7 @@ def _srun(recommendation: Recommendation, program: str) -> str:
 
 
 def _placement(recommendation: Recommendation) -> list[str]:
-    """Return the placement of ranks as options of ``srun``; values without an option are in the remarks."""
+    """Return the placement as options of ``srun``; values without an option are in the remarks."""
     options = []
     for name, value in recommendation.provenance.placement:
         if name == "bind_to" and value in CPU_BINDS:
@@ -207,16 +212,3 @@ def _placement(recommendation: Recommendation) -> list[str]:
         elif name == "map_by" and value.startswith("ppr:") and value.endswith(":node"):
             options.append(f"--ntasks-per-node={value.split(':')[1]}")
     return options
-
-
-def lua(text: str) -> str:
-    """Return a text as a string literal of Lua."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
-
-
-def tcl(text: str) -> str:
-    """Return a text as a quoted word of Tcl."""
-    special = set('\\"$[]{};')
-    escaped = "".join("\\" + c if c in special else c for c in text)
-    return f'"{escaped}"'.replace("\n", "\\n")

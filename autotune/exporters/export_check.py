@@ -117,33 +117,18 @@ def check_export(
     space: Space,
     into: Path | None = None,
 ) -> Proof | None:
-    """Check the exported files in a directory on fresh launches, and write the result next to the files.
+    """Check the exported files on fresh launches, and write the result next to the files (or ``into``).
 
-    Of the exported formats, the first one that can be checked is checked.
-
-    Args:
-        formats: Names of the exported formats.
-        recommendation: The exported recommendation.
-        directory: Directory of the exported files.
-        observers: Makes the observer (which launches and measures) of a measurement.
-        measurement: How the recommendation was measured.
-        space: The search space of the recommendation.
-        into: Directory for the result in place of ``directory``.
-
-    Returns:
-        The result; None if no format can be checked, or the files set nothing.
+    The first of the formats that can be checked is checked, as the recommendation was measured. Return None
+    if no format can be checked, or the files set nothing.
 
     Raises:
         StackError: Nothing can be launched at all.
         StorageError: The disk is full or read-only.
     """
     place = (into or directory) / "proof"
-    checkable = (
-        format_exporter
-        for format_exporter in map(exporter, formats)
-        if isinstance(format_exporter, Checkable)
-    )
-    recipes = (format_exporter.recipe(recommendation, directory, place) for format_exporter in checkable)
+    checkable = (found for found in map(exporter, formats) if isinstance(found, Checkable))
+    recipes = (found.recipe(recommendation, directory, place) for found in checkable)
     recipe = next((candidate for candidate in recipes if candidate is not None), None)
     if recipe is None or not recipe.variables:
         return None
@@ -201,10 +186,9 @@ def _check_other_parameters(
 ) -> Proof:
     """Return the proof, after checking that the files change no other parameters than the setting does.
 
-    All other parameters are compared with those of an untouched launch (with the MPI's own defaults). A
-    parameter may differ if it also differs in a launch of the setting as it was measured: either the setting
-        changes it, as
-    a component derives it from another value, or it differs in every launch, such as the job's number.
+    All others are compared with those of an untouched launch. One may differ if it also differs in a launch
+    of the setting as it was measured: the setting changes it (a component derives it from another value), or
+    it differs in every launch, such as the job's number.
     """
 
     def as_measured(rendering: Rendering) -> Rendering:
@@ -217,11 +201,8 @@ def _check_other_parameters(
     if not (observation := launch(untouched, lambda rendering: rendering)).ok:
         return replace(proof, unseen=True, reason=f"a launch without the files: {observation.reason}")
     untouched_values, exported_values = parameters(place, untouched), parameters(place, files)
-    changed = {
-        name
-        for name in untouched_values.keys() & exported_values.keys()
-        if untouched_values[name] != exported_values[name]
-    }
+    shared = untouched_values.keys() & exported_values.keys()
+    changed = {name for name in shared if untouched_values[name] != exported_values[name]}
     if changed := changed - {*recipe.variables, *NEVER_SET}:
         if not (observation := launch(measured, as_measured)).ok:
             return replace(proof, unseen=True, reason=f"a launch without the files: {observation.reason}")
@@ -259,18 +240,14 @@ def _refused(observation: Observation) -> set[Slot]:
 
 
 def _deviations(expected: set[Slot], refused: set[Slot]) -> str:
-    """Return in words how the rules in effect differ from the exported ones; empty if they do not differ."""
     if not refused and expected:
         causes = (
             "the file is not read, or a forced algorithm or a component above comes first: lint says which"
         )
         return f"none of {len(expected)} measured sizes with a rule reaches it ({causes})"
-    parts = []
-    for slots, words in (
-        (expected - refused, "does not reach its rule"),
-        (refused - expected, "reaches a rule"),
-    ):
-        if slots:
-            collective, comm_size, size = min(slots)
-            parts += [f"{collective} of {size} bytes on {comm_size} ranks {words} ({len(slots)} such sizes)"]
-    return "; ".join(parts)
+    deviating = ((expected - refused, "does not reach its rule"), (refused - expected, "reaches a rule"))
+    return "; ".join(
+        f"{collective} of {size} bytes on {comm_size} ranks {words} ({len(slots)} such sizes)"
+        for slots, words in deviating
+        for collective, comm_size, size in sorted(slots)[:1]
+    )

@@ -101,6 +101,5 @@ def _sum(line: str) -> str:
 
 
 def _key(line: str) -> str:
-    """Return the parameter that a line sets; empty for comments and blank lines."""
     match = re.match(r"\s*([\w.:-]+)\s*=", line)
     return match[1] if match else ""

@@ -24,11 +24,8 @@ def mpirun(
 ) -> str:
     """Return a command line of ``mpirun`` that places the ranks as in the measurements.
 
-    Args:
-        recommendation: The recommendation that was measured with the placement.
-        words: Further options, already quoted.
-        variables: Environment variables that are set for this one command.
-        forwarded: Names of variables that ranks on other nodes need too; Open MPI forwards only its own ones.
+    ``words`` are further options, already quoted; ``variables`` are set for this one command; ``forwarded``
+    names those that ranks on other nodes need too (Open MPI forwards only its own ones).
     """
     assigned = [f"{name}={shlex.quote(value)}" for name, value in (variables or {}).items()]
     forward = [f"-x {name}" for name in forwarded]

@@ -16,11 +16,7 @@ Pairs = Sequence[tuple[str, str]]  # Names with their values.
 
 
 def merged(recommendations: Sequence[Recommendation], names: Sequence[object] = ()) -> Recommendation:
-    """Return one recommendation that contains the rules of all given ones.
-
-    Args:
-        recommendations: The recommendations.
-        names: Names of the recommendations in messages; if empty, the names of their campaigns are used.
+    """Return one recommendation that contains the rules of all given ones; ``names`` are theirs in messages.
 
     Raises:
         UserError: There is no recommendation; the recommendations were measured in different environments or
@@ -28,9 +24,7 @@ def merged(recommendations: Sequence[Recommendation], names: Sequence[object] = 
     """
     if not recommendations:
         raise UserError("nothing to merge", "name at least one campaign")
-    labels = [str(n) for n in names] or [
-        recommendation.provenance.campaign for recommendation in recommendations
-    ]
+    labels = [str(n) for n in names] or [r.provenance.campaign for r in recommendations]
     first, *further = recommendations
     if not further:
         return first
@@ -64,8 +58,8 @@ def merged(recommendations: Sequence[Recommendation], names: Sequence[object] = 
         parts=tuple(_part(recommendation) for recommendation in recommendations),
         verified=each if len(verified) > 1 else next(iter(verified)),
     )
-    gains = tuple(gain for recommendation in recommendations for gain in recommendation.gains)
-    calls = tuple(call for recommendation in recommendations for call in recommendation.others)
+    gains = tuple(gain for r in recommendations for gain in r.gains)
+    calls = tuple(call for r in recommendations for call in r.others)
     return Recommendation(Point.of(first.point), tuple(rules), gains, provenance, others=calls)
 
 
@@ -113,7 +107,7 @@ def _differences(first: Pairs, second: Pairs) -> str:
 
 
 def _fixing(recommendation: Recommendation) -> str:
-    """Return the words of a command line that fix the values of a setting; values with a comma are quoted."""
+    """Return the words that fix the values of a setting; values with a comma are quoted."""
     words = (
         f"fix.{name}='{value}'" if "," in str(value) else f"fix.{name}={value}"
         for name, value in recommendation.point.items()

@@ -1,17 +1,26 @@
 """Export files and scripts for MPICH and Intel MPI (step 12 of the data flow)."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from autotune.errors import StackError
 from autotune.exporters.export_check import Recipe
 from autotune.exporters.launch_line import PROGRAM, sourced
-from autotune.exporters.script_check import by_script_recipe
-from autotune.exporters.settings import EVERYWHERE, VariableScript, by_script, check_family, exports
+from autotune.exporters.settings import (
+    EVERYWHERE,
+    VariableScript,
+    by_script,
+    check_family,
+    exports,
+    values_in,
+)
 from autotune.recommend.recommendation import Recommendation
+from autotune.resources import user_text
 from autotune.stacks import mpich, mpich_tree
 from autotune.stacks.installation import find
 from autotune.stacks.intel_ranges import adjustments
+from autotune.stacks.ports import Rendering
 from autotune.stacks.tables import tables
 
 TREE_FILE = "mpich-selection.json"
@@ -38,7 +47,7 @@ class MpichCvars(VariableScript):
 
     def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe:
         """Return how the script is checked: each rank must have the variables that the script sets."""
-        return by_script_recipe(directory / SCRIPT)
+        return _recipe(directory / SCRIPT)
 
 
 class MpichSelection:
@@ -64,7 +73,7 @@ class MpichSelection:
 
     def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe:
         """Return how the script is checked, also with a tree whose algorithms do not exist."""
-        return by_script_recipe(directory / SCRIPT, directory / TREE_FILE, invalid)
+        return _recipe(directory / SCRIPT, directory / TREE_FILE, invalid)
 
     def _tree(self, recommendation: Recommendation) -> mpich.Tree:
         if self._generic:
@@ -108,9 +117,43 @@ class IntelMpi:
 
     def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe:
         """Return how the script for the measured ranks, or else for the most ranks, is checked."""
-        return by_script_recipe(self._script(recommendation, directory))
+        return _recipe(self._script(recommendation, directory))
 
     def _script(self, recommendation: Recommendation, directory: Path) -> Path:
         names = list(self.export(recommendation, directory))
         name_for_ranks = f"intel-mpi-env-{recommendation.provenance.ranks}.sh"
         return directory / (name_for_ranks if name_for_ranks in names else names[-1])
+
+
+def _recipe(script: Path, tree: Path | None = None, place: Path | None = None) -> Recipe:
+    """Return how a script is checked: ranks must have its variables, and the library must read their values.
+
+    No launch of these MPIs shows which message sizes reach which row of the rules, but MPICH refuses to start
+    with an invalid selection tree: a copy in ``place`` of the ``tree`` that the script names.
+    """
+    variables = values_in(script)
+
+    def under(rendering: Rendering) -> Rendering:
+        expect = rendering.expect
+        cvars = {
+            k: v
+            for k, v in variables.items()
+            if k.startswith("MPIR_CVAR_") and k not in mpich_tree.UNREADABLE
+        }
+        printed = [f"{k}={v}" for k, v in variables.items() if k.startswith("I_MPI_ADJUST_")]
+        expected = replace(expect, env={**expect.env, **variables}, cvars={**expect.cvars, **cvars})
+        env = {**rendering.env, **variables}
+        return replace(rendering, env=env, expect=expected, must_print=(*rendering.must_print, *printed))
+
+    if tree is None or place is None:
+        return Recipe(tuple(variables), under, lambda _: {}, under, lambda _: False)
+    invalid = {tree.name: user_text(tree).replace("algorithm=MPIR_", "algorithm=NO_")}
+
+    def under_invalid(rendering: Rendering) -> Rendering:
+        env = under(rendering).env
+        tree_variable = (
+            {mpich_tree.FILE_VARIABLE: str(place / tree.name)} if env.get(mpich_tree.FILE_VARIABLE) else {}
+        )
+        return replace(rendering, env={**env, **tree_variable})
+
+    return Recipe(tuple(variables), under, lambda _: invalid, under_invalid, lambda _: False, as_a_whole=True)

@@ -18,9 +18,7 @@ UNTRIED = "FORMAT CHECKED, NEVER RUN HERE: written after the library's sources a
 
 _SIGNATURE = "autotune: "
 _NODES = re.compile(r"^[^\w\n]*stack: .*; (\d+) nodes?, \d+ ranks\r?$", re.MULTILINE)
-
 _STACK = re.compile(r"^[^\w\n]*stack: Open MPI (\d[\w.]*)", re.MULTILINE)
-
 _VERIFIED = re.compile(r"^[^\w\n]*((?:\S+: )*verified: .*?)\r?$", re.MULTILINE)
 
 
@@ -52,7 +50,6 @@ def remarks(recommendation: Recommendation) -> tuple[str, ...]:
 
 
 def _commuting(recommendation: Recommendation) -> list[str]:
-    """Return a remark on rules that are wrong for operations that do not commute; empty if there are none."""
     clearance = clearance_of(recommendation.provenance.stack)
     pairs = ((rule.collective, str(rule.choice.get("algorithm", ""))) for rule in recommendation.rules)
     wrong = dict.fromkeys(pair for pair in pairs if clearance and clearance.commuting_alone(*pair))
@@ -62,7 +59,6 @@ def _commuting(recommendation: Recommendation) -> list[str]:
 
 
 def _any_nodes(recommendation: Recommendation) -> list[str]:
-    """Return a remark that rules depend on the number of ranks, not on the number of nodes."""
     source = recommendation.provenance
     if not source.ranks or not any(rule.sets for rule in recommendation.rules):
         return []

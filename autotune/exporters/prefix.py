@@ -39,11 +39,8 @@ class SiteTree:
 def site_tree(recommendation: Recommendation, prefix: Path, module: str) -> SiteTree:
     """Return the files to write below a prefix; files for other versions of Open MPI are not affected.
 
-    Args:
-        recommendation: The recommendation.
-        prefix: Directory of the tree.
-        module: Name of the environment module with which the site loads this MPI, which the tree's module
-            requires; empty if there is none.
+    ``module`` is the environment module with which the site loads this MPI, which the tree's module requires;
+    empty if there is none.
 
     Raises:
         UserError: The recommendation was not measured on a real Open MPI, contains rules that ``coll_tuned``
@@ -105,12 +102,8 @@ def site_tree(recommendation: Recommendation, prefix: Path, module: str) -> Site
 def replacing(tree: SiteTree, stamp: str) -> Changes:
     """Return the files to write for a tree, and copies of the files of the same version that are replaced.
 
-    The copies are in a directory of their own. Next to the new files they would be environment modules, and
-    be loaded as the newest ones.
-
-    Args:
-        tree: The new tree.
-        stamp: Name of the directory for the copies.
+    The copies are in a directory of their own, named by ``stamp``: next to the new files they would be
+    environment modules, and be loaded as the newest ones.
 
     Raises:
         UserError: An existing file cannot be read.
@@ -143,7 +136,6 @@ def differences(changes: Changes, new: bool = False) -> Iterator[str]:
 
 
 def _setting_lines(content: bytes | str | None) -> list[str]:
-    """Return the lines of a file that are neither empty nor comments."""
     text = content.decode("utf-8", "replace") if isinstance(content, bytes) else content or ""
     return [line for line in text.splitlines() if line and not line.startswith("#")]
 

@@ -12,6 +12,7 @@ from autotune.exporters.origin import commented, remarks
 from autotune.history.lookup import rule_at
 from autotune.history.trial import Rule, left_to_the_stack
 from autotune.recommend.recommendation import Recommendation
+from autotune.resources import user_text
 from autotune.stacks import coll_tuned, han
 from autotune.stacks.cleared import check_rules
 from autotune.stacks.tables import algorithm_of, tables
@@ -20,12 +21,7 @@ RULES_FILE = "coll_tuned_rules.conf"
 """Name of coll_tuned's rules file in the classic format, in the directory of the files that point to it."""
 HAN_FILE = "coll_han_rules.conf"  # Name of the rules file of coll_han.
 
-FAMILIES = {
-    "openmpi": "Open MPI",
-    "mpich": "MPICH",
-    "intelmpi": "Intel MPI",
-    "mvapich": "MVAPICH",
-}
+FAMILIES = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI", "mvapich": "MVAPICH"}
 """Maps ``Provenance.family`` to the name of the MPI that its makers use."""
 
 _MCA, _UCX = "OMPI_MCA_", "UCX_"
@@ -74,10 +70,7 @@ EVERYWHERE = "its rules hold for messages of all sizes, also beyond those measur
 
 
 def everywhere(recommendation: Recommendation) -> list[Rule]:
-    """Return the rules that some measured size reaches; the first rule of each table then begins at 0 bytes.
-
-    The rules of a collective and communicator size are a table.
-    """
+    """Return the rules that some measured size reaches; the first of each table then begins at 0 bytes."""
     reached = {rule_at(recommendation.rules, gain.slot) for gain in recommendation.gains}
     kept_tables: dict[tuple[str, int], list[Rule]] = {}
     for rule in sorted(recommendation.rules, key=lambda r: (r.collective, r.comm_size, r.min_bytes)):
@@ -176,6 +169,14 @@ def by_script(path: Path) -> str:
     return sourced(path, f"mpiexec {PROGRAM}")
 
 
+def values_in(file: Path) -> dict[str, str]:
+    """Return the variables, with values, that an exported shell script or parameter file sets."""
+    text = user_text(file)
+    if file.suffix == ".sh":
+        return {name: shlex.split(value)[0] for name, value in re.findall(r"(?m)^ *export (\w+)=(.+)$", text)}
+    return dict(re.findall(r"(?m)^(\w+) ?= ?(.*)$", text))
+
+
 def job_wide(recommendation: Recommendation) -> tuple[dict[str, str], dict[str, str]]:
     """Return the job-wide values in two parts: MCA parameters, without their prefix, and other variables."""
     env = dict(recommendation.provenance.env)
@@ -187,11 +188,7 @@ def settings(recommendation: Recommendation, directory: Path) -> DeployedSetting
     """Return the job-wide values and rules files of a recommendation; rules replace forced algorithms.
 
     If both were exported, Open MPI 5.0 would obey only the forced algorithm, and Open MPI 4.1 only the rules
-    file.
-
-    Args:
-        recommendation: The recommendation.
-        directory: Directory of the rules files.
+    file. ``directory`` is that of the rules files.
 
     Raises:
         UserError: The conformance table does not clear an algorithm (never checked, or failed); an algorithm

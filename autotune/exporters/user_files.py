@@ -13,8 +13,7 @@ from autotune.errors import StackError, UserError
 from autotune.exporters import exporter
 from autotune.exporters.install import checksum, installed, merged, without
 from autotune.exporters.launch_line import placed
-from autotune.exporters.openmpi import CONF_FILE
-from autotune.exporters.openmpi_files import UCX_FILE
+from autotune.exporters.openmpi import CONF_FILE, UCX_FILE
 from autotune.exporters.origin import verified_in
 from autotune.exporters.settings import HAN_FILE, RULES_FILE, check_family, settings
 from autotune.exporters.version_check import guard_of
@@ -75,10 +74,7 @@ def own() -> ParameterFiles:
 
 
 def everybodys(installation: Installation | None = None) -> ParameterFiles:
-    """Return the parameter files of an Open MPI for all its users.
-
-    Args:
-        installation: The Open MPI; None means the one that is found on this machine.
+    """Return the parameter files of an Open MPI (None: the one that is found here) for all its users.
 
     Raises:
         StackError: No Open MPI was found.
@@ -138,10 +134,7 @@ def additions(recommendation: Recommendation, place: ParameterFiles) -> Changes 
 
 
 def _other_versions(recommendation: Recommendation) -> Iterator[str]:
-    """Yield a sentence for each library whose version on this machine differs from the measured version.
-
-    Parameter files cannot check versions as scripts do, so the user is asked.
-    """
+    """Yield a doubt on each library of another version: parameter files cannot check versions themselves."""
     guard = guard_of(recommendation)
     if guard is None:
         return
@@ -208,7 +201,7 @@ def elsewhere(recommendation: Recommendation, place: ParameterFiles) -> Iterator
 
 
 def _checksum_line(name: str, rules: bytes) -> str:
-    """Return the comment that a parameter file gets so that later edits of a rules file are detected."""
+    """Return the comment by which later edits of a rules file are detected."""
     return f"# {name}: {checksum(rules)}"
 
 

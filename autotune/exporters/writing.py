@@ -107,7 +107,6 @@ def _followed(path: Path) -> Path:
 
 
 def _pinned(path: Path, folders: ExitStack, top: Path | None) -> Path:
-    """Return the path relative to its opened directory, which stays valid if a directory above is renamed."""
     descriptor = opened_folder(path.parent, top)
     folders.callback(os.close, descriptor)
     pinned = Path(f"/proc/self/fd/{descriptor}") / path.name
@@ -119,12 +118,11 @@ def _pinned(path: Path, folders: ExitStack, top: Path | None) -> Path:
 
 
 def _temporary_name(target: Path) -> Path:
-    """Return an unused path in the same directory, with a short name, as the file's name may be very long."""
+    """Return an unused path in the same directory, with a short name."""
     return target.with_name(f".autotune-{token_hex(6)}")
 
 
 def _copy_name(target: Path) -> Path:
-    """Return the first free path for a copy of a file, whose name contains date and time."""
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     copy, number = target.with_name(f"{target.name}.{stamp}"), 1
     while copy.exists():
@@ -134,7 +132,6 @@ def _copy_name(target: Path) -> Path:
 
 
 def _make(folder: Path, undo: ExitStack, public: bool) -> None:
-    """Make a directory and all missing directories above it."""
     if not folder.is_dir():
         _make(folder.parent, undo, public)
         folder.mkdir()

@@ -6,10 +6,8 @@ from pathlib import Path
 from autotune.errors import UserError
 from autotune.exporters import exporter
 from autotune.exporters.document import JsonDocument
-from autotune.exporters.openmpi import CONF_FILE
-from autotune.exporters.openmpi_files import UCX_FILE
-from autotune.exporters.script_check import values_in
-from autotune.exporters.settings import RULES_FILE
+from autotune.exporters.openmpi import CONF_FILE, UCX_FILE
+from autotune.exporters.settings import RULES_FILE, values_in
 from autotune.exporters.writing import write_files
 from autotune.history.trial import Rule
 from autotune.recommend.recommendation import Provenance, Recommendation

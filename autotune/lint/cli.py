@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from autotune.commands.companions import Companion
-from autotune.commands.options import Json, Mpirun
+from autotune.commands.options import Json, Mpirun, belonging
 from autotune.errors import ExitCode, UserError
 
 _SIZES = "8,64,512,4k,32k,256k,1m"
@@ -45,8 +45,7 @@ def doctor(
             raise UserError("--space and --nodes say nothing of --knobs", "leave them out")
         declared.knobs(tuple(stack or ()), as_json, as_csv, everything, mpirun, sizes or _SIZES)
         return ExitCode.WELL
-    if stack or as_csv or everything or sizes:
-        raise UserError("--stack, --csv, --all and --sizes belong to --knobs", "add it, or leave them out")
+    belonging("--stack, --csv, --all and --sizes", "--knobs", stack, as_csv, everything, sizes)
     from autotune.lint.verbs import doctor as verb
 
     return verb.doctor(as_json, mpirun, space, nodes)
@@ -85,9 +84,8 @@ def lint(
 ) -> int:
     """Say what the MPI stack would silently ignore or misread in anybody's parameter files."""
     if not explain:
-        if ranks or size or collective or ppn or as_json:
-            options = "--ranks, --bytes, --collective, --ppn and --json"
-            raise UserError(f"{options} belong to --explain", "add it, or leave them out")
+        options = "--ranks, --bytes, --collective, --ppn and --json"
+        belonging(options, "--explain", ranks, size, collective, ppn, as_json)
         from autotune.lint.verbs import lint as verb
 
         return verb.lint(tuple(files), mpi, nodes, everything)

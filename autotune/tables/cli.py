@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from autotune.commands.companions import Companion
-from autotune.commands.options import Collective, CommSize, Json, Out, only_one
-from autotune.errors import ExitCode, UserError
+from autotune.commands.options import Collective, CommSize, Json, Out, belonging, only_one
+from autotune.errors import ExitCode
 
 verbs = typer.Typer()
 
@@ -40,10 +40,10 @@ def compare(
 ) -> int:
     """Lay campaigns beside each other: stacks, sizes, states, gains; or two logs, call by call."""
     only_one(("--winners", winners), ("--guidelines", guidelines))
-    if (out or plot) and not winners:
-        raise UserError("--out and --plot belong to --winners", "add it, or leave them out")
-    if collective and not guidelines:
-        raise UserError("--collective belongs to --guidelines", "add it, or leave it out")
+    if not winners:
+        belonging("--out and --plot", "--winners", out, plot)
+    if not guidelines:
+        belonging("--collective", "--guidelines", collective)
     from autotune.tables.verbs import compare as verb
 
     if guidelines:

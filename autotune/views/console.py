@@ -138,8 +138,7 @@ class CampaignConsole:
         if self._detail is Detail.QUIET:
             return
         self._show(effects_tables(self._lines.objectives, effects, screening))
-        notes = dict.fromkeys(note for analysis in effects for note in analysis.notes)
-        if notes:
+        if notes := dict.fromkeys(note for analysis in effects for note in analysis.notes):
             self._show(Text("\n".join(f"note: {note}" for note in notes), "dim"))
 
     def launching(self, trial: Trial, elapsed_s: float, left_s: float) -> None:
@@ -207,9 +206,9 @@ class CampaignConsole:
         self._show(result_table(objectives, rivals[:_OTHERS], winner, space.unset, baseline, why))
         summary = recommendation.provenance.verified
         if recommendation.gains and words:
-            self._heading("The recommended setting by message size")
-            self._show(size_tables(recommendation, self._detail is Detail.VERBOSE))
             verbose = self._detail is Detail.VERBOSE
+            self._heading("The recommended setting by message size")
+            self._show(size_tables(recommendation, verbose))
             if calls := recommendation.others if verbose else slower(recommendation.others):
                 self._heading(f"Other calls{'' if verbose else ' that it makes slower'}")
                 self._show(other_calls_table(calls))
@@ -219,8 +218,7 @@ class CampaignConsole:
         self._show(Text(summary, "bold"))
         if choices := recommendation.provenance.choices[1:]:
             self._heading("Other choices")
-            for choice in choices:
-                self._console.print(Text(f"  {choice}"))
+            self._console.print(Text("\n".join(f"  {choice}" for choice in choices)))
 
     def doubted(self, text: str) -> None:
         """Show which performance guidelines the exported settings violate; nothing if ``text`` is empty."""
@@ -248,11 +246,9 @@ class CampaignConsole:
             self._say(Text(f"\nall of this is {stamp}: no MPI ran", "bold yellow"))
 
     def _heading(self, text: str) -> None:
-        """Print a heading below an empty line."""
         self._say(Text(f"\n{text}", "bold"))
 
     def _show(self, part: RenderableType) -> None:
-        """Print an empty line, and then a table or text."""
         self._console.print()
         self._console.print(part)
 
@@ -261,19 +257,13 @@ class CampaignConsole:
         self._console.print(text, soft_wrap=True)
 
     def _best(self, step: Step) -> str:
-        """Return the speed-up of the best launch so far over the baseline; empty before both are known."""
         if step.best is None or step.baseline is None:
             return ""
-        return "best " + ", ".join(
-            f"{objective.name} {ratio_text(ratio_to(objective, score, reference))}"
-            for objective, score, reference in zip(
-                self._lines.objectives, step.best, step.baseline, strict=True
-            )
-        )
+        triples = zip(self._lines.objectives, step.best, step.baseline, strict=True)
+        return "best " + ", ".join(f"{o.name} {ratio_text(ratio_to(o, *pair))}" for o, *pair in triples)
 
 
 def _why_not(objectives: Sequence[Objective], rival: Candidate, recommended: Candidate) -> str:
-    """Return why another setting of the Pareto front is not recommended, by the launches of the search."""
     ratios, errors = [], []
     for objective, score, reference in zip(objectives, rival.scores, recommended.scores, strict=True):
         ratios.append(ratio_to(objective, score, reference))

@@ -72,19 +72,18 @@ def remarks(result: DiscoveryResult) -> Iterator[str]:
         yield f"helping by the screening, not confirmed in time, searched all the same: {', '.join(each)}"
     if result.set_aside:
         yield "launches fail with " + ", ".join(_each(result, result.set_aside))
-    if result.inconclusive:
-        each = _each(result, result.inconclusive)
-        listed, n_unlisted = ", ".join(each[:_HARMFUL_ROWS]), len(each) - _HARMFUL_ROWS
-        yield f"inconclusive: {listed}" + (f" and {n_unlisted} more" if n_unlisted > 0 else "")
+    if each := _each(result, result.inconclusive):
+        further = f" and {len(each) - _HARMFUL_ROWS} more" if len(each) > _HARMFUL_ROWS else ""
+        yield f"inconclusive: {', '.join(each[:_HARMFUL_ROWS])}{further}"
 
 
 def rows(
     result: DiscoveryResult, slots: Sequence[Slot]
 ) -> list[tuple[ChangeEffect, str, list[tuple[str, str]]]]:
-    """Return a row for each effect on each curve: the effect, its name, and a table cell for each size.
+    """Return for each effect on each curve: the effect, its name, and (speed-up, style) at each size.
 
-    A curve is a collective with a communicator size. A table cell is (speed-up, style); the speed-up is empty
-    if the curve was not measured at that message size.
+    A curve is a collective with a communicator size; the speed-up is empty at a size that it was not measured
+    at.
     """
     curves = dict.fromkeys(slot[:2] for slot in slots)
     sizes, (calls, ranks) = _sizes(slots), (len({curve[i] for curve in curves}) > 1 for i in (0, 1))
@@ -102,16 +101,12 @@ def rows(
 
 
 def named(slots: Sequence[Slot]) -> list[str]:
-    """Return the message size of each slot as text; if there are several collectives, also the collective.
-
-    A slot is a collective, communicator size and message size.
-    """
+    """Return the message size of each slot as text; if there are several collectives, also the collective."""
     several = len({name for name, *_ in slots}) > 1
     return [size_text(size) + (f" of {name}" if several else "") for name, _, size in slots]
 
 
 def _sizes(slots: Sequence[Slot]) -> list[int]:
-    """Return the distinct message sizes in bytes, ascending, of slots (collective, ranks, message size)."""
     return sorted({size for *_, size in slots})
 
 
@@ -148,7 +143,7 @@ def discovery_section(campaign: CampaignSpec, slots: Sequence[Slot]) -> dict[str
 
 
 def _cells(effect: ChangeEffect) -> Iterator[tuple[str, str]]:
-    """Yield the speed-up at each size, with its style ``faster``, ``slower`` or ``even``."""
+    """Yield the speed-up at each size, with its style."""
     for log_ratio, error in zip(effect.log_ratio, effect.error, strict=True):
         significant = abs(log_ratio) > 2.5 * error
         style = "even" if not significant else "faster" if log_ratio < 0 else "slower"
@@ -156,10 +151,7 @@ def _cells(effect: ChangeEffect) -> Iterator[tuple[str, str]]:
 
 
 def _each(result: DiscoveryResult, changes: Sequence[tuple[int, tuple[str, Any]]]) -> list[str]:
-    """Return a text for each distinct change of a parameter, with the settings (arms) that it was added to.
-
-    The arms are left out if the change was also made to the default.
-    """
+    """Return a text for each change, with the arms that it was added to, unless these include the default."""
     arms_of: dict[tuple[str, Any], list[int]] = {}
     for arm, change in changes:
         arms_of.setdefault(change, []).append(arm)
@@ -170,12 +162,10 @@ def _each(result: DiscoveryResult, changes: Sequence[tuple[int, tuple[str, Any]]
 
 
 def _arm(result: DiscoveryResult, number: int) -> str:
-    """Return the name of an arm (a setting to which changes are added); empty if arms have no names."""
     return result.names[number] if number < len(result.names) else ""
 
 
 def _words(change: tuple[str, Any], arm: str = "") -> str:
-    """Return a change as text of at most 48 characters, followed by the setting (arm) that it belongs to."""
     text = f"{change[0]} = {change[1]}"
     text = text if len(text) <= 48 else f"{text[:47]}…"
     return f"{text} with {arm}" if arm else text

@@ -18,7 +18,7 @@ from autotune.history.trial import Cell, Estimate, History, Observation, Phase, 
 from autotune.recommend.recommendation import Recommendation
 from autotune.recommend.summary import size_rows
 from autotune.screening import Effects
-from autotune.space import Point, Value
+from autotune.space import Point
 from autotune.space.parameter import worded
 from autotune.views.documents import cell
 from autotune.views.launch_line import changes_of
@@ -90,17 +90,9 @@ def history_frame(history: History, unset: Point | None = None) -> pd.DataFrame:
     rows = [row for observation in history for row in _rows(observation, job, call, list(extra))]
     kinds = {
         **_TRIAL,
-        **{
-            _column(name): _kind(o.trial.point[name] for o in history if name in o.trial.point)
-            for name in job
-        },
+        **_kinds(job, [o.trial.point for o in history]),
         **_SLOT,
-        **{
-            _column(name): _kind(
-                e.cell.choice[name] for o in history for e in o.estimates if name in e.cell.choice
-            )
-            for name in call
-        },
+        **_kinds(call, [e.cell.choice for o in history for e in o.estimates]),
         **_FIGURES,
         **dict.fromkeys(extra.values(), "float64"),
     }
@@ -118,9 +110,8 @@ def history_frame(history: History, unset: Point | None = None) -> pd.DataFrame:
 def measurement_frame(measurements: Iterable[BenchmarkRow]) -> pd.DataFrame:
     """Return a row for each measurement that was imported from the output of a benchmark, in the given order.
 
-    Columns: the fields of ``BenchmarkRow`` up to ``bandwidth_MBps``, then one for each label. A label that
-        has
-    the name of a field is called ``label.<name>``. A value that the benchmark did not print is missing.
+    Columns: the fields of ``BenchmarkRow`` up to ``bandwidth_MBps``, then one for each label. One that has
+    a field's name is called ``label.<name>``. A value that the benchmark did not print is missing.
     """
     import pandas as pd
 
@@ -165,8 +156,7 @@ def gains_frame(recommendation: Recommendation | None) -> pd.DataFrame:
 
     rows = size_rows(recommendation) if recommendation else ()
     names = list(dict.fromkeys(name for row in rows for name in row.choice))
-    kinds = {**_SLOT, **{_column(n): _kind(r.choice[n] for r in rows if n in r.choice) for n in names}}
-    kinds |= _GAINS
+    kinds = {**_SLOT, **_kinds(names, [row.choice for row in rows]), **_GAINS}
     values = [
         [*row.gain.slot, *(row.choice.get(name) for name in names)]
         + [round(s * _US, _DECIMALS) for s in (row.gain.tuned_s, row.gain.tuned_sem_s)]
@@ -207,7 +197,6 @@ def table_bytes(frame: pd.DataFrame, format: str) -> bytes:  # noqa: A002 - the 
 def _rows(
     observation: Observation, job: Sequence[str], call: Sequence[str], extra: Sequence[str]
 ) -> Iterable[list[object]]:
-    """Yield the rows of a launch; ``job``, ``call`` and ``extra`` are the names of its optional columns."""
     trial = observation.trial
     values = [trial.point.get(name) for name in job]
     for estimate in observation.estimates or (None,):
@@ -219,7 +208,6 @@ def _rows(
 
 
 def _measured(estimate: Estimate | None, call: Sequence[str], extra: Sequence[str]) -> list[object]:
-    """Return the values of the columns of an estimate; all values are None if ``estimate`` is None."""
     if estimate is None:
         return [None] * (len(_SLOT) + len(call) + len(_FIGURES) + len(extra))
     cell: Cell = estimate.cell
@@ -233,16 +221,17 @@ def _measured(estimate: Estimate | None, call: Sequence[str], extra: Sequence[st
     ]
 
 
-def _column(name: str) -> str:
-    """Return the name of a parameter's column."""
-    return f"parameter.{name}" if name in {*_TRIAL, *_SLOT, *_FIGURES} else name
+def _kinds(names: Iterable[str], points: Sequence[Point]) -> dict[str, str]:
+    """Return the pandas type of each parameter's column."""
+    return {
+        f"parameter.{name}" if name in {*_TRIAL, *_SLOT, *_FIGURES} else name: _kind(
+            {type(point[name]) for point in points if name in point}
+        )
+        for name in names
+    }
 
 
-def _kind(values: Iterable[Value]) -> str:
-    """Return the pandas type of a parameter's column."""
-    kinds = {type(v) for v in values}
-    if kinds == {bool}:
-        return "boolean"
-    if kinds == {int}:
-        return "Int64"
-    return "Float64" if kinds and kinds <= {int, float} else "string"
+def _kind(types: set[type]) -> str:
+    if types in ({bool}, {int}):
+        return "boolean" if types == {bool} else "Int64"
+    return "Float64" if types and types <= {int, float} else "string"

@@ -44,13 +44,11 @@ def concerning(
 
 
 def _is_of(violation: Violation, setting: str) -> bool:
-    """Return whether all times that a violated guideline compares are of one setting."""
     guideline = violation.guideline
     return all(timed.setting == setting for timed in (guideline.left, *(t for _, t in guideline.right)))
 
 
 def _calls(guideline: Guideline) -> tuple[object, ...]:
-    """Return the kind of a guideline and the calls that it compares, without their settings."""
     return guideline.kind, guideline.left.slot, tuple((n, timed.slot) for n, timed in guideline.right)
 
 
@@ -92,11 +90,7 @@ def findings_lines(findings: Findings) -> tuple[str, ...]:
 
 
 def findings_document(findings: Findings, concerned: Sequence[Violation] | None = None) -> dict[str, Any]:
-    """Return the findings as JSON values.
-
-    ``concerned`` are the violations by a campaign's exported settings; None if the findings are not from a
-    campaign.
-    """
+    """Return the findings as JSON values; ``concerned`` are the violations by exported settings, if any."""
 
     def row(violation: Violation) -> dict[str, Any]:
         guideline = violation.guideline

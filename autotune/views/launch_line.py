@@ -99,11 +99,7 @@ class LaunchLines:
         return first + ("," if first and extra else ""), self._below(extra, "").plain if extra else ""
 
     def _figures(self, step: Step) -> Text:
-        """Return the columns of the objectives: speed-ups over the default, or the scores themselves.
-
-        Scores are shown for launches with the MPI's own defaults, and for all launches before the defaults
-        were measured.
-        """
+        """Return the columns of the objectives: speed-ups, or scores where nothing is compared."""
         line, scores = Text(), step.scores or ()
         untouched = step.observation.trial.subject is Subject.UNTOUCHED
         for i, (objective, score) in enumerate(zip(self.objectives, scores, strict=True)):
@@ -118,7 +114,6 @@ class LaunchLines:
         return line
 
     def _details(self, step: Step) -> Text:
-        """Return the lines below that of a launch: its number, note, scores and interference."""
         observation = step.observation
         details = [f"launch {observation.trial.number}", *filter(None, [observation.trial.note])]
         if step.scores is not None:
@@ -132,15 +127,12 @@ class LaunchLines:
         return line
 
     def _below(self, text: str, style: str) -> Text:
-        """Return a text wrapped into lines of its own, each indented to the column of the setting."""
         lines = textwrap.wrap(text, max(self.width - _INDENT, 20), break_on_hyphens=False)
         return Text("".join(f"\n{'':{_INDENT}}{line}" for line in lines), style)
 
     def _column(self, objective: Objective) -> int:
-        """Return the width of an objective's column in characters."""
         return 2 + min(max(len(objective.name), _LEAST), _MOST)
 
     @property
     def _room(self) -> int:
-        """Return the width of the column of settings in characters."""
         return max(self.width - _INDENT - sum(map(self._column, self.objectives)), 16)

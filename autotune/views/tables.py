@@ -102,15 +102,9 @@ def result_table(
 ) -> Table:
     """Return a table of the recommended setting, the defaults, and other settings with reasons against them.
 
-    Each objective has a column of speed-ups over the defaults; the row of the defaults contains their scores.
-
-    Args:
-        objectives: The objectives.
-        settings: Other settings that are better than the recommended one in some objective.
-        recommended: The recommended setting in words (empty for the defaults), and its scores in the search.
-        default: The MPI's own values; a setting is described by the values that differ from these.
-        baseline: The scores of the MPI's own defaults; None if unknown, and then all rows contain scores.
-        why: Function that returns the reason why a setting is not chosen, in words.
+    Each objective has a column of speed-ups over the ``baseline`` (the scores of the defaults); without it,
+    all rows contain scores. ``recommended`` is a setting in words (empty: the defaults) with its scores; the
+    others are described by what differs from ``default``, with the reason ``why`` each is not chosen.
     """
     headings = [objective.name for objective in objectives]
     table = empty_table("", "setting", *headings, right=headings)
@@ -208,6 +202,6 @@ def empty_table(*headings: str, right: Iterable[str] = ()) -> Table:
 
 
 def _letter(i: int) -> str:
-    """Return the letter of the i-th factor: A … Z, then A2, B2 …, without I, which denotes the mean."""
+    """Return A … Z, then A2, B2 …, without I, which denotes the mean."""
     alphabet = "ABCDEFGHJKLMNOPQRSTUVWXYZ"
     return alphabet[i % len(alphabet)] + (str(i // len(alphabet) + 1) if i >= len(alphabet) else "")

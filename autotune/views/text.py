@@ -37,6 +37,11 @@ def calls_text(collective: str, comm_size: int) -> str:
     return f"MPI_{collective.capitalize()}" + (f" on {comm_size} ranks" if comm_size else "")
 
 
+def system_text(nodes: int, ranks: int) -> str:
+    """Return a number of nodes and ranks in words; the number of ranks alone if there are 0 nodes."""
+    return f"{nodes} node{'s' * (nodes > 1)}, {ranks} ranks" if nodes else str(ranks)
+
+
 def figure_text(value: float, sem: float = math.nan, unit: str = "") -> str:
     """Return a value with three digits and, if it is finite, its standard error: ``1.350 ± 0.004 µs``.
 
@@ -188,12 +193,10 @@ def advice_text(recommendation: Recommendation, default: Point) -> str:
 
 
 def _times(ratio: float) -> str:
-    """Return a ratio with two decimals (none from 10 on), or ``>1000`` if it counts as infinite."""
     return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}" if ratio < _WILD else f">{_WILD}"
 
 
 def _decimals(value: float, digits: int) -> int:
-    """Return the number of decimals, at least 0, with which a value has ``digits`` significant digits."""
     return max(0, digits - 1 - math.floor(math.log10(abs(value)))) if value else digits - 1
 
 

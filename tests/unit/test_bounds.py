@@ -18,7 +18,7 @@ from autotune.commands.report import _untried
 from autotune.errors import ScenarioError, SpaceError, TableError, UserError
 from autotune.exporters.export_check import PROOF_FILE, refuted
 from autotune.exporters.origin import nodes_of, verified_in
-from autotune.exporters.script_check import values_in
+from autotune.exporters.settings import values_in
 from autotune.exporters.user_files import content
 from autotune.history.journal import FILE
 from autotune.lint.kinds import _LAUNCH

@@ -56,6 +56,7 @@ def test_every_old_verb_is_tried_and_none_is_listed():
         (["doctor", "--csv"], "belong to --knobs"),
         (["doctor", "--knobs", "--nodes", "2"], "say nothing of --knobs"),
         (["plan", "--list", "conf=x"], "--list stands alone"),
+        (["tune", "--quiet", "--verbose", "conf=x"], "--quiet and --verbose"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -4,31 +4,14 @@ import pytest
 
 from autotune.resources.secret import HIDDEN, environment_without_secrets, is_secret, without_secrets
 
+SECRET = ("API_TOKEN", "OMPI_MCA_my_password", "UCX_X_TOKEN", "--password", "awsSecretAccessKey", "db-passwd",
+          "GITHUB_TOKEN", "PRIVATE_KEY", "apiKey", "HTTP_AUTHORIZATION", "SESSION_COOKIE")  # fmt: skip
+PLAIN = ("UCX_TLS", "OMPI_MCA_btl", "UCX_IB_PKEY", "KEYBOARD", "AUTHOR", "MONKEY", "ppr", "host", "np", "")
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *(
-            "API_TOKEN",
-            "OMPI_MCA_my_password",
-            "UCX_X_TOKEN",
-            "--password",
-            "awsSecretAccessKey",
-            "db-passwd",
-        ),
-        *("GITHUB_TOKEN", "PRIVATE_KEY", "apiKey", "HTTP_AUTHORIZATION", "SESSION_COOKIE"),
-    ],
-)
+
+@pytest.mark.parametrize("name", (*SECRET, *PLAIN))
 def test_a_secret_is_known_by_its_name(name):
-    assert is_secret(name)
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["UCX_TLS", "OMPI_MCA_btl", "UCX_IB_PKEY", "KEYBOARD", "AUTHOR", "MONKEY", "ppr", "host", "np", ""],
-)
-def test_others_are_none(name):
-    assert not is_secret(name)
+    assert is_secret(name) is (name in SECRET)
 
 
 @pytest.mark.parametrize(

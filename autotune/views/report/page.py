@@ -25,9 +25,8 @@ from autotune.recommend.summary import ratio_to, size_rows, speedup_interval, st
 from autotune.space import Parameter
 from autotune.verification.one_round import VerificationRound, launches_behind
 from autotune.views import text as words
-from autotune.views.report import plots, screening_plots, sections
-from autotune.views.report.inputs import ReportInput
-from autotune.views.report.sections import run_section
+from autotune.views.report import plots, sections
+from autotune.views.report.sections import ReportInput, run_section
 from autotune.views.report.setting_plots import choice_text
 
 
@@ -66,7 +65,6 @@ def _plotly() -> str:
 
 
 def _view(inputs: ReportInput) -> dict[str, Any]:
-    """Return the variables of the page's template."""
     launch_steps = steps(inputs.objectives, inputs.space, inputs.history)
     measured = candidates(inputs.objectives, inputs.space, inputs.history)
     baseline = _scores(inputs)
@@ -102,14 +100,12 @@ def _view(inputs: ReportInput) -> dict[str, Any]:
 
 
 def _scores(inputs: ReportInput) -> tuple[Score, ...] | None:
-    """Return the scores of the MPI's own defaults; None if the defaults were not measured completely."""
     scores = [score(objective, inputs.baseline) for objective in inputs.objectives]
     complete = tuple(s for s in scores if s is not None)
     return complete if complete and len(complete) == len(scores) else None
 
 
 def _speedup_tiles(inputs: ReportInput) -> Iterable[dict[str, str]]:
-    """Yield the page's tiles with the speed-up and with the number of faster sizes, if gains are known."""
     recommendation = inputs.recommendation
     if recommendation is None or not recommendation.gains:
         return
@@ -133,7 +129,7 @@ def _speedup_tiles(inputs: ReportInput) -> Iterable[dict[str, str]]:
 def _objective_tiles(
     inputs: ReportInput, measured: Sequence[Candidate], baseline: tuple[Score, ...] | None
 ) -> Iterable[dict[str, str]]:
-    """Yield a tile for each objective: the score of the recommendation, or of the defaults if they stay."""
+    """Yield the score of the recommendation in each objective, or of the defaults if they stay."""
     if inputs.idle and baseline is not None:  # The baseline has more launches of the defaults.
         for objective, default in zip(inputs.objectives, baseline, strict=True):
             value = words.figure_text(default.value, unit=objective.unit)
@@ -155,7 +151,6 @@ def _objective_tiles(
 
 
 def _effort_tile(inputs: ReportInput) -> dict[str, str]:
-    """Return the tile with the number of launches and the time that they took."""
     failed, spent_s = sum(not o.ok for o in inputs.history), sum(o.duration_s for o in inputs.history)
     note = f"{failed} failed, {words.duration_text(spent_s)} in launches"
     return {"name": "launches", "value": str(len(inputs.history)), "note": note}
@@ -174,11 +169,7 @@ def _changes(inputs: ReportInput) -> list[tuple[Any, ...]]:
 
 
 def _meaning(parameter: Parameter | None) -> tuple[str, str]:
-    """Return the unit and the description of a parameter.
-
-    The unit is bytes if values are written like ``64k``, else the unit that the description names, else
-    empty.
-    """
+    """Return the unit and description of a parameter: bytes for ``64k``, else a unit that it names."""
     if parameter is None:
         return "", ""
     text = parameter.description
@@ -190,7 +181,6 @@ def _meaning(parameter: Parameter | None) -> tuple[str, str]:
 
 
 def _install(inputs: ReportInput) -> str:
-    """Return the command that installs the exported files; empty if there are none or they set nothing."""
     if not inputs.exports or not inputs.use:
         return ""
     recommendation = inputs.recommendation
@@ -200,7 +190,7 @@ def _install(inputs: ReportInput) -> str:
 
 
 def _discovered_effect(inputs: ReportInput, name: str, value: object) -> str:
-    """Return the largest significant effect of one value in the discovery as text; empty if there is none."""
+    """Return the largest significant effect of one value in the discovery; empty if there is none."""
     section = inputs.discovery or {"rows": (), "sizes": ()}
     for label, _, cells in section["rows"]:
         if f"{label} ".startswith(f"{name} = {value} "):
@@ -213,7 +203,6 @@ def _discovered_effect(inputs: ReportInput, name: str, value: object) -> str:
 
 
 def _tables(recommendation: Recommendation | None) -> list[dict[str, Any]]:
-    """Return for each collective and communicator size a figure, and a table row for each measured size."""
     if recommendation is None:
         return []
     tables = []
@@ -233,7 +222,6 @@ def _tables(recommendation: Recommendation | None) -> list[dict[str, Any]]:
 
 
 def _round(fresh_round: VerificationRound) -> dict[str, Any]:
-    """Return a round of the verification with a figure for each collective and communicator size."""
     groups = []
     for (collective, comm_size), group in groupby(fresh_round.comparisons, key=lambda c: c.slot[:2]):
         compared = list(group)
@@ -247,7 +235,6 @@ def _round(fresh_round: VerificationRound) -> dict[str, Any]:
 def _front(
     inputs: ReportInput, measured: Sequence[Candidate], baseline: tuple[Score, ...] | None
 ) -> dict[str, Any] | None:
-    """Return the Pareto front with its figure; None if nothing was measured."""
     if not measured:
         return None
     best, recommended = pareto_front(inputs.objectives, measured), _recommended(inputs, measured)
@@ -257,7 +244,6 @@ def _front(
 
 
 def _recommended(inputs: ReportInput, measured: Sequence[Candidate]) -> Candidate | None:
-    """Return the recommended setting with its measured scores; None if it was not measured."""
     if inputs.recommendation is None:
         return None
     shared = {p.name for p in inputs.space.job if not p.per_size}
@@ -266,15 +252,13 @@ def _recommended(inputs: ReportInput, measured: Sequence[Candidate]) -> Candidat
 
 
 def _screening(inputs: ReportInput) -> dict[str, Any] | None:
-    """Return the section on the screening; None if there was no screening."""
     if not inputs.effects:
         return None
     pairs = list(zip(inputs.objectives, inputs.effects, strict=True))
     return {
-        "figures": [screening_plots.effects(*pair) for pair in pairs],
-        "pareto": [screening_plots.pareto(*pair) for pair in pairs],
+        "figures": [plots.effects(*pair) for pair in pairs],
         "half_normal": [
-            screening_plots.half_normal(objective, analysis)
+            plots.half_normal(objective, analysis)
             for objective, analysis in pairs
             if any(math.isfinite(effect.half_normal) for effect in analysis.effects)
         ],
@@ -285,7 +269,6 @@ def _screening(inputs: ReportInput) -> dict[str, Any] | None:
 
 
 def _provenance(inputs: ReportInput) -> list[tuple[str, str]]:
-    """Return (heading, text) of each row on the origin of the report's results, without empty rows."""
     recommendation = inputs.recommendation
     hosts = dict.fromkeys(host for o in inputs.history for host in o.hosts)
     origin: Mapping[str, str] = {} if recommendation is None else {

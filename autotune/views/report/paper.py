@@ -26,10 +26,9 @@ _INCH_PX = 96.0
 _WIDTH_PX = 680.0
 _DASHES = {"solid": "-", "dash": "--", "dot": ":"}
 _SYMBOLS = {"circle": "o", "diamond": "D", "diamond-open": "D", "square": "s"}
-_SYMBOLS |= {"x": "x", "star": "*", "line-ew": "_"}
+_SYMBOLS |= {"x": "x", "line-ew": "_"}
 _STEPS = {"hv": "steps-post", "vh": "steps-pre"}
 _RGBA = re.compile(r"rgba\((\d+),(\d+),(\d+),([\d.]+)\)")
-_FORMATS = ("png", "svg")
 
 
 def drawings(figures: Iterable[str]) -> dict[str, bytes]:
@@ -54,9 +53,8 @@ def drawings(figures: Iterable[str]) -> dict[str, bytes]:
             figure = Figure(figsize=(_WIDTH_PX / _INCH_PX, height))
             FigureCanvasAgg(figure)
             _draw(figure, document)
-            for ending in _FORMATS:
+            for ending, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
                 out = io.BytesIO()
-                metadata = {"Date": None} if ending == "svg" else {"Software": None}
                 figure.savefig(out, format=ending, dpi=200, bbox_inches="tight", metadata=metadata)
                 written[f"{name}.{ending}"] = out.getvalue()
     return written
@@ -68,13 +66,11 @@ def _file_name(name: str) -> str:
 
 
 def _free(name: str, written: Mapping[str, bytes]) -> str:
-    """Return the name, followed by a number if a file of that name was already written."""
     used = {file.rpartition(".")[0] for file in written}
     return next(n for n in (name, *(f"{name}-{k}" for k in range(2, 10_000))) if n not in used)
 
 
 def _draw(figure: Figure, document: Mapping[str, Any]) -> None:
-    """Draw a figure that plotly's JSON describes into a figure of matplotlib."""
     layout, traces = document["layout"], document["data"]
     suffixes = sorted({str(trace.get("yaxis", "y"))[1:] for trace in traces} | {""})
     panels: dict[str, Axes] = {}
@@ -92,7 +88,7 @@ def _draw(figure: Figure, document: Mapping[str, Any]) -> None:
     heights = {s: _categories(layout.get(f"yaxis{s}", {}), traces, "y", s) for s in suffixes}
     for order, trace in enumerate(traces, start=3):
         suffix = str(trace.get("yaxis", "y"))[1:]
-        draw = {"bar": _bars}.get(trace["type"], _points)
+        draw = _bars if trace["type"] == "bar" else _points
         draw(panels[suffix], trace, places[suffix], heights[suffix], order)
     for suffix, panel in panels.items():
         _axis(panel, "x", layout.get(f"xaxis{suffix}", {}), places[suffix])
@@ -112,7 +108,6 @@ def _draw(figure: Figure, document: Mapping[str, Any]) -> None:
 
 
 def _categories(axis: Mapping[str, Any], traces: Sequence[Any], which: str, suffix: str) -> dict[str, int]:
-    """Return the position of each category on an axis; empty for an axis without categories."""
     panel_traces = [t for t in traces if str(t.get("yaxis", "y"))[1:] == suffix]
     words = dict.fromkeys(v for t in panel_traces for v in (t.get(which) or ()) if isinstance(v, str))
     ordered = axis.get("categoryarray") or ()
@@ -120,12 +115,10 @@ def _categories(axis: Mapping[str, Any], traces: Sequence[Any], which: str, suff
 
 
 def _numbers(values: Sequence[Any] | None, places: Mapping[str, int]) -> list[float]:
-    """Return values as numbers: for a category its position, for null NaN."""
     return [math.nan if v is None else float(places.get(v, v)) for v in values or ()]
 
 
 def _axis(panel: Axes, which: str, axis: Mapping[str, Any], places: Mapping[str, int]) -> None:
-    """Set scale, ticks, limits and title of a panel's axis; ``which`` is ``x`` or ``y``."""
     log = axis.get("type") == "log"
     if log:
         getattr(panel, f"set_{which}scale")("log")
@@ -152,7 +145,7 @@ def _axis(panel: Axes, which: str, axis: Mapping[str, Any], places: Mapping[str,
 def _points(
     panel: Axes, trace: Mapping[str, Any], xs: Mapping[str, int], ys: Mapping[str, int], order: int
 ) -> None:
-    """Draw a trace of lines, points, error bars and texts; ``xs`` and ``ys`` are positions of categories."""
+    """Draw lines, points, error bars and texts; ``xs`` and ``ys`` are positions of categories."""
     x, y = _numbers(trace.get("x"), xs), _numbers(trace.get("y"), ys)
     mode, marker, line = trace.get("mode", "lines"), trace.get("marker", {}), trace.get("line", {})
     label = trace.get("name") if trace.get("showlegend", True) and x else None
@@ -196,10 +189,9 @@ def _points(
 def _markers(
     panel: Axes, x: list[float], y: list[float], marker: Mapping[str, Any], label: str | None, style: Any
 ) -> None:
-    """Draw points; symbol and colour may be common to all points or differ from point to point."""
     symbols = marker.get("symbol", "circle")
     each = symbols if isinstance(symbols, list) else [symbols] * len(x)
-    colours, scale = marker.get("color", GREY), marker.get("colorscale")
+    colours = marker.get("color", GREY)
     for symbol in dict.fromkeys(each) or ():
         indices = [i for i, point_symbol in enumerate(each) if point_symbol == symbol]
         picked = [colours[i] for i in indices] if isinstance(colours, list) else colours
@@ -207,10 +199,7 @@ def _markers(
         edge = marker.get("line", {})
         hollow = symbol.endswith("-open") or picked == "rgba(0,0,0,0)"
         face: dict[str, Any]
-        if scale:
-            limits = {"vmin": marker["cmin"], "vmax": marker["cmax"]}
-            face = {"c": picked, "cmap": _map(scale), **limits, "edgecolors": GREY}
-        elif hollow:
+        if hollow:
             colour = edge.get("color", _colour(str(picked)))
             face = {"facecolors": "none", "edgecolors": colour, "linewidths": 1.5}
         else:
@@ -224,38 +213,21 @@ def _markers(
 def _bars(
     panel: Axes, trace: Mapping[str, Any], xs: Mapping[str, int], ys: Mapping[str, int], order: int
 ) -> None:
-    """Draw a trace of bars."""
     x, y, marker = _numbers(trace["x"], xs), _numbers(trace["y"], ys), trace["marker"]
-    colours = marker["color"] if isinstance(marker["color"], list) else [marker["color"]] * len(x)
-    label = trace.get("name") if trace.get("showlegend", True) else None
-    pattern = marker.get("pattern", {})
-    shapes = pattern.get("shape") or [""] * len(x)
-    edge = marker.get("line", {}).get("color", "none")
+    label = trace["name"]
     for i, (across, high) in enumerate(zip(x, y, strict=True)):
-        style = {"facecolor": _colour(colours[i]), "edgecolor": edge, "zorder": order, "linewidth": 0.8}
-        hatch = "///" if shapes[i] else None
-        if trace.get("orientation") == "h":
-            panel.barh(high, across, height=0.8, label=label, **style)
-        else:
-            width = trace.get("width", 0.8)
-            bottom = trace["base"][i] if trace.get("base") else 0
-            panel.bar(across, high, width=width, bottom=bottom, hatch=hatch, label=label, **style)
+        style = {"facecolor": _colour(marker["color"][i]), "edgecolor": marker["line"]["color"]}
+        style |= {"zorder": order, "linewidth": 0.8}
+        hatch = "///" if marker["pattern"]["shape"][i] else None
+        width, bottom = trace["width"], trace["base"][i]
+        panel.bar(across, high, width=width, bottom=bottom, hatch=hatch, label=label, **style)
         label = None
 
 
-def _map(scale: Sequence[Sequence[Any]]) -> Any:
-    """Return the colour map of a colour scale, which is a sequence of (position, colour)."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("scale", [(position, colour) for position, colour in scale])
-
-
 def _colour(colour: str) -> Any:
-    """Return a colour of plotly's in the form that matplotlib reads."""
     match = _RGBA.fullmatch(colour)
     return (*(int(v) / 255 for v in match.groups()[:3]), float(match[4])) if match else colour
 
 
 def _plain(text: str) -> str:
-    """Return a text without plotly's markup."""
     return html.unescape(re.sub(r"</?b>", "", text)).replace("<br>", "\n")

@@ -40,9 +40,7 @@ class Best:
 def progress(objectives: Sequence[Objective], steps: Sequence[Step], best: Sequence[Best]) -> str:
     """Return a figure of the scores of all launches, the failed launches, and the best score so far.
 
-    The best so far is drawn in three forms: as measured, as measured again by later launches, and as expected
-        if
-    settings came in random order.
+    The best is drawn as measured, as measured again by later launches, and as expected in random order.
     """
     figure = axes.empty(90 + 230 * len(objectives), len(objectives), shared_xaxes=True, vertical_spacing=0.06)
     failed = [s.observation for s in steps if not s.observation.ok]
@@ -96,7 +94,6 @@ def progress(objectives: Sequence[Objective], steps: Sequence[Step], best: Seque
 
 
 def _coloured(step: Step) -> Phase | None:
-    """Return the phase whose colour a launch has; None for the MPI's own defaults, in whichever phase."""
     trial = step.observation.trial
     return None if trial.subject is Subject.UNTOUCHED or trial.phase not in _PHASES else trial.phase
 
@@ -188,7 +185,7 @@ def timeline(objectives: Sequence[Objective], times: Sequence[Moment], steps: Se
     return axes.as_json(figure, "timeline")
 
 
-def drift(times: Sequence[Moment], steps: Sequence[Step]) -> list[float]:
+def drift(steps: Sequence[Step]) -> list[float]:
     """Return the largest ratio between consecutive launches of the defaults, in each objective."""
     default = [s.scores for s in steps if s.scores and s.observation.trial.subject is Subject.UNTOUCHED]
     worst = [1.0] * len(default[0]) if default else []

@@ -1,32 +1,80 @@
-"""Sections of the report other than the recommendation: settings and progress (step 12 of the data flow)."""
+"""The input of a report, and its sections on settings and progress (step 12 of the data flow)."""
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from autotune.history.objectives import Objective, job_setting
-from autotune.history.trial import Subject
+from autotune.campaign.noise import Remark
+from autotune.history.objectives import Envelope, Objective, job_setting
+from autotune.history.trial import History, Subject
+from autotune.recommend.coverage import Covered
 from autotune.recommend.front import Candidate
 from autotune.recommend.leads import leads, moments, random_best
+from autotune.recommend.recommendation import Recommendation
 from autotune.recommend.summary import Step, ratio_to
 from autotune.recommend.winners import winners
+from autotune.screening import Effects, ScreeningResult
 from autotune.space import Point, Space
+from autotune.verification.one_round import VerificationRound
 from autotune.views.launch_line import changes_of
 from autotune.views.report import axes, progress_plots, setting_plots
-from autotune.views.report.inputs import ReportInput
 from autotune.views.report.setting_plots import PlottedSetting
 from autotune.views.text import calls_text, figure_text, interval_text, ratio_text, size_text
+
+
+@dataclass(frozen=True, slots=True)
+class ReportInput:
+    """The results and facts that a report shows; parts that a campaign does not have yet are left out."""
+
+    title: str  # Name of the campaign.
+    space: Space  # The parameters that are searched, and those that the machine does not have.
+    objectives: Sequence[Objective]  # The objectives.
+    history: History  # Every launch.
+    recommendation: Recommendation | None = None  # The recommendation; None before there is one.
+    baseline: Envelope = field(default_factory=dict)  # The times with the MPI's own defaults.
+    effects: Sequence[Effects] = ()  # The screening's analyses, one for each objective.
+    screening: ScreeningResult | None = None  # The screening's decisions on its factors.
+    rounds: Sequence[VerificationRound] = ()
+    """The rounds of the verification; the last one verified the recommendation."""
+    findings: Sequence[tuple[str, str]] = ()  # Findings on the machine, as (name, value).
+    exports: Sequence[str] = ()  # Paths of the exported files.
+    untried: Sequence[str] = ()  # Paths of exported files for libraries with which no file could be tried.
+    use: str = ""  # The command line that applies the exported files; empty if there is no file to apply.
+    harmless: str = ""
+    """A text on the best setting that slows down no other call, if that is not the recommendation; empty if
+    no such setting was verified."""
+    idle: bool = False  # Whether the exported files set nothing.
+    stamp: str = ""  # ``SIMULATED (…)`` or the like if no real MPI ran, else empty.
+    state: str = "complete"  # State of the campaign; unless it is ``complete``, the page begins with it.
+    discovery: Mapping[str, Any] | None = None  # Results of a discovery, see ``views.discovery``.
+    remarks: Sequence[Remark] = ()  # Remarks on the noise of the measurements.
+    worth: str = ""
+    """A sentence on the time saved in the application that the campaign was made for; empty without one."""
+    guidelines: Mapping[str, Any] | None = None
+    """Performance guidelines that are violated, see ``views.guidelines``."""
+    asked: Sequence[Covered] = ()  # Calls of a job, with whether the measurements cover them.
+    ran: Mapping[str, Any] | None = None  # The ``run.json`` of a job that tuned itself.
+    protocols: Sequence[tuple[str, str]] = ()
+    """(message sizes, protocol) that UCX reports for the recommended setting."""
+    before: Sequence[tuple[str, str]] = ()
+    """(message sizes, protocol) that UCX reports for the defaults; empty if UCX was not used."""
+    running: bool = False  # Whether the page reloads itself every half a minute.
+    whole: Space | None = None
+    """All parameters that a launch may have set, including those of a discovery; None means ``space``."""
+
+    @property
+    def unset(self) -> Point:
+        """Return the MPI's own values of all parameters that a launch may have set."""
+        return (self.whole or self.space).unset
+
 
 _DRAWN = 12  # Number of kinds of calls that are drawn; the file lists those with most time first.
 
 
 def run_section(ran: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the section on a run that tuned itself, given its ``run.json``.
-
-    The section shows the ratios of the times of default and decided algorithm with 95 % intervals, and the
-    time that was saved and spent.
-    """
+    """Return the section on a run that tuned itself, given its ``run.json``."""
     settled = [cell for cell in ran["cells"] if cell["settled_at"] is not None][:_DRAWN]
     names = [
         f"{cell['collective']} {size_text(cell['lowest_bytes'])}, {cell['ranks']} ranks: {cell['algorithm']}"
@@ -56,7 +104,6 @@ def run_section(ran: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ends(cell: Mapping[str, Any]) -> tuple[float, float]:
-    """Return the interval of the speed-up of one kind of call; (1, 1) if the default algorithm stays."""
     low, high = cell["speedup_95"]
     if low is None and high is None:
         return 1.0, 1.0
@@ -119,7 +166,7 @@ def progress(
         best.append(progress_plots.Best(leaders, blind, drawn_at))
         rows += [(objective, lead) for lead in leaders]
     times = moments([step.observation for step in launch_steps])
-    spread = progress_plots.drift(times, launch_steps)
+    spread = progress_plots.drift(launch_steps)
     return {
         "figure": progress_plots.progress(inputs.objectives, launch_steps, best),
         "failed": failed_launches(launch_steps, inputs.unset),
@@ -175,7 +222,6 @@ def failed_launches(launch_steps: Sequence[Step], unset: Point) -> list[tuple[in
 
 
 def _failures(inputs: ReportInput, measured: Sequence[Candidate]) -> list[PlottedSetting]:
-    """Return the settings of the search whose launches all failed, with the reason of the last failure."""
     worked = {job_setting(inputs.space, c.point) for c in measured}
     failures: dict[Point, PlottedSetting] = {}
     for o in inputs.history:
@@ -187,19 +233,16 @@ def _failures(inputs: ReportInput, measured: Sequence[Candidate]) -> list[Plotte
 
 
 def _varied(space: Space, points: Sequence[Point]) -> list[str]:
-    """Return the names of the job-wide parameters that differ between points."""
     return [p.name for p in space.job if len({point.get(p.name) for point in points}) > 1]
 
 
 def _score_text(objective: Objective, candidate: Candidate, index: int) -> str:
-    """Return the score of a setting in an objective as text, with its number of launches if above one."""
     score = candidate.scores[index]
     launches = f" in {candidate.launches} launches" if candidate.launches > 1 else ""
     return f"{figure_text(score.value, score.sem, objective.unit)}{launches}"
 
 
 def _first_launches(inputs: ReportInput, measured: Sequence[Candidate]) -> list[int]:
-    """Return in ascending order the numbers of the trials that launched a setting for the first time."""
     settings = {job_setting(inputs.space, c.point) for c in measured}
     first: dict[Point, int] = {}
     for o in inputs.history.sweeps:

@@ -12,7 +12,15 @@ from autotune.recommend.winners import SlotWinner
 from autotune.space import Point, Space, Value
 from autotune.views.report import axes
 from autotune.views.report.axes import AMBER, BLUE, BROWN, CYAN, GREEN, GREY, PINK, RED, TEAL, VIOLET
-from autotune.views.text import changed_text, figure_text, ratio_text, size_text, value_text, verdict
+from autotune.views.text import (
+    changed_text,
+    figure_text,
+    ratio_text,
+    size_text,
+    system_text,
+    value_text,
+    verdict,
+)
 
 _ALGORITHMS = (BLUE, TEAL, AMBER, VIOLET, PINK, GREEN, BROWN, CYAN, RED)
 _UNDECIDED = ("", "default")  # Names of choices that leave the decision to the MPI.
@@ -30,17 +38,19 @@ class PlottedSetting:
     text: str  # The result in words, or the reason why the launches failed.
 
 
-def winners(places: Sequence[SlotWinner]) -> str:
+def winners(places: Sequence[SlotWinner], nodes: Sequence[int] = ()) -> str:
     """Return a map of message sizes and communicator sizes, coloured by the choice that is fastest in each.
 
-    The opacity of a colour shows the gain; a field is hatched if other choices may be as fast.
+    The opacity of a colour shows the gain; a field is hatched if other choices may be as fast. If the
+    ``nodes`` of each place are given, a row has a number of nodes and ranks.
     """
     sizes = sorted({place.slot[2] for place in places})
-    ranks = sorted({place.slot[1] for place in places})
+    rows = [(n, place.slot[1]) for n, place in zip(nodes or [0] * len(places), places, strict=True)]
+    systems = sorted(set(rows))
     names = list(dict.fromkeys(_name(place.choice) for place in places))
     decided = [name for name in names if name not in _UNDECIDED]
     colours = {name: _ALGORITHMS[i % len(_ALGORITHMS)] for i, name in enumerate(decided)}
-    figure = axes.empty(110 + 46 * len(ranks))
+    figure = axes.empty(110 + 46 * len(systems))
     for name in names:
         won = [place for place in places if _name(place.choice) == name]
         colour = colours.get(name, GREY)
@@ -49,7 +59,11 @@ def winners(places: Sequence[SlotWinner]) -> str:
         figure.add_bar(
             x=[sizes.index(place.slot[2]) for place in won],
             y=[0.94] * len(won),
-            base=[ranks.index(place.slot[1]) - 0.47 for place in won],
+            base=[
+                systems.index(row) - 0.47
+                for row, place in zip(rows, places, strict=True)
+                if _name(place.choice) == name
+            ],
             width=0.96,
             name=name or "left to the stack",
             marker={
@@ -63,7 +77,7 @@ def winners(places: Sequence[SlotWinner]) -> str:
     figure.update_layout(barmode="overlay", bargap=0, margin={"b": 64})
     for update, title, labels in (
         (figure.update_xaxes, "message size", [size_text(size) for size in sizes]),
-        (figure.update_yaxes, "ranks", [str(n) for n in ranks]),
+        (figure.update_yaxes, "" if nodes else "ranks", [system_text(n, ranks) for n, ranks in systems]),
     ):
         positions, ends = list(range(len(labels))), [-0.5, len(labels) - 0.5]
         ticks = {"tickmode": "array", "tickvals": positions, "ticktext": labels, "showgrid": False}
@@ -217,12 +231,10 @@ def _places(space: Space, name: str, settings: Sequence[PlottedSetting]) -> Mapp
 
 
 def _name(choice: Point) -> str:
-    """Return the values of a choice as text."""
     return " ".join(str(value) for value in dict(choice).values())
 
 
 def _faded(colour: str, place: SlotWinner) -> str:
-    """Return a colour whose opacity grows with the gain of the fastest choice over the default."""
     gain = place.gain.ratio if place.gain else 1.0
     share = min(max(math.log(gain), 0.0) / math.log(_FULL_GAIN), 1.0) if gain > 0 else 0.0
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
@@ -230,7 +242,6 @@ def _faded(colour: str, place: SlotWinner) -> str:
 
 
 def _place_text(place: SlotWinner) -> str:
-    """Return a text on the fastest choice for a call, its gain, and other choices that may be as fast."""
     _, ranks, size = place.slot
     lines = [f"{size_text(size)} on {ranks} ranks: {choice_text(place.choice)}"]
     if place.gain:

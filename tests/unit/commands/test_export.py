@@ -60,26 +60,6 @@ def test_a_tree_is_for_everybody_to_read_whatever_the_mask(recommends, prefix, m
     assert {stat.S_IMODE(p.stat().st_mode) for p in paths if p.is_file()} == {0o644}
 
 
-@pytest.mark.parametrize("why", DOUBTFUL)
-def test_nothing_doubtful_is_written_for_a_site_without_a_yes(recommends, prefix, why, capsys):
-    recommends(DOUBTFUL[why])
-    assert written(prefix) == 1
-    said = capsys.readouterr().err
-    assert why in said
-    assert "nothing was written; --yes" in said
-    assert not prefix.parent.exists()
-    assert written(prefix, "--yes") == 0
-    assert why in capsys.readouterr().out
-
-
-def test_files_that_were_refuted_are_asked_about_too(recommends, tmp_path, prefix, capsys):
-    (tmp_path / "export").mkdir()
-    (tmp_path / "export" / "proof.json").write_text('{"holds": false}')
-    assert main(["export", str(tmp_path), "--prefix", str(prefix)]) == 1
-    assert "did not do what they say" in capsys.readouterr().err
-    assert not prefix.exists()
-
-
 def test_what_is_verified_is_replaced_after_a_question_and_comes_back(recommends, prefix, capsys):
     assert written(prefix) == 0
     (prefix / "openmpi-5.0.11" / "NOTES").write_text("the administrator's")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from autotune.cli import main
-from autotune.commands import install
+from autotune.commands import export, install
 from autotune.errors import ExitCode, StackError
 from autotune.exporters import user_files
 from autotune.lint.verbs import lint
@@ -81,12 +81,15 @@ def test_install_merges_backs_up_and_uninstall_gives_back(home, capsys):
     assert not rules.parent.exists()
 
 
-def test_what_was_only_ours_goes_away(home):
+def test_what_was_only_ours_goes_away(home, capsys):
     for _ in range(2):
         assert main(["install", "campaign"]) == 0
         assert main(["install", "campaign"]) == 0
         assert main(["install", "--remove"]) == 0
         assert tree(home.parent) == {}
+    capsys.readouterr()
+    assert main(["install", "--remove"]) == 2
+    assert "holds nothing of autotune's" in capsys.readouterr().err
 
 
 def test_rules_of_han_come_with_the_parameters_that_point_to_them_and_go_with_them(home, monkeypatch):
@@ -166,17 +169,40 @@ DOUBTFUL = {
 }
 
 
+@pytest.fixture(params=["install", "export"])
+def into_place(request, home, tmp_path, monkeypatch):
+    """A verb that puts files in place for a campaign, and a path that it writes."""
+    monkeypatch.setattr(export, "for_everybody", lambda *_: install.for_everybody())
+    conf, prefix = home / "mca-params.conf", tmp_path / "opt"
+    options = ("--prefix", str(prefix)) if request.param == "export" else ()
+
+    def run(*words, directory="campaign"):
+        return main([request.param, str(directory), *options, *words])
+
+    return run, prefix / "modulefiles" if options else conf
+
+
 @pytest.mark.parametrize("why", DOUBTFUL)
-def test_nothing_doubtful_is_installed_without_a_yes(home, why, monkeypatch, capsys):
+def test_nothing_doubtful_is_put_in_place_without_a_yes(into_place, why, monkeypatch, capsys):
+    run, place = into_place
     recommends(monkeypatch, DOUBTFUL[why])
-    assert main(["install", "campaign"]) == 1
+    assert run() == 1
     said = capsys.readouterr().err
     assert why in said
     assert "nothing was written; --yes" in said
-    assert tree(home.parent) == {}
-    assert main(["install", "campaign", "--yes"]) == 0
+    assert not place.parent.exists()
+    assert run("--yes") == 0
     assert why in capsys.readouterr().out
-    assert (home / "mca-params.conf").exists()
+    assert place.exists()
+
+
+def test_files_that_were_refuted_are_asked_about_too(into_place, tmp_path, capsys):
+    run, place = into_place
+    (tmp_path / "export").mkdir()
+    (tmp_path / "export" / "proof.json").write_text('{"holds": false}')
+    assert run(directory=tmp_path) == 1
+    assert "did not do what they say" in capsys.readouterr().err
+    assert not place.exists()
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("Yes\n", 0), ("n\n", 1), ("\n", 1), ("\x04", 1)])
@@ -192,26 +218,24 @@ def test_on_a_terminal_one_is_asked(home, monkeypatch, capsys, answer, code):
     assert home.exists() == (code == 0)
 
 
-def test_files_that_were_refuted_are_asked_about_too(home, tmp_path, capsys):
-    (tmp_path / "export").mkdir()
-    (tmp_path / "export" / "proof.json").write_text('{"holds": false}')
-    assert main(["install", str(tmp_path)]) == 1
-    assert "did not do what they say" in capsys.readouterr().err
-    assert not home.exists()
+DEFAULTS = replace(GOOD.provenance, env=(), placement=(), checked=Checked.REFUSED)
+OF_MPICH = replace(MPICH_BY_SIZE, provenance=replace(GOOD.provenance, family="mpich"))
 
 
-def test_where_the_defaults_stay_nothing_is_written(home, monkeypatch, capsys):
-    source = replace(GOOD.provenance, env=(), placement=(), checked=Checked.REFUSED)
-    recommends(monkeypatch, Recommendation(Point(), (), provenance=source))
-    assert main(["install", "campaign"]) == 0
-    assert "nothing to install" in capsys.readouterr().out
-    assert not home.exists()
-
-
-def test_another_mpi_has_no_such_files(home, monkeypatch, capsys):
-    recommends(monkeypatch, replace(MPICH_BY_SIZE, provenance=replace(GOOD.provenance, family="mpich")))
-    assert main(["install", "campaign"]) == 2
-    assert "was measured on MPICH" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("recommendation", "words", "code", "said"),
+    [
+        (Recommendation(Point(), (), provenance=DEFAULTS), (), ExitCode.WELL, "nothing to install"),
+        (OF_MPICH, (), ExitCode.MISTAKE, "was measured on MPICH"),
+        (GOOD, ("--site",), ExitCode.MISTAKE, "no mpirun found"),
+    ],
+)
+def test_where_there_is_nothing_to_install_nothing_is_written(
+    home, monkeypatch, capsys, recommendation, words, code, said
+):
+    recommends(monkeypatch, recommendation)
+    assert main(["install", *words, "campaign"]) == code
+    assert said in "".join(capsys.readouterr())
     assert not home.exists()
 
 
@@ -241,40 +265,27 @@ def test_a_link_of_the_users_stays_a_link(home, tmp_path):
     assert (tmp_path / "dotfile").read_bytes() == b"pml = \xfc"
 
 
-def test_there_must_be_something_to_take_out(home, capsys):
-    assert main(["install", "--remove"]) == 2
-    assert "holds nothing of autotune's" in capsys.readouterr().err
-
-
-def test_lint_prints_file_line_and_remedy_and_ends_with_one(home, tmp_path, capsys):
-    bad = tmp_path / "bad.conf"
+def test_lint_prints_file_line_and_remedy_and_leaves_folders_out(tmp_path, capsys):
+    bad, folder = tmp_path / "bad.conf", tmp_path / "proof"
     bad.write_text("pml = 'ucx'\n")
-    assert main(["lint", str(bad)]) == 1
-    out = capsys.readouterr().out
-    assert f"{bad}:1: quotes become part of the value" in out
-    assert "without quotes" in out
-    assert "1 finding in 1 file(s) for openmpi5" in out
-
-
-def test_lint_of_what_is_not_there_or_not_known_is_refused(home, tmp_path, capsys):
-    assert main(["lint", str(tmp_path / "none")]) == 2
-    assert "cannot be read" in capsys.readouterr().err
-    good = tmp_path / "good.conf"
-    good.write_text("pml = ucx\n")
-    assert main(["lint", str(good), "--mpi", "openmpi3"]) == 2
-    assert "openmpi4, openmpi5, openmpi6" in capsys.readouterr().err
-
-
-def test_lint_leaves_folders_among_files_out_and_names_them(tmp_path, capsys):
-    good, folder = tmp_path / "good.conf", tmp_path / "proof"
-    good.write_text("pml = ucx\n")
     folder.mkdir()
-    assert main(["lint", str(good), str(folder)]) == 0
+    assert main(["lint", str(bad), str(folder)]) == 1
     said = capsys.readouterr()
-    assert "in 1 file(s)" in said.out
+    assert f"{bad}:1: quotes become part of the value" in said.out
+    assert "without quotes" in said.out
+    assert "1 finding in 1 file(s) for openmpi5" in said.out
     assert said.err == f"left out: {folder} is a folder\n"
-    assert main(["lint", str(folder)]) == 2
-    assert f"{folder} is a folder" in capsys.readouterr().err
+
+
+def test_lint_of_what_is_not_there_or_not_known_is_refused(tmp_path, capsys):
+    (good := tmp_path / "good.conf").write_text("pml = ucx\n")
+    for words, message in (
+        ([tmp_path / "none"], "cannot be read"),
+        ([tmp_path], f"{tmp_path} is a folder"),
+        ([good, "--mpi", "openmpi3"], "openmpi4, openmpi5, openmpi6"),
+    ):
+        assert main(["lint", *map(str, words)]) == 2
+        assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -370,8 +381,3 @@ def test_ucx_of_a_site_that_lies_elsewhere_is_said_before_anything_is_written(si
     assert main(["install", "--site", "campaign"]) == 2
     assert "UCX's settings (UCX_TLS, UCX_RNDV_THRESH) have no known place" in capsys.readouterr().err
     assert tree(site) == before
-
-
-def test_a_site_without_an_open_mpi_is_told(home, capsys):
-    assert main(["install", "--site", "campaign"]) == ExitCode.MISTAKE
-    assert "no mpirun found" in capsys.readouterr().err

@@ -28,23 +28,16 @@ def test_mistakes_are_named(words, message, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_an_unknown_layer_is_named_with_the_known_ones(tmp_path, capsys):
-    assert (
-        main(
-            ["doctor", "--knobs", "--mpirun", mpirun(tmp_path, "mpirun (Open MPI) 5.0.11"), "--stack", "uxc"]
-        )
-        == 2
-    )
-    assert "did you mean 'ucx'?" in capsys.readouterr().err
-
-
-def test_a_layer_that_is_asked_for_and_not_there_is_an_error(tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--stack", "uxc"), "did you mean 'ucx'?"),
+        (("--stack", "ucc"), "no ucc belongs to"),
+        ((), "does not answer"),
+    ],
+)
+def test_what_an_mpi_does_not_have_is_an_error_not_a_traceback(words, message, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    asked = ["doctor", "--knobs", "--mpirun", mpirun(tmp_path, "mpirun (Open MPI) 5.0.11"), "--stack", "ucc"]
-    assert main(asked) == 2
-    assert "no ucc belongs to" in capsys.readouterr().err
-
-
-def test_a_tool_that_is_missing_is_an_error_not_a_traceback(tmp_path, capsys):
-    assert main(["doctor", "--knobs", "--mpirun", mpirun(tmp_path, "mpirun (Open MPI) 5.0.11")]) == 2
-    assert "does not answer" in capsys.readouterr().err
+    program = mpirun(tmp_path, "mpirun (Open MPI) 5.0.11")
+    assert main(["doctor", "--knobs", "--mpirun", program, *words]) == 2
+    assert message in capsys.readouterr().err

@@ -95,14 +95,6 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(campaign, capsys):
     assert "it is no file" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("place", ["launches", "launches/0001"])
-def test_no_launch_is_made_below_a_link(place, campaign, home):
-    planted(campaign, place, home)
-    with pytest.raises(JournalError, match="is a link"):
-        launch_directory(campaign, TRIAL)
-    assert untouched(home)
-
-
 def test_a_journal_is_repaired_below_no_link(campaign, home, capsys):
     planted(campaign, ".repair", home)
     with (campaign / FILE).open("ab") as journal:
@@ -213,23 +205,20 @@ def test_a_folder_that_is_filled_may_be_a_link_and_holds_none(place, campaign, h
     assert untouched(home)
 
 
-@pytest.mark.parametrize("name", [KEPT, NIGHTS])
-def test_what_is_kept_of_a_machine_is_written_through_no_link(name, home, tmp_path):
-    planted(guarded := tmp_path / "guard", name, home / ".bashrc")
+WRITERS = {
+    "launches": lambda folder: launch_directory(folder, TRIAL),
+    "launches/0001": lambda folder: launch_directory(folder, TRIAL),
+    "made": lambda folder: make_empty(folder / "made"),
+    KEPT: lambda folder: write_kept(folder, WHAT),
+    NIGHTS: lambda folder: add_night(folder, Night("2026-01-01T00:00:00Z", "x")),
+    "load.out": lambda folder: Background("true", folder / "load.out").__enter__(),
+}
+"""Link in a folder → what would write there."""
+
+
+@pytest.mark.parametrize("place", WRITERS)
+def test_nothing_is_written_or_made_below_a_link(place, campaign, home):
+    planted(campaign, place, home if Path(place).suffix == "" else home / ".bashrc")
     with pytest.raises((AutotuneError, OSError), match=r"link|symbolic"):
-        write_kept(guarded, WHAT) if name == KEPT else add_night(guarded, Night("2026-01-01T00:00:00Z", "x"))
-    assert untouched(home)
-
-
-def test_a_log_of_what_runs_beside_is_written_through_no_link(home, tmp_path):
-    planted(tmp_path, "load.out", home / ".bashrc")
-    with pytest.raises(OSError, match="symbolic"), Background("true", tmp_path / "load.out"):
-        pass
-    assert untouched(home)
-
-
-def test_a_folder_is_made_anew_in_place_of_no_link(home, tmp_path):
-    planted(tmp_path, "launches-here", home)
-    with pytest.raises(JournalError, match="is a link"):
-        make_empty(tmp_path / "launches-here")
+        WRITERS[place](campaign)
     assert untouched(home)

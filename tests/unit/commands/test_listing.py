@@ -18,11 +18,8 @@ def test_every_scenario_and_space_has_a_sentence_in_80_columns(capsys):
 
 @pytest.mark.parametrize(
     ("word", "meant"),
-    [
-        ("allreduce_local", "conf=allreduce_local"),
-        ("reprot", "report"),
-        ("alreduce_local", "conf=allreduce_local"),
-    ],
+    [(word, "conf=allreduce_local") for word in ("allreduce_local", "alreduce_local")]
+    + [("reprot", "report")],
 )
 def test_a_word_that_is_no_verb_gets_a_suggestion(capsys, word, meant):
     assert main([word]) == 2
@@ -37,8 +34,3 @@ def test_help_has_whole_summaries(capsys):
         "Print all measurements as a table, a row for each trial and cell (CSV to stdout by default)."
         in shown
     )
-
-
-def test_quiet_and_verbose_exclude_each_other(capsys):
-    assert main(["tune", "--quiet", "--verbose", "conf=allreduce_local"]) == 2
-    assert "--quiet and --verbose" in capsys.readouterr().err

@@ -19,11 +19,7 @@ CASES = [
     ("parquet", "pyarrow", ("import", "{}/rows.csv", "--out", "{}/out.parquet")),
     ("parquet", "pyarrow", ("model", "{}/rows.parquet", *MODEL)),
     ("parquet", "pyarrow", ("screen", "{}/rows.parquet", "--factors", "x", "--responses", "y:min")),
-    (
-        "parquet",
-        "pyarrow",
-        ("tune", "conf=replay", "replay.table={}/rows.parquet", SIMULATED[-1]),
-    ),
+    ("parquet", "pyarrow", ("tune", "conf=replay", "replay.table={}/rows.parquet", SIMULATED[-1])),
     ("studies", "statsmodels", ("model", "{}/rows.csv", *MODEL)),
     ("studies", "statsmodels", ("model", "{}/rows.csv", *MODEL, "--plot", "{}/out.html")),
     ("figures", "matplotlib", ("report", "{}/rows.csv", "--out", "{}/page.html", "--figures", "{}/figures")),

@@ -20,7 +20,7 @@ from autotune.history.trial import Cell, Estimate, Observation, Status, Subject
 from autotune.space import Point
 from autotune.views.report import page
 from tests import example
-from tests.campaigns import strategy
+from tests.campaigns import Silent, strategy
 from tests.golden.test_exports import UCC
 
 
@@ -30,11 +30,6 @@ def observe(trial):
     times = [example.formula(trial.point, cell) * (1 + 0.01 * math.sin(trial.number)) for cell in cells]
     estimates = tuple(Estimate(c, t, t / 100, 20) for c, t in zip(cells, times, strict=True))
     return Observation(trial, Status.OK, estimates, duration_s=1.0, hosts=("node1",))
-
-
-class Silent:
-    def __getattr__(self, name):
-        return lambda *_: None
 
 
 @pytest.fixture(scope="module")
@@ -200,13 +195,7 @@ def test_a_page_says_which_calls_of_a_job_are_covered(directory):
     path, _, _ = directory(14)
     assert main(["report", str(path), "--ranks", "2", "--sizes", "8..64M"]) == 0
     rows = (path / "report.html").read_text().partition("Your job")[2].partition("</table>")[0]
-    assert [
-        rows.count(word) > 0 for word in (">measured<", "within the limits", "beyond those measured")
-    ] == [
-        True,
-        True,
-        True,
-    ]
+    assert all(word in rows for word in (">measured<", "within the limits", "beyond those measured"))
     assert main(["report", str(path), "--nodes", "7"]) == 0
     assert "not covered: measured on 1 node<" in (path / "report.html").read_text()
 
@@ -222,15 +211,9 @@ def test_a_job_that_tuned_itself_has_a_figure_and_its_numbers(directory, tmp_pat
         "speedup_95": [None, None],
         "saved_s": 0,
     }
-    open_ = stays | {"settled_at": None}
-    document = {
-        "format": "autotune-run-1",
-        "command": ["mpirun", "<b>"],
-        "run_s": 31.0,
-        "spent_s": 0.2,
-        "saved_s": 3.1,
-        "cells": [cell | decided | {"saved_s": 3.1}, cell | stays, cell | open_],
-    }
+    cells = [cell | decided | {"saved_s": 3.1}, cell | stays, cell | stays | {"settled_at": None}]
+    document = {"format": "autotune-run-1", "command": ["mpirun", "<b>"], "cells": cells}
+    document |= {"run_s": 31.0, "spent_s": 0.2, "saved_s": 3.1}
     file = tmp_path / "run.json"
     file.write_text(json.dumps(document))
     assert main(["report", str(path), "--run", str(file)]) == 0

@@ -57,13 +57,19 @@ def keys(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def foreign(tmp_path):
-    """A campaign whose journal asks for a program, as it was unpacked; and the program's trace."""
-    directory, trace = tmp_path / "campaign", tmp_path / "owned"
-    directory.mkdir(mode=0o700)
-    program = tmp_path / "mpirun"
+def program(tmp_path):
+    """An ``mpirun`` of somebody's, which leaves a trace, and the path of that."""
+    program, trace = tmp_path / "mpirun", tmp_path / "owned"
     program.write_text(f"#!/bin/sh\necho run >> {trace}\nexit 1\n")
     program.chmod(0o755)
+    return program, trace
+
+
+@pytest.fixture
+def foreign(tmp_path, program):
+    """A campaign whose journal asks for a program, as it was unpacked; and the program's trace."""
+    directory, (program, trace) = tmp_path / "campaign", program
+    directory.mkdir(mode=0o700)
     lines = (GOLDEN / "local" / FILE).read_text().splitlines(keepends=True)
     begun = json.loads(lines[1])
     begun["scenario"]["mpi"]["mpirun"] = str(program)
@@ -90,13 +96,17 @@ def test_what_was_unpacked_is_not_gone_on_with(foreign):
     assert not trace.exists()
 
 
-def test_nor_is_it_verified(foreign, capsys):
+def test_nor_is_it_verified_and_the_program_is_named_before_it_is_run(foreign, capsys):
     directory, trace = foreign
     assert main(["verify", str(directory)]) == 3
     assert "mpi.mpirun" in capsys.readouterr().err
     assert not trace.exists()
     assert main(["verify", str(directory), "--yes"]) == 2
     assert trace.exists()
+    assert capsys.readouterr().err.startswith(
+        f"the journal of {directory} asks to start:\n  launcher: MpirunLauncher\n"
+        f"  mpi.mpirun: {trace.parent / 'mpirun'}\n"
+    )
 
 
 @pytest.mark.parametrize("answer", [b"y\n", b"n\n", b"\n"])
@@ -125,11 +135,16 @@ def test_what_others_may_write_is_not_obeyed(foreign, mode, place):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
-def test_nor_what_belongs_to_another_user(foreign):
+@pytest.mark.parametrize("place", ["", FILE])
+def test_nor_what_belongs_to_another_user(foreign, place, tmp_path, capsys):
     directory, trace = foreign
-    os.chown(directory / FILE, 12345, 12345)
+    shutil.copytree(GOLDEN / "simulated", tmp_path / "simulated")
+    os.chown(directory / place, 12345, 12345)
     with pytest.raises(JournalError, match="belongs to another user"):
         Campaign.open(directory).resume(yes=True)
+    for words in ([str(directory)], [str(tmp_path / "simulated"), "--against", str(directory), "--yes"]):
+        assert main(["verify", *words]) == 3
+        assert "another user" in capsys.readouterr().err
     assert not trace.exists()
 
 
@@ -143,17 +158,13 @@ def test_who_ran_a_campaign_is_not_asked(own, keys):
 def test_a_copy_of_it_is_theirs_too_and_one_that_says_something_else_is_not(own, tmp_path):
     shutil.copytree(own, tmp_path / "copy")
     assert is_sealed(read_events(tmp_path / "copy"))
-    lines = (own / FILE).read_bytes().splitlines()
-    events = [dict(event) for event in read_events(own)]
-    for event in events:
-        for key in ("line", "crc"):
-            event.pop(key, None)
+    events = [
+        {key: value for key, value in event.items() if key not in ("line", "crc")}
+        for event in read_events(own)
+    ]
     begun = next(event for event in events if event["event"] == "campaign")
-    begun["scenario"] = {
-        **begun["scenario"],
-        "probe": {**begun["scenario"]["probe"], "options": {"run": ["rm"]}},
-    }
-    assert len(lines) == len(events)
+    probe = {**begun["scenario"]["probe"], "options": {"run": ["rm"]}}
+    begun["scenario"] = {**begun["scenario"], "probe": probe}
     (own / FILE).write_bytes(b"".join(sealed(event, n) for n, event in enumerate(events, start=1)))
     assert not is_sealed(read_events(own))
 
@@ -206,13 +217,10 @@ def test_the_launcher_of_somebody_s_recording_is_not_run(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def kept(tmp_path):
+def kept(tmp_path, program):
     """What ``guard keep`` would have written of an ``mpirun``, and that one's trace."""
-    folder, trace = tmp_path / "guard", tmp_path / "owned"
+    folder, (program, trace) = tmp_path / "guard", program
     folder.mkdir()
-    program = tmp_path / "mpirun"
-    program.write_text(f"#!/bin/sh\necho run >> {trace}\nexit 1\n")
-    program.chmod(0o755)
     scenario = {**defaults(), "mpi": {**defaults()["mpi"], "mpirun": str(program)}}
     asked = plain(scenario_of({**scenario, "campaign": {"dir": "x", "fresh": False}}, "theirs"))
     source = Provenance("theirs", "2026-11-01", "Open MPI 5.0.8", 1, 2, family="openmpi")

@@ -9,7 +9,7 @@ from autotune.campaign.directory import read_campaign
 from autotune.campaign.same_moment import at_one_moment
 from autotune.commands.hydra_bridge import run_task
 from autotune.commands.report import report_input
-from autotune.commands.tune import tune
+from autotune.commands.tune import interrupted, tune
 from autotune.errors import CampaignError, ExitCode
 from autotune.history.journal import read_events
 from autotune.views.report import page
@@ -67,6 +67,14 @@ def test_of_files_that_set_nothing_terminal_and_page_say_so(tmp_path, monkeypatc
     text = page(report_input(read_campaign(tmp_path / "campaigns/allreduce_8node")))
     assert "They set nothing" in text
     assert "This line uses them" not in text
+
+
+def test_what_is_said_of_an_interrupted_campaign_is_true_of_its_directory(tmp_path):
+    (tmp_path / "journal.jsonl").write_text("{}\n")
+    assert "nothing is lost" in str(interrupted(tmp_path))
+    message = str(interrupted(tmp_path / "gone"))
+    assert "nothing is lost" not in message
+    assert "was removed while the campaign ran, and its launches are lost" in message
 
 
 def test_a_resume_reads_its_journal_once(tmp_path, monkeypatch):

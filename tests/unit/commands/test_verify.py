@@ -1,7 +1,6 @@
 """``verify`` starts what a journal says: by our own launchers alone, named first, and nothing of others."""
 
 import json
-import os
 import shutil
 
 import pytest
@@ -38,62 +37,6 @@ def test_only_our_own_launchers_are_made(node, tmp_path, monkeypatch):
     with pytest.raises(ScenarioError, match=r"hydra\.launcher"):
         connected(node, scenario())
     assert not list(tmp_path.iterdir())
-
-
-@pytest.fixture
-def foreign(tmp_path, monkeypatch):
-    """A campaign whose journal asks for a program; its directory, and the program's trace."""
-    monkeypatch.chdir(tmp_path)
-    directory, trace = tmp_path / "campaign", tmp_path / "owned"
-    directory.mkdir(mode=0o700)
-    program = tmp_path / "mpirun"
-    program.write_text(f"#!/bin/sh\necho run >> {trace}\nexit 1\n")
-    program.chmod(0o755)
-    lines = (GOLDEN / "local" / FILE).read_text().splitlines(keepends=True)
-    begun = json.loads(lines[1])
-    begun["scenario"]["mpi"]["mpirun"] = str(program)
-    lines[1] = json.dumps(begun) + "\n"
-    (directory / FILE).write_text("".join(lines))
-    return directory, trace
-
-
-def test_a_directory_that_everybody_can_write_starts_nothing(foreign, capsys):
-    directory, trace = foreign
-    directory.chmod(0o777)
-    assert main(["verify", str(directory)]) == 3
-    assert "everybody" in capsys.readouterr().err
-    assert not trace.exists()
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
-@pytest.mark.parametrize("given", ["", FILE])
-def test_what_belongs_to_another_user_starts_nothing(foreign, given, capsys):
-    directory, trace = foreign
-    os.chown(directory / given, 12345, 12345)
-    assert main(["verify", str(directory)]) == 3
-    assert "another user" in capsys.readouterr().err
-    assert not trace.exists()
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
-def test_nor_is_anything_started_against_it(foreign, tmp_path, capsys):
-    directory, trace = foreign
-    simulated = tmp_path / "simulated"
-    shutil.copytree(GOLDEN / "simulated", simulated)
-    os.chown(directory, 12345, 12345)
-    assert main(["verify", str(simulated), "--against", str(directory), "--yes"]) == 3
-    assert "another user" in capsys.readouterr().err
-    assert not trace.exists()
-
-
-def test_the_program_is_named_before_it_is_run(foreign, capsys):
-    directory, trace = foreign
-    assert main(["verify", str(directory), "--yes"]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith(
-        f"the journal of {directory} asks to start:\n  launcher: MpirunLauncher\n"
-        f"  mpi.mpirun: {trace.parent / 'mpirun'}\n"
-    )
 
 
 @pytest.mark.parametrize("against", [False, True])

@@ -117,11 +117,36 @@ EVERYWHERE = (Rule("allreduce", 2, 0, RING),)
 """Under these rules made invalid, the calls that a component sets itself up by are refused too."""
 
 
-def test_launches_that_die_prove_nothing_and_refute_nothing(tmp_path):
-    found = proof(tmp_path, Mpi(dies_of=SIZES), EVERYWHERE)
+class Slow(Mpi):
+    """Ends no launch after the first ``well``."""
+
+    def __init__(self, well):
+        super().__init__()
+        self.well = well
+
+    def run(self, asked):
+        if self.launches == self.well:
+            return LaunchOutcome(Status.TIMEOUT, "ended after 10 s")
+        return super().run(asked)
+
+
+SMALL = (*EVERYWHERE, Rule("allreduce", 2, 1024, Point()))
+
+
+@pytest.mark.parametrize(
+    ("launcher", "rules", "said"),
+    [
+        (Mpi(dies_of=SIZES), EVERYWHERE, "rank 0 was ended by signal 11"),
+        (Mpi(dies_of=(8,)), SMALL, "rank 0 was ended by signal 11"),  # only small calls have a rule
+        (Slow(0), RULES, "ended after 10 s"),
+        (Slow(1), RULES, "a launch without the files: ended after 10 s"),
+    ],
+)
+def test_launches_that_die_prove_nothing_and_refute_nothing(tmp_path, launcher, rules, said):
+    found = proof(tmp_path, launcher, rules)
     assert not found.holds
     assert not refuted(tmp_path)
-    assert str(found) == "could not be checked: rank 0 was ended by signal 11"
+    assert str(found) == f"could not be checked: {said}"
 
 
 @pytest.mark.parametrize("deaf", [False, True])
@@ -130,20 +155,6 @@ def test_a_library_that_dies_of_small_calls_is_asked_with_large_ones(tmp_path, d
     assert (found.rows, found.rows_reached) == (2, 0 if deaf else 2)
     assert found.holds is not deaf
     assert refuted(tmp_path) is deaf
-
-
-def test_a_library_that_dies_where_only_small_calls_have_a_rule_could_not_be_checked(tmp_path):
-    small = (*EVERYWHERE, Rule("allreduce", 2, 1024, Point()))
-    assert "could not be checked" in str(proof(tmp_path, Mpi(dies_of=(8,)), small))
-
-
-def test_a_first_launch_that_dies_refutes_nothing(tmp_path):
-    class Dying:
-        def run(self, _):
-            return LaunchOutcome(Status.TIMEOUT, "ended after 10 s")
-
-    assert str(proof(tmp_path, Dying())) == "could not be checked: ended after 10 s"
-    assert not refuted(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["pml", "UCX_TLS", "coll_tuned_use_dynamic_rules"])
@@ -173,14 +184,3 @@ def test_what_the_setting_itself_changes_and_what_each_launch_has_of_its_own_is_
     launcher = Mpi(site=site)
     assert proof(tmp_path, launcher).holds
     assert launcher.launches == 4
-
-
-def test_where_the_untouched_launch_fails_nothing_is_known(tmp_path):
-    class Once(Mpi):
-        def run(self, asked):
-            return LaunchOutcome(Status.TIMEOUT, "ended after 10 s") if self.launches else super().run(asked)
-
-    assert (
-        str(proof(tmp_path, Once())) == "could not be checked: a launch without the files: ended after 10 s"
-    )
-    assert not refuted(tmp_path)

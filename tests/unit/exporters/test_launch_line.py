@@ -55,12 +55,11 @@ def made(name):
     return MpichSelection(lambda: dict(SMALL_TREE)) if name == "mpich_json" else exporter(name)
 
 
-def test_every_format_has_its_line():
-    assert set(LINES) == set(OURS)
-
-
 @pytest.mark.parametrize("name", OURS)
 def test_the_line_of_a_format(name):
+    """A list of parameter files would take the place of the site's own, and of the user's on 4.1."""
+    texts = [made(name).use(SUBJECTS[name], SITE), *made(name).export(SUBJECTS[name], SITE).values()]
+    assert not [text for text in texts if "param_files" in text]
     runs = any(word in LINES[name] for word in ("mpirun", "mpiexec"))
     line = made(name).use(SUBJECTS[name], SITE)
     assert line == (f"{LINES[name]} {PROGRAM}" if runs else LINES[name])
@@ -88,14 +87,6 @@ def test_a_comma_in_the_directory_parts_the_list_of_tune_alone():
     assert "would part it" in unused(OPENMPI, there)
 
 
-@pytest.mark.parametrize("name", OURS)
-def test_no_line_names_a_list_of_parameter_files(name):
-    """It would take the place of the site's own, and of the user's on 4.1."""
-    subject = SUBJECTS[name]
-    texts = [made(name).use(subject, SITE), *made(name).export(subject, SITE).values()]
-    assert not [text for text in texts if "param_files" in text]
-
-
 def test_variables_that_no_file_holds_stand_on_the_line():
     source = Provenance("c", env=(("OMP_PLACES", "cores"), ("UCX_TLS", "rc")))
     line = exporter("openmpi_mca").use(Recommendation(Point(), (), provenance=source), SITE)
@@ -106,11 +97,6 @@ def test_firmware_is_named_beside_the_line():
     source = Provenance("c", boot=(("NPS", "2"),))
     said = how_to_use(Recommendation(Point(), (), provenance=source), ("openmpi_mca",), SITE)
     assert said.splitlines()[1:] == ["  on nodes with NPS=2, which is firmware: no file sets it"]
-
-
-def test_where_nothing_is_set_there_is_nothing_to_use():
-    nothing = Recommendation(Point(), (), provenance=Provenance("c", family="openmpi"))
-    assert how_to_use(nothing, ("openmpi_mca",), SITE) == ""
 
 
 @pytest.mark.parametrize("choice", [Point(), Point.of({"algorithm": "default"})])

@@ -41,29 +41,23 @@ def test_the_parameter_file_points_to_the_rules_by_their_absolute_path():
     assert "4096 4 0 0  # ring" in files["coll_tuned_rules.conf"]
 
 
-def test_without_rules_nothing_dynamic_is_switched_on():
-    files = exporter("openmpi_mca").export(recommendation(rules=()), SITE)
-    assert list(files) == ["openmpi-mca-params.conf", "ucx.conf"]
-    assert assignments(files["openmpi-mca-params.conf"]) == {"pml": "ucx"}
+FORCED = {"coll_tuned_use_dynamic_rules": "1", "coll_tuned_allreduce_algorithm": "4"}
 
 
-FORCED = (("OMPI_MCA_coll_tuned_use_dynamic_rules", "1"), ("OMPI_MCA_coll_tuned_allreduce_algorithm", "4"))
-
-
-def test_a_forced_algorithm_gives_way_to_the_rules():
-    files = exporter("openmpi_mca").export(recommendation(env=FORCED), SITE)
-    assert set(assignments(files["openmpi-mca-params.conf"])) == {
-        "coll_tuned_use_dynamic_rules",
-        "coll_tuned_dynamic_rules_filename",
-    }
-
-
-def test_a_forced_algorithm_without_rules_keeps_its_switch():
-    files = exporter("openmpi_mca").export(recommendation(rules=(), env=FORCED), SITE)
-    assert assignments(files["openmpi-mca-params.conf"]) == {
-        "coll_tuned_use_dynamic_rules": "1",
-        "coll_tuned_allreduce_algorithm": "4",
-    }
+@pytest.mark.parametrize(
+    ("rules", "env", "names"),
+    [
+        ((), {"pml": "ucx", "coll_tuned_use_dynamic_rules": "1"}, ["pml"]),
+        (RULES, FORCED, ["coll_tuned_use_dynamic_rules", "coll_tuned_dynamic_rules_filename"]),
+        ((), FORCED, list(FORCED)),
+    ],
+    ids=["nothing dynamic without rules", "rules replace a forced algorithm", "which else keeps its switch"],
+)
+def test_either_rules_or_a_forced_algorithm_is_dynamic(rules, env, names):
+    made = recommendation(rules, env=tuple((f"OMPI_MCA_{name}", value) for name, value in env.items()))
+    files = exporter("openmpi_mca").export(made, SITE)
+    assert list(assignments(files["openmpi-mca-params.conf"])) == names
+    assert ("coll_tuned_rules.conf" in files) is bool(rules)
 
 
 def test_a_forced_algorithm_of_another_collective_is_refused_beside_rules():

@@ -75,28 +75,21 @@ def test_a_link_is_followed_to_its_file(tmp_path, old):
     assert old.read_text() == "now"
 
 
-def test_a_link_to_nothing_is_refused(tmp_path, old):
-    link = tmp_path / "link"
-    link.symlink_to(tmp_path / "nowhere" / "file")
-    with refused(tmp_path, UserError, "link: it is a link to .*/nowhere/file, which does not exist"):
-        write_files({old: "now", link: "now"}, parents=True)
-
-
-def test_a_link_to_itself_is_refused(tmp_path, old):
-    (tmp_path / "link").symlink_to(tmp_path / "link")
-    with refused(tmp_path, UserError, "link"):
-        write_files({old: "now", tmp_path / "link": "now"})
-
-
-def test_a_directory_in_the_place_of_a_file_is_refused(tmp_path, old):
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("to nothing", "it is a link to .*/nowhere/file, which does not exist"),
+        ("to itself", "to itself"),
+        ("folder", "folder: Is a directory"),
+        ("old/file", "Not a directory|File exists"),
+    ],
+)
+def test_what_is_in_the_way_is_refused(tmp_path, old, name, match):
+    (tmp_path / "to nothing").symlink_to(tmp_path / "nowhere" / "file")
+    (tmp_path / "to itself").symlink_to(tmp_path / "to itself")
     (tmp_path / "folder").mkdir()
-    with refused(tmp_path, UserError, "folder: Is a directory"):
-        write_files({old: "now", tmp_path / "folder": "now"})
-
-
-def test_a_file_in_the_place_of_a_directory_is_refused(tmp_path, old):
-    with refused(tmp_path, UserError, "Not a directory|File exists"):
-        write_files({tmp_path / "x": "1", old / "file": "now"}, parents=True)
+    with refused(tmp_path, UserError, match):
+        write_files({tmp_path / "new": "1", tmp_path / name: "now"}, parents=True)
 
 
 def test_a_missing_directory_is_refused_or_made_and_taken_back(tmp_path, old):

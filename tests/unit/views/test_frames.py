@@ -35,14 +35,11 @@ def history() -> History:
     swept = Point.of({"UCX_RNDV_THRESH": "auto", "coll_han": True, "ranks_per_node": 2})
     fewer = Point.of({"UCX_RNDV_THRESH": "64k", "coll_han": False})
     untouched = Trial(1, Phase.BASELINE, Point(), Subject.UNTOUCHED)
+    wrong = estimate(4, 8, math.nan, Status.WRONG_RESULT)
     return History(
         (
             Observation(untouched, Status.OK, (estimate(0, 8, 2.8e-6),)),
-            Observation(
-                Trial(2, Phase.SCREENING, swept),
-                Status.OK,
-                (estimate(3, 8, 1.4e-6), estimate(4, 8, math.nan, Status.WRONG_RESULT)),
-            ),
+            Observation(Trial(2, Phase.SCREENING, swept), Status.OK, (estimate(3, 8, 1.4e-6), wrong)),
             Observation(Trial(3, Phase.SEARCH, fewer), Status.TIMEOUT, reason="ended after 60 s"),
             Observation(
                 Trial(4, Phase.SEARCH, fewer),
@@ -61,6 +58,9 @@ def test_one_row_for_each_estimate_and_for_each_launch_without_one(history):
     assert frame["status"].tolist() == ["ok", "ok", "wrong_result", "timeout", "not_applied"]
     assert frame["subject"].tolist() == ["untouched", "sweep", "sweep", "sweep", "sweep"]
     assert frame["reason"].isna().tolist() == [True, True, True, False, False]
+    failed = frame.set_index("trial").loc[3]
+    assert (failed["UCX_RNDV_THRESH"], failed["coll_han"]) == ("64k", False)
+    assert failed[[*COLUMNS[8:], "ranks_per_node"]].isna().all()
 
 
 def test_tight_loops_have_the_fastest_rank_and_the_average_too():
@@ -83,23 +83,13 @@ def test_a_cell_that_is_not_usable_has_its_own_reason():
     assert (row["status"], row["reason"]) == ("not_applied", "refused (code 64)")
 
 
-def test_a_failed_launch_has_its_point_and_nothing_measured(history):
-    row = history_frame(history).set_index("trial").loc[3]
-    assert (row["UCX_RNDV_THRESH"], row["coll_han"]) == ("64k", False)
-    assert row[COLUMNS[8:]].isna().all()
-    assert pd.isna(row["ranks_per_node"])
-
-
-def test_figures_are_microseconds_without_binary_noise(history):
-    row = history_frame(history).iloc[0]
+def test_figures_are_microseconds_without_binary_noise_and_types_hold_the_values_as_they_are(history):
+    frame = history_frame(history)
+    row, types = frame.iloc[0], frame.dtypes.astype(str).to_dict()
     assert (row["median_us"], row["sem_us"], row["low_us"], row["high_us"]) == (2.8, 0.056, 2.66, 2.94)
     assert (row["n"], row["outliers"]) == (40, 3)
-
-
-def test_types_hold_the_values_as_they_are(history):
-    types = history_frame(history).dtypes.astype(str).to_dict()
-    assert types["trial"] == types["comm_size"] == types["message_bytes"] == types["n"] == "Int64"
-    assert types["allreduce_algorithm"] == types["ranks_per_node"] == "Int64"
+    whole = ("trial", "comm_size", "message_bytes", "n", "allreduce_algorithm", "ranks_per_node")
+    assert {types[name] for name in whole} == {"Int64"}
     assert types["coll_han"] == "boolean"
     assert types["UCX_RNDV_THRESH"] == types["allreduce_segsize"] == types["status"] == "string"
     assert types["median_us"] == "float64"
@@ -133,6 +123,8 @@ def test_csv_goes_to_standard_output_or_a_file(history, capsys, tmp_path):
     shown = capsys.readouterr().out
     assert shown.splitlines()[1] == "1,baseline,untouched,ok,,,,,allreduce,2,8,,,2.8,0.056,2.66,2.94,40,3"
     assert shown.splitlines()[4] == "3,search,sweep,timeout,ended after 60 s,64k,False," + "," * 11
+    print_or_write(frame, tmp_path / "history.parquet")  # a file has the format of its name
+    assert len(pd.read_parquet(tmp_path / "history.parquet")) == 5
     print_or_write(frame, tmp_path / "history.csv")
     assert (tmp_path / "history.csv").read_text() == shown
     assert len(pd.read_csv(io.StringIO(shown))) == len(frame)
@@ -151,11 +143,6 @@ def test_what_cannot_be_written_is_said(tmp_path):
         print_history(tmp_path, "parquet", None)
     with pytest.raises(UserError, match="cannot write"):
         print_or_write(pd.DataFrame(), tmp_path / "nowhere" / "history.csv")
-
-
-def test_a_file_has_the_format_of_its_name(history, tmp_path):
-    print_or_write(history_frame(history), tmp_path / "history.parquet")
-    assert len(pd.read_parquet(tmp_path / "history.parquet")) == 5
 
 
 def test_import_takes_a_history_without_what_failed(history, tmp_path, capsys):

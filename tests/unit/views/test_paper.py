@@ -18,7 +18,7 @@ def drawn():
             "x", ran.space, example.OBJECTIVES, ran.history, ran.recommendation, ran.baseline, ran.effects
         )
     )
-    wanted = ("curves", "winners", "settings-latency", "pareto-latency", "progress")
+    wanted = ("curves", "winners", "settings-latency", "effects-latency", "progress")
     few = [f for f in made if any(f'"name":"{name}' in f for name in wanted)]
     assert len(few) == len(wanted)
     return few, drawings(few)

@@ -39,10 +39,11 @@ def test_rows_name_all_ties_and_leave_empty_what_is_not_known():
     assert (third["nodes"], third["gain"], third["latency_us"]) == (2, "", "")
 
 
-def test_ties_are_hatched_and_gains_are_strong():
+def test_ties_are_hatched_gains_are_strong_and_systems_have_a_row_each():
     page = tuning_page(TABLE, "two systems")
     assert set(re.findall(r'"shape":\["(.*?)"\]', page)) == {"", r"\u002f"}  # a slash, as JSON in a page
-    assert '"opacity":[1.0]' in page  # twice as fast
+    assert "rgba(74,143,224,0.90)" in page  # twice as fast
+    assert '"ticktext":["1 node, 4 ranks","2 nodes, 8 ranks"]' in page
 
 
 def test_names_are_escaped():
