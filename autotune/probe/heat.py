@@ -92,9 +92,7 @@ class _Slice:
     def learn(self, falling: float, visit: int) -> None:
         """Double the slice if calls, in several visits in a row, became faster until the timed part began.
 
-        Args:
-            falling: Ratio of the times of warm-up calls to those of timed calls.
-            visit: Index of the visit that showed this ratio.
+        ``falling`` is the ratio of the times of warm-up calls to those of timed calls, in this visit.
         """
         self.falls = self.falls + 1 if falling > _FALLING else 0
         if self.falls == _IN_A_ROW and self.doublings < _MOST_DOUBLINGS:
@@ -223,7 +221,6 @@ class HeatSweep(Sweep):
         *,
         warm_up: bool,
     ) -> None:
-        """Time some calls of a cell, and add their duration to its figures if this is the request's loop."""
         spent_s = self._call(index, count, partial(synchronisation.block, warm_up=warm_up))
         self.timed.add(spent_s)
         if visits is self._visits[0]:
@@ -250,10 +247,7 @@ class HeatSweep(Sweep):
         return tuple(samples)
 
     def _of_loop(self, loop: int) -> dict[int, list[tuple[int, Timed]]]:
-        """Return for each cell the round and samples of its visits in one of the loops.
-
-        The mapping is by the index of the cell; it is empty except on rank 0.
-        """
+        """Return, on rank 0, the index of each cell → round and samples of its visits in one of the loops."""
         visits, by_cell = self._visits[loop], dict[int, list[tuple[int, Timed]]]()
         collected = self.loops[loop].collect() if visits else []
         if self._sync.rank == 0:
@@ -266,7 +260,6 @@ class HeatSweep(Sweep):
         return by_cell
 
     def _call(self, index: int, count: int, run: Callable[[Exchange, int], object]) -> float:
-        """Run some calls of a cell with its control variables set, and return their total time in seconds."""
         cell = self._cells[index]
         if cell.exchange is None:
             raise StackError("a cell without a call cannot be timed")
@@ -290,7 +283,6 @@ class HeatSweep(Sweep):
 
 
 def _calls(cell: SweptCell, slice_s: float) -> int:
-    """Return how many calls of a cell fit into a slice of time, given the duration of its last calls."""
     return int(min(max(1.0, slice_s / max(cell.latest_s, 1e-9)), _MOST_CALLS))
 
 
@@ -308,8 +300,6 @@ class HeatResult:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The measurements of one turn: the index of the sweep, its message sizes, and which loop times them."""
-
     sweep: int
     sizes: tuple[int, ...]
     other_loop: bool = False
@@ -373,10 +363,7 @@ def measure_heat(
 def _sweeps(
     world: MPI.Intracomm, request: ProbeRequest, kernel: CDLL | None, variables: ControlVariables
 ) -> list[HeatSweep | None]:
-    """Create a sweep for each collective and communicator size.
-
-    An entry is None if this rank is not in the sweep's communicator.
-    """
+    """Create a sweep for each collective and communicator size; None where this rank is not in the latter."""
     sweeps: list[HeatSweep | None] = []
     for collective in dict.fromkeys(request.collectives):
         for size in request.comm_sizes or (world.size,):
@@ -391,7 +378,6 @@ def _sweeps(
 
 
 def _loops(request: ProbeRequest) -> tuple[str, ...]:
-    """Return the names of the loops to measure in: the request's loop, then the other one if requested."""
     return tuple(filter(None, (request.loop, request.other_loop)))
 
 
@@ -401,14 +387,9 @@ def _plan(
     """Return what each turn measures: a list for every visit of all cells, each in random order.
 
     In one of three visits the cells are measured in the other loop. The operations of
-    ``ProbeRequest.beside`` are measured in one of six visits, alternately in the two loops: five such
-    operations at three sizes take a fifth of a heat's time if the request has nine message sizes.
-
-    Args:
-        request: The request.
-        n_own: Number of sweeps for the request's own collectives.
-        other_sizes: Message sizes of each operation of ``ProbeRequest.beside``.
-        heat: The heat that this job takes part in.
+    ``ProbeRequest.beside``, with the sizes ``other_sizes``, are measured in one of six visits, alternately in
+    the two loops: five such operations at three sizes take a fifth of a heat's time if the request has nine
+    message sizes. ``n_own`` is the number of sweeps for the request's own collectives.
     """
     rng = random.Random(f"sizes {heat.seed}")  # noqa: S311 - the order of measurements is no secret
     collectives = tuple(dict.fromkeys(request.collectives))

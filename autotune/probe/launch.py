@@ -49,11 +49,9 @@ def run(
 ) -> int:
     """Measure the request in a directory, write the result there, and return the exit status.
 
-    The directory must exist for rank 0 alone.
-
     Args:
         world: All ranks of the launch.
-        directory: Directory of the request and the result.
+        directory: Directory of the request and the result, which must exist for rank 0 alone.
         environment: Environment of this rank as the launcher set it.
         ucx_log: Path to which UCX in this process writes its log; None: UCX was not asked for a log.
         moments: Times at which parts of the launch began, see ``ProbeResult.moments``; later ones are added.
@@ -90,10 +88,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class _Proof:
-    """Result of checking that all ranks have the expected settings.
-
-    All ranks have the same problem, and each its own notes and values.
-    """
+    """Result of checking the settings: all ranks have the same problem, and each its notes and values."""
 
     problem: tuple[str, str] | None  # Status and reason; None: all ranks have the expected settings.
     notes: tuple[str, ...]  # UCX's warnings.
@@ -101,11 +96,7 @@ class _Proof:
 
 
 def _request(world: MPI.Intracomm, directory: Path) -> ProbeRequest:
-    """Return the request, read by rank 0 and checked by all ranks alike.
-
-    Raises:
-        UserError: If the request cannot be read, or is for another number of ranks.
-    """
+    """Return the request, read by rank 0 and checked by all ranks alike."""
     text, problem = "", ""
     if world.rank == 0:
         try:
@@ -131,10 +122,7 @@ def _proof(
     environment: Mapping[str, str],
     ucx_log: Path | None,
 ) -> _Proof:
-    """Check that every rank has the expected settings.
-
-    If not, all ranks return the reason of the first check that fails, on the lowest rank where it fails.
-    """
+    """Check every rank's settings; the first check that fails, on its lowest rank, is the problem."""
     expect = request.expect
     cvars_wrong, applied = unset_variables(expect, tools)
     ucx_wrong, report = ucx_contradiction(world, expect, ucx_log)
@@ -157,7 +145,6 @@ def _proof(
 
 
 def _unread(values: Mapping[str, str]) -> str:
-    """Describe a variable whose value in UCX is not the expected one; empty if there is no such variable."""
     if not values:
         return ""
     from autotune.probe.ucx import unread  # imported here, since not every launch uses UCX
@@ -173,7 +160,6 @@ def _measure(
     proof: _Proof,
     moments: dict[str, float],
 ) -> ProbeResult:
-    """Measure what the request asks for, in turns with other jobs or without them, and return the result."""
     moments["kernel"] = time.monotonic()
     kernel, notes = None, list(proof.notes)
     if request.timing != "python":
@@ -233,7 +219,6 @@ class _Measured:
 def _measured_alone(
     world: MPI.Intracomm, request: ProbeRequest, kernel: CDLL | None, variables: ControlVariables
 ) -> _Measured:
-    """Measure the request without other jobs, and observe the machine's other load meanwhile."""
     first_look = look()
     cells, notes, timed = sweeps(world, request, kernel, variables)
     interference = since(world, first_look)
@@ -245,11 +230,7 @@ def _measured_alone(
 def _other_calls_s(
     world: MPI.Intracomm, request: ProbeRequest, kernel: CDLL | None, variables: ControlVariables
 ) -> dict[str, float]:
-    """Measure the operations of ``ProbeRequest.beside`` briefly, with the MPI's defaults.
-
-    Returns:
-        Seconds by name and size as in ``ProbeResult.beside``, complete on rank 0.
-    """
+    """Measure the operations of ``ProbeRequest.beside`` briefly; the result is complete on rank 0."""
     cells: list[CellSamples] = []
     for other_request in request.other_calls(world.size):
         min_samples = min(request.min_samples, BESIDE_CALLS)
@@ -302,10 +283,7 @@ def _overhead_s(loop: Loop, collective: str) -> float:
 
 
 def _parameters(world: MPI.Intracomm, tools: ToolInterface) -> dict[str, str]:
-    """Return every control variable → its value, or each rank's value if ranks differ.
-
-    The result is complete on rank 0 and empty on the other ranks.
-    """
+    """Return, on rank 0, every control variable → its value, or each rank's value if ranks differ."""
     all_values = world.gather(tools.values()) or []
     names = sorted({name for values in all_values for name in values})
     by_name = {name: [values.get(name, "") for values in all_values] for name in names}
@@ -316,12 +294,7 @@ def _parameters(world: MPI.Intracomm, tools: ToolInterface) -> dict[str, str]:
 
 
 def _memory(world: MPI.Intracomm, tools: ToolInterface) -> tuple[float, dict[str, float]]:
-    """Return the memory of the rank with most of it.
-
-    Returns:
-        The peak resident set in bytes; and each performance variable that counts the library's bytes → its
-        value. Each figure is the largest over all ranks.
-    """
+    """Return peak resident set and the library's own counters, in bytes, the largest of all ranks."""
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
     all_ranks = world.allgather((used, tools.memory()))
     names = sorted({name for _, counted in all_ranks for name in counted})
@@ -331,10 +304,7 @@ def _memory(world: MPI.Intracomm, tools: ToolInterface) -> tuple[float, dict[str
 
 
 def _from_rank_0(world: MPI.Intracomm, words: tuple[str, str]) -> tuple[str, str]:
-    """Return rank 0's texts on every rank.
-
-    They are sent down a tree of point-to-point messages, to which no rule for collectives applies.
-    """
+    """Return rank 0's texts on every rank, by messages to which no rule for collectives applies."""
     rank, size, reached = world.rank, world.size, 1
     while reached < size:
         if rank < reached:
@@ -352,11 +322,7 @@ def _end(world: MPI.Intracomm, directory: Path, result: ProbeResult) -> int:
 
 
 def _written(world: MPI.Intracomm, directory: Path, result: ProbeResult) -> int:
-    """Write the result on rank 0, with one line on standard error if it has a problem.
-
-    Returns:
-        The exit status of this rank.
-    """
+    """Write the result on rank 0, with its problem on standard error, and return this rank's exit status."""
     status = 2 if result.status == "invalid" else 0
     if world.rank == 0:
         if result.reason:

@@ -46,7 +46,6 @@ def _nothing() -> None:
 
 
 def _pingpong(x: Exchange) -> Callable[[], object]:
-    """Return the function with this rank's part of a ping-pong between the first and the last rank."""
     comm, last = x.comm, x.comm.size - 1
 
     def first() -> None:
@@ -63,12 +62,7 @@ def _pingpong(x: Exchange) -> Callable[[], object]:
 
 
 def _one_sided(name: str, side: str) -> Callable[[Exchange], Callable[[], object]]:
-    """Return a function that makes the call of a one-sided operation for an exchange.
-
-    Args:
-        name: Method of the window, such as ``Put``.
-        side: Buffer that the first rank passes to this method, ``send`` or ``recv``.
-    """
+    """Return a function that makes the window's call of this name with the first rank's buffer ``side``."""
 
     def bound(x: Exchange) -> Callable[[], object]:
         window, last, epoch = x.window, x.comm.size - 1, x.operation.epoch
@@ -102,7 +96,6 @@ def _pair(rank: int, size: int) -> Sequence[int]:
 
 
 def _multipair(x: Exchange) -> Callable[[], object]:
-    """Return the function by which this rank sends or receives ``WINDOW`` messages and one byte in answer."""
     peers = _pair(x.comm.rank, x.comm.size)
     if not peers:
         return _nothing
@@ -120,7 +113,6 @@ def _multipair(x: Exchange) -> Callable[[], object]:
 
 
 def _bidirectional(x: Exchange) -> Callable[[], object]:
-    """Return the function by which this rank exchanges ``WINDOW`` messages in both directions."""
     peers = _pair(x.comm.rank, x.comm.size)
     if not peers:
         return _nothing
@@ -131,7 +123,6 @@ def _bidirectional(x: Exchange) -> Callable[[], object]:
 
 
 def _wait(requests: Sequence[Request]) -> None:
-    """Wait for all of the requests."""
     if requests:
         requests[0].Waitall(requests)
 
@@ -146,7 +137,6 @@ def _grid(size: int, dimensions: int) -> tuple[int, ...]:
 
 
 def _neighbours(rank: int, size: int, dimensions: int = 2) -> Sequence[int]:
-    """Return the ranks below and above a rank in each dimension of the grid that has more than one rank."""
     neighbours, stride = [], 1
     for extent in _grid(size, dimensions):
         coordinate = rank // stride % extent
@@ -158,13 +148,7 @@ def _neighbours(rank: int, size: int, dimensions: int = 2) -> Sequence[int]:
 
 
 def _post(x: Exchange, receive: str, send: str) -> list[Any]:
-    """Start all receives, then all sends of a rank's halo exchange, and return their requests.
-
-    Args:
-        x: The exchange.
-        receive: Method of the communicator that starts a receive.
-        send: Method of the communicator that starts a send.
-    """
+    """Start all receives, then all sends of a rank's halo exchange, by these methods of the communicator."""
     peers, n = x.operation.peers(x.comm.rank, x.comm.size), x.elements
     blocks = [slice(j * n, (j + 1) * n) for j in range(len(peers))]
     takes, gives = getattr(x.comm, receive), getattr(x.comm, send)
@@ -174,8 +158,6 @@ def _post(x: Exchange, receive: str, send: str) -> list[Any]:
 
 
 def _halo(x: Exchange) -> Callable[[], object]:
-    """Return the function that makes this rank's halo exchange: messages to and from all neighbours."""
-
     def call() -> None:
         requests = _post(x, "Irecv", "Isend")
         x.compute()
@@ -185,10 +167,7 @@ def _halo(x: Exchange) -> Callable[[], object]:
 
 
 def _persistent(make: Callable[[Exchange], list[Any]]) -> Callable[[Exchange], Callable[[], object]]:
-    """Return a function that makes the call of an exchange by persistent requests.
-
-    The requests are created by ``make`` when the call is first bound, and stored in the exchange.
-    """
+    """Return a function that calls by persistent requests, which ``make`` creates when it is first bound."""
 
     def bound(x: Exchange) -> Callable[[], object]:
         x.requests = requests = x.requests or make(x)
@@ -204,7 +183,6 @@ def _persistent(make: Callable[[Exchange], list[Any]]) -> Callable[[Exchange], C
 
 
 def _neighbor(x: Exchange) -> Callable[[], object]:
-    """Return the function that makes this rank's halo exchange by one neighbourhood collective."""
     n, peers = x.elements, len(x.operation.peers(x.comm.rank, x.comm.size))
     how = [n] * peers, [n * place for place in range(peers)], x.datatype
     if not peers:
@@ -215,8 +193,6 @@ def _neighbor(x: Exchange) -> Callable[[], object]:
 def _of_neighbours(
     name: str, call: Callable[[Exchange], Callable[[], object]], peers: Callable[[int, int], Sequence[int]]
 ) -> Operation:
-    """Return the declaration of a halo exchange: a rank sends a block to each peer, and receives one."""
-
     def receives(rank: int, size: int) -> Blocks:
         return [((source,), j) for j, source in enumerate(opposite(peers(rank, size)))]
 
@@ -230,9 +206,7 @@ def _of_neighbours(
 def _nonblocking(name: str, *how: str) -> Callable[[Exchange], Callable[[], object]]:
     """Return a function that makes the call of a non-blocking collective: start, computation, wait.
 
-    Args:
-        name: Method of the communicator that starts the collective.
-        how: Names of the exchange's attributes that are passed after the buffers.
+    The exchange's attributes with the names ``how`` are passed after the buffers.
     """
 
     def bound(x: Exchange) -> Callable[[], object]:

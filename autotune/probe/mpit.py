@@ -174,7 +174,6 @@ class ToolInterface:
         return name, float(value.value)
 
     def _bind(self, name: str) -> ControlVariable:
-        """Look up a control variable and allocate its handle."""
         index = ctypes.c_int()
         self._call("cvar_get_index", name, name.encode(), ctypes.byref(index))
         _, text, kind, enumtype = self._described(index.value)
@@ -219,11 +218,7 @@ class ToolInterface:
         return names
 
     def _call(self, function: str, about: str, *arguments: Any) -> None:
-        """Call a function of MPI_T.
-
-        Raises:
-            StackError: If the function fails; the message contains ``about``, such as a variable's name.
-        """
+        """Call a function of MPI_T; the StackError if it fails names ``about``, such as a variable."""
         code = getattr(self._lib, f"MPI_T_{function}")(*arguments)
         if code:
             raise StackError(f"MPI_T_{function} refused {about} (code {code})")
@@ -267,12 +262,8 @@ def described(
 ) -> tuple[str, str]:
     """Return the name and the description that a function of MPI_T gives, and fill its other outputs.
 
-    All such functions, for variables, categories and the like, have their arguments in the same order.
-
-    Args:
-        call: The function, with its leading arguments bound.
-        before_text: Output arguments between the name and the description.
-        after_text: Output arguments after the description.
+    All such functions have their arguments in the same order: those bound in ``call``, the name, those of
+    ``before_text``, the description, those of ``after_text``.
     """
     name, text = ctypes.create_string_buffer(_NAME_BYTES), ctypes.create_string_buffer(TEXT_BYTES)
     name_length, text_length = ctypes.c_int(_NAME_BYTES), ctypes.c_int(TEXT_BYTES)
@@ -317,11 +308,7 @@ def names_of_description(text: str) -> dict[str, int]:
 
 
 def _number(variable: ControlVariable, value: int | str) -> Any:
-    """Return a value as the number that MPI_T expects.
-
-    Raises:
-        StackError: If the value is no number, or is not in the variable's enumerator.
-    """
+    """Return a value as the number that MPI_T expects; a StackError if the variable forbids it."""
     names = variable.enumerator
     if isinstance(value, str) and value in names:
         return names[value]

@@ -156,12 +156,8 @@ class Sweep:
     def finish(self, budget_s: float, rng: Random, untimed: str = NEVER_TIMED) -> tuple[CellSamples, ...]:
         """Return raw samples of every cell; complete on rank 0, which alone draws the order of blocks.
 
-        The result of one cell, drawn at random, is checked again within the budget.
-
-        Args:
-            budget_s: Seconds for the rounds and that check.
-            rng: Random numbers for the order of blocks.
-            untimed: Reason that cells without a sample get.
+        The result of one cell, drawn at random, is checked again within the budget. ``untimed`` is the reason
+        that cells without a sample get.
         """
         self._refresh()
         recheck_s = max((cell.spent_s / cell.spent_on for cell in self._cells if cell.spent_on), default=0.0)
@@ -183,7 +179,6 @@ class Sweep:
         return {size: sum(seconds) / len(seconds) for size, seconds in sorted(took.items())}
 
     def _time_first(self, index: int) -> None:
-        """Time one call of a cell, right after the call that checked its result."""
         self._warm = {index}
         self._run([(index, 1)])
 
@@ -225,7 +220,6 @@ class Sweep:
         return _REFILL_S / self._request.precision
 
     def _sample(self, budget_s: float, rng: Random) -> None:
-        """Run rounds of blocks until every cell has enough samples."""
         rule = _rule(self._request, budget_s)
         begin = time.perf_counter()
         while True:
@@ -239,11 +233,7 @@ class Sweep:
             self._run(blocks)
 
     def _run(self, blocks: Sequence[tuple[int, int]]) -> None:
-        """Run the blocks of one round one after the other, and then send all of their samples to rank 0.
-
-        Args:
-            blocks: Index of a cell and number of samples of each block.
-        """
+        """Run blocks (index of a cell, number of samples), and then send all samples to rank 0."""
         for index, count in blocks:
             cell = self._cells[index]
             if cell.exchange is None:
@@ -260,7 +250,6 @@ class Sweep:
             self._cells[index].add(timed)
 
     def _decide(self, rule: StoppingRule, elapsed_s: float) -> list[int]:
-        """Return how many samples each cell gets next; called on rank 0."""
         usable = [index for index, cell in enumerate(self._cells) if cell.verdict == OK and cell.started]
         cells = [self._cells[index] for index in usable]
         decision = next_round(
@@ -277,10 +266,7 @@ class Sweep:
         return [next_samples.get(index, 0) for index in range(len(self._cells))]
 
     def _check(self, indices: Iterable[int]) -> None:
-        """Call each of these cells once without taking a sample, and compare the data with the expected data.
-
-        Cells with wrong data, and those whose call fails, are marked.
-        """
+        """Call each of these cells once, untimed, and mark those with wrong data or a failed call."""
         wrong: list[tuple[int, Verdict]] = []
         for index in indices:
             cell = self._cells[index]
@@ -309,10 +295,7 @@ class Sweep:
                     self._cells[index].verdict = verdict
 
     def _buffers(self, largest_bytes: int) -> Pool | None:
-        """Return the buffers for messages up to a size.
-
-        If a rank cannot allocate them, all cells are marked as invalid, and all ranks get None.
-        """
+        """Return the buffers for messages up to a size; if a rank cannot allocate them, None on all ranks."""
         pool, problem = None, ""
         if largest_bytes * self._sync.size > MOST_BYTES:
             problem = f"{largest_bytes} bytes from each of {self._sync.size} ranks are more than MPI counts"
@@ -329,7 +312,6 @@ class Sweep:
         return pool
 
     def _refuse_all(self, reason: str) -> None:
-        """Mark all cells as invalid for this reason."""
         for cell in self._cells:
             cell.verdict = ("invalid", reason)
 
@@ -358,16 +340,13 @@ class Sweep:
 
 
 def _setting(choice: SweptChoice) -> _Setting:
-    """Return the control variables of a choice and their values, as a key of a dictionary."""
     return tuple(sorted(choice.cvars.items()))
 
 
 def _took_at(took_by_size: Mapping[int, float], message_bytes: int) -> float:
-    """Return how many seconds the first block of calls at a message size will take; NaN if none is known.
+    """Return how many seconds the first block at a message size will take; NaN if none is known.
 
-    Args:
-        took_by_size: Message size in bytes → mean duration of first blocks in seconds, in ascending order.
-        message_bytes: The message size.
+    ``took_by_size`` is message size in bytes, ascending → mean duration of first blocks in seconds.
     """
     below = [size for size in took_by_size if size <= message_bytes]
     if not took_by_size:
@@ -378,7 +357,6 @@ def _took_at(took_by_size: Mapping[int, float], message_bytes: int) -> float:
 
 
 def _rule(request: ProbeRequest, budget_s: float) -> StoppingRule:
-    """Return the stopping rule with the precision and the sample limits of a request."""
     min_samples = max(6, request.min_samples)  # fewer samples have no 95 % interval
     return StoppingRule(
         budget_s=max(budget_s, 1e-3),

@@ -82,15 +82,12 @@ class _TimeLeft:
 
     @property
     def spent_s(self) -> float:
-        """Return the seconds since the budget began."""
         return time.perf_counter() - self._begin_s
 
     def share_s(self, parts: int) -> float:
-        """Return the remaining time divided by a number of parts, in seconds."""
         return max(0.0, self._budget_s - self.spent_s) / parts
 
     def add(self, seconds: float) -> None:
-        """Add seconds to the budget."""
         self._budget_s += seconds
 
 
@@ -103,7 +100,7 @@ def _begin_all(
 ) -> list[Sweep | None]:
     """Create all sweeps and time the first blocks of their cells within the budget.
 
-    An entry of the list is None if this rank is not in the sweep's communicator.
+    A sweep is None if this rank is not in its communicator.
     """
     sizes = request.comm_sizes or (world.size,)
     tasks = [(collective, size) for collective in dict.fromkeys(request.collectives) for size in sizes]
@@ -137,16 +134,12 @@ def _sweep(
     variables: ControlVariables,
     memory: Memory | None = None,
 ) -> Sweep:
-    """Create the sweep of a collective in one of the loops, ``interleaved`` or ``tight``."""
     way = _synchronisation(request, sync, kernel)
     return _SWEEPS[loop](request, collective, sync, way, variables, memory)
 
 
 def _memory_of(request: ProbeRequest, rank: int, tasks: Sequence[tuple[str, int]]) -> Memory | None:
-    """Return buffers for all sweeps, as large as the largest sweep needs.
-
-    If there is not enough memory, the result is None, and each sweep allocates its own buffers.
-    """
+    """Return buffers for all sweeps; None if memory is short: then each sweep allocates its own."""
     pools = [(OPERATIONS[name], rank, size, max(request.sizes_of(name))) for name, size in tasks]
     try:
         return Memory(pool for pool in pools if rank < pool[2] and pool[2] * pool[3] <= MOST_BYTES)
@@ -159,7 +152,7 @@ def _untimed(
 ) -> tuple[str, str]:
     """Return a note for the user about cells without a first block, and the reason that each such cell gets.
 
-    The note is empty if all cells have a first block. Both texts come from rank 0, which is in every sweep.
+    The note is empty if there are none. Both texts come from rank 0, which is in every sweep.
     """
     pending = Counter[str]()
     for sweep in sweeps:
@@ -178,10 +171,7 @@ def _untimed(
 def _with_other_loop(
     cells: Sequence[CellSamples], other_cells: Sequence[CellSamples]
 ) -> tuple[CellSamples, ...]:
-    """Return the cells, to each of which the median and mean of the same cell in the other loop are added.
-
-    A cell that was not measured in the other loop is returned unchanged.
-    """
+    """Return the cells with the median and mean of the same cells in the other loop, if any."""
     return tuple(
         replace(cell, extra={**cell.extra, **_location(other_cell.samples_s)})
         if other_cell.status == "ok" and len(other_cell.samples_s)
@@ -201,7 +191,6 @@ def loop_of(sync: MPI.Intracomm, kernel: CDLL | None) -> Loop:
 
 
 def _synchronisation(request: ProbeRequest, sync: MPI.Intracomm, kernel: CDLL | None) -> Synchronisation[Any]:
-    """Return the way of synchronising ranks that the request asks for."""
     if request.sync != "window":
         return BarrierSynchronisation(sync, loop_of(sync, kernel))
     from autotune.probe.window import WindowSynchronisation  # imported here, since few launches use it
@@ -223,7 +212,6 @@ def wait_idle(world: MPI.Comm) -> None:
 
 
 def _rounded_up(seconds: float) -> float:
-    """Return a time rounded up to two significant digits, since it is only an estimate."""
     if not 0 < seconds < math.inf:
         return seconds
     step: float = 10.0 ** (math.floor(math.log10(seconds)) - 1)

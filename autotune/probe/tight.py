@@ -47,11 +47,9 @@ class TightSweep(Sweep):
     """
 
     def _time_first(self, index: int) -> None:
-        """Measure a cell briefly, with two runs of calls."""
         self._visit(self._cells[index], 0.0)
 
     def _sample(self, budget_s: float, rng: Random) -> None:
-        """Measure every cell once, in an order drawn by rank 0."""
         usable = [index for index, cell in enumerate(self._cells) if cell.exchange is not None]
         usable = [i for i in usable if self._cells[i].verdict == ("ok", "") and self._cells[i].started]
         order = self._sync.bcast(shuffled(usable, rng) if self._sync.rank == 0 else None)
@@ -101,10 +99,7 @@ class TightSweep(Sweep):
     def _enough(self, means: list[list[float]], calls: int, remaining_s: float) -> bool:
         """Return whether a cell is precise enough, or its share of the time is used up; called on rank 0.
 
-        Args:
-            means: Mean time of a call for each run and rank, in seconds.
-            calls: Number of calls in a run.
-            remaining_s: Remaining part of the cell's share of the time, in seconds.
+        ``means`` has for each run of ``calls`` calls the mean time of a call on each rank, in seconds.
         """
         if len(means) < (_LEAST_RUNS if remaining_s > 0 else 2):
             return False
