@@ -152,7 +152,7 @@ class HeatSweep(Sweep):
         As in a launch without other jobs, a choice that was too slow at a smaller message size is left out.
         """
         while pending_cells(self._cells):
-            index, hopeless = self._sync.bcast(None if self._sync.rank else next_first(self._cells))
+            index, hopeless = self.sync.bcast(None if self.sync.rank else next_first(self._cells))
             cell = self._cells[index]
             if hopeless:
                 cell.verdict = ("invalid", hopeless)
@@ -185,7 +185,7 @@ class HeatSweep(Sweep):
                 )
                 for index in indices
             ]
-            calls, long = self._sync.bcast((calls, long))
+            calls, long = self.sync.bcast((calls, long))
             for index, count in zip(indices, calls, strict=True):
                 self._timed_call(index, count, synchronisation, visits, warm_up=index not in long)
                 self._cells[index].latest_s = synchronisation.call_s
@@ -196,7 +196,7 @@ class HeatSweep(Sweep):
         short = [(i, count) for i, count in zip(indices, calls, strict=True) if i not in long]
         pass_s = sum(count * self._cells[i].latest_s for i, count in short)
         passes = max(2, int(len(short) * self._slice_s / max(pass_s, 1e-9)))
-        calls, passes, long = self._sync.bcast((calls, passes, long))
+        calls, passes, long = self.sync.bcast((calls, passes, long))
         for number in range(passes):
             for place in shuffled(range(len(indices)), self._rng):
                 index, count = indices[place], calls[place]
@@ -231,7 +231,7 @@ class HeatSweep(Sweep):
         """Check the results of short calls again, and return the samples of all turns, complete on rank 0."""
         main_visits, other_visits = self._of_loop(0), self._of_loop(1) if len(self.loops) > 1 else {}
         usable = [i for i, cell in enumerate(self._cells) if cell.exchange is not None]
-        self._check(self._sync.bcast([i for i in usable if not self._is_long(i)]))
+        self._check(self.sync.bcast([i for i in usable if not self._is_long(i)]))
         samples = []
         for index, cell in enumerate(self._cells):
             for _, timed in main_visits.get(index, []):
@@ -242,7 +242,7 @@ class HeatSweep(Sweep):
             rounds = [repeat(round_, len(times)) for round_, (times, _) in main_visits.get(index, [])]
             # Here this is an ``array``; the program that reads the result gets numpy arrays.
             numbers: Any = array("i", chain.from_iterable(rounds))
-            samples_of_cell = cell.samples(self._operation.name, self._sync.size)
+            samples_of_cell = cell.samples(self._operation.name, self.sync.size)
             samples.append(replace(samples_of_cell, rounds=numbers))
         return tuple(samples)
 
@@ -250,7 +250,7 @@ class HeatSweep(Sweep):
         """Return, on rank 0, the index of each cell → round and samples of its visits in one of the loops."""
         visits, by_cell = self._visits[loop], dict[int, list[tuple[int, Timed]]]()
         collected = self.loops[loop].collect() if visits else []
-        if self._sync.rank == 0:
+        if self.sync.rank == 0:
             adapted = isinstance(self.loops[loop], TightBlocks)
             last = {visit.cell: number for number, visit in enumerate(visits)}
             for number, (visit, timed) in enumerate(zip(visits, collected, strict=True)):
@@ -272,10 +272,10 @@ class HeatSweep(Sweep):
 
     def _learn(self, index: int, enough_s: float) -> None:
         """Estimate the duration of a warm call, with more and more calls until these take ``enough_s``."""
-        cell, count = self._cells[index], self._sync.bcast(1 if self._is_long(index) else WARM_UP)
+        cell, count = self._cells[index], self.sync.bcast(1 if self._is_long(index) else WARM_UP)
         self._call(index, count, self._synchronisation.loop.run)
         cell.fastest_s = min(cell.fastest_s, cell.latest_s)
-        while count := self._sync.bcast(0 if count * cell.latest_s > enough_s else 4 * count):
+        while count := self.sync.bcast(0 if count * cell.latest_s > enough_s else 4 * count):
             if count > _MOST_CALLS:
                 break
             self._call(index, count, self._synchronisation.loop.run)
@@ -287,18 +287,6 @@ def _calls(cell: SweptCell, slice_s: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class HeatResult:
-    """The samples that one job measured in its turns."""
-
-    cells: tuple[CellSamples, ...]  # Samples of the request's own cells, complete on rank 0.
-    other_calls: tuple[
-        CellSamples, ...
-    ]  # Samples of the other operations (``ProbeRequest.beside``), complete on rank 0.
-    timed: TimedPart  # When timed calls began, and how long they took.
-    taken_out: dict[str, TakenOut]  # Number of a job that did not complete its turns → the reason.
-
-
-@dataclass(frozen=True, slots=True)
 class _Part:
     sweep: int
     sizes: tuple[int, ...]
@@ -307,8 +295,12 @@ class _Part:
 
 def measure_heat(
     world: MPI.Intracomm, request: ProbeRequest, heat: Heat, kernel: CDLL | None, variables: ControlVariables
-) -> HeatResult:
-    """Take this job's turns in a heat, and return its samples and the jobs that were taken out of the heat.
+) -> tuple[list[CellSamples], list[CellSamples], TimedPart, dict[str, TakenOut]]:
+    """Take this job's turns in a heat.
+
+    Returns:
+        The samples of the request's own cells and of the operations of ``ProbeRequest.beside``, both complete
+        on rank 0; when timed calls began and how long they took; each job that was taken out → the reason.
 
     Raises:
         StackError: If this job cannot take part, or was taken out.
@@ -357,7 +349,7 @@ def measure_heat(
             sweep.close()
             sweep.sync.Free()
     timed = TimedPart.together(sweep.timed for sweep in sweeps if sweep is not None)
-    return HeatResult(tuple(cells[0]), tuple(cells[1]), timed, taken_out)
+    return cells[0], cells[1], timed, taken_out
 
 
 def _sweeps(

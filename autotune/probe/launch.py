@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from ctypes import CDLL
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
 
@@ -34,7 +34,6 @@ from autotune.probe.protocol import (
     TakenOut,
 )
 from autotune.probe.sweeps import loop_of, sweeps
-from autotune.probe.swept import TimedPart
 
 _BESIDE_SHARE = 0.02  # Share of a launch's time for the calls of ``beside``: shorter than launches differ by.
 _OVERHEAD_CALLS = 500  # Number of calls whose median is the cost of timing; they take about a millisecond.
@@ -171,60 +170,46 @@ def _measure(
             notes.append(f"calls are timed through mpi4py: {exc.message}")
     variables = ControlVariables(tools)
     moments["checks"] = time.monotonic()
+    taken_out: Mapping[str, TakenOut] = {}
+    machine: Mapping[str, float] = {}
+    later_notes: list[str] = []
     if request.heat is None:
-        measured = _measured_alone(world, request, kernel, variables)
+        first_look = look()
+        cells, later_notes, timed = sweeps(world, request, kernel, variables)
+        if interference := since(world, first_look):
+            machine = interference.figures
+        other_calls_s = _other_calls_s(world, request, kernel, variables)
     else:
         from autotune.probe.heat import measure_heat  # imported here, as few launches need it
 
         try:
-            heat = measure_heat(world, request, request.heat, kernel, variables)
+            cells, other_cells, timed, taken_out = measure_heat(
+                world, request, request.heat, kernel, variables
+            )
         except StackError as exc:
             return ProbeResult("invalid", exc.on_one_line)
-        measured = _Measured(heat.cells, _means(heat.other_calls), heat.timed, taken_out=heat.taken_out)
+        other_calls_s = _means(other_cells)
     used, library = _memory(world, tools) if request.memory else (math.nan, {})
     if request.memory and not library:
         notes.append("this MPI library has no performance variable that counts its own bytes")
     loop = loop_of(MPI.COMM_SELF, kernel)
     return ProbeResult(
         status="ok",
-        cells=measured.cells,
+        cells=tuple(cells),
         hosts=tuple(world.allgather(MPI.Get_processor_name())),
         library=MPI.Get_library_version().strip("\0").splitlines()[0],
         timing=loop.name,
         overhead_s=float(world.allreduce(_overhead_s(loop, request.collectives[0]), MPI.MAX)),
         memory_bytes=used,
         library_bytes=library,
-        notes=(*notes, *measured.notes),
+        notes=(*notes, *later_notes),
         applied={**proof.applied, **variables.read_back},
-        machine=measured.machine,
-        taken_out=measured.taken_out,
-        beside=measured.other_calls_s,
-        moments={**moments, "calls": measured.timed.begun_s},
-        timed_s=measured.timed.seconds,
+        machine=machine,
+        taken_out=taken_out,
+        beside=other_calls_s,
+        moments={**moments, "calls": timed.begun_s},
+        timed_s=timed.seconds,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    """The fields of a result that depend on whether the launch took turns with other jobs."""
-
-    cells: tuple[CellSamples, ...]
-    other_calls_s: Mapping[str, float]
-    timed: TimedPart
-    notes: tuple[str, ...] = ()
-    machine: Mapping[str, float] = field(default_factory=dict)
-    taken_out: Mapping[str, TakenOut] = field(default_factory=dict)
-
-
-def _measured_alone(
-    world: MPI.Intracomm, request: ProbeRequest, kernel: CDLL | None, variables: ControlVariables
-) -> _Measured:
-    first_look = look()
-    cells, notes, timed = sweeps(world, request, kernel, variables)
-    interference = since(world, first_look)
-    machine = interference.figures if interference else {}
-    other_calls_s = _other_calls_s(world, request, kernel, variables)
-    return _Measured(tuple(cells), other_calls_s, timed, tuple(notes), machine)
 
 
 def _other_calls_s(

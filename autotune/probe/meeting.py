@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-BYTES = 1 << 17  # Size of the file in bytes: more than either implementation of ``turns.Area`` needs.
+BYTES = 1 << 17  # Size of the file in bytes: more than the areas in ``turns`` need.
 
 _SHARED = "/dev/shm"  # noqa: S108 - shared memory of one node, which MPI libraries use too
 _PREFIX = "autotune-heat-"  # Prefix of the names of these files.

@@ -222,6 +222,35 @@ def _nonblocking(name: str, *how: str) -> Callable[[Exchange], Callable[[], obje
     return bound
 
 
+_EPOCHS = {"": "flush", "_lock": "lock", "_fence": "fence"}  # Suffix of a name → kind of the epochs.
+
+
+def _one_sided_with(suffix: str, epoch: str) -> tuple[Operation, ...]:
+    share = (lambda _rank: 1.0) if epoch == "fence" else first_only
+    declared = partial(Operation, sends=one_block, share=share, epoch=epoch, between=True)
+    return (
+        declared(
+            name=f"put{suffix}",
+            receives=at(last, lambda _rank, _size: [((0,), 0)]),
+            call=_one_sided("Put", "send"),
+            exposes="recv",
+        ),
+        declared(
+            name=f"get{suffix}",
+            receives=at(root, lambda _rank, size: [((size - 1,), 0)]),
+            call=_one_sided("Get", "recv"),
+            exposes="send",
+        ),
+        declared(
+            name=f"accumulate{suffix}",
+            receives=at(last, lambda _rank, size: [((0, size - 1), 0)]),
+            call=_one_sided("Accumulate", "send"),
+            initial=at(last, lambda rank, _size: [((rank,), 0)]),
+            exposes="recv",
+        ),
+    )
+
+
 MESSAGES: tuple[Operation, ...] = (
     Operation(
         "pingpong",
@@ -234,44 +263,7 @@ MESSAGES: tuple[Operation, ...] = (
         between=True,
         share=lambda rank: 0.0 if rank else 0.5,
     ),
-    *(
-        operation
-        for suffix, epoch in (("", "flush"), ("_lock", "lock"), ("_fence", "fence"))
-        for share in ((lambda _rank: 1.0) if epoch == "fence" else first_only,)
-        for operation in (
-            Operation(
-                f"put{suffix}",
-                one_block,
-                at(last, lambda _rank, _size: [((0,), 0)]),
-                _one_sided("Put", "send"),
-                share=share,
-                exposes="recv",
-                epoch=epoch,
-                between=True,
-            ),
-            Operation(
-                f"get{suffix}",
-                one_block,
-                at(root, lambda _rank, size: [((size - 1,), 0)]),
-                _one_sided("Get", "recv"),
-                share=share,
-                exposes="send",
-                epoch=epoch,
-                between=True,
-            ),
-            Operation(
-                f"accumulate{suffix}",
-                one_block,
-                at(last, lambda _rank, size: [((0, size - 1), 0)]),
-                _one_sided("Accumulate", "send"),
-                initial=at(last, lambda rank, _size: [((rank,), 0)]),
-                share=share,
-                exposes="recv",
-                epoch=epoch,
-                between=True,
-            ),
-        )
-    ),
+    *(operation for suffix, epoch in _EPOCHS.items() for operation in _one_sided_with(suffix, epoch)),
     Operation(
         "multipair",
         one_block,

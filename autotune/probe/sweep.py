@@ -72,7 +72,8 @@ class Sweep:
         Rank 0's decisions are broadcast on ``sync``. Sweeps with the same ``memory`` share their buffers, so
         only one of them may measure at a time.
         """
-        self._request, self._sync = request, sync
+        self._request = request
+        self.sync = sync  # The communicator of the ranks that are measured.
         self._synchronisation, self._variables = synchronisation, variables
         self._operation = OPERATIONS[collective]
         choices = request.choices.get(collective) or (SweptChoice({}),)
@@ -100,11 +101,6 @@ class Sweep:
                 cell.exchange = pool.exchange(self._comms[key], cell.message_bytes, self._windows[key])
 
     @property
-    def sync(self) -> MPI.Intracomm:
-        """Return the communicator of the ranks that the sweep measures."""
-        return self._sync
-
-    @property
     def operation(self) -> str:
         """Return the name of the collective or pattern that the sweep measures."""
         return self._operation.name
@@ -125,8 +121,8 @@ class Sweep:
         The first pending cell is timed whatever the budget is, so that the cost of calls is known.
         """
         end_s, first = time.perf_counter() + budget_s, True
-        while pending_cells(self._cells) and self._sync.bcast(first or time.perf_counter() < end_s):
-            index, hopeless = self._sync.bcast(None if self._sync.rank else next_first(self._cells))
+        while pending_cells(self._cells) and self.sync.bcast(first or time.perf_counter() < end_s):
+            index, hopeless = self.sync.bcast(None if self.sync.rank else next_first(self._cells))
             cell = self._cells[index]
             if hopeless:
                 cell.verdict = ("invalid", hopeless)
@@ -162,8 +158,8 @@ class Sweep:
         self._refresh()
         recheck_s = max((cell.spent_s / cell.spent_on for cell in self._cells if cell.spent_on), default=0.0)
         self._sample(budget_s - recheck_s, rng)
-        self._check(self._sync.bcast(shuffled(self._candidates, rng)[:1]))
-        return tuple(cell.samples(self._operation.name, self._sync.size, untimed) for cell in self._cells)
+        self._check(self.sync.bcast(shuffled(self._candidates, rng)[:1]))
+        return tuple(cell.samples(self._operation.name, self.sync.size, untimed) for cell in self._cells)
 
     def measure(self, budget_s: float, rng: Random) -> tuple[CellSamples, ...]:
         """Time each cell's first block, however long it takes, and return raw samples as ``finish`` does."""
@@ -211,7 +207,7 @@ class Sweep:
             CellStatus.OUT_OF_TIME: "out of time before they were precise",
         }
         counts = [f"{self._ends[status]} {text}" for status, text in words.items() if self._ends[status]]
-        subject = f"{self._operation.name} on {self._sync.size} ranks, {len(self._cells)} cells"
+        subject = f"{self._operation.name} on {self.sync.size} ranks, {len(self._cells)} cells"
         return f"{subject}: {', '.join(counts)}" if counts else ""
 
     @property
@@ -224,10 +220,10 @@ class Sweep:
         begin = time.perf_counter()
         while True:
             plan = None
-            if self._sync.rank == 0:
+            if self.sync.rank == 0:
                 blocks = interleave(self._decide(rule, time.perf_counter() - begin), BLOCK, rng)
                 plan = blocks, {i for i, cell in enumerate(self._cells) if cell.fastest_s > self._long_s}
-            blocks, self._warm = self._sync.bcast(plan)
+            blocks, self._warm = self.sync.bcast(plan)
             if not blocks:
                 break
             self._run(blocks)
@@ -246,7 +242,7 @@ class Sweep:
             cell.latest_s = took / count
             cell.spent_s += took
             cell.spent_on += count
-        for (index, _), timed in zip(blocks, self._synchronisation.collect(), strict=self._sync.rank == 0):
+        for (index, _), timed in zip(blocks, self._synchronisation.collect(), strict=self.sync.rank == 0):
             self._cells[index].add(timed)
 
     def _decide(self, rule: StoppingRule, elapsed_s: float) -> list[int]:
@@ -274,22 +270,22 @@ class Sweep:
                 continue
             self._variables.enforce(cell.choice.cvars)
             try:
-                self._sync.Barrier()  # another rank may still be accessing this rank's window
+                self.sync.Barrier()  # another rank may still be accessing this rank's window
                 cell.exchange.prepare()
                 begin = time.perf_counter()
                 self._synchronisation.loop.run(cell.exchange, 1)
                 cell.latest_s = time.perf_counter() - begin
                 if cell.exchange.window is not None:
-                    self._sync.Barrier()
+                    self.sync.Barrier()
                     cell.exchange.synchronise()
                 if self._request.check and not cell.exchange.correct():
-                    words = f"rank {self._sync.rank} found other data than expected"
+                    words = f"rank {self.sync.rank} found other data than expected"
                     wrong.append((index, ("wrong_result", words)))
             except MPI.Exception as exc:
-                wrong.append((index, ("invalid", f"rank {self._sync.rank}: {exc.Get_error_string()}")))
-        if not self._sync.allreduce(len(wrong)):  # only a number is sent, since this is done for every cell
+                wrong.append((index, ("invalid", f"rank {self.sync.rank}: {exc.Get_error_string()}")))
+        if not self.sync.allreduce(len(wrong)):  # only a number is sent, since this is done for every cell
             return
-        for verdicts in self._sync.allgather(wrong):
+        for verdicts in self.sync.allgather(wrong):
             for index, verdict in verdicts:  # if several ranks have a reason, that of the lowest counts
                 if self._cells[index].verdict == OK:
                     self._cells[index].verdict = verdict
@@ -297,15 +293,15 @@ class Sweep:
     def _buffers(self, largest_bytes: int) -> Pool | None:
         """Return the buffers for messages up to a size; if a rank cannot allocate them, None on all ranks."""
         pool, problem = None, ""
-        if largest_bytes * self._sync.size > MOST_BYTES:
-            problem = f"{largest_bytes} bytes from each of {self._sync.size} ranks are more than MPI counts"
+        if largest_bytes * self.sync.size > MOST_BYTES:
+            problem = f"{largest_bytes} bytes from each of {self.sync.size} ranks are more than MPI counts"
         else:
             try:
-                size = self._sync.size
-                pool = Pool(self._operation, self._sync.rank, size, largest_bytes, self._memory)
+                size = self.sync.size
+                pool = Pool(self._operation, self.sync.rank, size, largest_bytes, self._memory)
             except (OSError, MemoryError) as exc:
-                problem = f"rank {self._sync.rank} has no memory for messages of {largest_bytes} bytes: {exc}"
-        problem = next(filter(None, self._sync.allgather(problem)), "")
+                problem = f"rank {self.sync.rank} has no memory for messages of {largest_bytes} bytes: {exc}"
+        problem = next(filter(None, self.sync.allgather(problem)), "")
         if problem:
             self._refuse_all(problem)
             return None
@@ -327,14 +323,14 @@ class Sweep:
         try:
             self._variables.enforce(choice.cvars)
         except StackError as exc:
-            refusal = f"rank {self._sync.rank}: {exc.on_one_line}"
-        refused = next(filter(None, self._sync.allgather(refusal)), "")
+            refusal = f"rank {self.sync.rank}: {exc.on_one_line}"
+        refused = next(filter(None, self.sync.allgather(refusal)), "")
         if refused:
             for cell in self._cells:
                 if cell.choice.cvars == choice.cvars:
                     cell.verdict = ("not_applied", refused)
             return
-        comm = self._comms[key] = self._operation.connect(self._sync)
+        comm = self._comms[key] = self._operation.connect(self.sync)
         comm.Set_errhandler(MPI.ERRORS_RETURN)
         self._windows[key] = pool.window(comm)
 

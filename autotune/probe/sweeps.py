@@ -10,7 +10,7 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from ctypes import CDLL
 from dataclasses import replace
 from typing import Any
@@ -64,7 +64,7 @@ def sweeps(
             if request.other_loop:
                 begin_s, other_loop = time_left.spent_s, request.other_loop
                 other_sweep = _sweep(other_loop, request, sweep.operation, sweep.sync, kernel, variables)
-                samples = _with_other_loop(samples, other_sweep.measure(share_s * OTHER_SHARE, rng))
+                samples = tuple(_with_other_loop(samples, other_sweep.measure(share_s * OTHER_SHARE, rng)))
                 other_sweep.close()
                 timed.append(other_sweep.timed)
                 time_left.add(time_left.spent_s - begin_s)  # time for the other loop is on top of the budget
@@ -170,19 +170,14 @@ def _untimed(
 
 def _with_other_loop(
     cells: Sequence[CellSamples], other_cells: Sequence[CellSamples]
-) -> tuple[CellSamples, ...]:
-    """Return the cells with the median and mean of the same cells in the other loop, if any."""
-    return tuple(
-        replace(cell, extra={**cell.extra, **_location(other_cell.samples_s)})
-        if other_cell.status == "ok" and len(other_cell.samples_s)
-        else cell
-        for cell, other_cell in zip(cells, other_cells, strict=True)
-    )
-
-
-def _location(samples_s: Any) -> dict[str, float]:
-    """Return the median and the mean of samples ``(n,)``, named as in ``CellSamples.extra``."""
-    return {"other_loop_s": median(samples_s), "other_loop_mean_s": mean(samples_s)}
+) -> Iterator[CellSamples]:
+    """Yield the cells with the median and mean of the same cells in the other loop, if any."""
+    for cell, other_cell in zip(cells, other_cells, strict=True):
+        times: Any = other_cell.samples_s
+        if other_cell.status == "ok" and len(times):
+            extra = {**cell.extra, "other_loop_s": median(times), "other_loop_mean_s": mean(times)}
+            cell = replace(cell, extra=extra)
+        yield cell
 
 
 def loop_of(sync: MPI.Intracomm, kernel: CDLL | None) -> Loop:

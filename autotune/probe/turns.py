@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from mpi4py import MPI
 
@@ -51,44 +51,6 @@ class _State(IntEnum):
     DONE = 2  # It has ended its last turn.
     DIED = 3  # A rank has ended early, or the job did not join in time.
     STUCK = 4  # It kept a turn for too long.
-
-
-class Area(Protocol):
-    """The memory that the jobs of a heat (jobs that measure in turns) share on one node."""
-
-    def join(self, job: int, member: int, members: int) -> None:
-        """Register this rank as one of the ``members`` ranks that a job has on this node.
-
-        Raises:
-            OSError: If the kernel grants no lock on the file.
-        """
-
-    def state(self, job: int) -> _State:
-        """Return the state of a job of the heat on this node."""
-
-    def go_without(self, job: int) -> None:
-        """Mark a job that has not joined as dead, so that the others start without it."""
-
-    def wait(self, job: int, last_turn: int) -> int:
-        """Sleep until it is the job's turn, and that turn is later than ``last_turn``.
-
-        A job j that has ended its last turn passes −1 − j: then the wait ends once no job measures any more.
-
-        Returns:
-            The number of the turn; a negative number is the reason why the turn never comes.
-        """
-
-    def left_s(self, seconds: float) -> float:
-        """Return the remaining time of the heat, in seconds.
-
-        The heat lasts ``seconds`` from the first call of this method by any job on the node.
-        """
-
-    def leave(self, job: int, turn: int, last: bool) -> None:
-        """End this rank's part in a turn; the job's last rank to do so passes the turn to the next job.
-
-        ``last`` means that the job needs no more turns.
-        """
 
 
 def order(heat: Heat) -> Sequence[int]:
@@ -123,7 +85,7 @@ class Turns:
         self._agree(world, problem)
         looks = self._node.rank == 0
         if kernel is None:
-            self._area: Area = _PolledArea(self._file, heat, looks, over_nodes)
+            self._area: _PolledArea | _NativeArea = _PolledArea(self._file, heat, looks, over_nodes)
         else:
             self._area = _NativeArea(self._file, heat, looks, over_nodes, kernel)
         try:
@@ -250,6 +212,7 @@ class _NativeArea:
         self._area = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(self._memory)))
 
     def join(self, job: int, member: int, members: int) -> None:
+        """Register one of the ``members`` ranks of a job on this node; OSError if it gets no lock."""
         if number := self._kernel.autotune_turns_join(self._area, self._file, job, member, members):
             raise OSError(number, os.strerror(number))
 
@@ -257,17 +220,25 @@ class _NativeArea:
         return _State(self._kernel.autotune_turns_state(self._area, job))
 
     def go_without(self, job: int) -> None:
+        """Mark a job that has not joined as dead, so that the others start without it."""
         self._kernel.autotune_turns_without(self._area, job)
 
     def wait(self, job: int, last_turn: int) -> int:
+        """Sleep until it is the job's turn, later than ``last_turn``, and return the number of the turn.
+
+        A job j that has ended its last turn passes −1 − j: then the wait ends once no job measures any more.
+        A negative result is the reason why the turn never comes.
+        """
         period = (ctypes.c_void_p(address(self._order)), len(self._order))
         arguments = (*period, self._looks, self._limit_s, self._comm)
         return int(self._kernel.autotune_turns_wait(self._area, self._file, job, last_turn, *arguments))
 
     def left_s(self, seconds: float) -> float:
+        """Return the rest of the heat, which lasts so many seconds from the node's first call of this."""
         return float(self._kernel.autotune_turns_left(self._area, ctypes.c_double(seconds)))
 
     def leave(self, job: int, turn: int, last: bool) -> None:
+        """End this rank's part in a turn; the job's last rank to do so passes the turn to the next job."""
         self._kernel.autotune_turns_leave(self._area, job, turn, int(last))
 
 
@@ -277,7 +248,7 @@ class _PolledArea:
     _STATE, _MEMBERS, _JOINED, _LEFT, _NAMESPACE, _PIDS = 0, 1, 2, 3, 4, 5
 
     def __init__(self, file: int, heat: Heat, looks: bool, over_nodes: MPI.Intracomm | None) -> None:
-        """Map the file into memory, with the arguments of ``_NativeArea``."""
+        """Map the file into memory; arguments and methods are those of ``_NativeArea``."""
         self._file, self._looks, self._over_nodes = file, looks, over_nodes
         self._order, self._limit_s = order(heat), heat.turn_limit_s
         memory = memoryview(mmap.mmap(file, BYTES))
