@@ -113,12 +113,10 @@ class _Reader:
         self.line = 1
 
     def cut(self, line: int, effect: str, remedy: str) -> NoReturn:
-        """Record where the reading ends and why, and end the reading."""
         self.rules.cut = (line, effect, remedy)
         raise _Cut
 
     def next(self, number_name: str) -> Token:
-        """Return the next number of the file; messages refer to the number by ``number_name``."""
         token = next(self.tokens, None)
         if token is None:
             self.cut(
@@ -130,7 +128,6 @@ class _Reader:
         return token
 
     def file(self) -> None:
-        """Read the whole file."""
         for k in range(self.next("the number of collectives").value):
             token = self.next("the id of a collective")
             self.no_row(token, k)
@@ -148,13 +145,11 @@ class _Reader:
                 self.rows(collective.entries[-1], name)
 
     def no_row(self, token: Token, rows_before: int) -> None:
-        """End the reading if a row follows where an id or a communicator size should be."""
         if rows_before and self.widths.get(token.line, 1) >= len(COLUMNS):
             effect = "wrong count: one row more than announced, or one communicator size"
             self.cut(token.line, f"{effect}; everything after is misread", "correct the counts above")
 
     def rows(self, entry: RulesEntry, name: str) -> None:
-        """Read the rows of one communicator size of the collective ``name``."""
         n_rows = self.next(f"the number of rows of {name}")
         entry.count_line = n_rows.line
         for k in range(n_rows.value):
@@ -191,21 +186,14 @@ def _tokens(lines: Sequence[str], headed: bool) -> Iterator[Token]:
 
 
 def entries(text: str) -> Mapping[str, Sequence[RulesEntry]]:
-    """Return the entries of each collective in the order of the file, by collective.
-
-    If a collective has several blocks, the last one counts.
-    """
+    """Return the entries of each collective in the order of the file; the last of several blocks counts."""
     return {its.name: its.entries for its in read(text).collectives}
 
 
 def looked_up(name: str, text: str, call: Asked, version: tuple[int, int]) -> Answer:
     """Return the algorithm that a file selects for a call, and as reasons the entry and the row that apply.
 
-    Args:
-        name: Name of the file in the reasons.
-        text: Content of the file.
-        call: The call.
-        version: Open MPI's (major, minor) version, on which the known algorithms depend.
+    ``name`` is the file in the reasons; the known algorithms depend on Open MPI's (major, minor) version.
     """
     answer = Answer(call.collective)
     size_entries = entries(text).get(call.collective)

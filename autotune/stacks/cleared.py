@@ -121,10 +121,7 @@ class Clearance:
 def clearance(flavour: str, version: str, commutative: bool = False) -> Clearance | None:
     """Return which algorithms may be forced in a version of a stack; None if no version of it was checked.
 
-    Args:
-        flavour: ``openmpi``, ``mpich`` or ``intelmpi``; no other stack was checked.
-        version: Version of the library.
-        commutative: Whether all operations of the users' programs commute.
+    ``commutative`` means that all operations of the users' programs commute.
     """
     by_version = _versions(flavour) if flavour in SERIES else {}
     by_version = {name: replace(entry, commutative=commutative) for name, entry in by_version.items()}
@@ -154,10 +151,7 @@ def clearance(flavour: str, version: str, commutative: bool = False) -> Clearanc
 
 
 def clearance_of(described: str, commutative: bool = False) -> Clearance | None:
-    """Return which algorithms may be forced in a stack that is given by its description; see ``clearance``.
-
-    The description is that of ``Stack.description``, such as ``Open MPI 5.0.11, UCX 1.20.1``.
-    """
+    """Return the clearance for a ``Stack.description``, such as ``Open MPI 5.0.11, UCX 1.20.1``."""
     for flavour, name in _STACKS.items():
         if match := re.match(rf"{re.escape(name)}\b *([\w.]*)", described):
             return clearance(flavour, match[1], commutative)
@@ -223,8 +217,7 @@ def check_rules(
 
     Args:
         flavour: The stack that the rules are written for.
-        described: The stack that was measured, as for ``clearance_of``. Nothing is refused if it is of
-            another flavour.
+        described: The stack that was measured, as for ``clearance_of``; another flavour refuses nothing.
         rules: The rules as (collective, algorithm) pairs.
         variables: Job-wide variables that are written together with the rules, as (name, value) pairs.
         commutative: Whether all operations of the users' programs commute.
@@ -247,7 +240,7 @@ def check_rules(
 def cleared(space: Space, flavour: str, version: str, commutative: bool = False) -> Space:
     """Return the space without values that force an algorithm which is not cleared.
 
-    Such an algorithm was never checked, or failed. Each removed value is in ``dropped`` with the reason.
+    Each removed value is in ``dropped`` with the reason.
     """
     permission = clearance(flavour, version, commutative)
     if permission is None:
@@ -293,14 +286,10 @@ def _versions(flavour: str) -> Mapping[str, Clearance]:
 
 
 def left_out(space: Space, described: str, collectives: Collection[str] = ()) -> str:
-    """Return a sentence that names algorithms left out of a space only for operations that do not commute.
+    """Return a sentence on algorithms left out only for operations that do not commute, or none.
 
-    The sentence is empty if there are no such algorithms.
-
-    Args:
-        space: The space; algorithms that were left out are in its ``dropped``.
-        described: The stack, as for ``clearance_of``.
-        collectives: Collectives that the sentence is about; empty: all.
+    ``described`` is the stack, as for ``clearance_of``; the sentence is about ``collectives``, or about all if
+    these are empty.
     """
     permission = clearance_of(described)
     dropped = ((drop.parameter.removeprefix(_OF), str(drop.value)) for drop in space.dropped)

@@ -31,9 +31,7 @@ PRIORITY = "OMPI_MCA_coll_han_priority"  # Variable with the priority of ``coll_
 def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:
     """Return the rules as a rules file of ``coll_han``; empty if no rule names a component.
 
-    Args:
-        rules: The rules.
-        comments: Lines for the head of the file, without the ``#``.
+    The file begins with ``comments``, given without the ``#``.
 
     Raises:
         UserError: ``coll_han`` has no rules for a collective, or does not know a component.

@@ -130,12 +130,9 @@ def _other_environments() -> list[Path]:
 def run(
     command: Sequence[str], env: Mapping[str, str], errors: int = subprocess.PIPE
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a command to its end and return it with what it printed.
+    """Run a command to its end with this whole environment, and return it with what it printed.
 
-    Args:
-        command: Words of the command.
-        env: The command's whole environment.
-        errors: Where the command's standard error goes, as for ``subprocess.run``.
+    Its standard error goes to ``errors``, as for ``subprocess.run``.
 
     Raises:
         StackError: the command cannot be started or does not end in time.
@@ -191,7 +188,6 @@ def _library(mpirun: Path, first: Sequence[Path], flavour: str) -> Path:
 
 
 def _begins_as_library(file: Path) -> bool:
-    """Whether a file begins with the magic bytes of an ELF file."""
     if not file.is_file():
         return False
     with file.open("rb") as content:

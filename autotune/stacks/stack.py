@@ -50,12 +50,7 @@ class Stack(ABC):
 
     @abstractmethod
     def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
-        """Return the variables, files and per-size choices by which this implementation applies a trial.
-
-        Args:
-            space: The search space of the trial.
-            trial: The settings to launch.
-            collectives: Names of the collectives that the launch measures.
+        """Return the variables, files and per-size choices by which a launch applies a trial.
 
         Raises:
             SpaceError: the space has a setting that the implementation cannot apply.
@@ -136,12 +131,9 @@ class Stack(ABC):
     def _settings(
         self, collective: str, algorithm: bool, applied: Mapping[str, Any]
     ) -> tuple[Mapping[str, int | str], Mapping[str, str]]:
-        """Return the control variables and the environment variables that set one value.
+        """Return the control variables and the environment variables that set one value of a collective.
 
-        Args:
-            collective: The collective whose choices are measured.
-            algorithm: Whether the value is the name of an algorithm.
-            applied: How the value is applied, by kind, as ``targets`` returns it.
+        ``algorithm``: the value is the name of one; ``applied``: by kind, as ``targets`` returns it.
         """
 
 
@@ -159,14 +151,10 @@ def _named(installation: Installation) -> str:
 
 
 def check_works(installation: Installation, text: str) -> None:
-    """Refuse an MPI whose first launch, with one rank, does not work.
-
-    Args:
-        installation: The MPI.
-        text: Output of the launch.
+    """Refuse an MPI whose first launch, with one rank, did not print ``WORKS`` and the number 1.
 
     Raises:
-        StackError: the rank did not print ``WORKS`` and the number 1.
+        StackError: it did not.
     """
     if f"{WORKS} 1" not in text:
         raise StackError(

@@ -51,10 +51,7 @@ def beside(libmpi: Path) -> Path | None:
 def detect(libmpi: Path, all_transports: bool = False) -> Ucx | None:
     """Return the UCX that an MPI library uses; None if no UCX can be loaded.
 
-    Args:
-        libmpi: Path of the MPI library.
-        all_transports: Whether to list all transports, also those that the environment or the site's file
-            exclude.
+    ``all_transports`` lists also those that the environment or the site's file exclude.
 
     Raises:
         StackError: UCX finds no transport at all.

@@ -71,11 +71,8 @@ class Dialect:
     ) -> tuple[dict[str, str], dict[str, str]]:
         """Return the variables that apply the job-wide values, and the placement (``map_by``, ``bind_to``).
 
-        Args:
-            space: The space of the point.
-            point: The job-wide values.
-            fixed: Environment of every launch, to which the variables are added.
-            components: Collective components that are built; empty: not known.
+        The variables are added to ``fixed``, which every launch has; ``components`` are the collective
+        components that are built, or empty if not known.
 
         Raises:
             SpaceError: a template names a parameter that is not in the point.
@@ -93,20 +90,14 @@ class Dialect:
     def needed(self, fixed: Mapping[str, str], env: Mapping[str, str], rules: bool) -> dict[str, str]:
         """Return those fixed variables of the campaign that a recommendation needs to have its effect.
 
-        Args:
-            fixed: Environment of every launch of the campaign.
-            env: The recommendation's own variables.
-            rules: Whether the recommendation has rules by size.
+        ``env`` are the recommendation's own variables; ``rules``: it has rules by size.
         """
         return {name: value for name, value in fixed.items() if self.reproducible.get(name) == value}
 
     def variables(self, kind: str, target: Mapping[str, str], components: Collection[str]) -> dict[str, str]:
-        """Return the environment variables for one entry of a parameter's ``apply``.
+        """Return the variables for one entry of a parameter's ``apply``, of a kind such as ``env``.
 
-        Args:
-            kind: The key of the entry, e.g. ``env``.
-            target: Maps the names of variables or parameters to their values.
-            components: Collective components that are built; empty: not known.
+        ``components`` are the collective components that are built; empty: not known.
         """
         return dict(target) if kind == "env" else {}
 
@@ -119,11 +110,7 @@ class Dialect:
         raise StackError("no command line for this MPI", allowed("", implementations()))
 
     def mpirun_env(self, agent: Sequence[str] = ()) -> dict[str, str]:
-        """Return environment variables for ``mpirun`` itself.
-
-        Args:
-            agent: Command that starts a command on another host; empty: the launcher's own default.
-        """
+        """Return variables for ``mpirun`` itself; ``agent`` starts a command on another host."""
         return {}
 
     def surroundings(self, mpirun: Path) -> dict[str, str]:

@@ -81,20 +81,17 @@ class _Library:
             sys.exit(f"MPI_T_{function} failed with code {code}")
 
     def version(self) -> str:
-        """Return the version of MPICH; empty where the library does not print it."""
         text, length = ctypes.create_string_buffer(TEXT_BYTES), ctypes.c_int()
         self._lib.MPI_Get_library_version(text, ctypes.byref(length))
         match = re.search(r"MPICH Version:\s+(\S+)", text.value.decode(errors="replace"))
         return match[1] if match else ""
 
     def count(self, kind: str) -> int:
-        """Return how many control variables (``kind`` is ``cvar``) or categories (``category``) there are."""
         number = ctypes.c_int()
         self(f"{kind}_get_num", ctypes.byref(number))
         return number.value
 
     def categories(self) -> dict[int, str]:
-        """Return the name of the category of each variable, by the index of the variable."""
         by_index: dict[int, str] = {}
         for index in range(self.count("category")):
             variables = ctypes.c_int()
@@ -107,7 +104,6 @@ class _Library:
         return by_index
 
     def variables(self) -> Iterator[tuple[str, str, str, int, str, str]]:
-        """Yield the name, datatype, value, level, category and documentation of each variable."""
         categories = self.categories()
         for index in range(self.count("cvar")):
             verbosity, datatype, binding, scope = (ctypes.c_int() for _ in range(4))
@@ -121,10 +117,7 @@ class _Library:
             yield name, kind, value, level, categories.get(index, ""), text
 
     def _value(self, index: int, datatype: int) -> tuple[str, str]:
-        """Return the datatype and the current value of a variable, as words.
-
-        The second byte of MPICH's handle of a datatype is the size of the datatype in bytes.
-        """
+        """Return datatype and value in words; the second byte of MPICH's handle of a datatype is its size."""
         handle, count = ctypes.c_void_p(), ctypes.c_int()
         self("cvar_handle_alloc", index, None, ctypes.byref(handle), ctypes.byref(count))
         buffer = ctypes.create_string_buffer(TEXT_BYTES)
