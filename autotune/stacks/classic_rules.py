@@ -16,7 +16,7 @@ from typing import NamedTuple, NoReturn
 
 from autotune.collectives import COLLECTIVES, Lookup
 from autotune.stacks import coll_tuned
-from autotune.stacks.asked import Answer, Asked, last_up_to
+from autotune.stacks.asked import Answer, Asked
 
 NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")  # A number in C's notation.
 HEADER = "rule-file-version-"  # Beginning of a first line that states the version of the format.
@@ -200,7 +200,7 @@ def looked_up(name: str, text: str, call: Asked, version: tuple[int, int]) -> An
     if not size_entries:
         answer.why.append(f"{name} has no rules for {call.collective}")
         return answer
-    entry = size_entries[last_up_to([candidate.comm_size for candidate in size_entries], call.ranks)]
+    entry = size_entries[_last_up_to([candidate.comm_size for candidate in size_entries], call.ranks)]
     if call.ranks < entry.comm_size:
         which = f"the first one, which serves all smaller communicators too: {call.ranks} ranks reach it"
     elif entry is size_entries[-1] and call.ranks > entry.comm_size:
@@ -212,7 +212,7 @@ def looked_up(name: str, text: str, call: Asked, version: tuple[int, int]) -> An
         return answer
     threshold = coll_tuned.threshold_bytes(call.collective, call.nbytes, call.ranks)
     answer.why.append(_compared(call, threshold))
-    row = entry.rows[last_up_to([candidate.row.threshold_bytes for candidate in entry.rows], threshold)]
+    row = entry.rows[_last_up_to([candidate.row.threshold_bytes for candidate in entry.rows], threshold)]
     last = f"the row from {row.row.threshold_bytes} bytes on is the last up to that"
     answer.why.append(f"{name}:{row.line}: {last}")
     answer.line = row.line
@@ -243,3 +243,8 @@ def _compared(call: Asked, threshold: int) -> str:
     if lookup is Lookup.SIZE:
         return f"rows of {call.collective} are compared with the {lookup.value}: {threshold}"
     return f"rows of {call.collective} do not differ by its message size"
+
+
+def _last_up_to(bounds: Sequence[int], value: int) -> int:
+    """Return the index of the last of these (unsorted) bounds before the first one above a value."""
+    return max(0, next((i for i, bound in enumerate(bounds) if bound > value), len(bounds)) - 1)

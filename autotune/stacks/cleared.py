@@ -17,22 +17,22 @@ checked and is refused.
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from typing import Any
 
 from autotune.collectives import COLLECTIVES
 from autotune.errors import StackError, UserError
 from autotune.resources import facts
-from autotune.space import Dropped, Parameter, Space
+from autotune.space import Parameter, Space
 from autotune.space.parameter import Value
 from autotune.stacks import coll_tuned, mpich
+from autotune.stacks.installation import MAKERS
+from autotune.stacks.words import ALGORITHM_OF, without_algorithms
 
 SERIES = {"openmpi": 2, "mpich": 2, "intelmpi": 1}
 """Maps a stack to how many numbers of its version name the series: Open MPI 5.0.11 belongs to 5.0, Intel MPI
 2021.18.1 to 2021."""
-
-_STACKS = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI"}  # Flavour → name in messages.
 
 _OWN = ("", "0", "-1", "auto", "default", "ignore")  # Values that leave the choice to the library.
 
@@ -84,7 +84,7 @@ class Fault:
 
     def proof(self, flavour: str) -> str:
         """Return a sentence for users that says which algorithm failed, in which version and how."""
-        place = f"{_STACKS[flavour]} {self.version}, {self.ranks} ranks"
+        place = f"{MAKERS[flavour]} {self.version}, {self.ranks} ranks"
         which = " for operations that do not commute" if self.commuting_right else ""
         failure = f"{self.collective} {self.algorithm} gives wrong results or fails{which}"
         return f"{failure} ({place}; {self.case}: {self.seen})"
@@ -109,7 +109,7 @@ class Clearance:
             return fault.proof(self.flavour)
         if name and name not in self.checked.get(collective, ()):
             versions = ", ".join(self.versions)
-            return f"{collective} {algorithm} was never checked ({_STACKS[self.flavour]} {versions})"
+            return f"{collective} {algorithm} was never checked ({MAKERS[self.flavour]} {versions})"
         return ""
 
     def commuting_alone(self, collective: str, algorithm: str) -> str:
@@ -123,15 +123,14 @@ def clearance(flavour: str, version: str, commutative: bool = False) -> Clearanc
 
     ``commutative`` means that all operations of the users' programs commute.
     """
-    by_version = _versions(flavour) if flavour in SERIES else {}
-    by_version = {name: replace(entry, commutative=commutative) for name, entry in by_version.items()}
+    by_version = {name: replace(one, commutative=commutative) for name, one in _versions(flavour).items()}
     if not by_version:
         return None
     if version in by_version:
         return by_version[version]
     numbers = _numbers(version)
     series = [v for v in by_version if _numbers(v)[: SERIES[flavour]] == numbers[: SERIES[flavour]]]
-    name = f"{_STACKS[flavour]} {version}".rstrip()
+    name = f"{MAKERS[flavour]} {version}".rstrip()
     if series:
         below = [v for v in series if _numbers(v) <= numbers]
         nearest = max(below, key=_numbers) if below else min(series, key=_numbers)
@@ -152,7 +151,7 @@ def clearance(flavour: str, version: str, commutative: bool = False) -> Clearanc
 
 def clearance_of(described: str, commutative: bool = False) -> Clearance | None:
     """Return the clearance for a ``Stack.description``, such as ``Open MPI 5.0.11, UCX 1.20.1``."""
-    for flavour, name in _STACKS.items():
+    for flavour, name in MAKERS.items():
         if match := re.match(rf"{re.escape(name)}\b *([\w.]*)", described):
             return clearance(flavour, match[1], commutative)
     return None
@@ -245,17 +244,15 @@ def cleared(space: Space, flavour: str, version: str, commutative: bool = False)
     permission = clearance(flavour, version, commutative)
     if permission is None:
         return space
+
+    def refusal(unset: Value, collective: str, value: Value) -> str:
+        return "" if value == unset else permission.refusal(collective, str(value))
+
     parameters, dropped = [], list(space.dropped)
     for parameter in space.parameters:
-        if parameter.name == "algorithm" and parameter.collectives:
-            lists = {}
-            for collective, values in parameter.collectives.items():
-                reasons = {v: permission.refusal(collective, str(v)) for v in values if v != parameter.unset}
-                reasons = {v: why for v, why in reasons.items() if why}
-                dropped += [Dropped(f"{_OF}{collective}", v, why) for v, why in reasons.items()]
-                if remaining := tuple(v for v in values if v not in reasons):
-                    lists[collective] = remaining
-            parameter = replace(parameter, collectives=lists)
+        if parameter.name == "algorithm":
+            parameter, refused = without_algorithms(parameter, partial(refusal, parameter.unset))
+            dropped += refused
         parameters.append(parameter)
     reduced = replace(space, parameters=tuple(parameters), dropped=tuple(dropped))
 
@@ -288,11 +285,11 @@ def _versions(flavour: str) -> Mapping[str, Clearance]:
 def left_out(space: Space, described: str, collectives: Collection[str] = ()) -> str:
     """Return a sentence on algorithms left out only for operations that do not commute, or none.
 
-    ``described`` is the stack, as for ``clearance_of``; the sentence is about ``collectives``, or about all if
-    these are empty.
+    ``described`` is the stack, as for ``clearance_of``. The sentence is about ``collectives``; empty: about
+    all.
     """
     permission = clearance_of(described)
-    dropped = ((drop.parameter.removeprefix(_OF), str(drop.value)) for drop in space.dropped)
+    dropped = ((drop.parameter.removeprefix(ALGORITHM_OF), str(drop.value)) for drop in space.dropped)
     pairs = dict.fromkeys(pair for pair in dropped if not collectives or pair[0] in collectives)
     names = [" ".join(pair) for pair in pairs if permission and permission.commuting_alone(*pair)]
     if not names:
@@ -301,7 +298,6 @@ def left_out(space: Space, described: str, collectives: Collection[str] = ()) ->
     return f"{were} left out, wrong for operations that do not commute: {', '.join(names)}; {_OPT_IN}"
 
 
-_OF = "algorithm of "  # ``cleared`` lists a dropped value under this text followed by the collective.
 _OPT_IN = "if no program here makes one (MPI_Op_create), operations=commutative tries them"
 
 

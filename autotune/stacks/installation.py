@@ -14,6 +14,8 @@ from pathlib import Path
 from autotune.errors import StackError, allowed, installing
 from autotune.stacks import implementations
 
+MAKERS = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI"}
+"""Maps a flavour to the name of the implementation as its makers write it."""
 _STACKS = "AUTOTUNE_STACKS"  # Variable with further virtual environments that have an MPI (``make stacks``).
 _TIMEOUT_S = 60.0  # Seconds after which a command that has not ended is killed.
 
@@ -27,6 +29,11 @@ class Installation:
     mpirun: Path  # Path of its launcher.
     library: Path  # Path of its MPI library, links resolved.
     origin: str  # Who chose it: ``scenario``, ``site`` or ``wheel``.
+
+    @property
+    def named(self) -> str:
+        """The makers' name of the implementation, with its version."""
+        return f"{MAKERS[self.flavour]} {self.version}"
 
 
 def find(mpirun: str | None = None, origin: str = "auto", stack: str = "any") -> Installation:

@@ -62,7 +62,7 @@ class MpichStack(Stack):
     def description(self) -> str:
         """The version and the transport in one line, for reports and exported files."""
         way = f", {self.device} {self.provider}".rstrip() if self.networked else ", shared memory"
-        return f"{self.named}{way}"
+        return f"{self.installation.named}{way}"
 
     def _facts(self) -> set[str]:
         if not self.networked:

@@ -63,7 +63,7 @@ class OpenMpiStack(Stack):
         """The versions of Open MPI and UCX and the point-to-point component, in one line: see ``Stack``."""
         tail = f", UCX {self.ucx.version}" if self.ucx else ""
         suffix = "" if _PML in self.fixed else " by default"
-        return f"{self.named}{tail}, pml {self.pml}{suffix}"
+        return f"{self.installation.named}{tail}, pml {self.pml}{suffix}"
 
     def _facts(self) -> set[str]:
         tokens = {f"pml_in_use:{self.pml}"}

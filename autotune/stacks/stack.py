@@ -19,9 +19,6 @@ from autotune.stacks.installation import Installation
 from autotune.stacks.ports import Rendering
 from autotune.stacks.words import targets
 
-_MAKERS = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI"}
-"""Maps a flavour to the name of the implementation as its makers write it."""
-
 WORKS = "MPI works"  # Text that each rank of a first launch prints, followed by the number of ranks.
 
 
@@ -61,11 +58,6 @@ class Stack(ABC):
     def coll(self) -> tuple[str, ...]:
         """The collective components, for ``Dialect.environment``; empty if the MPI has no such components."""
         return ()
-
-    @property
-    def named(self) -> str:
-        """The makers' name of the implementation, with its version."""
-        return _named(self.installation)
 
     @cached_property
     def facts(self) -> frozenset[str]:
@@ -141,13 +133,9 @@ def beginning(installation: Installation) -> list[tuple[str, str]]:
     """Return the first rows of the report of ``doctor``, which need no launch, as (fact, finding)."""
     return [
         ("mpirun", f"{installation.mpirun} ({installation.origin})"),
-        ("MPI", _named(installation)),
+        ("MPI", installation.named),
         ("library", str(installation.library)),
     ]
-
-
-def _named(installation: Installation) -> str:
-    return f"{_MAKERS[installation.flavour]} {installation.version}"
 
 
 def check_works(installation: Installation, text: str) -> None:

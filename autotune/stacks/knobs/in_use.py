@@ -39,20 +39,7 @@ _UCX = {f"OMPI_MCA_{name}": value for name, value in CHOSEN_PML["ucx"].items()}
 _WITHOUT_RDMA = {"self", "sm", "vader", "tcp", "sysv", "posix", "cma", "knem", "xpmem"}
 """Transport components of Open MPI (``btl``) and of UCX that register no memory with a network card."""
 
-_ONE_NODE = {
-    "self",
-    "sm",
-    "vader",
-    "sysv",
-    "posix",
-    "cma",
-    "knem",
-    "xpmem",
-    "smcuda",
-    "cuda",
-    "rocm",
-    "template",
-}
+_ONE_NODE = _WITHOUT_RDMA - {"tcp"} | {"smcuda", "cuda", "rocm", "template"}
 """Transport components of Open MPI (``btl``) and of UCX that carry no messages between nodes."""
 
 _SEVERAL_NODES = {"han"}  # Collective components that are not used if all ranks are on one node.
