@@ -22,8 +22,7 @@ from mpi4py import MPI
 if TYPE_CHECKING:
     from autotune.probe.exchange import Exchange
 
-Times: TypeAlias = "array[float]"
-"""Moments or durations in seconds, double precision."""
+Times: TypeAlias = "array[float]"  # Moments or durations in seconds, double precision.
 
 
 class Loop(Protocol):

@@ -255,10 +255,7 @@ MESSAGES: tuple[Operation, ...] = (
     Operation(
         "pingpong",
         one_block,
-        at(
-            lambda rank, size: rank in (0, size - 1),
-            lambda rank, size: [((0 if rank else size - 1,), 0)],
-        ),
+        at(lambda rank, size: rank in (0, size - 1), lambda rank, size: [((0 if rank else size - 1,), 0)]),
         _pingpong,
         between=True,
         share=lambda rank: 0.0 if rank else 0.5,

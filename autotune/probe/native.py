@@ -92,10 +92,7 @@ class NativeLoop:
         """Run a loop of the kernel, and return when each call began and ended."""
         begins, ends = (array("d", bytes(8 * calls)) for _ in range(2))
         code = function(
-            *arguments,
-            ctypes.c_int(calls),
-            ctypes.c_void_p(address(begins)),
-            ctypes.c_void_p(address(ends)),
+            *arguments, ctypes.c_int(calls), ctypes.c_void_p(address(begins)), ctypes.c_void_p(address(ends))
         )
         if code != MPI.SUCCESS:
             raise MPI.Exception(code)

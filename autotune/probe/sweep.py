@@ -28,14 +28,7 @@ from typing import Any, TypeAlias
 from mpi4py import MPI
 
 from autotune.errors import StackError
-from autotune.measure.stopping import (
-    CellStatus,
-    Random,
-    StoppingRule,
-    interleave,
-    next_round,
-    shuffled,
-)
+from autotune.measure.stopping import CellStatus, Random, StoppingRule, interleave, next_round, shuffled
 from autotune.probe.exchange import Memory, Pool
 from autotune.probe.first_blocks import next_first, pending_cells
 from autotune.probe.mpit import ControlVariables

@@ -18,8 +18,7 @@ from autotune.space import Point
 from autotune.stacks import coll_tuned
 from autotune.stacks.tables import tables
 
-COMPONENTS = ("self", "basic", "libnbc", "tuned", "sm", "adapt", "han")
-"""Components that a rule can name."""
+COMPONENTS = ("self", "basic", "libnbc", "tuned", "sm", "adapt", "han")  # Components that a rule can name.
 
 COMPONENT = "component"  # Per-size parameter whose value is the component for a whole communicator.
 LEVELS: Mapping[str, int] = {"han_intra": 0, "han_inter": 1, COMPONENT: 2}

@@ -20,10 +20,7 @@ def report():
 
 def test_lanes_and_warnings_are_read():
     found = ucx.read_report(LOG)
-    assert found.lanes == {
-        "self": ("self/memory", "cma/memory"),
-        "intra-node": ("sysv/memory", "cma/memory"),
-    }
+    assert found.lanes == {"self": ("self/memory", "cma/memory"), "intra-node": ("sysv/memory", "cma/memory")}
     assert [warning.partition(",")[0] for warning in found.warnings] == [
         "transport 'foo' is not available",
         "unused environment variable: UCX_ZCOPY_TRESH (maybe: UCX_BCOPY_THRESH",
@@ -115,10 +112,7 @@ def test_ucx_1_13_numbers_its_configurations():
 
 def test_ucx_1_13_tells_its_lanes_in_tables_where_it_has_its_new_protocols():
     found = ucx.read_report(TABLES)
-    assert found.lanes == {
-        "self": ("self/memory0", "cma/memory"),
-        "ep_cfg[1]": ("sysv/memory", "cma/memory"),
-    }
+    assert found.lanes == {"self": ("self/memory0", "cma/memory"), "ep_cfg[1]": ("sysv/memory", "cma/memory")}
     assert found.first_rendezvous("ep_cfg[1]") == (65536, 65536)
     asked = {"UCX_PROTO_ENABLE": "y", "UCX_TLS": "self,sysv,cma"}
     assert ucx.contradiction(found, {**asked, "UCX_RNDV_THRESH": "64k"}) == ""
