@@ -76,11 +76,6 @@ def chosen_by(variable: str) -> tuple[str, str]:
     return "", ""
 
 
-def chooser(collective: str, choice: str) -> str:
-    """Return the control variable of a choice for a collective: the inverse of ``chosen_by``."""
-    return _CHOOSERS[choice].format(collective.upper())
-
-
 def algorithms(collective: str) -> tuple[str, ...]:
     """Return all names of algorithms that a variable can force, ``auto`` first.
 
