@@ -242,7 +242,7 @@ class HeatSweep(Sweep):
             rounds = [repeat(round_, len(times)) for round_, (times, _) in main_visits.get(index, [])]
             # Here this is an ``array``; the program that reads the result gets numpy arrays.
             numbers: Any = array("i", chain.from_iterable(rounds))
-            samples_of_cell = cell.samples(self._operation.name, self.sync.size)
+            samples_of_cell = cell.samples(self.operation.name, self.sync.size)
             samples.append(replace(samples_of_cell, rounds=numbers))
         return tuple(samples)
 

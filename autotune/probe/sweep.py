@@ -68,7 +68,7 @@ class Sweep:
         self._request = request
         self.sync = sync  # The communicator of the ranks that are measured.
         self._synchronisation, self._variables = synchronisation, variables
-        self._operation = OPERATIONS[collective]
+        self.operation = OPERATIONS[collective]
         choices = request.choices.get(collective) or (SweptChoice({}),)
         sizes = request.sizes_of(collective)
         self._cells = [SweptCell(size, choice) for size in sizes for choice in choices]
@@ -80,8 +80,8 @@ class Sweep:
         self.timed = TimedPart()
         self._warm = set[int]()  # indices of cells that need no warm-up call, the same on all ranks
         self._candidates: list[int] = []
-        if sync.size < self._operation.least_ranks:
-            self._refuse_all(f"{collective} needs {self._operation.least_ranks} ranks")
+        if sync.size < self.operation.least_ranks:
+            self._refuse_all(f"{collective} needs {self.operation.least_ranks} ranks")
             return
         pool = self._pool = self._buffers(max(sizes))
         if pool is None:
@@ -92,11 +92,6 @@ class Sweep:
             if cell.verdict == OK:
                 key = _setting(cell.choice)
                 cell.exchange = pool.exchange(self._comms[key], cell.message_bytes, self._windows[key])
-
-    @property
-    def operation(self) -> str:
-        """Return the name of the collective or pattern that the sweep measures."""
-        return self._operation.name
 
     @property
     def cells(self) -> int:
@@ -152,7 +147,7 @@ class Sweep:
         recheck_s = max((cell.spent_s / cell.spent_on for cell in self._cells if cell.spent_on), default=0.0)
         self._sample(budget_s - recheck_s, rng)
         self._check(self.sync.bcast(shuffled(self._candidates, rng)[:1]))
-        return tuple(cell.samples(self._operation.name, self.sync.size, untimed) for cell in self._cells)
+        return tuple(cell.samples(self.operation.name, self.sync.size, untimed) for cell in self._cells)
 
     def measure(self, budget_s: float, rng: Random) -> tuple[CellSamples, ...]:
         """Time each cell's first block, however long it takes, and return raw samples as ``finish`` does."""
@@ -200,7 +195,7 @@ class Sweep:
             CellStatus.OUT_OF_TIME: "out of time before they were precise",
         }
         counts = [f"{self._ends[status]} {text}" for status, text in words.items() if self._ends[status]]
-        subject = f"{self._operation.name} on {self.sync.size} ranks, {len(self._cells)} cells"
+        subject = f"{self.operation.name} on {self.sync.size} ranks, {len(self._cells)} cells"
         return f"{subject}: {', '.join(counts)}" if counts else ""
 
     @property
@@ -291,7 +286,7 @@ class Sweep:
         else:
             try:
                 size = self.sync.size
-                pool = Pool(self._operation, self.sync.rank, size, largest_bytes, self._memory)
+                pool = Pool(self.operation, self.sync.rank, size, largest_bytes, self._memory)
             except (OSError, MemoryError) as exc:
                 problem = f"rank {self.sync.rank} has no memory for messages of {largest_bytes} bytes: {exc}"
         problem = next(filter(None, self.sync.allgather(problem)), "")
@@ -323,7 +318,7 @@ class Sweep:
                 if cell.choice.cvars == choice.cvars:
                     cell.verdict = ("not_applied", refused)
             return
-        comm = self._comms[key] = self._operation.connect(self.sync)
+        comm = self._comms[key] = self.operation.connect(self.sync)
         comm.Set_errhandler(MPI.ERRORS_RETURN)
         self._windows[key] = pool.window(comm)
 

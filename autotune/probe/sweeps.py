@@ -63,7 +63,7 @@ def sweeps(
             notes += filter(None, [sweep.note])
             if request.other_loop:
                 begin_s, other_loop = time_left.spent_s, request.other_loop
-                other_sweep = _sweep(other_loop, request, sweep.operation, sweep.sync, kernel, variables)
+                other_sweep = _sweep(other_loop, request, sweep.operation.name, sweep.sync, kernel, variables)
                 samples = tuple(_with_other_loop(samples, other_sweep.measure(share_s * OTHER_SHARE, rng)))
                 other_sweep.close()
                 timed.append(other_sweep.timed)
@@ -156,7 +156,7 @@ def _untimed(
     """
     pending = Counter[str]()
     for sweep in sweeps:
-        pending[sweep.operation] += sweep.n_pending
+        pending[sweep.operation.name] += sweep.n_pending
     note, reason = "", NEVER_TIMED
     if world.rank == 0 and (untimed := pending.total()):
         needed_s = _rounded_up(spent_s + sum(sweep.needed_s(sweeps) for sweep in sweeps))

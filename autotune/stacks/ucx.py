@@ -7,7 +7,6 @@ library print it. That is a separate process, so that a crash of the library doe
 import ctypes
 import re
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,13 +56,9 @@ def detect(libmpi: Path, all_transports: bool = False) -> Ucx | None:
         StackError: UCX finds no transport at all.
     """
     library = beside(libmpi) or Path("libucp.so.0")  # a name without a path: the loader searches for it
-    text = _printed(library, _ALL if all_transports else {})
+    command = [sys.executable, "-P", "-m", "autotune.stacks.ucx", str(library)]
+    text = output(command, _ALL if all_transports else {})
     return parse(text, library) if library.is_absolute() or _VERSION.search(text) else None
-
-
-def _printed(libucp: Path, env: Mapping[str, str]) -> str:
-    """Run this module as a program on a library and return its output, with all messages of UCX."""
-    return output([sys.executable, "-P", "-m", "autotune.stacks.ucx", str(libucp)], env)
 
 
 def parse(text: str, libucp: Path) -> Ucx:
