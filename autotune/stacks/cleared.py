@@ -283,10 +283,10 @@ def _versions(flavour: str) -> Mapping[str, Clearance]:
 
 
 def left_out(space: Space, described: str, collectives: Collection[str] = ()) -> str:
-    """Return a sentence on algorithms left out only for operations that do not commute, or none.
+    """Return a sentence on algorithms that are left out for operations that do not commute alone.
 
-    ``described`` is the stack, as for ``clearance_of``. The sentence is about ``collectives``; empty: about
-    all.
+    It is empty if there are none. ``described`` is the stack, as for ``clearance_of``. The sentence is about
+    ``collectives``; empty: about all.
     """
     permission = clearance_of(described)
     dropped = ((drop.parameter.removeprefix(ALGORITHM_OF), str(drop.value)) for drop in space.dropped)

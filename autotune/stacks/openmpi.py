@@ -103,18 +103,14 @@ class OpenMpiStack(Stack):
         files: dict[str, str] = {}
         choices: dict[str, tuple[SweptChoice, ...]] = {}
         if trial.subject is Subject.DEPLOYED:
-            if rules := coll_tuned.rules_file(trial.rules):
-                env |= {
-                    f"{_MCA}coll_tuned_use_dynamic_rules": "1",
-                    f"{_MCA}coll_tuned_dynamic_rules_filename": f"{{directory}}/{RULES_FILE}",
-                }
-                files[RULES_FILE] = rules
-            if handing := han.rules_file(trial.rules):
-                env |= {
-                    f"{_MCA}coll_han_use_dynamic_file_rules": "1",
-                    f"{_MCA}coll_han_dynamic_rules_filename": f"{{directory}}/{HAN_RULES_FILE}",
-                }
-                files[HAN_RULES_FILE] = handing
+            for component, switch, file, rules in (
+                ("tuned", "use_dynamic_rules", RULES_FILE, coll_tuned.rules_file(trial.rules)),
+                ("han", "use_dynamic_file_rules", HAN_RULES_FILE, han.rules_file(trial.rules)),
+            ):
+                if rules:
+                    env[f"{_MCA}coll_{component}_{switch}"] = "1"
+                    env[f"{_MCA}coll_{component}_dynamic_rules_filename"] = f"{{directory}}/{file}"
+                    files[file] = rules
         else:
             choices = {c: self._choices(space, trial.point, c, always=True) for c in collectives}
             if any(choice.cvars for listed in choices.values() for choice in listed):
