@@ -177,7 +177,7 @@ def _exit_code(process: "subprocess.Popen[bytes]", folder: Path) -> int | None:
 
 
 def _progress(session: int, folder: Path) -> tuple[int, ...]:
-    """Return numbers that change while a compiler is active, of its processes and its files."""
+    """Return numbers of a compiler's processes and files that change while it is active."""
     processes, ticks = 0, 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

@@ -218,7 +218,7 @@ class ToolInterface:
         return names
 
     def _call(self, function: str, about: str, *arguments: Any) -> None:
-        """Call a function of MPI_T; the StackError if it fails names ``about``, such as a variable."""
+        """Call a function of MPI_T, or raise a StackError that names ``about``, such as a variable."""
         code = getattr(self._lib, f"MPI_T_{function}")(*arguments)
         if code:
             raise StackError(f"MPI_T_{function} refused {about} (code {code})")
@@ -308,7 +308,7 @@ def names_of_description(text: str) -> dict[str, int]:
 
 
 def _number(variable: ControlVariable, value: int | str) -> Any:
-    """Return a value as the number that MPI_T expects; a StackError if the variable forbids it."""
+    """Return a value as the number that MPI_T expects; raise a StackError if there is none."""
     names = variable.enumerator
     if isinstance(value, str) and value in names:
         return names[value]

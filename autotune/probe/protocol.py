@@ -111,7 +111,7 @@ class Heat:
     """Seconds after which a job that does not end its turn is taken out of the heat and killed."""
 
     def __post_init__(self) -> None:
-        """Refuse an impossible heat with a UserError."""
+        """Raise a UserError if the job's number, the token or a time is out of its range."""
         if not 0 <= self.job < self.jobs:
             raise UserError(f"job {self.job} of a heat of {self.jobs}", f"allowed: 0 … {self.jobs - 1}")
         if not (self.token.isascii() and self.token.isalnum()):
@@ -180,7 +180,7 @@ class ProbeRequest:
     """This job's part in a heat (jobs that measure in turns); None: no other job runs beside this one."""
 
     def __post_init__(self) -> None:
-        """Refuse a request for something that cannot be measured with a UserError."""
+        """Raise a UserError if the request asks for something that cannot be measured."""
         for name in (*self.collectives, *self.beside):
             if name not in OPERATIONS:
                 raise UserError(f"unknown collective {name!r}", allowed(name, OPERATIONS))
@@ -252,7 +252,7 @@ class ProbeRequest:
 
 
 def check_loop(loop: str, sync: str) -> None:
-    """Refuse an order of calls that is unknown, or impossible with this synchronisation.
+    """Raise an error if an order of calls is unknown, or impossible with this synchronisation.
 
     Raises:
         UserError: If ``loop`` is not allowed; the message names the scenario's keys.
@@ -300,7 +300,7 @@ class CellSamples:
     measured too, the median of its samples is ``other_loop_s`` and their mean ``other_loop_mean_s``."""
 
     def __post_init__(self) -> None:
-        """Refuse samples that are not one row of times, or have rows of another length beside them."""
+        """Raise a UserError unless the samples are one row of times, and the other rows are as long."""
         columns: list[Any] = [self.samples_s, self.validity, self.rounds]
         rows = [memoryview(row) for row in columns if row is not None]
         formats = ["df"] + ["B"] * (self.validity is not None) + ["i"] * (self.rounds is not None)

@@ -212,7 +212,7 @@ class _NativeArea:
         self._area = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(self._memory)))
 
     def join(self, job: int, member: int, members: int) -> None:
-        """Register one of the ``members`` ranks of a job on this node; OSError if it gets no lock."""
+        """Register one of a job's ``members`` ranks on this node; raise OSError if it gets no lock."""
         if number := self._kernel.autotune_turns_join(self._area, self._file, job, member, members):
             raise OSError(number, os.strerror(number))
 
@@ -234,7 +234,7 @@ class _NativeArea:
         return int(self._kernel.autotune_turns_wait(self._area, self._file, job, last_turn, *arguments))
 
     def left_s(self, seconds: float) -> float:
-        """Return the rest of the heat, which lasts so many seconds from the node's first call of this."""
+        """Return the remaining seconds of a heat that lasts so many from a job's first call of this."""
         return float(self._kernel.autotune_turns_left(self._area, ctypes.c_double(seconds)))
 
     def leave(self, job: int, turn: int, last: bool) -> None:
