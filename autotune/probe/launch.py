@@ -189,9 +189,10 @@ def _measure(
         except StackError as exc:
             return ProbeResult("invalid", exc.on_one_line)
         other_calls_s = _means(other_cells)
-    used, library = _memory(world, tools) if request.memory else (math.nan, {})
-    if request.memory and not library:
-        notes.append("this MPI library has no performance variable that counts its own bytes")
+    memory_bytes = math.nan
+    if request.memory:
+        own_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+        memory_bytes = world.allreduce(own_bytes, MPI.MAX)
     loop = loop_of(MPI.COMM_SELF, kernel)
     return ProbeResult(
         status="ok",
@@ -200,8 +201,7 @@ def _measure(
         library=MPI.Get_library_version().strip("\0").splitlines()[0],
         timing=loop.name,
         overhead_s=float(world.allreduce(_overhead_s(loop, request.collectives[0]), MPI.MAX)),
-        memory_bytes=used,
-        library_bytes=library,
+        memory_bytes=memory_bytes,
         notes=(*notes, *later_notes),
         applied={**proof.applied, **variables.read_back},
         machine=machine,
@@ -275,16 +275,6 @@ def _parameters(world: MPI.Intracomm, tools: ToolInterface) -> dict[str, str]:
     return {
         name: " | ".join(by_name[name] if len(set(by_name[name])) > 1 else by_name[name][:1])
         for name in names
-    }
-
-
-def _memory(world: MPI.Intracomm, tools: ToolInterface) -> tuple[float, dict[str, float]]:
-    """Return peak resident set and the library's own counters, in bytes, the largest of all ranks."""
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
-    all_ranks = world.allgather((used, tools.memory()))
-    names = sorted({name for _, counted in all_ranks for name in counted})
-    return max(used for used, _ in all_ranks), {
-        name: max(counted.get(name, 0.0) for _, counted in all_ranks) for name in names
     }
 
 

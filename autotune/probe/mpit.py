@@ -128,51 +128,6 @@ class ToolInterface:
                 continue  # its component is closed, or the probe does not support its datatype
         return values
 
-    def memory(self) -> dict[str, float]:
-        """Return the current values of performance variables that count bytes of the whole library, by name.
-
-        The result is empty if the library has no such variables, which MPI does not require.
-        """
-        total, session = ctypes.c_int(), ctypes.c_void_p()
-        self._call("pvar_get_num", "", ctypes.byref(total))
-        self._call("pvar_session_create", "", ctypes.byref(session))
-        counted = {}
-        for index in range(total.value):
-            try:
-                name, value = self._counted_bytes(session, index)
-            except StackError:
-                continue  # it counts something else, only for one object, or in a component that is closed
-            counted[name] = value
-        self._call("pvar_session_free", "", ctypes.byref(session))
-        return counted
-
-    def _counted_bytes(self, session: ctypes.c_void_p, index: int) -> tuple[str, float]:
-        """Return name and value of a performance variable that counts bytes.
-
-        Raises:
-            StackError: If the variable is not a single number of bytes.
-        """
-        verbosity, kind, binding, read_only, continuous, atomic = (ctypes.c_int() for _ in range(6))
-        datatype, enumtype = self._handle_type(), ctypes.c_void_p()
-        refer = ctypes.byref
-        name, _ = described(
-            partial(self._call, "pvar_get_info", str(index), index),
-            (verbosity, kind, datatype, enumtype),
-            (binding, read_only, continuous, atomic),
-        )
-        number = _NUMBERS.get(self._kinds.get(datatype.value, ""))
-        if number is None or "bytes" not in name:
-            raise StackError(f"performance variable {index} counts no bytes")
-        handle, count = ctypes.c_void_p(), ctypes.c_int()
-        self._call("pvar_handle_alloc", str(index), session, index, None, refer(handle), refer(count))
-        if count.value != 1:
-            raise StackError(f"performance variable {index} is not one number")
-        if not continuous.value:
-            self._call("pvar_start", str(index), session, handle)
-        value = number()
-        self._call("pvar_read", str(index), session, handle, refer(value))
-        return name, float(value.value)
-
     def _bind(self, name: str) -> ControlVariable:
         index = ctypes.c_int()
         self._call("cvar_get_index", name, name.encode(), ctypes.byref(index))

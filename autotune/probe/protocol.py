@@ -328,9 +328,6 @@ class ProbeResult:
     overhead_s: float = math.nan
     """Time that the timing loop itself adds to each call, in seconds; it is reported and never subtracted."""
     memory_bytes: float = math.nan  # Peak resident set of the largest rank, in bytes.
-    library_bytes: Mapping[str, float] = field(default_factory=dict)
-    """Maps each MPI_T performance variable that counts the library's own bytes to its largest value on a
-    rank."""
     notes: tuple[str, ...] = ()
     """Notes for the user: warnings of UCX, eliminated cells, fallback of the timing loop."""
     applied: Mapping[str, str] = field(default_factory=dict)  # Variable → the value that was read from it.

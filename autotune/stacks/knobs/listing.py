@@ -119,14 +119,12 @@ def job_facts(nodes: int, collectives: Iterable[str]) -> frozenset[str]:
     return frozenset(facts)
 
 
-def decided(
-    installation: Installation, stack: Stack, placement: Placement = TWO_RANKS, launcher: object = None
-) -> tuple[Decision, ...]:
+def decided(installation: Installation, stack: Stack, placement: Placement) -> tuple[Decision, ...]:
     """Return for each variable whether a discovery for all collectives at a placement would try it, and why.
 
     Raises:
         StackError: the variables of a library cannot be read, or a launch fails.
     """
-    facts = facts_here(installation, stack, placement, launcher) | job_facts(placement.nodes, MEASURED)
+    facts = facts_here(installation, stack, placement) | job_facts(placement.nodes, MEASURED)
     listed = [classed for listing in listings(installation) for classed in listing.knobs]
     return decisions(listed, discovered_space(listed, facts, _SIZES))
