@@ -17,8 +17,6 @@ from autotune.probe.mpit import TEXT_BYTES, described, names_of_description
 from autotune.stacks.knobs.child import ask_module
 from autotune.stacks.knobs.knob import Knob, KnobKind, on_one_line
 
-_FIRST_VERBOSITY = 220  # MPICH's MPI_T_VERBOSITY_USER_BASIC is 221, which is level 1.
-
 _SWITCH = re.compile(r"\b(if|set to|when) (set to )?(true|1|on)\b|\benables?\b|\bdisables?\b|^force\b", re.I)
 """Words in MPICH's documentation of an integer variable which mean that it is a boolean."""
 
@@ -37,7 +35,7 @@ def parse(document: Mapping[str, Any]) -> tuple[Knob, ...]:
     return tuple(_knob(document["version"], *declared) for declared in document["variables"])
 
 
-def _knob(version: str, name: str, datatype: str, default: str, level: int, category: str, text: str) -> Knob:
+def _knob(version: str, name: str, datatype: str, default: str, category: str, text: str) -> Knob:
     words = tuple(names_of_description(text))
     numbered = tuple(re.findall(r"^\s*(\d+)\s+[A-Za-z]", text, re.MULTILINE))
     kind, allowed = KnobKind.TEXT, words
@@ -60,7 +58,6 @@ def _knob(version: str, name: str, datatype: str, default: str, level: int, cate
         default=default,
         documentation=on_one_line(text),
         allowed=allowed,
-        level=level,
         component=category.lower(),
     )
 
@@ -103,7 +100,7 @@ class _Library:
             by_index |= dict.fromkeys(indices[: variables.value], name)
         return by_index
 
-    def variables(self) -> Iterator[tuple[str, str, str, int, str, str]]:
+    def variables(self) -> Iterator[tuple[str, str, str, str, str]]:
         categories = self.categories()
         for index in range(self.count("cvar")):
             verbosity, datatype, binding, scope = (ctypes.c_int() for _ in range(4))
@@ -113,8 +110,7 @@ class _Library:
                 (binding, scope),
             )
             kind, value = self._value(index, datatype.value)
-            level = (verbosity.value or _FIRST_VERBOSITY) - _FIRST_VERBOSITY
-            yield name, kind, value, level, categories.get(index, ""), text
+            yield name, kind, value, categories.get(index, ""), text
 
     def _value(self, index: int, datatype: int) -> tuple[str, str]:
         """Return datatype and value in words; the second byte of MPICH's handle of a datatype is its size."""
