@@ -157,16 +157,11 @@ def clearance_of(described: str, commutative: bool = False) -> Clearance | None:
     return None
 
 
-def forced_by(name: str, value: str) -> list[tuple[str, str]]:
-    """Return the (collective, algorithm) pairs that a variable forces; empty if it is not known to force any.
+def forced(flavour: str, name: str, value: str) -> list[tuple[str, str]]:
+    """Return the (collective, algorithm) pairs that a variable is known to force in a stack of this flavour.
 
     A pair can have a row of the table, such as ``bcast posix``, in place of the collective.
     """
-    return [pair for flavour in SERIES for pair in _forced(flavour, name, value)]
-
-
-def _forced(flavour: str, name: str, value: str) -> list[tuple[str, str]]:
-    """Return what ``forced_by`` returns for a variable of this flavour; empty for any other variable."""
     words = [value]
     if switch := _SWITCHES.get((flavour, name.removeprefix("OMPI_MCA_"))):
         switching, pairs = switch
@@ -200,7 +195,7 @@ def check_forced(
     """
     permission = clearance(flavour, version, commutative)
     for name, value in variables if permission else ():
-        for collective, algorithm in _forced(flavour, name, str(value)):
+        for collective, algorithm in forced(flavour, name, str(value)):
             if permission and (why := permission.refusal(collective, algorithm)):
                 raise StackError(f"{name}={value}: {why}", _hint(permission, collective))
 
@@ -230,7 +225,7 @@ def check_rules(
     pairs = [pair for pair in rules if pair[0] in permission.checked]
     for collective, algorithm in (
         *pairs,
-        *chain.from_iterable(_forced(flavour, *each) for each in variables),
+        *chain.from_iterable(forced(flavour, *each) for each in variables),
     ):
         if why := permission.refusal(collective, algorithm):
             raise UserError(f"no rule for {collective} {algorithm}: {why}", _hint(permission, collective))
@@ -260,7 +255,7 @@ def cleared(space: Space, flavour: str, version: str, commutative: bool = False)
         if value is None or value == parameter.unset or parameter.collectives:
             return ""
         pairs = (
-            pair for name, text in _applied(parameter.apply, value) for pair in _forced(flavour, name, text)
+            pair for name, text in _applied(parameter.apply, value) for pair in forced(flavour, name, text)
         )
         return next(filter(None, (permission.refusal(*pair) for pair in pairs)), "")
 

@@ -14,7 +14,7 @@ from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.resources import facts, space_text
 from autotune.space import Level, Parameter, Point, Space
 from autotune.space.loader import load_space
-from autotune.stacks.cleared import check_forced, clearance, cleared, forced_by, left_out
+from autotune.stacks.cleared import SERIES, check_forced, clearance, cleared, forced, left_out
 from autotune.stacks.installation import Installation
 from autotune.stacks.switched import offers
 
@@ -124,7 +124,7 @@ def offered_with(flavour, version, variable, value):
     ],
 )
 def test_variables_say_which_algorithm_they_force(name, value, pairs):
-    assert forced_by(name, value) == pairs
+    assert [pair for flavour in SERIES for pair in forced(flavour, name, value)] == pairs
 
 
 @pytest.mark.parametrize(
