@@ -78,10 +78,6 @@ class Fault:
     commuting_right: bool = False  # Whether the algorithm fails only for operations that do not commute.
     version: str = ""  # The version of the library in which the algorithm failed.
 
-    def stands(self, commutative: bool) -> bool:
-        """Whether the fault forbids the algorithm; ``commutative``: all operations of programs commute."""
-        return not (self.commuting_right and commutative)
-
     def proof(self, flavour: str) -> str:
         """Return a sentence for users that says which algorithm failed, in which version and how."""
         place = f"{MAKERS[flavour]} {self.version}, {self.ranks} ranks"
@@ -105,7 +101,7 @@ class Clearance:
         """Return the reason why an algorithm may not be forced, in words; empty if it may be."""
         name = _canonical(self.flavour, collective, algorithm)
         fault = self.faults.get((collective, name))
-        if fault and fault.stands(self.commutative):
+        if fault and not (fault.commuting_right and self.commutative):
             return fault.proof(self.flavour)
         if name and name not in self.checked.get(collective, ()):
             versions = ", ".join(self.versions)
