@@ -15,13 +15,14 @@ from autotune.recommend.recommendation import Recommendation
 from autotune.resources import user_text
 from autotune.stacks import coll_tuned, han
 from autotune.stacks.cleared import check_rules
+from autotune.stacks.installation import MAKERS
 from autotune.stacks.tables import algorithm_of, tables
 
 RULES_FILE = "coll_tuned_rules.conf"
 """Name of coll_tuned's rules file in the classic format, in the directory of the files that point to it."""
 HAN_FILE = "coll_han_rules.conf"  # Name of the rules file of coll_han.
 
-FAMILIES = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI", "mvapich": "MVAPICH"}
+FAMILIES = {**MAKERS, "mvapich": "MVAPICH"}
 """Maps ``Provenance.family`` to the name of the MPI that its makers use."""
 
 _MCA, _UCX = "OMPI_MCA_", "UCX_"

@@ -11,14 +11,13 @@ from pathlib import Path
 from zlib import crc32
 
 from autotune.errors import StackError
-from autotune.stacks.installation import Installation, output
+from autotune.stacks.installation import MAKERS, Installation, output
 from autotune.stacks.knobs import Knob, listings
 from autotune.stacks.knobs.openmpi import NEVER_SET, components
 from autotune.stacks.ucx import detect, site_file
 
 _LAYERS = {"ucx": "UCX", "ucc": "UCC", "libfabric": "libfabric"}
 """Maps each library below MPI to its name in reports."""
-_MAKERS = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI"}
 _BUILD_COMMANDS = {"openmpi": ("ompi_info", "--parsable", "--config"), "mpich": ("mpichversion",)}
 """Maps each MPI implementation to the command, installed next to its launcher, that prints how it was
 built."""
@@ -143,10 +142,10 @@ def facts_of(installation: Installation, settings: Iterable[Path] = (), steady: 
         StackError: An installed library does not print its variables.
     """
     listed = listings(installation)
-    stack = {_MAKERS[installation.flavour]: installation.version}
+    stack = {MAKERS[installation.flavour]: installation.version}
     stack |= {_LAYERS[listing.layer]: listing.version for listing in listed if listing.layer in _LAYERS}
     if build_options := _build_options(installation):
-        stack[f"{_MAKERS[installation.flavour]} built with"] = build_options
+        stack[f"{MAKERS[installation.flavour]} built with"] = build_options
     library_folder = installation.library.parent  # also has the libraries below MPI, or a subfolder has
     folders = (library_folder, library_folder / "openmpi", library_folder / "mpich")
     libraries = {f.resolve() for folder in folders for name in _LIBRARIES for f in folder.glob(name)}

@@ -27,10 +27,7 @@ FLAGS = ("-O2", "-fPIC", "-shared", "-std=gnu11")  # Options of the compiler for
 
 
 def compilers(library: Path, search: str) -> Iterator[Path]:
-    """Yield MPI compilers (``mpicc``) that may belong to an MPI library.
-
-    Those that are installed next to the library come first, then one in the search path.
-    """
+    """Yield MPI compilers (``mpicc``): those next to an MPI library, then one in the search path."""
     for parent in list(library.parents)[1:5]:
         for name in ("mpicc", "mpicc.openmpi", "mpicc.mpich"):  # names with a suffix are Debian's
             if (parent / "bin" / name).exists():
@@ -93,7 +90,6 @@ def compiled(
 def _stored(
     compiler: Path, text: str, name: str, fallback: Path, library: Path | None, flags: Sequence[str]
 ) -> Path:
-    """Return the path of the file that ``built`` compiles, in the user's cache or else below ``fallback``."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "autotune"
     try:
         return built(compiler, text, library, cache / name, flags)
@@ -106,13 +102,13 @@ def _stored(
 
 
 def built(compiler: Path, text: str, library: Path | None, path: Path, flags: Sequence[str] = FLAGS) -> Path:
-    """Compile a shared library to ``path``, unless it is there already and only the user can have written it.
+    """Compile a source in C to ``path``, which is returned, unless a file of the user's own is there already.
 
     Args:
         compiler: Path of the compiler.
         text: The source in C.
         library: The MPI library that the result must load; None: any library, or none.
-        path: Path of the shared library, which is also returned.
+        path: Path of the shared library.
         flags: Options of the compiler.
 
     Raises:
@@ -144,13 +140,7 @@ def built(compiler: Path, text: str, library: Path | None, path: Path, flags: Se
 
 
 def _compiled(argv: Sequence[str], text: str, env: Mapping[str, str], folder: Path) -> tuple[int, str]:
-    """Run a compiler with a text as its input, and return its exit code and messages.
-
-    Any process that the compiler has started is killed at the end.
-
-    Raises:
-        StackError: If the compiler does not start, or stalls.
-    """
+    """Return the exit code and messages of a compiler, and kill whatever it has started."""
     import signal
     import subprocess
 
@@ -175,7 +165,6 @@ def _compiled(argv: Sequence[str], text: str, env: Mapping[str, str], folder: Pa
 
 
 def _exit_code(process: "subprocess.Popen[bytes]", folder: Path) -> int | None:
-    """Wait for a compiler and return its exit code; None if it has stalled."""
     import subprocess
 
     last_progress, since = None, time.monotonic()
@@ -188,10 +177,7 @@ def _exit_code(process: "subprocess.Popen[bytes]", folder: Path) -> int | None:
 
 
 def _progress(session: int, folder: Path) -> tuple[int, ...]:
-    """Return numbers that change while a compiler is active.
-
-    They are computed from its processes' numbers and processor time, and from the sizes of its files.
-    """
+    """Return numbers of a compiler's processes and files that change while it is active."""
     processes, ticks = 0, 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

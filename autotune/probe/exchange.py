@@ -77,7 +77,6 @@ class Exchange:
             self.requests.pop().Free()
 
     def _lay(self, buffer: View, blocks: Blocks) -> None:
-        """Write the content of blocks into a buffer."""
         for place, block in self._blocks(buffer, blocks):
             place[:] = block
 
@@ -93,11 +92,7 @@ class Memory:
     """Buffers that the pools of several operations share, large enough for each of these pools."""
 
     def __init__(self, pools: Iterable[tuple[Operation, int, int, int]]) -> None:
-        """Allocate buffers for pools of (operation, rank, communicator size, largest message in bytes).
-
-        Raises:
-            OSError, MemoryError: If there is not enough memory.
-        """
+        """Allocate buffers for pools of (operation, rank, communicator size, largest message in bytes)."""
         sent = received = 0
         for operation, rank, size, largest_bytes in pools:
             blocks = (0, 0) if operation.exposes else _blocks_of(operation, rank, size)
@@ -128,10 +123,9 @@ class Pool:
             self._send, self._recv = buffer(sent), buffer(received)
 
     def _window_memory(self, n_bytes: int) -> View:
-        """Return memory allocated by MPI, as the standard advises for windows.
+        """Return memory allocated by MPI, as the standard advises: some libraries access it directly.
 
-        Some libraries access such memory directly. It begins at a page, like that of ``buffer``, since copies
-        by the operating system cost time for each page.
+        It begins at a page, like that of ``buffer``: the operating system copies page by page.
         """
         allocated: Any = MPI.Alloc_mem(n_bytes + mmap.PAGESIZE)
         self._allocated.append(allocated)
@@ -181,7 +175,7 @@ class Pool:
 def _blocks_of(operation: Operation, rank: int, size: int) -> tuple[int, int]:
     """Return the numbers of blocks that a rank sends and receives.
 
-    The number to receive is at least 1: rank 0 of an exclusive scan receives nothing, but must pass a buffer.
+    The latter is at least 1: rank 0 of an exclusive scan receives nothing, but must pass a buffer.
     """
     return len(operation.sends(rank, size)), max(1, len(operation.receives(rank, size)))
 

@@ -44,15 +44,11 @@ def next_first(cells: Sequence[SweptCell]) -> tuple[int, str]:
 
 
 def _fastest_s(cells: Sequence[SweptCell], index: int | None) -> float:
-    """Return the time of a cell's fastest call in seconds; 0 if the index is None, so that it comes first."""
     return 0.0 if index is None else cells[index].fastest_s
 
 
 def _below(cells: Sequence[SweptCell], cell: SweptCell) -> int | None:
-    """Return the index of the cell with the same choice at the next smaller message size that was timed.
-
-    None if there is no such cell.
-    """
+    """Return the index of the same choice's cell at the next smaller size that was timed, if any."""
     smaller = [
         index
         for index, candidate in enumerate(cells)

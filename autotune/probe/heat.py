@@ -92,9 +92,7 @@ class _Slice:
     def learn(self, falling: float, visit: int) -> None:
         """Double the slice if calls, in several visits in a row, became faster until the timed part began.
 
-        Args:
-            falling: Ratio of the times of warm-up calls to those of timed calls.
-            visit: Index of the visit that showed this ratio.
+        ``falling`` is the ratio of the times of warm-up calls to those of timed calls, in this visit.
         """
         self.falls = self.falls + 1 if falling > _FALLING else 0
         if self.falls == _IN_A_ROW and self.doublings < _MOST_DOUBLINGS:
@@ -154,7 +152,7 @@ class HeatSweep(Sweep):
         As in a launch without other jobs, a choice that was too slow at a smaller message size is left out.
         """
         while pending_cells(self._cells):
-            index, hopeless = self._sync.bcast(None if self._sync.rank else next_first(self._cells))
+            index, hopeless = self.sync.bcast(None if self.sync.rank else next_first(self._cells))
             cell = self._cells[index]
             if hopeless:
                 cell.verdict = ("invalid", hopeless)
@@ -187,7 +185,7 @@ class HeatSweep(Sweep):
                 )
                 for index in indices
             ]
-            calls, long = self._sync.bcast((calls, long))
+            calls, long = self.sync.bcast((calls, long))
             for index, count in zip(indices, calls, strict=True):
                 self._timed_call(index, count, synchronisation, visits, warm_up=index not in long)
                 self._cells[index].latest_s = synchronisation.call_s
@@ -198,7 +196,7 @@ class HeatSweep(Sweep):
         short = [(i, count) for i, count in zip(indices, calls, strict=True) if i not in long]
         pass_s = sum(count * self._cells[i].latest_s for i, count in short)
         passes = max(2, int(len(short) * self._slice_s / max(pass_s, 1e-9)))
-        calls, passes, long = self._sync.bcast((calls, passes, long))
+        calls, passes, long = self.sync.bcast((calls, passes, long))
         for number in range(passes):
             for place in shuffled(range(len(indices)), self._rng):
                 index, count = indices[place], calls[place]
@@ -223,7 +221,6 @@ class HeatSweep(Sweep):
         *,
         warm_up: bool,
     ) -> None:
-        """Time some calls of a cell, and add their duration to its figures if this is the request's loop."""
         spent_s = self._call(index, count, partial(synchronisation.block, warm_up=warm_up))
         self.timed.add(spent_s)
         if visits is self._visits[0]:
@@ -234,7 +231,7 @@ class HeatSweep(Sweep):
         """Check the results of short calls again, and return the samples of all turns, complete on rank 0."""
         main_visits, other_visits = self._of_loop(0), self._of_loop(1) if len(self.loops) > 1 else {}
         usable = [i for i, cell in enumerate(self._cells) if cell.exchange is not None]
-        self._check(self._sync.bcast([i for i in usable if not self._is_long(i)]))
+        self._check(self.sync.bcast([i for i in usable if not self._is_long(i)]))
         samples = []
         for index, cell in enumerate(self._cells):
             for _, timed in main_visits.get(index, []):
@@ -245,18 +242,15 @@ class HeatSweep(Sweep):
             rounds = [repeat(round_, len(times)) for round_, (times, _) in main_visits.get(index, [])]
             # Here this is an ``array``; the program that reads the result gets numpy arrays.
             numbers: Any = array("i", chain.from_iterable(rounds))
-            samples_of_cell = cell.samples(self._operation.name, self._sync.size)
+            samples_of_cell = cell.samples(self.operation.name, self.sync.size)
             samples.append(replace(samples_of_cell, rounds=numbers))
         return tuple(samples)
 
     def _of_loop(self, loop: int) -> dict[int, list[tuple[int, Timed]]]:
-        """Return for each cell the round and samples of its visits in one of the loops.
-
-        The mapping is by the index of the cell; it is empty except on rank 0.
-        """
+        """Return, on rank 0, the index of each cell → round and samples of its visits in one of the loops."""
         visits, by_cell = self._visits[loop], dict[int, list[tuple[int, Timed]]]()
         collected = self.loops[loop].collect() if visits else []
-        if self._sync.rank == 0:
+        if self.sync.rank == 0:
             adapted = isinstance(self.loops[loop], TightBlocks)
             last = {visit.cell: number for number, visit in enumerate(visits)}
             for number, (visit, timed) in enumerate(zip(visits, collected, strict=True)):
@@ -266,7 +260,6 @@ class HeatSweep(Sweep):
         return by_cell
 
     def _call(self, index: int, count: int, run: Callable[[Exchange, int], object]) -> float:
-        """Run some calls of a cell with its control variables set, and return their total time in seconds."""
         cell = self._cells[index]
         if cell.exchange is None:
             raise StackError("a cell without a call cannot be timed")
@@ -279,10 +272,10 @@ class HeatSweep(Sweep):
 
     def _learn(self, index: int, enough_s: float) -> None:
         """Estimate the duration of a warm call, with more and more calls until these take ``enough_s``."""
-        cell, count = self._cells[index], self._sync.bcast(1 if self._is_long(index) else WARM_UP)
+        cell, count = self._cells[index], self.sync.bcast(1 if self._is_long(index) else WARM_UP)
         self._call(index, count, self._synchronisation.loop.run)
         cell.fastest_s = min(cell.fastest_s, cell.latest_s)
-        while count := self._sync.bcast(0 if count * cell.latest_s > enough_s else 4 * count):
+        while count := self.sync.bcast(0 if count * cell.latest_s > enough_s else 4 * count):
             if count > _MOST_CALLS:
                 break
             self._call(index, count, self._synchronisation.loop.run)
@@ -290,26 +283,11 @@ class HeatSweep(Sweep):
 
 
 def _calls(cell: SweptCell, slice_s: float) -> int:
-    """Return how many calls of a cell fit into a slice of time, given the duration of its last calls."""
     return int(min(max(1.0, slice_s / max(cell.latest_s, 1e-9)), _MOST_CALLS))
 
 
 @dataclass(frozen=True, slots=True)
-class HeatResult:
-    """The samples that one job measured in its turns."""
-
-    cells: tuple[CellSamples, ...]  # Samples of the request's own cells, complete on rank 0.
-    other_calls: tuple[
-        CellSamples, ...
-    ]  # Samples of the other operations (``ProbeRequest.beside``), complete on rank 0.
-    timed: TimedPart  # When timed calls began, and how long they took.
-    taken_out: dict[str, TakenOut]  # Number of a job that did not complete its turns → the reason.
-
-
-@dataclass(frozen=True, slots=True)
 class _Part:
-    """The measurements of one turn: the index of the sweep, its message sizes, and which loop times them."""
-
     sweep: int
     sizes: tuple[int, ...]
     other_loop: bool = False
@@ -317,8 +295,12 @@ class _Part:
 
 def measure_heat(
     world: MPI.Intracomm, request: ProbeRequest, heat: Heat, kernel: CDLL | None, variables: ControlVariables
-) -> HeatResult:
-    """Take this job's turns in a heat, and return its samples and the jobs that were taken out of the heat.
+) -> tuple[list[CellSamples], list[CellSamples], TimedPart, dict[str, TakenOut]]:
+    """Take this job's turns in a heat.
+
+    Returns:
+        The samples of the request's own cells and of the operations of ``ProbeRequest.beside``, both complete
+        on rank 0; when timed calls began and how long they took; each job that was taken out → the reason.
 
     Raises:
         StackError: If this job cannot take part, or was taken out.
@@ -367,16 +349,13 @@ def measure_heat(
             sweep.close()
             sweep.sync.Free()
     timed = TimedPart.together(sweep.timed for sweep in sweeps if sweep is not None)
-    return HeatResult(tuple(cells[0]), tuple(cells[1]), timed, taken_out)
+    return cells[0], cells[1], timed, taken_out
 
 
 def _sweeps(
     world: MPI.Intracomm, request: ProbeRequest, kernel: CDLL | None, variables: ControlVariables
 ) -> list[HeatSweep | None]:
-    """Create a sweep for each collective and communicator size.
-
-    An entry is None if this rank is not in the sweep's communicator.
-    """
+    """Create a sweep for each collective and communicator size; None where this rank is not in the latter."""
     sweeps: list[HeatSweep | None] = []
     for collective in dict.fromkeys(request.collectives):
         for size in request.comm_sizes or (world.size,):
@@ -391,7 +370,6 @@ def _sweeps(
 
 
 def _loops(request: ProbeRequest) -> tuple[str, ...]:
-    """Return the names of the loops to measure in: the request's loop, then the other one if requested."""
     return tuple(filter(None, (request.loop, request.other_loop)))
 
 
@@ -401,14 +379,9 @@ def _plan(
     """Return what each turn measures: a list for every visit of all cells, each in random order.
 
     In one of three visits the cells are measured in the other loop. The operations of
-    ``ProbeRequest.beside`` are measured in one of six visits, alternately in the two loops: five such
-    operations at three sizes take a fifth of a heat's time if the request has nine message sizes.
-
-    Args:
-        request: The request.
-        n_own: Number of sweeps for the request's own collectives.
-        other_sizes: Message sizes of each operation of ``ProbeRequest.beside``.
-        heat: The heat that this job takes part in.
+    ``ProbeRequest.beside``, with the sizes ``other_sizes``, are measured in one of six visits, alternately in
+    the two loops: five such operations at three sizes take a fifth of a heat's time if the request has nine
+    message sizes. ``n_own`` is the number of sweeps for the request's own collectives.
     """
     rng = random.Random(f"sizes {heat.seed}")  # noqa: S311 - the order of measurements is no secret
     collectives = tuple(dict.fromkeys(request.collectives))

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from ctypes import CDLL
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
 
@@ -34,7 +34,6 @@ from autotune.probe.protocol import (
     TakenOut,
 )
 from autotune.probe.sweeps import loop_of, sweeps
-from autotune.probe.swept import TimedPart
 
 _BESIDE_SHARE = 0.02  # Share of a launch's time for the calls of ``beside``: shorter than launches differ by.
 _OVERHEAD_CALLS = 500  # Number of calls whose median is the cost of timing; they take about a millisecond.
@@ -49,11 +48,9 @@ def run(
 ) -> int:
     """Measure the request in a directory, write the result there, and return the exit status.
 
-    The directory must exist for rank 0 alone.
-
     Args:
         world: All ranks of the launch.
-        directory: Directory of the request and the result.
+        directory: Directory of the request and the result, which must exist for rank 0 alone.
         environment: Environment of this rank as the launcher set it.
         ucx_log: Path to which UCX in this process writes its log; None: UCX was not asked for a log.
         moments: Times at which parts of the launch began, see ``ProbeResult.moments``; later ones are added.
@@ -90,10 +87,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class _Proof:
-    """Result of checking that all ranks have the expected settings.
-
-    All ranks have the same problem, and each its own notes and values.
-    """
+    """Result of checking the settings: all ranks have the same problem, and each its notes and values."""
 
     problem: tuple[str, str] | None  # Status and reason; None: all ranks have the expected settings.
     notes: tuple[str, ...]  # UCX's warnings.
@@ -101,11 +95,7 @@ class _Proof:
 
 
 def _request(world: MPI.Intracomm, directory: Path) -> ProbeRequest:
-    """Return the request, read by rank 0 and checked by all ranks alike.
-
-    Raises:
-        UserError: If the request cannot be read, or is for another number of ranks.
-    """
+    """Return the request, read by rank 0 and checked by all ranks alike."""
     text, problem = "", ""
     if world.rank == 0:
         try:
@@ -131,10 +121,7 @@ def _proof(
     environment: Mapping[str, str],
     ucx_log: Path | None,
 ) -> _Proof:
-    """Check that every rank has the expected settings.
-
-    If not, all ranks return the reason of the first check that fails, on the lowest rank where it fails.
-    """
+    """Check every rank's settings; the first check that fails, on its lowest rank, is the problem."""
     expect = request.expect
     cvars_wrong, applied = unset_variables(expect, tools)
     ucx_wrong, report = ucx_contradiction(world, expect, ucx_log)
@@ -157,7 +144,6 @@ def _proof(
 
 
 def _unread(values: Mapping[str, str]) -> str:
-    """Describe a variable whose value in UCX is not the expected one; empty if there is no such variable."""
     if not values:
         return ""
     from autotune.probe.ucx import unread  # imported here, since not every launch uses UCX
@@ -173,7 +159,6 @@ def _measure(
     proof: _Proof,
     moments: dict[str, float],
 ) -> ProbeResult:
-    """Measure what the request asks for, in turns with other jobs or without them, and return the result."""
     moments["kernel"] = time.monotonic()
     kernel, notes = None, list(proof.notes)
     if request.timing != "python":
@@ -185,71 +170,52 @@ def _measure(
             notes.append(f"calls are timed through mpi4py: {exc.message}")
     variables = ControlVariables(tools)
     moments["checks"] = time.monotonic()
+    taken_out: Mapping[str, TakenOut] = {}
+    machine: Mapping[str, float] = {}
+    later_notes: list[str] = []
     if request.heat is None:
-        measured = _measured_alone(world, request, kernel, variables)
+        first_look = look()
+        cells, later_notes, timed = sweeps(world, request, kernel, variables)
+        if interference := since(world, first_look):
+            machine = interference.figures
+        other_calls_s = _other_calls_s(world, request, kernel, variables)
     else:
         from autotune.probe.heat import measure_heat  # imported here, as few launches need it
 
         try:
-            heat = measure_heat(world, request, request.heat, kernel, variables)
+            cells, other_cells, timed, taken_out = measure_heat(
+                world, request, request.heat, kernel, variables
+            )
         except StackError as exc:
             return ProbeResult("invalid", exc.on_one_line)
-        measured = _Measured(heat.cells, _means(heat.other_calls), heat.timed, taken_out=heat.taken_out)
-    used, library = _memory(world, tools) if request.memory else (math.nan, {})
-    if request.memory and not library:
-        notes.append("this MPI library has no performance variable that counts its own bytes")
+        other_calls_s = _means(other_cells)
+    memory_bytes = math.nan
+    if request.memory:
+        own_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+        memory_bytes = world.allreduce(own_bytes, MPI.MAX)
     loop = loop_of(MPI.COMM_SELF, kernel)
     return ProbeResult(
         status="ok",
-        cells=measured.cells,
+        cells=tuple(cells),
         hosts=tuple(world.allgather(MPI.Get_processor_name())),
         library=MPI.Get_library_version().strip("\0").splitlines()[0],
         timing=loop.name,
         overhead_s=float(world.allreduce(_overhead_s(loop, request.collectives[0]), MPI.MAX)),
-        memory_bytes=used,
-        library_bytes=library,
-        notes=(*notes, *measured.notes),
+        memory_bytes=memory_bytes,
+        notes=(*notes, *later_notes),
         applied={**proof.applied, **variables.read_back},
-        machine=measured.machine,
-        taken_out=measured.taken_out,
-        beside=measured.other_calls_s,
-        moments={**moments, "calls": measured.timed.begun_s},
-        timed_s=measured.timed.seconds,
+        machine=machine,
+        taken_out=taken_out,
+        beside=other_calls_s,
+        moments={**moments, "calls": timed.begun_s},
+        timed_s=timed.seconds,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    """The fields of a result that depend on whether the launch took turns with other jobs."""
-
-    cells: tuple[CellSamples, ...]
-    other_calls_s: Mapping[str, float]
-    timed: TimedPart
-    notes: tuple[str, ...] = ()
-    machine: Mapping[str, float] = field(default_factory=dict)
-    taken_out: Mapping[str, TakenOut] = field(default_factory=dict)
-
-
-def _measured_alone(
-    world: MPI.Intracomm, request: ProbeRequest, kernel: CDLL | None, variables: ControlVariables
-) -> _Measured:
-    """Measure the request without other jobs, and observe the machine's other load meanwhile."""
-    first_look = look()
-    cells, notes, timed = sweeps(world, request, kernel, variables)
-    interference = since(world, first_look)
-    machine = interference.figures if interference else {}
-    other_calls_s = _other_calls_s(world, request, kernel, variables)
-    return _Measured(tuple(cells), other_calls_s, timed, tuple(notes), machine)
 
 
 def _other_calls_s(
     world: MPI.Intracomm, request: ProbeRequest, kernel: CDLL | None, variables: ControlVariables
 ) -> dict[str, float]:
-    """Measure the operations of ``ProbeRequest.beside`` briefly, with the MPI's defaults.
-
-    Returns:
-        Seconds by name and size as in ``ProbeResult.beside``, complete on rank 0.
-    """
+    """Measure the operations of ``ProbeRequest.beside`` briefly; the result is complete on rank 0."""
     cells: list[CellSamples] = []
     for other_request in request.other_calls(world.size):
         min_samples = min(request.min_samples, BESIDE_CALLS)
@@ -302,10 +268,7 @@ def _overhead_s(loop: Loop, collective: str) -> float:
 
 
 def _parameters(world: MPI.Intracomm, tools: ToolInterface) -> dict[str, str]:
-    """Return every control variable → its value, or each rank's value if ranks differ.
-
-    The result is complete on rank 0 and empty on the other ranks.
-    """
+    """Return, on rank 0, every control variable → its value, or each rank's value if ranks differ."""
     all_values = world.gather(tools.values()) or []
     names = sorted({name for values in all_values for name in values})
     by_name = {name: [values.get(name, "") for values in all_values] for name in names}
@@ -315,26 +278,8 @@ def _parameters(world: MPI.Intracomm, tools: ToolInterface) -> dict[str, str]:
     }
 
 
-def _memory(world: MPI.Intracomm, tools: ToolInterface) -> tuple[float, dict[str, float]]:
-    """Return the memory of the rank with most of it.
-
-    Returns:
-        The peak resident set in bytes; and each performance variable that counts the library's bytes → its
-        value. Each figure is the largest over all ranks.
-    """
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
-    all_ranks = world.allgather((used, tools.memory()))
-    names = sorted({name for _, counted in all_ranks for name in counted})
-    return max(used for used, _ in all_ranks), {
-        name: max(counted.get(name, 0.0) for _, counted in all_ranks) for name in names
-    }
-
-
 def _from_rank_0(world: MPI.Intracomm, words: tuple[str, str]) -> tuple[str, str]:
-    """Return rank 0's texts on every rank.
-
-    They are sent down a tree of point-to-point messages, to which no rule for collectives applies.
-    """
+    """Return rank 0's texts on every rank, by messages to which no rule for collectives applies."""
     rank, size, reached = world.rank, world.size, 1
     while reached < size:
         if rank < reached:
@@ -352,11 +297,7 @@ def _end(world: MPI.Intracomm, directory: Path, result: ProbeResult) -> int:
 
 
 def _written(world: MPI.Intracomm, directory: Path, result: ProbeResult) -> int:
-    """Write the result on rank 0, with one line on standard error if it has a problem.
-
-    Returns:
-        The exit status of this rank.
-    """
+    """Write the result on rank 0, with its problem on standard error, and return this rank's exit status."""
     status = 2 if result.status == "invalid" else 0
     if world.rank == 0:
         if result.reason:

@@ -8,12 +8,10 @@ from autotune.probe.protocol import REQUEST
 
 
 def listen(directory: Path) -> Path | None:
-    """Set UCX's environment variables so that it writes a log, unless the request does not ask to check UCX.
-
-    This must be called before MPI is initialised, because UCX reads its environment then.
+    """Set UCX's variables so that it writes a log, before MPI is initialised and UCX reads its environment.
 
     Returns:
-        The path of the log; None if no variable was set.
+        The path of the log; None if the request does not ask to check UCX.
     """
     try:
         checks_ucx = bool(json.loads((directory / REQUEST).read_text(encoding="utf-8"))["expect"]["ucx"])

@@ -22,8 +22,7 @@ from mpi4py import MPI
 if TYPE_CHECKING:
     from autotune.probe.exchange import Exchange
 
-Times: TypeAlias = "array[float]"
-"""Moments or durations in seconds, double precision."""
+Times: TypeAlias = "array[float]"  # Moments or durations in seconds, double precision.
 
 
 class Loop(Protocol):
@@ -71,7 +70,6 @@ class PythonLoop:
     wait_s = 5e-6
 
     def __init__(self, sync: MPI.Intracomm) -> None:
-        """Prepare the barrier, on a communicator of the ranks that are measured."""
         self._sync = sync
         self._partners = partners(sync.rank, sync.size)
         self._token, self._heard = bytearray(1), bytearray(1)
@@ -107,7 +105,6 @@ class PythonLoop:
         return begins, ends
 
     def _barrier(self) -> None:
-        """Wait until all ranks have entered this dissemination barrier."""
         sendrecv = self._sync.Sendrecv
         for to, heard_of in self._partners:
             sendrecv(self._token, to, 0, self._heard, heard_of, 0)

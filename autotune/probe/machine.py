@@ -58,8 +58,8 @@ def counters() -> Counters | None:
 def since(world: "MPI.Intracomm", earlier: Look) -> Disturbance | None:
     """Return the interference of other work with the ranks since an earlier reading.
 
-    All ranks get the same result: each figure is that of the node where it is worst. The result is None if no
-    node could be observed. All ranks must call this together.
+    All ranks must call this together, and get the same result: each figure is that of the node where it is
+    worst. The result is None if no node could be observed.
     """
     later = look()
     allowed = sum(1 << core for core in os.sched_getaffinity(0))
@@ -85,7 +85,6 @@ class _RankReadings:
 
 
 def _of_node(ranks: Sequence[_RankReadings]) -> Disturbance | None:
-    """Return the interference with the ranks of one node; None if its counters are not known."""
     readings = [(rank.first, rank.second) for rank in ranks]
     complete = [(first, second) for first, second in readings if first is not None and second is not None]
     if not complete:

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-BYTES = 1 << 17  # Size of the file in bytes: more than either implementation of ``turns.Area`` needs.
+BYTES = 1 << 17  # Size of the file in bytes: more than the areas in ``turns`` need.
 
 _SHARED = "/dev/shm"  # noqa: S108 - shared memory of one node, which MPI libraries use too
 _PREFIX = "autotune-heat-"  # Prefix of the names of these files.
@@ -20,11 +20,8 @@ _PREFIX = "autotune-heat-"  # Prefix of the names of these files.
 def create(name: str, join_s: float) -> tuple[int, str, str]:
     """Create the file of a heat on this node, or open it if another job has created it.
 
-    The file is in the node's shared memory, or else in the directory for temporary files.
-
-    Args:
-        name: Name of the file without its prefix.
-        join_s: Seconds for which a job waits for the others; files older than twice that are removed.
+    The file is in the node's shared memory, or else in the directory for temporary files. A job waits
+    ``join_s`` seconds for the others; files older than twice that are removed.
 
     Returns:
         Descriptor, path and an empty text; if no file can be created, −1, an empty path and the reason.
@@ -66,7 +63,6 @@ def open_own(path: str, flags: int = 0) -> int:
 def _remove_forgotten(place: Path, age_s: float) -> None:
     """Remove old files of heats whose jobs were killed before all had opened the file.
 
-    A file is needed until all jobs have opened it, at most for twice the time that a job waits for others.
     Only the jobs themselves can remove such files, since the driver may run on another node.
     """
     for path in place.glob(f"{_PREFIX}*"):

@@ -46,7 +46,6 @@ def _nothing() -> None:
 
 
 def _pingpong(x: Exchange) -> Callable[[], object]:
-    """Return the function with this rank's part of a ping-pong between the first and the last rank."""
     comm, last = x.comm, x.comm.size - 1
 
     def first() -> None:
@@ -63,12 +62,7 @@ def _pingpong(x: Exchange) -> Callable[[], object]:
 
 
 def _one_sided(name: str, side: str) -> Callable[[Exchange], Callable[[], object]]:
-    """Return a function that makes the call of a one-sided operation for an exchange.
-
-    Args:
-        name: Method of the window, such as ``Put``.
-        side: Buffer that the first rank passes to this method, ``send`` or ``recv``.
-    """
+    """Return a function that makes the window's call of this name with the first rank's buffer ``side``."""
 
     def bound(x: Exchange) -> Callable[[], object]:
         window, last, epoch = x.window, x.comm.size - 1, x.operation.epoch
@@ -102,7 +96,6 @@ def _pair(rank: int, size: int) -> Sequence[int]:
 
 
 def _multipair(x: Exchange) -> Callable[[], object]:
-    """Return the function by which this rank sends or receives ``WINDOW`` messages and one byte in answer."""
     peers = _pair(x.comm.rank, x.comm.size)
     if not peers:
         return _nothing
@@ -120,7 +113,6 @@ def _multipair(x: Exchange) -> Callable[[], object]:
 
 
 def _bidirectional(x: Exchange) -> Callable[[], object]:
-    """Return the function by which this rank exchanges ``WINDOW`` messages in both directions."""
     peers = _pair(x.comm.rank, x.comm.size)
     if not peers:
         return _nothing
@@ -131,7 +123,6 @@ def _bidirectional(x: Exchange) -> Callable[[], object]:
 
 
 def _wait(requests: Sequence[Request]) -> None:
-    """Wait for all of the requests."""
     if requests:
         requests[0].Waitall(requests)
 
@@ -161,13 +152,7 @@ def neighbours(rank: Any, size: int, dimensions: int = 2) -> list[Any]:
 
 
 def _post(x: Exchange, receive: str, send: str) -> list[Any]:
-    """Start all receives, then all sends of a rank's halo exchange, and return their requests.
-
-    Args:
-        x: The exchange.
-        receive: Method of the communicator that starts a receive.
-        send: Method of the communicator that starts a send.
-    """
+    """Start all receives, then all sends of a rank's halo exchange, by these methods of the communicator."""
     peers, n = x.operation.peers(x.comm.rank, x.comm.size), x.elements
     blocks = [slice(j * n, (j + 1) * n) for j in range(len(peers))]
     takes, gives = getattr(x.comm, receive), getattr(x.comm, send)
@@ -177,8 +162,6 @@ def _post(x: Exchange, receive: str, send: str) -> list[Any]:
 
 
 def _halo(x: Exchange) -> Callable[[], object]:
-    """Return the function that makes this rank's halo exchange: messages to and from all neighbours."""
-
     def call() -> None:
         requests = _post(x, "Irecv", "Isend")
         x.compute()
@@ -188,10 +171,7 @@ def _halo(x: Exchange) -> Callable[[], object]:
 
 
 def _persistent(make: Callable[[Exchange], list[Any]]) -> Callable[[Exchange], Callable[[], object]]:
-    """Return a function that makes the call of an exchange by persistent requests.
-
-    The requests are created by ``make`` when the call is first bound, and stored in the exchange.
-    """
+    """Return a function that calls by persistent requests, which ``make`` creates when it is first bound."""
 
     def bound(x: Exchange) -> Callable[[], object]:
         x.requests = requests = x.requests or make(x)
@@ -207,7 +187,6 @@ def _persistent(make: Callable[[Exchange], list[Any]]) -> Callable[[Exchange], C
 
 
 def _neighbor(x: Exchange) -> Callable[[], object]:
-    """Return the function that makes this rank's halo exchange by one neighbourhood collective."""
     n, peers = x.elements, len(x.operation.peers(x.comm.rank, x.comm.size))
     how = [n] * peers, [n * place for place in range(peers)], x.datatype
     if not peers:
@@ -218,8 +197,6 @@ def _neighbor(x: Exchange) -> Callable[[], object]:
 def _of_neighbours(
     name: str, call: Callable[[Exchange], Callable[[], object]], peers: Callable[[int, int], Sequence[int]]
 ) -> Operation:
-    """Return the declaration of a halo exchange: a rank sends a block to each peer, and receives one."""
-
     def receives(rank: int, size: int) -> Blocks:
         return [((source,), j) for j, source in enumerate(opposite(peers(rank, size)))]
 
@@ -233,9 +210,7 @@ def _of_neighbours(
 def _nonblocking(name: str, *how: str) -> Callable[[Exchange], Callable[[], object]]:
     """Return a function that makes the call of a non-blocking collective: start, computation, wait.
 
-    Args:
-        name: Method of the communicator that starts the collective.
-        how: Names of the exchange's attributes that are passed after the buffers.
+    The exchange's attributes with the names ``how`` are passed after the buffers.
     """
 
     def bound(x: Exchange) -> Callable[[], object]:
@@ -251,56 +226,45 @@ def _nonblocking(name: str, *how: str) -> Callable[[Exchange], Callable[[], obje
     return bound
 
 
+_EPOCHS = {"": "flush", "_lock": "lock", "_fence": "fence"}  # Suffix of a name → kind of the epochs.
+
+
+def _one_sided_with(suffix: str, epoch: str) -> tuple[Operation, ...]:
+    share = (lambda _rank: 1.0) if epoch == "fence" else first_only
+    declared = partial(Operation, sends=one_block, share=share, epoch=epoch, between=True)
+    return (
+        declared(
+            name=f"put{suffix}",
+            receives=at(last, lambda _rank, _size: [((0,), 0)]),
+            call=_one_sided("Put", "send"),
+            exposes="recv",
+        ),
+        declared(
+            name=f"get{suffix}",
+            receives=at(root, lambda _rank, size: [((size - 1,), 0)]),
+            call=_one_sided("Get", "recv"),
+            exposes="send",
+        ),
+        declared(
+            name=f"accumulate{suffix}",
+            receives=at(last, lambda _rank, size: [((0, size - 1), 0)]),
+            call=_one_sided("Accumulate", "send"),
+            initial=at(last, lambda rank, _size: [((rank,), 0)]),
+            exposes="recv",
+        ),
+    )
+
+
 MESSAGES: tuple[Operation, ...] = (
     Operation(
         "pingpong",
         one_block,
-        at(
-            lambda rank, size: rank in (0, size - 1),
-            lambda rank, size: [((0 if rank else size - 1,), 0)],
-        ),
+        at(lambda rank, size: rank in (0, size - 1), lambda rank, size: [((0 if rank else size - 1,), 0)]),
         _pingpong,
         between=True,
         share=lambda rank: 0.0 if rank else 0.5,
     ),
-    *(
-        operation
-        for suffix, epoch in (("", "flush"), ("_lock", "lock"), ("_fence", "fence"))
-        for share in ((lambda _rank: 1.0) if epoch == "fence" else first_only,)
-        for operation in (
-            Operation(
-                f"put{suffix}",
-                one_block,
-                at(last, lambda _rank, _size: [((0,), 0)]),
-                _one_sided("Put", "send"),
-                share=share,
-                exposes="recv",
-                epoch=epoch,
-                between=True,
-            ),
-            Operation(
-                f"get{suffix}",
-                one_block,
-                at(root, lambda _rank, size: [((size - 1,), 0)]),
-                _one_sided("Get", "recv"),
-                share=share,
-                exposes="send",
-                epoch=epoch,
-                between=True,
-            ),
-            Operation(
-                f"accumulate{suffix}",
-                one_block,
-                at(last, lambda _rank, size: [((0, size - 1), 0)]),
-                _one_sided("Accumulate", "send"),
-                initial=at(last, lambda rank, _size: [((rank,), 0)]),
-                share=share,
-                exposes="recv",
-                epoch=epoch,
-                between=True,
-            ),
-        )
-    ),
+    *(operation for suffix, epoch in _EPOCHS.items() for operation in _one_sided_with(suffix, epoch)),
     Operation(
         "multipair",
         one_block,

@@ -128,53 +128,7 @@ class ToolInterface:
                 continue  # its component is closed, or the probe does not support its datatype
         return values
 
-    def memory(self) -> dict[str, float]:
-        """Return the current values of performance variables that count bytes of the whole library, by name.
-
-        The result is empty if the library has no such variables, which MPI does not require.
-        """
-        total, session = ctypes.c_int(), ctypes.c_void_p()
-        self._call("pvar_get_num", "", ctypes.byref(total))
-        self._call("pvar_session_create", "", ctypes.byref(session))
-        counted = {}
-        for index in range(total.value):
-            try:
-                name, value = self._counted_bytes(session, index)
-            except StackError:
-                continue  # it counts something else, only for one object, or in a component that is closed
-            counted[name] = value
-        self._call("pvar_session_free", "", ctypes.byref(session))
-        return counted
-
-    def _counted_bytes(self, session: ctypes.c_void_p, index: int) -> tuple[str, float]:
-        """Return name and value of a performance variable that counts bytes.
-
-        Raises:
-            StackError: If the variable is not a single number of bytes.
-        """
-        verbosity, kind, binding, read_only, continuous, atomic = (ctypes.c_int() for _ in range(6))
-        datatype, enumtype = self._handle_type(), ctypes.c_void_p()
-        refer = ctypes.byref
-        name, _ = described(
-            partial(self._call, "pvar_get_info", str(index), index),
-            (verbosity, kind, datatype, enumtype),
-            (binding, read_only, continuous, atomic),
-        )
-        number = _NUMBERS.get(self._kinds.get(datatype.value, ""))
-        if number is None or "bytes" not in name:
-            raise StackError(f"performance variable {index} counts no bytes")
-        handle, count = ctypes.c_void_p(), ctypes.c_int()
-        self._call("pvar_handle_alloc", str(index), session, index, None, refer(handle), refer(count))
-        if count.value != 1:
-            raise StackError(f"performance variable {index} is not one number")
-        if not continuous.value:
-            self._call("pvar_start", str(index), session, handle)
-        value = number()
-        self._call("pvar_read", str(index), session, handle, refer(value))
-        return name, float(value.value)
-
     def _bind(self, name: str) -> ControlVariable:
-        """Look up a control variable and allocate its handle."""
         index = ctypes.c_int()
         self._call("cvar_get_index", name, name.encode(), ctypes.byref(index))
         _, text, kind, enumtype = self._described(index.value)
@@ -219,11 +173,7 @@ class ToolInterface:
         return names
 
     def _call(self, function: str, about: str, *arguments: Any) -> None:
-        """Call a function of MPI_T.
-
-        Raises:
-            StackError: If the function fails; the message contains ``about``, such as a variable's name.
-        """
+        """Call a function of MPI_T, or raise a StackError that names ``about``, such as a variable."""
         code = getattr(self._lib, f"MPI_T_{function}")(*arguments)
         if code:
             raise StackError(f"MPI_T_{function} refused {about} (code {code})")
@@ -267,12 +217,8 @@ def described(
 ) -> tuple[str, str]:
     """Return the name and the description that a function of MPI_T gives, and fill its other outputs.
 
-    All such functions, for variables, categories and the like, have their arguments in the same order.
-
-    Args:
-        call: The function, with its leading arguments bound.
-        before_text: Output arguments between the name and the description.
-        after_text: Output arguments after the description.
+    All such functions have their arguments in the same order: those bound in ``call``, the name, those of
+    ``before_text``, the description, those of ``after_text``.
     """
     name, text = ctypes.create_string_buffer(_NAME_BYTES), ctypes.create_string_buffer(TEXT_BYTES)
     name_length, text_length = ctypes.c_int(_NAME_BYTES), ctypes.c_int(TEXT_BYTES)
@@ -317,11 +263,7 @@ def names_of_description(text: str) -> dict[str, int]:
 
 
 def _number(variable: ControlVariable, value: int | str) -> Any:
-    """Return a value as the number that MPI_T expects.
-
-    Raises:
-        StackError: If the value is no number, or is not in the variable's enumerator.
-    """
+    """Return a value as the number that MPI_T expects; raise a StackError if there is none."""
     names = variable.enumerator
     if isinstance(value, str) and value in names:
         return names[value]

@@ -47,8 +47,6 @@ class _Exchange(ctypes.Structure):
 
 
 class _Barrier(ctypes.Structure):
-    """The C struct of the barrier before a call, as in kernel.c."""
-
     _fields_ = (
         ("comm", ctypes.c_void_p),
         ("rounds", ctypes.c_int),
@@ -64,7 +62,6 @@ class NativeLoop:
     wait_s = 1e-6
 
     def __init__(self, sync: MPI.Intracomm, kernel: ctypes.CDLL) -> None:
-        """Prepare the barrier, on a communicator of the ranks that are measured."""
         self._sync, self._kernel = sync, kernel
         pairs = partners(sync.rank, sync.size)
         self._tell, self._hear = (array("i", [pair[side] for pair in pairs]) for side in (0, 1))
@@ -92,17 +89,10 @@ class NativeLoop:
         return self._timed(calls, self._kernel.autotune_time_nothing, ctypes.byref(self._barrier))
 
     def _timed(self, calls: int, function: Any, *arguments: Any) -> tuple[Times, Times]:
-        """Run a loop of the kernel, and return when each call began and ended.
-
-        Raises:
-            MPI.Exception: If a call fails.
-        """
+        """Run a loop of the kernel, and return when each call began and ended."""
         begins, ends = (array("d", bytes(8 * calls)) for _ in range(2))
         code = function(
-            *arguments,
-            ctypes.c_int(calls),
-            ctypes.c_void_p(address(begins)),
-            ctypes.c_void_p(address(ends)),
+            *arguments, ctypes.c_int(calls), ctypes.c_void_p(address(begins)), ctypes.c_void_p(address(ends))
         )
         if code != MPI.SUCCESS:
             raise MPI.Exception(code)
@@ -145,10 +135,8 @@ class NativeLoop:
 def load(world: MPI.Intracomm, library: Path, fallback: Path) -> ctypes.CDLL:
     """Return the kernel (the timing loop in C), compiled first if needed; called on every rank.
 
-    Args:
-        world: All ranks of the launch.
-        library: Path of the MPI library that this process has loaded.
-        fallback: Directory for the kernel if the user's cache cannot be written.
+    ``library`` is the MPI library that this process has loaded; the directory ``fallback`` is for the kernel
+    if the user's cache cannot be written.
 
     Raises:
         StackError: If there is no compiler, it fails, or it belongs to another MPI. All ranks raise it.
@@ -188,12 +176,7 @@ def source() -> str:
 
 
 def _bound_to(library: Path, path: str) -> ctypes.CDLL:
-    """Load the kernel, and check that it calls this MPI library and no other.
-
-    Raises:
-        StackError: If the kernel calls another library.
-        OSError: If the kernel cannot be loaded, or others could have written its file.
-    """
+    """Load the kernel if it calls this MPI library and nobody else could have written it."""
     with opened_own(Path(path)) as descriptor:  # the file that was checked is the one that is loaded
         kernel = ctypes.CDLL(f"/proc/self/fd/{descriptor}")
     kernel.autotune_library.restype = ctypes.c_void_p

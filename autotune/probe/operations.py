@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 def _counts(x: Exchange) -> list[int]:
-    """Return the number of elements of each rank's block."""
     return [x.elements] * x.comm.size
 
 

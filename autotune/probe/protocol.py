@@ -111,11 +111,7 @@ class Heat:
     """Seconds after which a job that does not end its turn is taken out of the heat and killed."""
 
     def __post_init__(self) -> None:
-        """Raise an error if the heat is impossible.
-
-        Raises:
-            UserError: If the job's number, the token or a time is out of its range.
-        """
+        """Raise a UserError if the job's number, the token or a time is out of its range."""
         if not 0 <= self.job < self.jobs:
             raise UserError(f"job {self.job} of a heat of {self.jobs}", f"allowed: 0 … {self.jobs - 1}")
         if not (self.token.isascii() and self.token.isalnum()):
@@ -142,7 +138,6 @@ class Heat:
         partial.replace(self._hosts(self.job))
 
     def _hosts(self, job: int) -> Path:
-        """Return the path of the file that lists the nodes of a job."""
         return Path(self.directory) / f"hosts-{job}"
 
 
@@ -185,11 +180,7 @@ class ProbeRequest:
     """This job's part in a heat (jobs that measure in turns); None: no other job runs beside this one."""
 
     def __post_init__(self) -> None:
-        """Raise an error if the request asks for something that cannot be measured.
-
-        Raises:
-            UserError: If a collective is unknown, a size is negative, or a number is out of its range.
-        """
+        """Raise a UserError if the request asks for something that cannot be measured."""
         for name in (*self.collectives, *self.beside):
             if name not in OPERATIONS:
                 raise UserError(f"unknown collective {name!r}", allowed(name, OPERATIONS))
@@ -248,8 +239,7 @@ class ProbeRequest:
         """Return the request in the text of a ``request.json``.
 
         Raises:
-            UserError: If the text is no JSON, is of another version, has unknown or missing keys, or asks for
-                something that cannot be measured.
+            UserError: If the text is no request of this version, or nothing that can be measured.
         """
         try:
             document = json.loads(text)
@@ -276,7 +266,6 @@ def check_loop(loop: str, sync: str) -> None:
 
 
 def _unreadable(message: str, hint: str) -> UserError:
-    """Return the error that is raised if a request cannot be read."""
     return UserError(f"unreadable request: {message}", hint)
 
 
@@ -311,11 +300,7 @@ class CellSamples:
     measured too, the median of its samples is ``other_loop_s`` and their mean ``other_loop_mean_s``."""
 
     def __post_init__(self) -> None:
-        """Check the shapes of the samples, their validity codes and their rounds.
-
-        Raises:
-            UserError: If the samples are not one row of times, or the other rows have another length.
-        """
+        """Raise a UserError unless the samples are one row of times, and the other rows are as long."""
         columns: list[Any] = [self.samples_s, self.validity, self.rounds]
         rows = [memoryview(row) for row in columns if row is not None]
         formats = ["df"] + ["B"] * (self.validity is not None) + ["i"] * (self.rounds is not None)
@@ -343,9 +328,6 @@ class ProbeResult:
     overhead_s: float = math.nan
     """Time that the timing loop itself adds to each call, in seconds; it is reported and never subtracted."""
     memory_bytes: float = math.nan  # Peak resident set of the largest rank, in bytes.
-    library_bytes: Mapping[str, float] = field(default_factory=dict)
-    """Maps each MPI_T performance variable that counts the library's own bytes to its largest value on a
-    rank."""
     notes: tuple[str, ...] = ()
     """Notes for the user: warnings of UCX, eliminated cells, fallback of the timing loop."""
     applied: Mapping[str, str] = field(default_factory=dict)  # Variable → the value that was read from it.

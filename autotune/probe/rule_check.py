@@ -21,7 +21,7 @@ def reach(world: MPI.Intracomm, request: ProbeRequest) -> tuple[CellSamples, ...
     """Call every collective once at every message size on every communicator size.
 
     Returns:
-        An entry for each call; its status is ``invalid`` if the library refused the call.
+        A cell for each call; its status is ``invalid`` if the library refused the call.
     """
     cells: list[CellSamples] = []
     for comm_size in request.comm_sizes or (world.size,):
@@ -59,9 +59,9 @@ def _calls(comm: MPI.Intracomm, collective: str, sizes: tuple[int, ...]) -> list
 
 
 def _first_ranks(world: MPI.Intracomm, size: int) -> MPI.Intracomm | None:
-    """Return a communicator of the first ranks of the world; None on the others.
+    """Return a communicator of the first ranks, made without a collective to which the library's rules apply.
 
-    The communicator is created without a collective to which the library's rules apply.
+    The other ranks get None.
     """
     if size == world.size:
         comm = world

@@ -28,14 +28,7 @@ from typing import Any, TypeAlias
 from mpi4py import MPI
 
 from autotune.errors import StackError
-from autotune.measure.stopping import (
-    CellStatus,
-    Random,
-    StoppingRule,
-    interleave,
-    next_round,
-    shuffled,
-)
+from autotune.measure.stopping import CellStatus, Random, StoppingRule, interleave, next_round, shuffled
 from autotune.probe.exchange import Memory, Pool
 from autotune.probe.first_blocks import next_first, pending_cells
 from autotune.probe.mpit import ControlVariables
@@ -72,9 +65,10 @@ class Sweep:
         Rank 0's decisions are broadcast on ``sync``. Sweeps with the same ``memory`` share their buffers, so
         only one of them may measure at a time.
         """
-        self._request, self._sync = request, sync
+        self._request = request
+        self.sync = sync  # The communicator of the ranks that are measured.
         self._synchronisation, self._variables = synchronisation, variables
-        self._operation = OPERATIONS[collective]
+        self.operation = OPERATIONS[collective]
         choices = request.choices.get(collective) or (SweptChoice({}),)
         sizes = request.sizes_of(collective)
         self._cells = [SweptCell(size, choice) for size in sizes for choice in choices]
@@ -86,8 +80,8 @@ class Sweep:
         self.timed = TimedPart()
         self._warm = set[int]()  # indices of cells that need no warm-up call, the same on all ranks
         self._candidates: list[int] = []
-        if sync.size < self._operation.least_ranks:
-            self._refuse_all(f"{collective} needs {self._operation.least_ranks} ranks")
+        if sync.size < self.operation.least_ranks:
+            self._refuse_all(f"{collective} needs {self.operation.least_ranks} ranks")
             return
         pool = self._pool = self._buffers(max(sizes))
         if pool is None:
@@ -98,16 +92,6 @@ class Sweep:
             if cell.verdict == OK:
                 key = _setting(cell.choice)
                 cell.exchange = pool.exchange(self._comms[key], cell.message_bytes, self._windows[key])
-
-    @property
-    def sync(self) -> MPI.Intracomm:
-        """Return the communicator of the ranks that the sweep measures."""
-        return self._sync
-
-    @property
-    def operation(self) -> str:
-        """Return the name of the collective or pattern that the sweep measures."""
-        return self._operation.name
 
     @property
     def cells(self) -> int:
@@ -125,8 +109,8 @@ class Sweep:
         The first pending cell is timed whatever the budget is, so that the cost of calls is known.
         """
         end_s, first = time.perf_counter() + budget_s, True
-        while pending_cells(self._cells) and self._sync.bcast(first or time.perf_counter() < end_s):
-            index, hopeless = self._sync.bcast(None if self._sync.rank else next_first(self._cells))
+        while pending_cells(self._cells) and self.sync.bcast(first or time.perf_counter() < end_s):
+            index, hopeless = self.sync.bcast(None if self.sync.rank else next_first(self._cells))
             cell = self._cells[index]
             if hopeless:
                 cell.verdict = ("invalid", hopeless)
@@ -156,18 +140,14 @@ class Sweep:
     def finish(self, budget_s: float, rng: Random, untimed: str = NEVER_TIMED) -> tuple[CellSamples, ...]:
         """Return raw samples of every cell; complete on rank 0, which alone draws the order of blocks.
 
-        The result of one cell, drawn at random, is checked again within the budget.
-
-        Args:
-            budget_s: Seconds for the rounds and that check.
-            rng: Random numbers for the order of blocks.
-            untimed: Reason that cells without a sample get.
+        The result of one cell, drawn at random, is checked again within the budget. ``untimed`` is the reason
+        that cells without a sample get.
         """
         self._refresh()
         recheck_s = max((cell.spent_s / cell.spent_on for cell in self._cells if cell.spent_on), default=0.0)
         self._sample(budget_s - recheck_s, rng)
-        self._check(self._sync.bcast(shuffled(self._candidates, rng)[:1]))
-        return tuple(cell.samples(self._operation.name, self._sync.size, untimed) for cell in self._cells)
+        self._check(self.sync.bcast(shuffled(self._candidates, rng)[:1]))
+        return tuple(cell.samples(self.operation.name, self.sync.size, untimed) for cell in self._cells)
 
     def measure(self, budget_s: float, rng: Random) -> tuple[CellSamples, ...]:
         """Time each cell's first block, however long it takes, and return raw samples as ``finish`` does."""
@@ -183,7 +163,6 @@ class Sweep:
         return {size: sum(seconds) / len(seconds) for size, seconds in sorted(took.items())}
 
     def _time_first(self, index: int) -> None:
-        """Time one call of a cell, right after the call that checked its result."""
         self._warm = {index}
         self._run([(index, 1)])
 
@@ -216,7 +195,7 @@ class Sweep:
             CellStatus.OUT_OF_TIME: "out of time before they were precise",
         }
         counts = [f"{self._ends[status]} {text}" for status, text in words.items() if self._ends[status]]
-        subject = f"{self._operation.name} on {self._sync.size} ranks, {len(self._cells)} cells"
+        subject = f"{self.operation.name} on {self.sync.size} ranks, {len(self._cells)} cells"
         return f"{subject}: {', '.join(counts)}" if counts else ""
 
     @property
@@ -225,25 +204,20 @@ class Sweep:
         return _REFILL_S / self._request.precision
 
     def _sample(self, budget_s: float, rng: Random) -> None:
-        """Run rounds of blocks until every cell has enough samples."""
         rule = _rule(self._request, budget_s)
         begin = time.perf_counter()
         while True:
             plan = None
-            if self._sync.rank == 0:
+            if self.sync.rank == 0:
                 blocks = interleave(self._decide(rule, time.perf_counter() - begin), BLOCK, rng)
                 plan = blocks, {i for i, cell in enumerate(self._cells) if cell.fastest_s > self._long_s}
-            blocks, self._warm = self._sync.bcast(plan)
+            blocks, self._warm = self.sync.bcast(plan)
             if not blocks:
                 break
             self._run(blocks)
 
     def _run(self, blocks: Sequence[tuple[int, int]]) -> None:
-        """Run the blocks of one round one after the other, and then send all of their samples to rank 0.
-
-        Args:
-            blocks: Index of a cell and number of samples of each block.
-        """
+        """Run blocks (index of a cell, number of samples), and then send all samples to rank 0."""
         for index, count in blocks:
             cell = self._cells[index]
             if cell.exchange is None:
@@ -256,11 +230,10 @@ class Sweep:
             cell.latest_s = took / count
             cell.spent_s += took
             cell.spent_on += count
-        for (index, _), timed in zip(blocks, self._synchronisation.collect(), strict=self._sync.rank == 0):
+        for (index, _), timed in zip(blocks, self._synchronisation.collect(), strict=self.sync.rank == 0):
             self._cells[index].add(timed)
 
     def _decide(self, rule: StoppingRule, elapsed_s: float) -> list[int]:
-        """Return how many samples each cell gets next; called on rank 0."""
         usable = [index for index, cell in enumerate(self._cells) if cell.verdict == OK and cell.started]
         cells = [self._cells[index] for index in usable]
         decision = next_round(
@@ -277,10 +250,7 @@ class Sweep:
         return [next_samples.get(index, 0) for index in range(len(self._cells))]
 
     def _check(self, indices: Iterable[int]) -> None:
-        """Call each of these cells once without taking a sample, and compare the data with the expected data.
-
-        Cells with wrong data, and those whose call fails, are marked.
-        """
+        """Call each of these cells once, untimed, and mark those with wrong data or a failed call."""
         wrong: list[tuple[int, Verdict]] = []
         for index in indices:
             cell = self._cells[index]
@@ -288,48 +258,44 @@ class Sweep:
                 continue
             self._variables.enforce(cell.choice.cvars)
             try:
-                self._sync.Barrier()  # another rank may still be accessing this rank's window
+                self.sync.Barrier()  # another rank may still be accessing this rank's window
                 cell.exchange.prepare()
                 begin = time.perf_counter()
                 self._synchronisation.loop.run(cell.exchange, 1)
                 cell.latest_s = time.perf_counter() - begin
                 if cell.exchange.window is not None:
-                    self._sync.Barrier()
+                    self.sync.Barrier()
                     cell.exchange.synchronise()
                 if self._request.check and not cell.exchange.correct():
-                    words = f"rank {self._sync.rank} found other data than expected"
+                    words = f"rank {self.sync.rank} found other data than expected"
                     wrong.append((index, ("wrong_result", words)))
             except MPI.Exception as exc:
-                wrong.append((index, ("invalid", f"rank {self._sync.rank}: {exc.Get_error_string()}")))
-        if not self._sync.allreduce(len(wrong)):  # only a number is sent, since this is done for every cell
+                wrong.append((index, ("invalid", f"rank {self.sync.rank}: {exc.Get_error_string()}")))
+        if not self.sync.allreduce(len(wrong)):  # only a number is sent, since this is done for every cell
             return
-        for verdicts in self._sync.allgather(wrong):
+        for verdicts in self.sync.allgather(wrong):
             for index, verdict in verdicts:  # if several ranks have a reason, that of the lowest counts
                 if self._cells[index].verdict == OK:
                     self._cells[index].verdict = verdict
 
     def _buffers(self, largest_bytes: int) -> Pool | None:
-        """Return the buffers for messages up to a size.
-
-        If a rank cannot allocate them, all cells are marked as invalid, and all ranks get None.
-        """
+        """Return the buffers for messages up to a size; if a rank cannot allocate them, None on all ranks."""
         pool, problem = None, ""
-        if largest_bytes * self._sync.size > MOST_BYTES:
-            problem = f"{largest_bytes} bytes from each of {self._sync.size} ranks are more than MPI counts"
+        if largest_bytes * self.sync.size > MOST_BYTES:
+            problem = f"{largest_bytes} bytes from each of {self.sync.size} ranks are more than MPI counts"
         else:
             try:
-                size = self._sync.size
-                pool = Pool(self._operation, self._sync.rank, size, largest_bytes, self._memory)
+                size = self.sync.size
+                pool = Pool(self.operation, self.sync.rank, size, largest_bytes, self._memory)
             except (OSError, MemoryError) as exc:
-                problem = f"rank {self._sync.rank} has no memory for messages of {largest_bytes} bytes: {exc}"
-        problem = next(filter(None, self._sync.allgather(problem)), "")
+                problem = f"rank {self.sync.rank} has no memory for messages of {largest_bytes} bytes: {exc}"
+        problem = next(filter(None, self.sync.allgather(problem)), "")
         if problem:
             self._refuse_all(problem)
             return None
         return pool
 
     def _refuse_all(self, reason: str) -> None:
-        """Mark all cells as invalid for this reason."""
         for cell in self._cells:
             cell.verdict = ("invalid", reason)
 
@@ -345,29 +311,26 @@ class Sweep:
         try:
             self._variables.enforce(choice.cvars)
         except StackError as exc:
-            refusal = f"rank {self._sync.rank}: {exc.on_one_line}"
-        refused = next(filter(None, self._sync.allgather(refusal)), "")
+            refusal = f"rank {self.sync.rank}: {exc.on_one_line}"
+        refused = next(filter(None, self.sync.allgather(refusal)), "")
         if refused:
             for cell in self._cells:
                 if cell.choice.cvars == choice.cvars:
                     cell.verdict = ("not_applied", refused)
             return
-        comm = self._comms[key] = self._operation.connect(self._sync)
+        comm = self._comms[key] = self.operation.connect(self.sync)
         comm.Set_errhandler(MPI.ERRORS_RETURN)
         self._windows[key] = pool.window(comm)
 
 
 def _setting(choice: SweptChoice) -> _Setting:
-    """Return the control variables of a choice and their values, as a key of a dictionary."""
     return tuple(sorted(choice.cvars.items()))
 
 
 def _took_at(took_by_size: Mapping[int, float], message_bytes: int) -> float:
-    """Return how many seconds the first block of calls at a message size will take; NaN if none is known.
+    """Return how many seconds the first block at a message size will take; NaN if none is known.
 
-    Args:
-        took_by_size: Message size in bytes → mean duration of first blocks in seconds, in ascending order.
-        message_bytes: The message size.
+    ``took_by_size`` is message size in bytes, ascending → mean duration of first blocks in seconds.
     """
     below = [size for size in took_by_size if size <= message_bytes]
     if not took_by_size:
@@ -378,7 +341,6 @@ def _took_at(took_by_size: Mapping[int, float], message_bytes: int) -> float:
 
 
 def _rule(request: ProbeRequest, budget_s: float) -> StoppingRule:
-    """Return the stopping rule with the precision and the sample limits of a request."""
     min_samples = max(6, request.min_samples)  # fewer samples have no 95 % interval
     return StoppingRule(
         budget_s=max(budget_s, 1e-3),

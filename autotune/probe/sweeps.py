@@ -10,7 +10,7 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from ctypes import CDLL
 from dataclasses import replace
 from typing import Any
@@ -63,8 +63,8 @@ def sweeps(
             notes += filter(None, [sweep.note])
             if request.other_loop:
                 begin_s, other_loop = time_left.spent_s, request.other_loop
-                other_sweep = _sweep(other_loop, request, sweep.operation, sweep.sync, kernel, variables)
-                samples = _with_other_loop(samples, other_sweep.measure(share_s * OTHER_SHARE, rng))
+                other_sweep = _sweep(other_loop, request, sweep.operation.name, sweep.sync, kernel, variables)
+                samples = tuple(_with_other_loop(samples, other_sweep.measure(share_s * OTHER_SHARE, rng)))
                 other_sweep.close()
                 timed.append(other_sweep.timed)
                 time_left.add(time_left.spent_s - begin_s)  # time for the other loop is on top of the budget
@@ -82,15 +82,12 @@ class _TimeLeft:
 
     @property
     def spent_s(self) -> float:
-        """Return the seconds since the budget began."""
         return time.perf_counter() - self._begin_s
 
     def share_s(self, parts: int) -> float:
-        """Return the remaining time divided by a number of parts, in seconds."""
         return max(0.0, self._budget_s - self.spent_s) / parts
 
     def add(self, seconds: float) -> None:
-        """Add seconds to the budget."""
         self._budget_s += seconds
 
 
@@ -103,7 +100,7 @@ def _begin_all(
 ) -> list[Sweep | None]:
     """Create all sweeps and time the first blocks of their cells within the budget.
 
-    An entry of the list is None if this rank is not in the sweep's communicator.
+    A sweep is None if this rank is not in its communicator.
     """
     sizes = request.comm_sizes or (world.size,)
     tasks = [(collective, size) for collective in dict.fromkeys(request.collectives) for size in sizes]
@@ -137,16 +134,12 @@ def _sweep(
     variables: ControlVariables,
     memory: Memory | None = None,
 ) -> Sweep:
-    """Create the sweep of a collective in one of the loops, ``interleaved`` or ``tight``."""
     way = _synchronisation(request, sync, kernel)
     return _SWEEPS[loop](request, collective, sync, way, variables, memory)
 
 
 def _memory_of(request: ProbeRequest, rank: int, tasks: Sequence[tuple[str, int]]) -> Memory | None:
-    """Return buffers for all sweeps, as large as the largest sweep needs.
-
-    If there is not enough memory, the result is None, and each sweep allocates its own buffers.
-    """
+    """Return buffers for all sweeps; None if memory is short: then each sweep allocates its own."""
     pools = [(OPERATIONS[name], rank, size, max(request.sizes_of(name))) for name, size in tasks]
     try:
         return Memory(pool for pool in pools if rank < pool[2] and pool[2] * pool[3] <= MOST_BYTES)
@@ -159,11 +152,11 @@ def _untimed(
 ) -> tuple[str, str]:
     """Return a note for the user about cells without a first block, and the reason that each such cell gets.
 
-    The note is empty if all cells have a first block. Both texts come from rank 0, which is in every sweep.
+    The note is empty if there are none. Both texts come from rank 0, which is in every sweep.
     """
     pending = Counter[str]()
     for sweep in sweeps:
-        pending[sweep.operation] += sweep.n_pending
+        pending[sweep.operation.name] += sweep.n_pending
     note, reason = "", NEVER_TIMED
     if world.rank == 0 and (untimed := pending.total()):
         needed_s = _rounded_up(spent_s + sum(sweep.needed_s(sweeps) for sweep in sweeps))
@@ -177,22 +170,14 @@ def _untimed(
 
 def _with_other_loop(
     cells: Sequence[CellSamples], other_cells: Sequence[CellSamples]
-) -> tuple[CellSamples, ...]:
-    """Return the cells, to each of which the median and mean of the same cell in the other loop are added.
-
-    A cell that was not measured in the other loop is returned unchanged.
-    """
-    return tuple(
-        replace(cell, extra={**cell.extra, **_location(other_cell.samples_s)})
-        if other_cell.status == "ok" and len(other_cell.samples_s)
-        else cell
-        for cell, other_cell in zip(cells, other_cells, strict=True)
-    )
-
-
-def _location(samples_s: Any) -> dict[str, float]:
-    """Return the median and the mean of samples ``(n,)``, named as in ``CellSamples.extra``."""
-    return {"other_loop_s": median(samples_s), "other_loop_mean_s": mean(samples_s)}
+) -> Iterator[CellSamples]:
+    """Yield the cells with the median and mean of the same cells in the other loop, if any."""
+    for cell, other_cell in zip(cells, other_cells, strict=True):
+        times: Any = other_cell.samples_s
+        if other_cell.status == "ok" and len(times):
+            extra = {**cell.extra, "other_loop_s": median(times), "other_loop_mean_s": mean(times)}
+            cell = replace(cell, extra=extra)
+        yield cell
 
 
 def loop_of(sync: MPI.Intracomm, kernel: CDLL | None) -> Loop:
@@ -201,7 +186,6 @@ def loop_of(sync: MPI.Intracomm, kernel: CDLL | None) -> Loop:
 
 
 def _synchronisation(request: ProbeRequest, sync: MPI.Intracomm, kernel: CDLL | None) -> Synchronisation[Any]:
-    """Return the way of synchronising ranks that the request asks for."""
     if request.sync != "window":
         return BarrierSynchronisation(sync, loop_of(sync, kernel))
     from autotune.probe.window import WindowSynchronisation  # imported here, since few launches use it
@@ -223,7 +207,6 @@ def wait_idle(world: MPI.Comm) -> None:
 
 
 def _rounded_up(seconds: float) -> float:
-    """Return a time rounded up to two significant digits, since it is only an estimate."""
     if not 0 < seconds < math.inf:
         return seconds
     step: float = 10.0 ** (math.floor(math.log10(seconds)) - 1)

@@ -47,18 +47,16 @@ class TightSweep(Sweep):
     """
 
     def _time_first(self, index: int) -> None:
-        """Measure a cell briefly, with two runs of calls."""
         self._visit(self._cells[index], 0.0)
 
     def _sample(self, budget_s: float, rng: Random) -> None:
-        """Measure every cell once, in an order drawn by rank 0."""
         usable = [index for index, cell in enumerate(self._cells) if cell.exchange is not None]
         usable = [i for i in usable if self._cells[i].verdict == ("ok", "") and self._cells[i].started]
-        order = self._sync.bcast(shuffled(usable, rng) if self._sync.rank == 0 else None)
+        order = self.sync.bcast(shuffled(usable, rng) if self.sync.rank == 0 else None)
         end = time.perf_counter() + budget_s
         self._ends.clear()  # forget how cells ended after their first blocks
         for place, index in enumerate(order):
-            share_s = self._sync.bcast((end - time.perf_counter()) / (len(order) - place))
+            share_s = self.sync.bcast((end - time.perf_counter()) / (len(order) - place))
             if share_s <= 0:  # the remaining cells keep the samples of their first block
                 self._ends[CellStatus.OUT_OF_TIME] += len(order) - place
                 break
@@ -73,7 +71,7 @@ class TightSweep(Sweep):
         loop, begin = self._synchronisation.loop, time.perf_counter()
         run_s = min(share_s / _RUNS, _RUN_S)
         target_calls = max(2, run_s / _call_s(loop, cell.exchange)) if run_s > 0 else 2
-        calls = self._sync.bcast(int(min(_RUN_CALLS, target_calls)))
+        calls = self.sync.bcast(int(min(_RUN_CALLS, target_calls)))
         warm_calls = min(_FIRST, -(-calls // 4))
         means: list[list[float]] = []
         complete = False
@@ -84,12 +82,12 @@ class TightSweep(Sweep):
             begins, ends = loop.run(
                 cell.exchange, calls if operation.in_a_row else warm_calls + calls, tight=True
             )
-            own_mean_s = sum(took(begins, ends)[-calls:]) / calls * operation.share(self._sync.rank)
-            gathered = self._sync.gather(own_mean_s)
+            own_mean_s = sum(took(begins, ends)[-calls:]) / calls * operation.share(self.sync.rank)
+            gathered = self.sync.gather(own_mean_s)
             if gathered is not None:
                 means.append(gathered)
                 complete = self._enough(means, calls, share_s - (time.perf_counter() - begin))
-            complete = self._sync.bcast(complete)
+            complete = self.sync.bcast(complete)
         self.timed.add(time.perf_counter() - begin)
         if means:
             runs = [row for row in zip(*means, strict=True) if max(row) > 0]  # for ranks whose time counts
@@ -101,10 +99,7 @@ class TightSweep(Sweep):
     def _enough(self, means: list[list[float]], calls: int, remaining_s: float) -> bool:
         """Return whether a cell is precise enough, or its share of the time is used up; called on rank 0.
 
-        Args:
-            means: Mean time of a call for each run and rank, in seconds.
-            calls: Number of calls in a run.
-            remaining_s: Remaining part of the cell's share of the time, in seconds.
+        ``means`` has for each run of ``calls`` calls the mean time of a call on each rank, in seconds.
         """
         if len(means) < (_LEAST_RUNS if remaining_s > 0 else 2):
             return False

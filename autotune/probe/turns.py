@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from mpi4py import MPI
 
@@ -51,44 +51,6 @@ class _State(IntEnum):
     DONE = 2  # It has ended its last turn.
     DIED = 3  # A rank has ended early, or the job did not join in time.
     STUCK = 4  # It kept a turn for too long.
-
-
-class Area(Protocol):
-    """The memory that the jobs of a heat (jobs that measure in turns) share on one node."""
-
-    def join(self, job: int, member: int, members: int) -> None:
-        """Register this rank as one of the ``members`` ranks that a job has on this node.
-
-        Raises:
-            OSError: If the kernel grants no lock on the file.
-        """
-
-    def state(self, job: int) -> _State:
-        """Return the state of a job of the heat on this node."""
-
-    def go_without(self, job: int) -> None:
-        """Mark a job that has not joined as dead, so that the others start without it."""
-
-    def wait(self, job: int, last_turn: int) -> int:
-        """Sleep until it is the job's turn, and that turn is later than ``last_turn``.
-
-        A job j that has ended its last turn passes −1 − j: then the wait ends once no job measures any more.
-
-        Returns:
-            The number of the turn; a negative number is the reason why the turn never comes.
-        """
-
-    def left_s(self, seconds: float) -> float:
-        """Return the remaining time of the heat, in seconds.
-
-        The heat lasts ``seconds`` from the first call of this method by any job on the node.
-        """
-
-    def leave(self, job: int, turn: int, last: bool) -> None:
-        """End this rank's part in a turn; the job's last rank to do so passes the turn to the next job.
-
-        ``last`` means that the job needs no more turns.
-        """
 
 
 def order(heat: Heat) -> Sequence[int]:
@@ -123,7 +85,7 @@ class Turns:
         self._agree(world, problem)
         looks = self._node.rank == 0
         if kernel is None:
-            self._area: Area = _PolledArea(self._file, heat, looks, over_nodes)
+            self._area: _PolledArea | _NativeArea = _PolledArea(self._file, heat, looks, over_nodes)
         else:
             self._area = _NativeArea(self._file, heat, looks, over_nodes, kernel)
         try:
@@ -170,22 +132,14 @@ class Turns:
         return {str(job): ends[states[job]] for job in taken_out}
 
     def _agree(self, world: MPI.Intracomm, problem: str) -> None:
-        """Raise an error on all ranks of the job if one of them has a problem.
-
-        Raises:
-            StackError: If any rank has a problem.
-        """
+        """Raise a StackError on all ranks of the job if one of them has a problem."""
         if first := next(filter(None, world.allgather(problem)), ""):
             if self._node.rank == 0 and self._path:  # if jobs cannot meet, this node's file is useless
                 Path(self._path).unlink(missing_ok=True)
             raise StackError(f"{NO_HEAT}: {first}")
 
     def _open(self, kind: str) -> str:
-        """Open the file that the heat's jobs share on this node.
-
-        Returns:
-            A description of the problem; empty if the file is open.
-        """
+        """Open the file that the heat's jobs share on this node, and return the problem, if any."""
         problem = ""
         if self._node.rank == 0:
             self._file, self._path, problem = create(
@@ -200,7 +154,7 @@ class Turns:
         return problem and f"{self._host}: {problem}"
 
     def _wait_for_all(self) -> str:
-        """Sleep until all jobs of the heat have joined, and mark those that do not join in time as dead.
+        """Sleep until all jobs have joined, or are marked as dead since they do not join in time.
 
         Returns:
             A description of the problem; empty if this job takes part.
@@ -222,7 +176,6 @@ class Turns:
         return "" if self._area.state(heat.job) is _State.IN else "it came too late for its heat"
 
     def _is_absent_here(self, job: int) -> bool:
-        """Return whether a job has ended, or has no rank on this node."""
         if self._heat.ended(job).exists():
             return True
         hosts = self._heat.hosts(job)
@@ -232,10 +185,7 @@ class Turns:
 
 
 def _same_host(world: MPI.Intracomm) -> MPI.Intracomm:
-    """Return a communicator of the ranks on this host.
-
-    Ranks are compared by host name, since a setting may hide from MPI which ranks share memory.
-    """
+    """Return a communicator of the ranks with this host name: settings may hide shared memory."""
     hosts = world.allgather(MPI.Get_processor_name())
     return MPI.Intracomm(world.Split(hosts.index(hosts[world.rank]), world.rank))
 
@@ -246,14 +196,9 @@ class _NativeArea:
     def __init__(
         self, file: int, heat: Heat, looks: bool, over_nodes: MPI.Intracomm | None, kernel: ctypes.CDLL
     ) -> None:
-        """Map the file that the jobs of the heat share on this node into memory.
+        """Map the file into memory; a rank that ``looks`` checks that other jobs are alive.
 
-        Args:
-            file: Descriptor of the file.
-            heat: The heat that this job takes part in.
-            looks: Whether this rank checks that other jobs are alive.
-            over_nodes: Communicator of all ranks of the job; None if all of them are on one node.
-            kernel: The library with the compiled timing loop and turns.
+        ``over_nodes`` is a communicator of all ranks of the job; None if all of them are on one node.
         """
         self._file, self._kernel, self._looks = file, kernel, int(looks)
         self._order = array("i", order(heat))
@@ -267,30 +212,33 @@ class _NativeArea:
         self._area = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(self._memory)))
 
     def join(self, job: int, member: int, members: int) -> None:
-        """Register this rank as ``Area.join`` describes."""
+        """Register one of a job's ``members`` ranks on this node; raise OSError if it gets no lock."""
         if number := self._kernel.autotune_turns_join(self._area, self._file, job, member, members):
             raise OSError(number, os.strerror(number))
 
     def state(self, job: int) -> _State:
-        """Return the state of a job as ``Area.state`` describes."""
         return _State(self._kernel.autotune_turns_state(self._area, job))
 
     def go_without(self, job: int) -> None:
-        """Mark a job as dead as ``Area.go_without`` describes."""
+        """Mark a job that has not joined as dead, so that the others start without it."""
         self._kernel.autotune_turns_without(self._area, job)
 
     def wait(self, job: int, last_turn: int) -> int:
-        """Wait for a turn as ``Area.wait`` describes."""
+        """Sleep until it is the job's turn, later than ``last_turn``, and return the number of the turn.
+
+        A job j that has ended its last turn passes −1 − j: then the wait ends once no job measures any more.
+        A negative result is the reason why the turn never comes.
+        """
         period = (ctypes.c_void_p(address(self._order)), len(self._order))
         arguments = (*period, self._looks, self._limit_s, self._comm)
         return int(self._kernel.autotune_turns_wait(self._area, self._file, job, last_turn, *arguments))
 
     def left_s(self, seconds: float) -> float:
-        """Return the heat's remaining seconds as ``Area.left_s`` describes."""
+        """Return the remaining seconds of a heat that lasts so many from a job's first call of this."""
         return float(self._kernel.autotune_turns_left(self._area, ctypes.c_double(seconds)))
 
     def leave(self, job: int, turn: int, last: bool) -> None:
-        """End this rank's part in a turn as ``Area.leave`` describes."""
+        """End this rank's part in a turn; the job's last rank to do so passes the turn to the next job."""
         self._kernel.autotune_turns_leave(self._area, job, turn, int(last))
 
 
@@ -300,14 +248,7 @@ class _PolledArea:
     _STATE, _MEMBERS, _JOINED, _LEFT, _NAMESPACE, _PIDS = 0, 1, 2, 3, 4, 5
 
     def __init__(self, file: int, heat: Heat, looks: bool, over_nodes: MPI.Intracomm | None) -> None:
-        """Map the file that the jobs of the heat share on this node into memory.
-
-        Args:
-            file: Descriptor of the file.
-            heat: The heat that this job takes part in.
-            looks: Whether this rank checks that other jobs are alive.
-            over_nodes: Communicator of all ranks of the job; None if all of them are on one node.
-        """
+        """Map the file into memory; arguments and methods are those of ``_NativeArea``."""
         self._file, self._looks, self._over_nodes = file, looks, over_nodes
         self._order, self._limit_s = order(heat), heat.turn_limit_s
         memory = memoryview(mmap.mmap(file, BYTES))
@@ -316,7 +257,6 @@ class _PolledArea:
         self._jobs = [words[4 + begin : 4 + begin + 1500] for begin in range(0, _MOST_JOBS * 1500, 1500)]
 
     def join(self, job: int, member: int, members: int) -> None:
-        """Register this rank as ``Area.join`` describes."""
         fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _lock(fcntl.F_WRLCK, job, member))
         with self._changing():
             words = self._jobs[job]
@@ -327,15 +267,12 @@ class _PolledArea:
                 words[self._STATE] = _State.IN
 
     def state(self, job: int) -> _State:
-        """Return the state of a job as ``Area.state`` describes."""
         return _State(int(self._jobs[job][self._STATE]))
 
     def go_without(self, job: int) -> None:
-        """Mark a job as dead as ``Area.go_without`` describes."""
         self._change(job, _State.ABSENT, _State.DIED)
 
     def wait(self, job: int, last_turn: int) -> int:
-        """Wait for a turn as ``Area.wait`` describes."""
         observed_turn, since_s, own_job = -1, time.monotonic(), job if job >= 0 else -1 - job
         while True:
             turn = int(self._turn[0])
@@ -361,14 +298,12 @@ class _PolledArea:
             time.sleep(_POLL_S)
 
     def left_s(self, seconds: float) -> float:
-        """Return the heat's remaining seconds as ``Area.left_s`` describes."""
         with self._changing():
             now_s = time.monotonic()
             self._end[0] = self._end[0] or now_s + seconds
             return float(self._end[0] - now_s)
 
     def leave(self, job: int, turn: int, last: bool) -> None:
-        """End this rank's part in a turn as ``Area.leave`` describes."""
         with self._changing():
             words = self._jobs[job]
             words[self._LEFT] += 1
@@ -380,10 +315,7 @@ class _PolledArea:
         self._pass(turn)
 
     def _look_after(self, job: int, waited_s: float) -> None:
-        """Take a job out of the heat if a rank of it has died, or if it has kept its turn for too long.
-
-        Its surviving ranks on this node are killed.
-        """
+        """Take a job out of the heat, and kill it, if a rank has died or it kept its turn too long."""
         members = range(int(self._jobs[job][self._MEMBERS]))
         alive = [member for member in members if self._lives(job, member)]
         if len(alive) == len(members) and waited_s <= self._limit_s:
@@ -401,13 +333,11 @@ class _PolledArea:
         return bool(struct.unpack_from("h", answer)[0] != fcntl.F_UNLCK)
 
     def _pass(self, turn: int) -> None:
-        """Advance from this turn to the next one, unless another rank has done so."""
         with self._changing():
             if self._turn[0] == turn:
                 self._turn[0] = turn + 1
 
     def _change(self, job: int, expected: _State, new_state: _State) -> bool:
-        """Change the state of a job if its present state is ``expected``; return whether it was."""
         with self._changing():
             changes = self.state(job) is expected
             if changes:
@@ -416,7 +346,6 @@ class _PolledArea:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Keep the file locked during the body of the ``with`` statement."""
         fcntl.flock(self._file, fcntl.LOCK_EX)
         try:
             yield
@@ -430,8 +359,5 @@ def _pid_namespace() -> int:
 
 
 def _lock(kind: int, job: int, member: int) -> bytes:
-    """Return a ``struct flock`` for the byte of the file that stands for one rank of a job.
-
-    Source: fcntl(2), "Open file description locks".
-    """
+    """Return a ``struct flock`` (fcntl(2)) for the byte of the file that stands for one rank of a job."""
     return struct.pack("hhqqi4x", kind, os.SEEK_SET, job * _MOST_MEMBERS + member, 1, 0)

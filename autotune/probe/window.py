@@ -38,7 +38,6 @@ class SharedClock:
     """
 
     def __init__(self, sync: MPI.Intracomm) -> None:
-        """Estimate the clock's offset for the first time; called on every rank that shares the clock."""
         self._sync = sync
         node = sync.Split_type(MPI.COMM_TYPE_SHARED)
         self._same_node = 0 in node.allgather(sync.rank)
@@ -66,7 +65,6 @@ class SharedClock:
         self._estimated_s = time.perf_counter()
 
     def _answer(self, rank: int) -> None:
-        """Answer each message of another rank's burst with the time of this rank's clock."""
         question, own_time = array("d", [0.0]), array("d", [0.0])
         for _ in range(_EXCHANGES):
             self._sync.Recv(question, rank)
@@ -74,11 +72,7 @@ class SharedClock:
             self._sync.Send(own_time, rank)
 
     def _ask(self) -> tuple[Times, Times, Times]:
-        """Exchange a burst of messages with rank 0.
-
-        Returns:
-            For each exchange, in seconds: when it was sent, rank 0's clock, and when the answer was received.
-        """
+        """Exchange messages with rank 0: when each was sent, rank 0's clock, when it was answered."""
         sent, remote, received = array("d"), array("d"), array("d")
         question, answer = array("d", [0.0]), array("d", [0.0])
         for _ in range(_EXCHANGES):
@@ -170,11 +164,7 @@ class WindowSynchronisation(Synchronisation[_Block]):
     ) -> Timed:
         """Return the times and validity codes of a block, and adapt the length of its call's windows.
 
-        Args:
-            block: This rank's times of the block.
-            bounds: Bound of each rank's clock error, in seconds.
-            begins: For each rank, when it entered each call.
-            ends: For each rank, when it returned from each call.
+        ``bounds`` has each rank's bound of the clock error in seconds, ``begins`` and ``ends`` its moments.
         """
         operation = block.exchange.operation
         timed_ranks = [rank for rank in range(self._sync.size) if operation.share(rank)]
@@ -193,7 +183,6 @@ class WindowSynchronisation(Synchronisation[_Block]):
         return array("d", [share * seconds for seconds in times]), codes
 
     def _gathered(self, rows: list[Times]) -> list[Times]:
-        """Return the concatenated rows of each rank, on rank 0; empty on the other ranks."""
         own_times = array("d", chain.from_iterable(rows))
         all_times = array("d", bytes(8 * len(own_times) * self._sync.size if self._sync.rank == 0 else 0))
         self._sync.Gather(own_times, all_times, 0)

@@ -119,12 +119,9 @@ def preload(installation: Installation, fallback: Path, name: str = "recorder") 
 
 
 def recording(library: Path, folder: Path, name: str = FOLDER) -> dict[str, str]:
-    """Return the environment variables that make each rank of an application write a file into a folder.
+    """Return the variables with which the preloaded ``library`` makes each rank write a file into a folder.
 
-    Args:
-        library: The library to preload.
-        folder: The folder of the files.
-        name: The variable from which the library reads the folder.
+    The library reads the folder from the variable ``name``.
     """
     preload = " ".join(filter(None, (str(library), os.environ.get("LD_PRELOAD", ""))))
     return {"LD_PRELOAD": preload, name: str(folder.absolute())}
@@ -134,8 +131,7 @@ def recording(library: Path, folder: Path, name: str = FOLDER) -> dict[str, str]
 def passed_on(to: Callable[[int], object]) -> Iterator[None]:
     """Forward the signals of ``_PASSED_ON`` to an application, so that they do not end this process.
 
-    Args:
-        to: Function that sends the signal with a given number to the application.
+    ``to`` sends the signal with a given number to the application.
     """
     # getsignal returns None for a handler that was not set from Python. Python could not restore such a
     # handler, so it is not replaced.
@@ -224,8 +220,8 @@ def _with_variables(
 def _guarded() -> Iterator[tuple[str, Callable[[int], None]]]:
     """Start a guard: a separate process that ends the application if this process is killed.
 
-    Yields a mark for the application's environment, and a function that gives the application's process id to
-    the guard. The guard waits for the end of a pipe, which the kernel closes when this process ends.
+    Yields a mark for the application's environment, and a function that gives the application's process
+    id to the guard. The guard waits for the end of a pipe, which the kernel closes when this process ends.
     """
     driver = f"application-{uuid.uuid4().hex}"
     guard_module = importlib.util.find_spec(_GUARD)
@@ -265,8 +261,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 class Background:
     """Runs a line of shell in the background while the context lasts; ``ended`` reports its end.
 
-    The line and everything that it starts run in a session of their own. The session ends when a pipe closes:
-    when this process closes the pipe, or is killed.
+    The line and all that it starts run in a session that ends when this process closes a pipe, or is killed.
     """
 
     _LINE = 'exec 3<&0 </dev/null; (cat <&3 >/dev/null; kill 0) & eval "$1" 3<&-'

@@ -1,6 +1,5 @@
 """A call of a collective, and which algorithm of which component a tuning file makes it run, with reasons."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from autotune.collectives import COLLECTIVES, Size, called
@@ -66,17 +65,3 @@ class Answer:
     line: int = 0  # Number of the file's line that selects the algorithm; 0: no line does.
     component: str = ""  # Component of the library that runs the call.
     why: list[str] = field(default_factory=list)  # The reasons, one line each.
-
-
-def last_up_to(bounds: Sequence[int], value: int) -> int:
-    """Return the index of the last bound before the first bound that exceeds a value.
-
-    It is 0 if already the first bound exceeds the value. Libraries search a list of bounds in this way, from
-    the front, whether or not it is sorted.
-    """
-    at = 0
-    for i, bound in enumerate(bounds):
-        if bound > value:
-            break
-        at = i
-    return at

@@ -16,7 +16,7 @@ from typing import NamedTuple, NoReturn
 
 from autotune.collectives import COLLECTIVES, Lookup
 from autotune.stacks import coll_tuned
-from autotune.stacks.asked import Answer, Asked, last_up_to
+from autotune.stacks.asked import Answer, Asked
 
 NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")  # A number in C's notation.
 HEADER = "rule-file-version-"  # Beginning of a first line that states the version of the format.
@@ -113,12 +113,10 @@ class _Reader:
         self.line = 1
 
     def cut(self, line: int, effect: str, remedy: str) -> NoReturn:
-        """Record where the reading ends and why, and end the reading."""
         self.rules.cut = (line, effect, remedy)
         raise _Cut
 
     def next(self, number_name: str) -> Token:
-        """Return the next number of the file; messages refer to the number by ``number_name``."""
         token = next(self.tokens, None)
         if token is None:
             self.cut(
@@ -130,7 +128,6 @@ class _Reader:
         return token
 
     def file(self) -> None:
-        """Read the whole file."""
         for k in range(self.next("the number of collectives").value):
             token = self.next("the id of a collective")
             self.no_row(token, k)
@@ -148,13 +145,11 @@ class _Reader:
                 self.rows(collective.entries[-1], name)
 
     def no_row(self, token: Token, rows_before: int) -> None:
-        """End the reading if a row follows where an id or a communicator size should be."""
         if rows_before and self.widths.get(token.line, 1) >= len(COLUMNS):
             effect = "wrong count: one row more than announced, or one communicator size"
             self.cut(token.line, f"{effect}; everything after is misread", "correct the counts above")
 
     def rows(self, entry: RulesEntry, name: str) -> None:
-        """Read the rows of one communicator size of the collective ``name``."""
         n_rows = self.next(f"the number of rows of {name}")
         entry.count_line = n_rows.line
         for k in range(n_rows.value):
@@ -191,28 +186,21 @@ def _tokens(lines: Sequence[str], headed: bool) -> Iterator[Token]:
 
 
 def entries(text: str) -> Mapping[str, Sequence[RulesEntry]]:
-    """Return the entries of each collective in the order of the file, by collective.
-
-    If a collective has several blocks, the last one counts.
-    """
+    """Return the entries of each collective in the order of the file; the last of several blocks counts."""
     return {its.name: its.entries for its in read(text).collectives}
 
 
 def looked_up(name: str, text: str, call: Asked, version: tuple[int, int]) -> Answer:
     """Return the algorithm that a file selects for a call, and as reasons the entry and the row that apply.
 
-    Args:
-        name: Name of the file in the reasons.
-        text: Content of the file.
-        call: The call.
-        version: Open MPI's (major, minor) version, on which the known algorithms depend.
+    ``name`` is the file in the reasons; the known algorithms depend on Open MPI's (major, minor) version.
     """
     answer = Answer(call.collective)
     size_entries = entries(text).get(call.collective)
     if not size_entries:
         answer.why.append(f"{name} has no rules for {call.collective}")
         return answer
-    entry = size_entries[last_up_to([candidate.comm_size for candidate in size_entries], call.ranks)]
+    entry = size_entries[_last_up_to([candidate.comm_size for candidate in size_entries], call.ranks)]
     if call.ranks < entry.comm_size:
         which = f"the first one, which serves all smaller communicators too: {call.ranks} ranks reach it"
     elif entry is size_entries[-1] and call.ranks > entry.comm_size:
@@ -224,7 +212,7 @@ def looked_up(name: str, text: str, call: Asked, version: tuple[int, int]) -> An
         return answer
     threshold = coll_tuned.threshold_bytes(call.collective, call.nbytes, call.ranks)
     answer.why.append(_compared(call, threshold))
-    row = entry.rows[last_up_to([candidate.row.threshold_bytes for candidate in entry.rows], threshold)]
+    row = entry.rows[_last_up_to([candidate.row.threshold_bytes for candidate in entry.rows], threshold)]
     last = f"the row from {row.row.threshold_bytes} bytes on is the last up to that"
     answer.why.append(f"{name}:{row.line}: {last}")
     answer.line = row.line
@@ -255,3 +243,8 @@ def _compared(call: Asked, threshold: int) -> str:
     if lookup is Lookup.SIZE:
         return f"rows of {call.collective} are compared with the {lookup.value}: {threshold}"
     return f"rows of {call.collective} do not differ by its message size"
+
+
+def _last_up_to(bounds: Sequence[int], value: int) -> int:
+    """Return the index of the last of these (unsorted) bounds before the first one above a value."""
+    return max(0, next((i for i, bound in enumerate(bounds) if bound > value), len(bounds)) - 1)

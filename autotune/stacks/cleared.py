@@ -17,22 +17,22 @@ checked and is refused.
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from typing import Any
 
 from autotune.collectives import COLLECTIVES
 from autotune.errors import StackError, UserError
 from autotune.resources import facts
-from autotune.space import Dropped, Parameter, Space
+from autotune.space import Parameter, Space
 from autotune.space.parameter import Value
 from autotune.stacks import coll_tuned, mpich
+from autotune.stacks.installation import MAKERS
+from autotune.stacks.words import ALGORITHM_OF, without_algorithms
 
 SERIES = {"openmpi": 2, "mpich": 2, "intelmpi": 1}
 """Maps a stack to how many numbers of its version name the series: Open MPI 5.0.11 belongs to 5.0, Intel MPI
 2021.18.1 to 2021."""
-
-_STACKS = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI"}  # Flavour → name in messages.
 
 _OWN = ("", "0", "-1", "auto", "default", "ignore")  # Values that leave the choice to the library.
 
@@ -78,13 +78,9 @@ class Fault:
     commuting_right: bool = False  # Whether the algorithm fails only for operations that do not commute.
     version: str = ""  # The version of the library in which the algorithm failed.
 
-    def stands(self, commutative: bool) -> bool:
-        """Whether the fault forbids the algorithm; ``commutative``: all operations of programs commute."""
-        return not (self.commuting_right and commutative)
-
     def proof(self, flavour: str) -> str:
         """Return a sentence for users that says which algorithm failed, in which version and how."""
-        place = f"{_STACKS[flavour]} {self.version}, {self.ranks} ranks"
+        place = f"{MAKERS[flavour]} {self.version}, {self.ranks} ranks"
         which = " for operations that do not commute" if self.commuting_right else ""
         failure = f"{self.collective} {self.algorithm} gives wrong results or fails{which}"
         return f"{failure} ({place}; {self.case}: {self.seen})"
@@ -105,11 +101,11 @@ class Clearance:
         """Return the reason why an algorithm may not be forced, in words; empty if it may be."""
         name = _canonical(self.flavour, collective, algorithm)
         fault = self.faults.get((collective, name))
-        if fault and fault.stands(self.commutative):
+        if fault and not (fault.commuting_right and self.commutative):
             return fault.proof(self.flavour)
         if name and name not in self.checked.get(collective, ()):
             versions = ", ".join(self.versions)
-            return f"{collective} {algorithm} was never checked ({_STACKS[self.flavour]} {versions})"
+            return f"{collective} {algorithm} was never checked ({MAKERS[self.flavour]} {versions})"
         return ""
 
     def commuting_alone(self, collective: str, algorithm: str) -> str:
@@ -121,20 +117,16 @@ class Clearance:
 def clearance(flavour: str, version: str, commutative: bool = False) -> Clearance | None:
     """Return which algorithms may be forced in a version of a stack; None if no version of it was checked.
 
-    Args:
-        flavour: ``openmpi``, ``mpich`` or ``intelmpi``; no other stack was checked.
-        version: Version of the library.
-        commutative: Whether all operations of the users' programs commute.
+    ``commutative`` means that all operations of the users' programs commute.
     """
-    by_version = _versions(flavour) if flavour in SERIES else {}
-    by_version = {name: replace(entry, commutative=commutative) for name, entry in by_version.items()}
+    by_version = {name: replace(one, commutative=commutative) for name, one in _versions(flavour).items()}
     if not by_version:
         return None
     if version in by_version:
         return by_version[version]
     numbers = _numbers(version)
     series = [v for v in by_version if _numbers(v)[: SERIES[flavour]] == numbers[: SERIES[flavour]]]
-    name = f"{_STACKS[flavour]} {version}".rstrip()
+    name = f"{MAKERS[flavour]} {version}".rstrip()
     if series:
         below = [v for v in series if _numbers(v) <= numbers]
         nearest = max(below, key=_numbers) if below else min(series, key=_numbers)
@@ -154,26 +146,18 @@ def clearance(flavour: str, version: str, commutative: bool = False) -> Clearanc
 
 
 def clearance_of(described: str, commutative: bool = False) -> Clearance | None:
-    """Return which algorithms may be forced in a stack that is given by its description; see ``clearance``.
-
-    The description is that of ``Stack.description``, such as ``Open MPI 5.0.11, UCX 1.20.1``.
-    """
-    for flavour, name in _STACKS.items():
+    """Return the clearance for a ``Stack.description``, such as ``Open MPI 5.0.11, UCX 1.20.1``."""
+    for flavour, name in MAKERS.items():
         if match := re.match(rf"{re.escape(name)}\b *([\w.]*)", described):
             return clearance(flavour, match[1], commutative)
     return None
 
 
-def forced_by(name: str, value: str) -> list[tuple[str, str]]:
-    """Return the (collective, algorithm) pairs that a variable forces; empty if it is not known to force any.
+def forced(flavour: str, name: str, value: str) -> list[tuple[str, str]]:
+    """Return the (collective, algorithm) pairs that a variable is known to force in a stack of this flavour.
 
     A pair can have a row of the table, such as ``bcast posix``, in place of the collective.
     """
-    return [pair for flavour in SERIES for pair in _forced(flavour, name, value)]
-
-
-def _forced(flavour: str, name: str, value: str) -> list[tuple[str, str]]:
-    """Return what ``forced_by`` returns for a variable of this flavour; empty for any other variable."""
     words = [value]
     if switch := _SWITCHES.get((flavour, name.removeprefix("OMPI_MCA_"))):
         switching, pairs = switch
@@ -207,7 +191,7 @@ def check_forced(
     """
     permission = clearance(flavour, version, commutative)
     for name, value in variables if permission else ():
-        for collective, algorithm in _forced(flavour, name, str(value)):
+        for collective, algorithm in forced(flavour, name, str(value)):
             if permission and (why := permission.refusal(collective, algorithm)):
                 raise StackError(f"{name}={value}: {why}", _hint(permission, collective))
 
@@ -223,8 +207,7 @@ def check_rules(
 
     Args:
         flavour: The stack that the rules are written for.
-        described: The stack that was measured, as for ``clearance_of``. Nothing is refused if it is of
-            another flavour.
+        described: The stack that was measured, as for ``clearance_of``; another flavour refuses nothing.
         rules: The rules as (collective, algorithm) pairs.
         variables: Job-wide variables that are written together with the rules, as (name, value) pairs.
         commutative: Whether all operations of the users' programs commute.
@@ -238,7 +221,7 @@ def check_rules(
     pairs = [pair for pair in rules if pair[0] in permission.checked]
     for collective, algorithm in (
         *pairs,
-        *chain.from_iterable(_forced(flavour, *each) for each in variables),
+        *chain.from_iterable(forced(flavour, *each) for each in variables),
     ):
         if why := permission.refusal(collective, algorithm):
             raise UserError(f"no rule for {collective} {algorithm}: {why}", _hint(permission, collective))
@@ -247,22 +230,20 @@ def check_rules(
 def cleared(space: Space, flavour: str, version: str, commutative: bool = False) -> Space:
     """Return the space without values that force an algorithm which is not cleared.
 
-    Such an algorithm was never checked, or failed. Each removed value is in ``dropped`` with the reason.
+    Each removed value is in ``dropped`` with the reason.
     """
     permission = clearance(flavour, version, commutative)
     if permission is None:
         return space
+
+    def refusal(unset: Value, collective: str, value: Value) -> str:
+        return "" if value == unset else permission.refusal(collective, str(value))
+
     parameters, dropped = [], list(space.dropped)
     for parameter in space.parameters:
-        if parameter.name == "algorithm" and parameter.collectives:
-            lists = {}
-            for collective, values in parameter.collectives.items():
-                reasons = {v: permission.refusal(collective, str(v)) for v in values if v != parameter.unset}
-                reasons = {v: why for v, why in reasons.items() if why}
-                dropped += [Dropped(f"{_OF}{collective}", v, why) for v, why in reasons.items()]
-                if remaining := tuple(v for v in values if v not in reasons):
-                    lists[collective] = remaining
-            parameter = replace(parameter, collectives=lists)
+        if parameter.name == "algorithm":
+            parameter, refused = without_algorithms(parameter, partial(refusal, parameter.unset))
+            dropped += refused
         parameters.append(parameter)
     reduced = replace(space, parameters=tuple(parameters), dropped=tuple(dropped))
 
@@ -270,7 +251,7 @@ def cleared(space: Space, flavour: str, version: str, commutative: bool = False)
         if value is None or value == parameter.unset or parameter.collectives:
             return ""
         pairs = (
-            pair for name, text in _applied(parameter.apply, value) for pair in _forced(flavour, name, text)
+            pair for name, text in _applied(parameter.apply, value) for pair in forced(flavour, name, text)
         )
         return next(filter(None, (permission.refusal(*pair) for pair in pairs)), "")
 
@@ -293,17 +274,13 @@ def _versions(flavour: str) -> Mapping[str, Clearance]:
 
 
 def left_out(space: Space, described: str, collectives: Collection[str] = ()) -> str:
-    """Return a sentence that names algorithms left out of a space only for operations that do not commute.
+    """Return a sentence on algorithms that are left out for operations that do not commute alone.
 
-    The sentence is empty if there are no such algorithms.
-
-    Args:
-        space: The space; algorithms that were left out are in its ``dropped``.
-        described: The stack, as for ``clearance_of``.
-        collectives: Collectives that the sentence is about; empty: all.
+    It is empty if there are none. ``described`` is the stack, as for ``clearance_of``. The sentence is about
+    ``collectives``; empty: about all.
     """
     permission = clearance_of(described)
-    dropped = ((drop.parameter.removeprefix(_OF), str(drop.value)) for drop in space.dropped)
+    dropped = ((drop.parameter.removeprefix(ALGORITHM_OF), str(drop.value)) for drop in space.dropped)
     pairs = dict.fromkeys(pair for pair in dropped if not collectives or pair[0] in collectives)
     names = [" ".join(pair) for pair in pairs if permission and permission.commuting_alone(*pair)]
     if not names:
@@ -312,7 +289,6 @@ def left_out(space: Space, described: str, collectives: Collection[str] = ()) ->
     return f"{were} left out, wrong for operations that do not commute: {', '.join(names)}; {_OPT_IN}"
 
 
-_OF = "algorithm of "  # ``cleared`` lists a dropped value under this text followed by the collective.
 _OPT_IN = "if no program here makes one (MPI_Op_create), operations=commutative tries them"
 
 

@@ -94,10 +94,7 @@ def algorithm_id(collective: str, name: str | int) -> int:
 def algorithms(collective: str, version: tuple[int, int] | None = None) -> tuple[str, ...]:
     """Return the names of a collective's algorithms in the order of their ids, ``default`` first.
 
-    Args:
-        collective: Name of the collective.
-        version: Open MPI's (major, minor) version, which leaves out newer algorithms; None: the algorithms of
-            all versions.
+    Open MPI's (major, minor) ``version`` leaves out newer algorithms; None: those of all versions.
 
     Raises:
         UserError: ``coll_tuned`` offers no choice for this collective.
@@ -136,11 +133,6 @@ def one_row(collective: str) -> str:
 
 def threshold_bytes(collective: str, message_bytes: int, comm_size: int) -> int:
     """Return the bytes that Open MPI compares with the rows of a rules file for a call; see ``Lookup``.
-
-    Args:
-        collective: The collective that is called.
-        message_bytes: Message size in bytes, as a benchmark counts it.
-        comm_size: Number of ranks of the communicator.
 
     Raises:
         UserError: ``coll_tuned`` offers no choice for this collective.
@@ -182,10 +174,7 @@ def table(rules: Iterable[Rule]) -> dict[str, dict[int, tuple[TunedRow, ...]]]:
 
 
 def row_at(tables: Tables, slot: Slot) -> TunedRow:
-    """Return the row of tables (see ``table``) that applies to a call; if none does, one with id 0.
-
-    ``slot`` is (collective, communicator size, message size in bytes).
-    """
+    """Return the row that applies to a call (collective, ranks, bytes); if none does, one with id 0."""
     collective, comm_size, size = slot
     rows = last_up_to(tables.get(collective, {}), comm_size) or _UNTOUCHED
     threshold = threshold_bytes(collective, size, comm_size) if collective in tables else 0
@@ -195,9 +184,7 @@ def row_at(tables: Tables, slot: Slot) -> TunedRow:
 def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:
     """Return the rules as a classic rules file for Open MPI 4.x and 5.x; empty if they choose no algorithm.
 
-    Args:
-        rules: The rules.
-        comments: Lines for the head of the file, without the ``#``.
+    The file begins with ``comments``, given without the ``#``.
 
     Raises:
         UserError: ``coll_tuned`` has no word for a collective, an algorithm or a value of the rules.

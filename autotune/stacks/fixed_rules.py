@@ -146,13 +146,7 @@ def fixed_algorithm(collective: str, ranks: int, nbytes: int) -> str:
 
 
 def fixed_choice(rules: Rules, size: int, nbytes: NDArray[np.float64]) -> list[str]:
-    """Return the algorithm that fixed rules choose for each of n message sizes.
-
-    Args:
-        rules: The rules of one collective.
-        size: Number of ranks of the communicator.
-        nbytes: Message sizes in bytes, of shape (n,).
-    """
+    """Return the algorithm that rules choose on ``size`` ranks for each of (n,) message sizes."""
     bounds, names = _row(rules[next(bound for bound in rules if size < bound)])
     return [names[i] for i in np.searchsorted(bounds, nbytes, side="right")]
 

@@ -18,8 +18,7 @@ from autotune.space import Point
 from autotune.stacks import coll_tuned
 from autotune.stacks.tables import tables
 
-COMPONENTS = ("self", "basic", "libnbc", "tuned", "sm", "adapt", "han")
-"""Components that a rule can name."""
+COMPONENTS = ("self", "basic", "libnbc", "tuned", "sm", "adapt", "han")  # Components that a rule can name.
 
 COMPONENT = "component"  # Per-size parameter whose value is the component for a whole communicator.
 LEVELS: Mapping[str, int] = {"han_intra": 0, "han_inter": 1, COMPONENT: 2}
@@ -31,9 +30,7 @@ PRIORITY = "OMPI_MCA_coll_han_priority"  # Variable with the priority of ``coll_
 def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:
     """Return the rules as a rules file of ``coll_han``; empty if no rule names a component.
 
-    Args:
-        rules: The rules.
-        comments: Lines for the head of the file, without the ``#``.
+    The file begins with ``comments``, given without the ``#``.
 
     Raises:
         UserError: ``coll_han`` has no rules for a collective, or does not know a component.

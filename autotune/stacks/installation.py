@@ -14,6 +14,8 @@ from pathlib import Path
 from autotune.errors import StackError, allowed, installing
 from autotune.stacks import implementations
 
+MAKERS = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI"}
+"""Maps a flavour to the name of the implementation as its makers write it."""
 _STACKS = "AUTOTUNE_STACKS"  # Variable with further virtual environments that have an MPI (``make stacks``).
 _TIMEOUT_S = 60.0  # Seconds after which a command that has not ended is killed.
 
@@ -27,6 +29,11 @@ class Installation:
     mpirun: Path  # Path of its launcher.
     library: Path  # Path of its MPI library, links resolved.
     origin: str  # Who chose it: ``scenario``, ``site`` or ``wheel``.
+
+    @property
+    def named(self) -> str:
+        """The makers' name of the implementation, with its version."""
+        return f"{MAKERS[self.flavour]} {self.version}"
 
 
 def find(mpirun: str | None = None, origin: str = "auto", stack: str = "any") -> Installation:
@@ -130,12 +137,9 @@ def _other_environments() -> list[Path]:
 def run(
     command: Sequence[str], env: Mapping[str, str], errors: int = subprocess.PIPE
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a command to its end and return it with what it printed.
+    """Run a command to its end with this whole environment, and return it with what it printed.
 
-    Args:
-        command: Words of the command.
-        env: The command's whole environment.
-        errors: Where the command's standard error goes, as for ``subprocess.run``.
+    Its standard error goes to ``errors``, as for ``subprocess.run``.
 
     Raises:
         StackError: the command cannot be started or does not end in time.
@@ -191,7 +195,6 @@ def _library(mpirun: Path, first: Sequence[Path], flavour: str) -> Path:
 
 
 def _begins_as_library(file: Path) -> bool:
-    """Whether a file begins with the magic bytes of an ELF file."""
     if not file.is_file():
         return False
     with file.open("rb") as content:

@@ -62,12 +62,7 @@ def _ranges(collective: str, comm_size: int, table: Sequence[Rule]) -> list[str]
 
 
 def adjustment_at(place: str, value: str, call: Asked) -> Answer:
-    """Return the algorithm that a value of ``I_MPI_ADJUST_*`` chooses for a call.
-
-    Args:
-        place: File and line of the value, in words.
-        value: The value.
-        call: The call.
+    """Return the algorithm that a value of ``I_MPI_ADJUST_*`` at a place (file and line) chooses for a call.
 
     Raises:
         ValueError: the value does not have the form that Intel MPI expects.

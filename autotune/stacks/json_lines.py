@@ -2,6 +2,7 @@
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,8 +22,6 @@ def lines_in(text: str) -> tuple[Any, Mapping[KeyPath, int]]:
     breaks = [match.start() for match in re.finditer("\n", text)]
 
     def line(at: int) -> int:
-        from bisect import bisect_left
-
         return bisect_left(breaks, at) + 1
 
     def skip(at: int) -> int:

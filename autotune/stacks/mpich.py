@@ -76,11 +76,6 @@ def chosen_by(variable: str) -> tuple[str, str]:
     return "", ""
 
 
-def chooser(collective: str, choice: str) -> str:
-    """Return the control variable of a choice for a collective: the inverse of ``chosen_by``."""
-    return _CHOOSERS[choice].format(collective.upper())
-
-
 def algorithms(collective: str) -> tuple[str, ...]:
     """Return all names of algorithms that a variable can force, ``auto`` first.
 
@@ -192,17 +187,15 @@ class MpichDialect(Dialect):
 
     def mpirun_options(self, placement: Placement, env: Mapping[str, str]) -> list[str]:
         """Return the options of ``mpirun``: see ``Dialect``."""
-        words = ["-n", str(placement.ranks)]
-        if placement.hosts:
-            words += ["-hosts", ",".join(placement.hosts)]
-        if placement.ppn:
-            words += ["-ppn", str(placement.ppn)]
-        if placement.map_by:
-            words += ["-map-by", placement.map_by]
-        if placement.bind_to:
-            words += ["-bind-to", placement.bind_to]
-        names = forwarded(env)
-        return [*words, "-genvlist", ",".join(names)] if names else words
+        options = {
+            "-n": str(placement.ranks),
+            "-hosts": ",".join(placement.hosts),
+            "-ppn": str(placement.ppn or ""),
+            "-map-by": placement.map_by,
+            "-bind-to": placement.bind_to,
+            "-genvlist": ",".join(forwarded(env)),
+        }
+        return [word for option, value in options.items() if value for word in (option, value)]
 
     def detect(
         self, installation: Installation, settings: Mapping[str, str], env: Mapping[str, str], ranks: int

@@ -62,7 +62,7 @@ class MpichStack(Stack):
     def description(self) -> str:
         """The version and the transport in one line, for reports and exported files."""
         way = f", {self.device} {self.provider}".rstrip() if self.networked else ", shared memory"
-        return f"{self.named}{way}"
+        return f"{self.installation.named}{way}"
 
     def _facts(self) -> set[str]:
         if not self.networked:
@@ -127,10 +127,7 @@ class MpichStack(Stack):
         }
 
     def _with(self, rendering: Rendering) -> Rendering:
-        """Return the rendering with values for the probe to find, and lines for the launch to print.
-
-        They prove that the settings were applied.
-        """
+        """Return the rendering with proofs of it: values for the probe, lines for the launch to print."""
         env = {k: v for k, v in self._compared(rendering.env).items() if "{directory}" not in v}
         cvars = {k: v for k, v in env.items() if k.startswith("MPIR_CVAR_")}
         cvars = {k: v for k, v in cvars.items() if k not in mpich_tree.UNREADABLE}
@@ -147,13 +144,9 @@ class MpichStack(Stack):
 
 
 def detect(words: Dialect, installation: Installation, env: Mapping[str, str], ranks: int) -> MpichStack:
-    """Return the description of an installation, after a launch with one rank.
+    """Return the description of an installation, after a launch with one rank in this environment.
 
-    Args:
-        words: Names and options of the installed implementation.
-        installation: The MPI.
-        env: Environment of every launch.
-        ranks: Ranks of a launch on this machine; 0: launches are on several nodes, or it is not known yet.
+    ``ranks`` is their number on this machine; 0: launches are on several nodes, or it is not known yet.
 
     Raises:
         StackError: the launch fails.

@@ -24,11 +24,9 @@ UNREADABLE = frozenset({FILE_VARIABLE, "MPIR_CVAR_CH4_NETMOD"})
 
 
 def tuned(generic: Tree, tables: Mapping[str, Mapping[int, list[Rule]]]) -> Tree:
-    """Return the library's tree with the subtrees of some collectives replaced.
+    """Return the library's tree ``generic`` with the subtrees of some collectives replaced.
 
-    Args:
-        generic: The library's tree.
-        tables: Collective → communicator size → rules; each table begins at 0 bytes.
+    ``tables`` is collective → communicator size → rules; each table begins at 0 bytes.
 
     Raises:
         UserError: a tree cannot name an algorithm, or the library's tree lacks a collective.
@@ -79,11 +77,7 @@ def reached(name: str, text: str, call: Asked) -> Answer:
     """Return the algorithm that a tree selects for a call: at each level, the first condition that is met.
 
     The operation is assumed to be built in and commutative, the ranks consecutive, and the buffers distinct.
-
-    Args:
-        name: Name of the tree's file in the reasons.
-        text: Content of the file.
-        call: The call.
+    ``name`` is the tree's file in the reasons.
 
     Raises:
         ValueError: the text is not JSON; the message says why.

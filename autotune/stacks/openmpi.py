@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from autotune.errors import StackError
 from autotune.history.trial import Subject, Trial
 from autotune.probe.protocol import Expectation, SweptChoice
-from autotune.space import Dropped, Space
+from autotune.space import Dropped, Parameter, Space
 from autotune.stacks import coll_tuned, han, ucx
 from autotune.stacks.cleared import cleared
 from autotune.stacks.installation import Installation, output
@@ -63,7 +63,7 @@ class OpenMpiStack(Stack):
         """The versions of Open MPI and UCX and the point-to-point component, in one line: see ``Stack``."""
         tail = f", UCX {self.ucx.version}" if self.ucx else ""
         suffix = "" if _PML in self.fixed else " by default"
-        return f"{self.named}{tail}, pml {self.pml}{suffix}"
+        return f"{self.installation.named}{tail}, pml {self.pml}{suffix}"
 
     def _facts(self) -> set[str]:
         tokens = {f"pml_in_use:{self.pml}"}
@@ -103,18 +103,14 @@ class OpenMpiStack(Stack):
         files: dict[str, str] = {}
         choices: dict[str, tuple[SweptChoice, ...]] = {}
         if trial.subject is Subject.DEPLOYED:
-            if rules := coll_tuned.rules_file(trial.rules):
-                env |= {
-                    f"{_MCA}coll_tuned_use_dynamic_rules": "1",
-                    f"{_MCA}coll_tuned_dynamic_rules_filename": f"{{directory}}/{RULES_FILE}",
-                }
-                files[RULES_FILE] = rules
-            if handing := han.rules_file(trial.rules):
-                env |= {
-                    f"{_MCA}coll_han_use_dynamic_file_rules": "1",
-                    f"{_MCA}coll_han_dynamic_rules_filename": f"{{directory}}/{HAN_RULES_FILE}",
-                }
-                files[HAN_RULES_FILE] = handing
+            for component, switch, file, rules in (
+                ("tuned", "use_dynamic_rules", RULES_FILE, coll_tuned.rules_file(trial.rules)),
+                ("han", "use_dynamic_file_rules", HAN_RULES_FILE, han.rules_file(trial.rules)),
+            ):
+                if rules:
+                    env[f"{_MCA}coll_{component}_{switch}"] = "1"
+                    env[f"{_MCA}coll_{component}_dynamic_rules_filename"] = f"{{directory}}/{file}"
+                    files[file] = rules
         else:
             choices = {c: self._choices(space, trial.point, c, always=True) for c in collectives}
             if any(choice.cvars for listed in choices.values() for choice in listed):
@@ -125,17 +121,8 @@ class OpenMpiStack(Stack):
     def available(self, space: Space) -> Space:
         """Return the space without settings whose component is missing and algorithms of other versions."""
         restricted = self._as_fixed(space).restrict(self.facts)
-        algorithms = []
-        for parameter in restricted.parameters:
-            if parameter.name != "algorithm" or not parameter.collectives:
-                algorithms.append(parameter)
-                continue
-            collectives = {
-                collective: tuple(v for v in values if self._offers(collective, str(v)))
-                for collective, values in parameter.collectives.items()
-            }
-            algorithms.append(replace(parameter, collectives=collectives))
-        offered = replace(restricted, parameters=tuple(algorithms))
+        parameters = tuple(self._offered(p) if p.name == "algorithm" else p for p in restricted.parameters)
+        offered = replace(restricted, parameters=parameters)
         return cleared(offered, self.installation.flavour, self.installation.version, self.commutative)
 
     def _as_fixed(self, space: Space) -> Space:
@@ -155,12 +142,14 @@ class OpenMpiStack(Stack):
         dropped = tuple(Dropped(p.name, None, reason) for p in space.parameters if p.name in lost)
         return replace(narrowed, parameters=parameters, dropped=(*narrowed.dropped, *dropped))
 
-    def _offers(self, collective: str, algorithm: str) -> bool:
-        enumerator_ids = self.enumerators.get(collective)
-        return (
-            enumerator_ids is None
-            or coll_tuned.algorithm_id(collective, algorithm) in enumerator_ids.values()
-        )
+    def _offered(self, algorithm: Parameter) -> Parameter:
+        """Return the parameter without algorithms that the library does not list."""
+        collectives = {}
+        for name, values in algorithm.collectives.items():
+            if (listed := self.enumerators.get(name)) is not None:
+                values = tuple(v for v in values if coll_tuned.algorithm_id(name, str(v)) in listed.values())
+            collectives[name] = values
+        return replace(algorithm, collectives=collectives)
 
     def _settings(
         self, collective: str, algorithm: bool, applied: Mapping[str, Any]

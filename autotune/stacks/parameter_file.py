@@ -4,14 +4,12 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-MCA = "OMPI_MCA_"
-"""Prefix of environment variables that set MCA parameters."""
+MCA = "OMPI_MCA_"  # Prefix of environment variables that set MCA parameters.
 ENV_LIST = "mca_base_env_list"
 """Name of the parameter whose value is a list of environment variables, separated by semicolons."""
 MCA_PREFIX = re.compile(r"(?:OMPI|PRTE|PMIX)_MCA_")
 """Prefix of environment variables for parameters; in a file, Open MPI ignores a name with such a prefix."""
-UCX_NAME = re.compile(r"UCX_\w+")
-"""Name of a variable of UCX; Open MPI ignores it in a parameter file."""
+UCX_NAME = re.compile(r"UCX_\w+")  # Name of a variable of UCX; Open MPI ignores it in a parameter file.
 
 
 class Line(NamedTuple):

@@ -19,9 +19,6 @@ from autotune.stacks.installation import Installation
 from autotune.stacks.ports import Rendering
 from autotune.stacks.words import targets
 
-_MAKERS = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI"}
-"""Maps a flavour to the name of the implementation as its makers write it."""
-
 WORKS = "MPI works"  # Text that each rank of a first launch prints, followed by the number of ranks.
 
 
@@ -50,12 +47,7 @@ class Stack(ABC):
 
     @abstractmethod
     def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
-        """Return the variables, files and per-size choices by which this implementation applies a trial.
-
-        Args:
-            space: The search space of the trial.
-            trial: The settings to launch.
-            collectives: Names of the collectives that the launch measures.
+        """Return the variables, files and per-size choices by which a launch applies a trial.
 
         Raises:
             SpaceError: the space has a setting that the implementation cannot apply.
@@ -66,11 +58,6 @@ class Stack(ABC):
     def coll(self) -> tuple[str, ...]:
         """The collective components, for ``Dialect.environment``; empty if the MPI has no such components."""
         return ()
-
-    @property
-    def named(self) -> str:
-        """The makers' name of the implementation, with its version."""
-        return _named(self.installation)
 
     @cached_property
     def facts(self) -> frozenset[str]:
@@ -136,12 +123,9 @@ class Stack(ABC):
     def _settings(
         self, collective: str, algorithm: bool, applied: Mapping[str, Any]
     ) -> tuple[Mapping[str, int | str], Mapping[str, str]]:
-        """Return the control variables and the environment variables that set one value.
+        """Return the control variables and the environment variables that set one value of a collective.
 
-        Args:
-            collective: The collective whose choices are measured.
-            algorithm: Whether the value is the name of an algorithm.
-            applied: How the value is applied, by kind, as ``targets`` returns it.
+        ``algorithm``: the value is the name of one; ``applied``: by kind, as ``targets`` returns it.
         """
 
 
@@ -149,24 +133,16 @@ def beginning(installation: Installation) -> list[tuple[str, str]]:
     """Return the first rows of the report of ``doctor``, which need no launch, as (fact, finding)."""
     return [
         ("mpirun", f"{installation.mpirun} ({installation.origin})"),
-        ("MPI", _named(installation)),
+        ("MPI", installation.named),
         ("library", str(installation.library)),
     ]
 
 
-def _named(installation: Installation) -> str:
-    return f"{_MAKERS[installation.flavour]} {installation.version}"
-
-
 def check_works(installation: Installation, text: str) -> None:
-    """Refuse an MPI whose first launch, with one rank, does not work.
-
-    Args:
-        installation: The MPI.
-        text: Output of the launch.
+    """Refuse an MPI whose first launch, with one rank, did not print ``WORKS`` and the number 1.
 
     Raises:
-        StackError: the rank did not print ``WORKS`` and the number 1.
+        StackError: it did not.
     """
     if f"{WORKS} 1" not in text:
         raise StackError(

@@ -7,7 +7,6 @@ library print it. That is a separate process, so that a crash of the library doe
 import ctypes
 import re
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,22 +50,15 @@ def beside(libmpi: Path) -> Path | None:
 def detect(libmpi: Path, all_transports: bool = False) -> Ucx | None:
     """Return the UCX that an MPI library uses; None if no UCX can be loaded.
 
-    Args:
-        libmpi: Path of the MPI library.
-        all_transports: Whether to list all transports, also those that the environment or the site's file
-            exclude.
+    ``all_transports`` lists also those that the environment or the site's file exclude.
 
     Raises:
         StackError: UCX finds no transport at all.
     """
     library = beside(libmpi) or Path("libucp.so.0")  # a name without a path: the loader searches for it
-    text = _printed(library, _ALL if all_transports else {})
+    command = [sys.executable, "-P", "-m", "autotune.stacks.ucx", str(library)]
+    text = output(command, _ALL if all_transports else {})
     return parse(text, library) if library.is_absolute() or _VERSION.search(text) else None
-
-
-def _printed(libucp: Path, env: Mapping[str, str]) -> str:
-    """Run this module as a program on a library and return its output, with all messages of UCX."""
-    return output([sys.executable, "-P", "-m", "autotune.stacks.ucx", str(libucp)], env)
 
 
 def parse(text: str, libucp: Path) -> Ucx:

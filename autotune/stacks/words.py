@@ -5,14 +5,14 @@ names and options of an implementation (``Dialect``) are separate from an instal
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from autotune.collectives import COLLECTIVES
 from autotune.errors import SpaceError, StackError, allowed
-from autotune.space import Dropped, Parameter, Point, Space, check_words, names_in
+from autotune.space import Dropped, Parameter, Point, Space, Value, check_words, names_in
 from autotune.stacks import implementations
 from autotune.stacks.installation import Installation
 from autotune.stacks.ports import Placement
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from autotune.stacks.stack import Stack
 
 _BY_PLACE = "require=reproducible: sums depend on where ranks are"
+ALGORITHM_OF = "algorithm of "  # A dropped algorithm is listed under this text followed by the collective.
 
 
 class Dialect:
@@ -55,27 +56,22 @@ class Dialect:
                 dropped.append(Dropped(parameter.name, None, _BY_PLACE))
                 continue
             if parameter.name == "algorithm":
-                lists = {}
-                for collective, values in parameter.collectives.items():
-                    sums = COLLECTIVES[collective].sums
-                    left_out = [v for v in values if sums and str(v).startswith(self.by_place)]
-                    dropped += [Dropped(f"algorithm of {collective}", v, _BY_PLACE) for v in left_out]
-                    if remaining := tuple(v for v in values if v not in left_out):
-                        lists[collective] = remaining
-                parameter = replace(parameter, collectives=lists)
+                parameter, left_out = without_algorithms(parameter, self._depends_on_place)
+                dropped += left_out
             parameters.append(parameter)
         return replace(space, parameters=tuple(parameters), dropped=tuple(dropped))
+
+    def _depends_on_place(self, collective: str, algorithm: Value) -> str:
+        sums = COLLECTIVES[collective].sums
+        return _BY_PLACE if sums and str(algorithm).startswith(self.by_place) else ""
 
     def environment(
         self, space: Space, point: Point, fixed: Mapping[str, str], components: Collection[str] = ()
     ) -> tuple[dict[str, str], dict[str, str]]:
         """Return the variables that apply the job-wide values, and the placement (``map_by``, ``bind_to``).
 
-        Args:
-            space: The space of the point.
-            point: The job-wide values.
-            fixed: Environment of every launch, to which the variables are added.
-            components: Collective components that are built; empty: not known.
+        The variables are added to ``fixed``, which every launch has; ``components`` are the collective
+        components that are built, or empty if not known.
 
         Raises:
             SpaceError: a template names a parameter that is not in the point.
@@ -93,20 +89,14 @@ class Dialect:
     def needed(self, fixed: Mapping[str, str], env: Mapping[str, str], rules: bool) -> dict[str, str]:
         """Return those fixed variables of the campaign that a recommendation needs to have its effect.
 
-        Args:
-            fixed: Environment of every launch of the campaign.
-            env: The recommendation's own variables.
-            rules: Whether the recommendation has rules by size.
+        ``env`` are the recommendation's own variables; ``rules``: it has rules by size.
         """
         return {name: value for name, value in fixed.items() if self.reproducible.get(name) == value}
 
     def variables(self, kind: str, target: Mapping[str, str], components: Collection[str]) -> dict[str, str]:
-        """Return the environment variables for one entry of a parameter's ``apply``.
+        """Return the variables for one entry of a parameter's ``apply``, of a kind such as ``env``.
 
-        Args:
-            kind: The key of the entry, e.g. ``env``.
-            target: Maps the names of variables or parameters to their values.
-            components: Collective components that are built; empty: not known.
+        ``components`` are the collective components that are built; empty: not known.
         """
         return dict(target) if kind == "env" else {}
 
@@ -119,11 +109,7 @@ class Dialect:
         raise StackError("no command line for this MPI", allowed("", implementations()))
 
     def mpirun_env(self, agent: Sequence[str] = ()) -> dict[str, str]:
-        """Return environment variables for ``mpirun`` itself.
-
-        Args:
-            agent: Command that starts a command on another host; empty: the launcher's own default.
-        """
+        """Return variables for ``mpirun`` itself; ``agent`` starts a command on another host."""
         return {}
 
     def surroundings(self, mpirun: Path) -> dict[str, str]:
@@ -169,6 +155,19 @@ class RecordedDialect(Dialect):
     """Represents a recorded table; it is not known which settings its columns describe."""
 
     formats = ()
+
+
+def without_algorithms(
+    parameter: Parameter, why_not: Callable[[str, Value], str]
+) -> tuple[Parameter, list[Dropped]]:
+    """Return the parameter ``algorithm`` without the values of a collective for which there is a reason."""
+    lists, dropped = {}, []
+    for collective, values in parameter.collectives.items():
+        reasons = {value: reason for value in values if (reason := why_not(collective, value))}
+        dropped += [Dropped(f"{ALGORITHM_OF}{collective}", value, why) for value, why in reasons.items()]
+        if remaining := tuple(value for value in values if value not in reasons):
+            lists[collective] = remaining
+    return replace(parameter, collectives=lists), dropped
 
 
 def forwarded(env: Mapping[str, str]) -> list[str]:

@@ -26,21 +26,12 @@ from tests.integration.mpirun import CROWDED, ROOT, launcher
 PROGRAM = Path(__file__).with_name("program.py")
 STACKS = ("", "OPENMPI41", "MPICH", "INTEL")  # As in AUTOTUNE_PYTHON_*; empty: of this interpreter.
 SILENT_S = 20.0  # After which a launch that writes nothing hangs.
+MOST_STOPS = 2  # Launches that a collective may end or stop; what comes behind need not be known then.
 SEGMENT_BYTES = 8192  # One of those in the shipped spaces.
 
 FORCED = (
-    *(
-        "allreduce",
-        "reduce",
-        "bcast",
-        "allgather",
-        "allgatherv",
-        "alltoall",
-        "alltoallv",
-        "gather",
-        "scatter",
-    ),
-    *("reduce_scatter", "reduce_scatter_block", "barrier", "scan", "exscan"),
+    *("allreduce", "reduce", "bcast", "allgather", "allgatherv", "alltoall", "alltoallv", "gather"),
+    *("scatter", "reduce_scatter", "reduce_scatter_block", "barrier", "scan", "exscan"),
     *("iallreduce", "ireduce", "ibcast", "iallgather", "iscan", "iexscan"),
 )
 """Collectives with algorithms in some stack; the last ones do not block: coll_libnbc of Open MPI has some."""
@@ -90,26 +81,15 @@ class Forced:
         return f", {self.nodes} nodes" if self.nodes > 1 else ""
 
 
-@dataclass
 class Stack:
     """An MPI whose algorithms are checked."""
 
-    python: str
-    flavour: str = field(init=False)
-    version: str = field(init=False)
-    mpirun: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        beside = Path(self.python).with_name("mpiexec")  # Intel's mpirun wants it in PATH
-        self.mpirun = str(beside) if beside.exists() else launcher(self.python)
+    def __init__(self, python: str) -> None:
+        beside = Path(python).with_name("mpiexec")  # Intel's mpirun wants it in PATH
+        self.python, self.mpirun = python, str(beside) if beside.exists() else launcher(python)
         installation = find(self.mpirun)
         self.flavour, self.version = installation.flavour, installation.version
-        self.library = str(installation.library)
-
-    @property
-    def named(self) -> str:
-        """As the table names it."""
-        return f"{self.flavour} {self.version}"
+        self.library, self.named = str(installation.library), f"{self.flavour} {self.version}"
 
     def forcible(self, collective: str) -> list[Forced]:
         """What can be forced here."""
@@ -144,39 +124,41 @@ class Stack:
         return {match[1]: tuple(v for v in words if v != "ignore") for match, words in named if match}
 
     @cached_property
-    def _declared(self) -> Mapping[tuple[str, str], tuple[str, ...]]:
-        """(collective, choice) → values, as the library names them, of variables beside the algorithms."""
-        values: dict[tuple[str, str], tuple[str, ...]] = {}
+    def _declared(self) -> Mapping[tuple[str, str], tuple[str, tuple[str, ...]]]:
+        """(collective, choice) → a variable beside the algorithms, and its values in the library's words."""
         if self.flavour == "intelmpi":
-            return {(c, "intranode"): ("pt2pt",) for c, known in COLLECTIVES.items() if known.intel}
+            by_default = "I_MPI_COLL_INTRANODE", ("pt2pt",)
+            return {(c, "intranode"): by_default for c, known in COLLECTIVES.items() if known.intel}
+        values: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {}
         for knob in self._knobs:
             collective, choice = mpich.chosen_by(knob.name)
             if choice in CHOICES:
-                values[collective, choice] = tuple(v for v in knob.allowed if v not in mpich.OWN[choice])
+                words = tuple(v for v in knob.allowed if v not in mpich.OWN[choice])
+                values[collective, choice] = knob.name, words
             if match := re.fullmatch(r"coll_adapt_(\w+)_algorithm", knob.name):
-                values[match[1], "adapt"] = tuple(re.findall(r"\b([1-9]): ", knob.documentation))
+                values[match[1], "adapt"] = knob.name, tuple(re.findall(r"\b([1-9]): ", knob.documentation))
             if knob.name == "coll_sm_priority":
-                values |= {(c, "component"): ("sm",) for c in ("allreduce", "reduce", "bcast", "barrier")}
+                for name in ("allreduce", "reduce", "bcast", "barrier"):
+                    values[name, "component"] = knob.name, ("sm",)
         return values
 
     def chosen(self, collective: str, choice: str) -> list[Forced]:
         """What else chooses how a collective that blocks runs: within a node, and over several of them."""
         if collective.startswith("i"):
             return []
-        names = self._declared.get((collective, choice), ())
+        _, names = self._declared.get((collective, choice), ("", ()))
         return [Forced(collective, name, 0, choice, nodes) for nodes in CHOICES[choice] for name in names]
 
     def listed(
         self, choices: Iterable[str] = ("", *CHOICES), collectives: Iterable[str] = FORCED
     ) -> list[Forced]:
         """All that can be forced here."""
-        both = (
+        return [
             one
             for choice in choices
             for collective in collectives
             for one in (self.chosen(collective, choice) if choice else self.forcible(collective))
-        )
-        return list(both)
+        ]
 
     def variables(self, forced: Forced) -> dict[str, str]:
         """The words that force it."""
@@ -184,17 +166,15 @@ class Stack:
         divided = divided if forced.nodes > 1 else {}
         if not forced.algorithm:
             return divided
-        if forced.choice == "component":
-            return {f"OMPI_MCA_coll_{forced.algorithm}_priority": "95"}
-        if forced.choice == "intranode":
-            return {"I_MPI_COLL_INTRANODE": forced.algorithm}
-        if forced.choice == "adapt":
-            own = f"OMPI_MCA_coll_adapt_{forced.collective}_algorithm"
-            return {"OMPI_MCA_coll_adapt_priority": "90", own: forced.algorithm}
         if forced.choice:
+            variable, _ = self._declared[forced.collective, forced.choice]
+            if forced.choice == "component":
+                return {f"OMPI_MCA_{variable}": "95"}
+            if forced.choice == "adapt":
+                return {"OMPI_MCA_coll_adapt_priority": "90", f"OMPI_MCA_{variable}": forced.algorithm}
             # The library counts some calls before it takes its shared memory: here all calls are checked.
-            variable = mpich.chooser(forced.collective, forced.choice)
-            return {"MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD": "0", variable: forced.algorithm, **divided}
+            uncounted = {"MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD": "0"} if self.flavour == "mpich" else {}
+            return {**uncounted, variable: forced.algorithm, **divided}
         name, algorithm = forced.collective, forced.algorithm
         if name.startswith("i"):
             return {f"OMPI_MCA_coll_libnbc_{name}_algorithm": algorithm}
@@ -207,10 +187,7 @@ class Stack:
             }
         if self.flavour == "mpich":
             word = mpich.check(name, algorithm)
-            return {
-                "MPIR_CVAR_DEVICE_COLLECTIVES": "none",
-                f"MPIR_CVAR_{name.upper()}_INTRA_ALGORITHM": word,
-            }
+            return {"MPIR_CVAR_DEVICE_COLLECTIVES": "none", f"MPIR_CVAR_{name.upper()}_INTRA_ALGORITHM": word}
         return {f"I_MPI_ADJUST_{name.upper()}": str(mpich.intel_id(name, algorithm))}
 
     def environment(self) -> dict[str, str]:
@@ -245,20 +222,11 @@ def launch(stack: Stack, ranks: int, forced: Iterable[Forced], skip: Iterable[Ce
     request = {"collectives": [one.collective for one in forced], "skip": sorted(skip)}
     with tempfile.TemporaryDirectory() as folder:
         options = CROWDED if stack.flavour == "openmpi" else ()
-        argv = [
-            stack.mpirun,
-            "-n",
-            str(ranks),
-            *options,
-            stack.python,
-            str(PROGRAM),
-            folder,
-            json.dumps(request),
-        ]
+        words = [stack.mpirun, "-n", str(ranks), *options, stack.python, str(PROGRAM)]
         log = Path(folder) / "log"
         with log.open("wb") as said:
             process = subprocess.Popen(
-                argv,
+                [*words, folder, json.dumps(request)],
                 env=environment,
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
@@ -320,11 +288,9 @@ def _ended(folder: Path, ranks: int, said: str, hung: bool) -> Ended:
         slowest = min(last, key=len)
         at = slowest[-1] if slowest else ("", "")
         errors = [cell for cell, text in faults.items() if text.startswith("error: ")]
-        if errors:
-            pass
-        elif hung:
+        if hung and not errors:
             faults[at] = f"hangs: nothing came for {SILENT_S:.0f} s"
-        else:
+        elif not errors:
             found = _SIGNAL.search(said)
             number = next(filter(None, found.groups()), "") if found else ""
             asserted = re.search(r"Assertion failed.*(?:\n.*)?", said)
@@ -342,10 +308,7 @@ class Outcome:
 
 
 def outcome(
-    stack: Stack,
-    ranks: int,
-    collectives: Iterable[str] = FORCED,
-    choices: Iterable[str] = ("", *CHOICES),
+    stack: Stack, ranks: int, collectives: Iterable[str] = FORCED, choices: Iterable[str] = ("", *CHOICES)
 ) -> Outcome:
     """All algorithms on so many ranks, several collectives in a launch; what fails is confirmed alone."""
     result = Outcome()
@@ -411,10 +374,6 @@ def _all_cases(stack: Stack, ranks: int, forced: Mapping[str, Forced]) -> tuple[
             if not ended.called or stops[at] >= MOST_STOPS:
                 left.pop(at)
     return faults, len(called)
-
-
-MOST_STOPS = 2
-"""Launches that a collective may end or stop; what comes behind is not known then, and need not be."""
 
 
 def python_of(stack: str) -> str:

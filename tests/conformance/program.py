@@ -88,8 +88,8 @@ class Memory:
         if not expected_only:
             self.ints[places] = values
 
-    def at(self, unit=0):
-        """The buffer from here on, as a call takes it."""
+    def at(self):
+        """The buffer as a call takes it."""
         address = self.ints.ctypes.data + self.ints.itemsize * self.base
         return MPI.memory.fromaddress(address, self.ints.nbytes)
 
@@ -203,15 +203,13 @@ def allgather(case):
 
 
 def alltoall(case):
+    factor = 1 if case["in_place"] else 2  # in place, both directions have one size
+
     def count(source, target):
-        return case["units"] * ((source + target) % 3) if case["uneven"] else case["units"]
+        return case["units"] * ((factor * source + target) % 3) if case["uneven"] else case["units"]
 
     to = [count(RANK, other) for other in range(RANKS)]
-    if case["uneven"] and not case["in_place"]:
-        to = [case["units"] * ((2 * RANK + other) % 3) for other in range(RANKS)]
     of = [count(other, RANK) for other in range(RANKS)]
-    if case["uneven"] and not case["in_place"]:
-        of = [case["units"] * ((2 * other + RANK) % 3) for other in range(RANKS)]
     order = _starts if case["uneven"] else (lambda counts: [i * case["units"] for i in range(RANKS)])
     to_start, of_start = order(to), order(of)
     sent = None if case["in_place"] else Memory(LAYOUTS[case["send"]], sum(to))
@@ -240,14 +238,6 @@ def _product(left, right):
     return (np.stack(rows, axis=1) % MODULUS).astype(np.int32)
 
 
-def _sum(left, right):
-    return left + right
-
-
-def _greatest(left, right):
-    return np.maximum(left, right)
-
-
 GAPPED = (0, 1, 2, 4)  # Places of a matrix with gaps, of six integers.
 
 
@@ -267,20 +257,19 @@ def operations():
     size = MPI.INT.Get_size()
     whole = MPI.INT.Create_contiguous(4).Commit()
     gapped = MPI.INT.Create_indexed([3, 1], [0, 4]).Create_resized(0, 6 * size).Commit()
-    dense, four = (0, 1, 2, 3), _user(_product, (0, 1, 2, 3), 4)
+    dense = (0, 1, 2, 3)
+
+    def own(function, commute, *operand):
+        _, places, extent = operand
+        return MPI.Op.Create(_user(function, places, extent), commute=commute), *operand, function
+
     return {
-        "sum": (MPI.SUM, None, dense, 4, _sum),
-        "greatest": (MPI.MAX, None, dense, 4, _greatest),
-        "own sum": (MPI.Op.Create(_user(_sum, dense, 4), commute=True), whole, dense, 4, _sum),
-        "own sum with gaps": (MPI.Op.Create(_user(_sum, GAPPED, 6), commute=True), gapped, GAPPED, 6, _sum),
-        "product": (MPI.Op.Create(four, commute=False), whole, dense, 4, _product),
-        "product with gaps": (
-            MPI.Op.Create(_user(_product, GAPPED, 6), commute=False),
-            gapped,
-            GAPPED,
-            6,
-            _product,
-        ),
+        "sum": (MPI.SUM, None, dense, 4, np.add),
+        "greatest": (MPI.MAX, None, dense, 4, np.maximum),
+        "own sum": own(np.add, True, whole, dense, 4),
+        "own sum with gaps": own(np.add, True, gapped, GAPPED, 6),
+        "product": own(_product, False, whole, dense, 4),
+        "product with gaps": own(_product, False, gapped, GAPPED, 6),
     }
 
 

@@ -60,13 +60,12 @@ def rows(outcomes: Mapping[int, Outcome]) -> list[dict[str, Any]]:
         for one, its in own_faults(ranks, outcome).items():
             commuting = {c: t for c, t in its.items() if not c.startswith(_NOT_COMMUTING)}
             case, text = next(iter((commuting or its).items()))
+            segments = f", segments of {one.segment_bytes} bytes" if one.segment_bytes else ""
             row = {
                 "collective": one.row,
                 "algorithm": one.algorithm,
                 "ranks": ranks,
-                "case": case
-                + (f", segments of {one.segment_bytes} bytes" if one.segment_bytes else "")
-                + one.place,
+                "case": f"{case}{segments}{one.place}",
                 "seen": " ".join(text.split())[:160],
                 "commuting_right": not commuting,
             }

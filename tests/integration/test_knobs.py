@@ -15,7 +15,7 @@ from autotune.commands.hydra_bridge import answer_of
 from autotune.resources import space_text
 from autotune.space.loader import load_space
 from autotune.stacks import dialect
-from autotune.stacks.cleared import clearance, forced_by
+from autotune.stacks.cleared import clearance, forced
 from autotune.stacks.installation import find
 from autotune.stacks.knobs import Class, KnobKind, discovered_space, levels, listings, openmpi_in_use
 from autotune.stacks.knobs.child import ask
@@ -213,8 +213,8 @@ def test_a_discovery_tries_no_algorithm_that_is_wrong_for_some_program(stacks):
     known, name = clearance("mpich", installation.version), "MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM"
     site = answer_of(lambda scenario, site: site, [*words, "collective=[allgather,allreduce,alltoall]"])
     assert {"ring", "brucks"} <= {*site.knobs[name].values}
-    forced = [(p.name, str(v)) for p in site.knobs.parameters for v in p.values if v != p.unset]
-    pairs = [pair for variable in forced for pair in forced_by(*variable)]
+    values = [(p.name, str(v)) for p in site.knobs.parameters for v in p.values if v != p.unset]
+    pairs = [pair for variable in values for pair in forced("mpich", *variable)]
     assert {("allreduce composition", "1"), ("allgather composition", "2")} <= {*pairs}
     assert ("allgather posix", "ipc_read") in pairs
     assert not [pair for pair in pairs if known.refusal(*pair)]

@@ -13,11 +13,7 @@ _TUNING = ("UCX_", "UCC_", "FI_", "OMPI_MCA_", "MPIR_CVAR_", "MPICH_", "MPIR_PAR
 
 
 def ask(command: Sequence[str], env: Mapping[str, str] | None = None) -> str:
-    """Return the standard output of a command that runs without the user's tuning variables.
-
-    Args:
-        command: Words of the command.
-        env: Variables that are added to the environment.
+    """Return the standard output of a command that runs without the user's tuning variables but with ``env``.
 
     Raises:
         StackError: the command cannot be started, does not end in time, or fails.

@@ -122,7 +122,6 @@ def decisions(knobs: Sequence[Classed], space: Space) -> tuple[Decision, ...]:
 
 
 def _eligible(knobs: Sequence[Classed], include: Collection[str]) -> dict[str, Classed]:
-    """Return the knobs of class ``performance``, and those that the user includes, by name."""
     eligible = {c.knob.name: c for c in knobs if c.klass is Class.PERFORMANCE or c.knob.name in include}
     unknown = [c.knob.name for c in knobs if c.klass is Class.UNKNOWN]
     for name in include:
@@ -150,7 +149,6 @@ def _lanes(classed: Classed) -> tuple[str, ...]:
 
 
 def _parents_first(conditions: Mapping[str, Collection[str]]) -> tuple[str, ...]:
-    """Return the names in an order in which each comes after all names in its own conditions."""
     graph = {name: [p for p in when if p in conditions] for name, when in conditions.items()}
     try:
         return tuple(TopologicalSorter(graph).static_order())
@@ -173,10 +171,7 @@ def _without_effect(classed: Classed, facts: Collection[str], stack: str, listed
 
 
 def _pml(facts: Collection[str]) -> Parameter | None:
-    """Return a parameter that chooses the point-to-point component; None if there is no alternative.
-
-    The default of the parameter is the component that Open MPI selects by itself.
-    """
+    """Return the choice of the point-to-point component; None if there is only Open MPI's own."""
     built = [name for name in CHOSEN_PML if f"pml_built:{name}" in facts]
     alternatives = tuple(name for name in built if f"pml_in_use:{name}" not in facts)
     if not alternatives:
@@ -216,10 +211,7 @@ def _parameter(
     sizes: Sequence[int],
     dropped: list[Dropped],
 ) -> Parameter | None:
-    """Return the knob as a parameter of a search space; None if it has no level other than its default.
-
-    Levels that cannot be used here are added to ``dropped``.
-    """
+    """Return the knob as a parameter, or None if it has no level but its default; note what is dropped."""
     knob, declared = classed.knob, classed.rule.levels if classed.rule else {}
     default = default_level(knob)
     values: list[Value] = [default]

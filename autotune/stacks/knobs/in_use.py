@@ -39,20 +39,7 @@ _UCX = {f"OMPI_MCA_{name}": value for name, value in CHOSEN_PML["ucx"].items()}
 _WITHOUT_RDMA = {"self", "sm", "vader", "tcp", "sysv", "posix", "cma", "knem", "xpmem"}
 """Transport components of Open MPI (``btl``) and of UCX that register no memory with a network card."""
 
-_ONE_NODE = {
-    "self",
-    "sm",
-    "vader",
-    "sysv",
-    "posix",
-    "cma",
-    "knem",
-    "xpmem",
-    "smcuda",
-    "cuda",
-    "rocm",
-    "template",
-}
+_ONE_NODE = _WITHOUT_RDMA - {"tcp"} | {"smcuda", "cuda", "rocm", "template"}
 """Transport components of Open MPI (``btl``) and of UCX that carry no messages between nodes."""
 
 _SEVERAL_NODES = {"han"}  # Collective components that are not used if all ranks are on one node.
@@ -68,14 +55,8 @@ def openmpi_in_use(
     """Return facts about the components that Open MPI selects by itself, and about transports of UCX.
 
     Facts are ``pml_in_use:…``, ``btl_in_use:…``, ``coll_in_use:…``, ``ucx_lane:…`` and ``rdma``. If Open MPI
-    does not select UCX by itself, a second launch with UCX finds its transports.
-
-    Args:
-        installation: The Open MPI that is launched.
-        fixed: Environment of every launch.
-        placement: Ranks and nodes of the launch.
-        launcher: Launcher to use if it can return what programs print (``Hearing``); otherwise two ranks on
-            this machine are launched.
+    does not select UCX by itself, a second launch with UCX finds its transports. A launcher that can return
+    what programs print (``Hearing``) makes the launches; otherwise two ranks are launched on this machine.
 
     Raises:
         StackError: a launch does not end, or does not print what it selects.
@@ -105,10 +86,7 @@ def openmpi_in_use(
 def between_nodes(built: Collection[str]) -> frozenset[str]:
     """Return the facts about communication between nodes, which no launch on one machine can show.
 
-    Every component that is built and can be used between nodes is assumed to be used there.
-
-    Args:
-        built: Facts of a stack, among them ``coll:…``, ``btl:…`` and ``ucx_tl:…``.
+    Every built component (``coll:…``, ``btl:…``, ``ucx_tl:…``) that can be used there is assumed to be.
     """
     names = {kind: {fact[len(kind) :] for fact in built if fact.startswith(kind)} for kind in _BUILT}
     lanes = names["ucx_tl:"] - _ONE_NODE

@@ -16,10 +16,7 @@ _UNSET = ("not defined", '""')  # Words in the table of defaults that mean "no v
 def read(mpirun: Path, version: str, surroundings: Mapping[str, str]) -> tuple[Knob, ...]:
     """Return the variables of the installation that ``mpirun`` belongs to.
 
-    Args:
-        mpirun: Path of the installation's ``mpirun``.
-        version: Version of the library.
-        surroundings: Environment variables that the installation's tools need to run.
+    Its tools need the environment variables ``surroundings`` to run.
 
     Raises:
         StackError: ``impi_info`` does not answer.

@@ -43,7 +43,6 @@ class Knob:
     """Words of an enumerator or list, or words allowed in place of a number (``auto``, ``inf``)."""
     keys: tuple[str, ...] = ()
     """Keys of a value that is a list of ``key:value`` pairs; ``kind`` is then the type of a pair's value."""
-    level: int = 0  # Intended reader: 1 to 3 users, 4 to 6 tuners, 7 to 9 developers; 0: not stated.
     component: str = ""  # Part of the library that reads it: ``btl:sm``, ``tcp``; a category of MPICH.
     inherits: tuple[str, ...] = ()  # Variables that also set this one, the most specific first, or aliases.
     children: tuple[str, ...] = ()  # Variables that this one sets.

@@ -28,9 +28,7 @@ _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(\D.*)?")
 def levels(knob: Knob, sizes: Sequence[int]) -> tuple[Value, ...]:
     """Return the values to try, with the default; for a text it is the only one.
 
-    Args:
-        knob: The variable.
-        sizes: Message sizes in bytes that are tuned; they are levels of thresholds.
+    The message sizes in bytes that are tuned are levels of thresholds.
     """
     if knob.keys:
         return _of_pairs(knob, sizes)

@@ -46,9 +46,7 @@ class Listing:
 def listings(installation: Installation, layers: Sequence[str] = ()) -> tuple[Listing, ...]:
     """Return the variables of an MPI and of the libraries below it, as one listing for each library.
 
-    Args:
-        installation: The MPI whose libraries are asked.
-        layers: Libraries that must be installed; empty: all of ``LAYERS`` that are installed.
+    All ``layers`` must be installed; if they are empty, those of ``LAYERS`` that are installed are listed.
 
     Raises:
         StackError: a library in ``layers`` is unknown or not installed, or the variables of an installed one
@@ -110,10 +108,7 @@ def facts_here(
 
 
 def job_facts(nodes: int, collectives: Iterable[str]) -> frozenset[str]:
-    """Return the facts about a job that is tuned: its number of nodes, its collectives and their patterns.
-
-    There is a fact ``nodes:n`` for each n up to the number of nodes.
-    """
+    """Return the facts about a job: ``nodes:n`` for all n up to its nodes, collectives, patterns."""
     facts = {f"nodes:{n}" for n in range(1, nodes + 1)}
     for name in collectives:
         # Components for collectives run blocking collectives only, so all of these have the same pattern.
@@ -124,16 +119,12 @@ def job_facts(nodes: int, collectives: Iterable[str]) -> frozenset[str]:
     return frozenset(facts)
 
 
-def decided(
-    installation: Installation, stack: Stack, placement: Placement = TWO_RANKS, launcher: object = None
-) -> tuple[Decision, ...]:
+def decided(installation: Installation, stack: Stack, placement: Placement) -> tuple[Decision, ...]:
     """Return for each variable whether a discovery for all collectives at a placement would try it, and why.
-
-    The arguments are those of ``facts_here``.
 
     Raises:
         StackError: the variables of a library cannot be read, or a launch fails.
     """
-    facts = facts_here(installation, stack, placement, launcher) | job_facts(placement.nodes, MEASURED)
+    facts = facts_here(installation, stack, placement) | job_facts(placement.nodes, MEASURED)
     listed = [classed for listing in listings(installation) for classed in listing.knobs]
     return decisions(listed, discovered_space(listed, facts, _SIZES))

@@ -17,8 +17,6 @@ from autotune.probe.mpit import TEXT_BYTES, described, names_of_description
 from autotune.stacks.knobs.child import ask_module
 from autotune.stacks.knobs.knob import Knob, KnobKind, on_one_line
 
-_FIRST_VERBOSITY = 220  # MPICH's MPI_T_VERBOSITY_USER_BASIC is 221, which is level 1.
-
 _SWITCH = re.compile(r"\b(if|set to|when) (set to )?(true|1|on)\b|\benables?\b|\bdisables?\b|^force\b", re.I)
 """Words in MPICH's documentation of an integer variable which mean that it is a boolean."""
 
@@ -37,7 +35,7 @@ def parse(document: Mapping[str, Any]) -> tuple[Knob, ...]:
     return tuple(_knob(document["version"], *declared) for declared in document["variables"])
 
 
-def _knob(version: str, name: str, datatype: str, default: str, level: int, category: str, text: str) -> Knob:
+def _knob(version: str, name: str, datatype: str, default: str, category: str, text: str) -> Knob:
     words = tuple(names_of_description(text))
     numbered = tuple(re.findall(r"^\s*(\d+)\s+[A-Za-z]", text, re.MULTILINE))
     kind, allowed = KnobKind.TEXT, words
@@ -60,7 +58,6 @@ def _knob(version: str, name: str, datatype: str, default: str, level: int, cate
         default=default,
         documentation=on_one_line(text),
         allowed=allowed,
-        level=level,
         component=category.lower(),
     )
 
@@ -81,20 +78,17 @@ class _Library:
             sys.exit(f"MPI_T_{function} failed with code {code}")
 
     def version(self) -> str:
-        """Return the version of MPICH; empty where the library does not print it."""
         text, length = ctypes.create_string_buffer(TEXT_BYTES), ctypes.c_int()
         self._lib.MPI_Get_library_version(text, ctypes.byref(length))
         match = re.search(r"MPICH Version:\s+(\S+)", text.value.decode(errors="replace"))
         return match[1] if match else ""
 
     def count(self, kind: str) -> int:
-        """Return how many control variables (``kind`` is ``cvar``) or categories (``category``) there are."""
         number = ctypes.c_int()
         self(f"{kind}_get_num", ctypes.byref(number))
         return number.value
 
     def categories(self) -> dict[int, str]:
-        """Return the name of the category of each variable, by the index of the variable."""
         by_index: dict[int, str] = {}
         for index in range(self.count("category")):
             variables = ctypes.c_int()
@@ -106,8 +100,7 @@ class _Library:
             by_index |= dict.fromkeys(indices[: variables.value], name)
         return by_index
 
-    def variables(self) -> Iterator[tuple[str, str, str, int, str, str]]:
-        """Yield the name, datatype, value, level, category and documentation of each variable."""
+    def variables(self) -> Iterator[tuple[str, str, str, str, str]]:
         categories = self.categories()
         for index in range(self.count("cvar")):
             verbosity, datatype, binding, scope = (ctypes.c_int() for _ in range(4))
@@ -117,14 +110,10 @@ class _Library:
                 (binding, scope),
             )
             kind, value = self._value(index, datatype.value)
-            level = (verbosity.value or _FIRST_VERBOSITY) - _FIRST_VERBOSITY
-            yield name, kind, value, level, categories.get(index, ""), text
+            yield name, kind, value, categories.get(index, ""), text
 
     def _value(self, index: int, datatype: int) -> tuple[str, str]:
-        """Return the datatype and the current value of a variable, as words.
-
-        The second byte of MPICH's handle of a datatype is the size of the datatype in bytes.
-        """
+        """Return datatype and value in words; the second byte of MPICH's handle of a datatype is its size."""
         handle, count = ctypes.c_void_p(), ctypes.c_int()
         self("cvar_handle_alloc", index, None, ctypes.byref(handle), ctypes.byref(count))
         buffer = ctypes.create_string_buffer(TEXT_BYTES)

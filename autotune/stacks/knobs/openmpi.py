@@ -72,7 +72,6 @@ def _knob(name: str, entry: dict[str, list[str]], version: str) -> Knob:
         default=default,
         documentation=on_one_line(first("help")),
         allowed=words,
-        level=int(first("level") or 0),
         component=first("component"),
         inherits=tuple(s.removeprefix("name:") for s in entry.get("synonym_of", [])),
         children=tuple(s.removeprefix("name:") for s in entry.get("synonym", [])),

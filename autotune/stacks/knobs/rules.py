@@ -7,7 +7,7 @@ to the rule with a pattern that it matches. It is an error if two rules match, u
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import translate
 from functools import cached_property
@@ -19,6 +19,7 @@ from autotune.collectives import MEASURED
 from autotune.errors import SpaceError, allowed
 from autotune.resources import rules_text
 from autotune.stacks.knobs.knob import Knob, KnobKind
+from autotune.structure import Document
 
 _COLLECTIVE = "(?i:(?P<collective>" + "|".join(sorted(MEASURED, key=len, reverse=True)) + "))"
 """Replacement for ``{collective}`` in a pattern."""
@@ -40,9 +41,10 @@ class KnobRule:
     """Holds one entry of a rule file."""
 
     name: str  # Name of the rule, unique in its file.
-    klass: Class  # Class of the variables that match.
+    klass: Class = field(metadata={"key": "class"})  # Class of the variables that match.
     reason: str  # Why the variables are of this class, in words for users.
-    patterns: tuple[str, ...]  # Names, globs with ``{collective}``, or regular expressions between slashes.
+    patterns: tuple[str, ...] = field(metadata={"key": "match"})
+    """Names, globs with ``{collective}``, or regular expressions between slashes."""
     over: tuple[str, ...] = ()  # Names of less specific rules, over which this one takes precedence.
     when: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Maps other parameters to values: the variables have an effect only if each of these parameters has one
@@ -114,7 +116,8 @@ def parse(text: str, name: str) -> tuple[KnobRule, ...]:
         raise SpaceError(f"rules {name!r} are no YAML: {exc}") from exc
     if not isinstance(document, Mapping):
         raise SpaceError(f"rules {name!r} must be a mapping of rules", "NAME: {class, reason, match}")
-    rules = tuple(_rule(str(key), declared, name) for key, declared in document.items())
+    whole = Document("the file", lambda message, hint: SpaceError(f"rules {name!r}: {message}", hint))
+    rules = tuple(_rule(str(key), declared, whole) for key, declared in document.items())
     names = {rule.name for rule in rules}
     for rule in rules:
         for general in rule.over:
@@ -158,47 +161,11 @@ def _expression(pattern: str) -> str:
     return translate(pattern.replace("{collective}", _PLACE)).replace(_PLACE, _COLLECTIVE)
 
 
-_KEYS = tuple({"klass": "class", "patterns": "match"}.get(f.name, f.name) for f in fields(KnobRule)[1:])
-"""Keys of a rule in a file; the rule's name is not among them, since it is the key of the whole entry."""
-
-
-def _rule(name: str, declared: Any, file: str) -> KnobRule:
-    place = f"rules {file!r}, {name}"
-    if not isinstance(declared, Mapping):
-        raise SpaceError(f"{place} must be a mapping", f"with the keys {', '.join(_KEYS)}")
-    for key in declared:
-        if key not in _KEYS:
-            raise SpaceError(f"{place} has an unknown key {key!r}", allowed(key, _KEYS))
-    for key in ("class", "reason", "match"):
-        if not declared.get(key):
-            raise SpaceError(f"{place} has no {key!r}", "each rule says class, reason and match")
-    for key, values in (("class", Class), ("kind", KnobKind)):
-        if declared.get(key, values) not in (values, *values):
-            raise SpaceError(f"{place}: {key} {declared[key]!r}", allowed(declared[key], values))
-    strong = declared.get("strong", {})
-    if not (isinstance(strong, Mapping) and all(isinstance(source, str) for source in strong.values())):
-        raise SpaceError(f"{place}: strong must be a mapping", "of patterns to the source that says so")
-    return KnobRule(
-        name=name,
-        klass=Class(declared["class"]),
-        reason=" ".join(str(declared["reason"]).split()),
-        patterns=_texts(declared["match"]),
-        over=_texts(declared.get("over", ())),
-        when={str(k): _texts(v) for k, v in declared.get("when", {}).items()},
-        needs=_texts(declared.get("needs", ())),
-        left_to=str(declared.get("left_to", "")),
-        kind=KnobKind(declared["kind"]) if "kind" in declared else None,
-        levels=_levels(declared.get("levels", {})),
-        without=_texts(declared.get("without", ())),
-        strong={str(pattern): source for pattern, source in strong.items()},
-    )
-
-
-def _levels(declared: Any) -> dict[str, tuple[str, ...]]:
+def _rule(name: str, declared: Any, document: Document) -> KnobRule:
     if isinstance(declared, Mapping):
-        return {str(level): _texts(needs) for level, needs in declared.items()}
-    return dict.fromkeys(_texts(declared), ())
-
-
-def _texts(declared: Any) -> tuple[str, ...]:
-    return tuple(map(str, declared)) if isinstance(declared, list | tuple) else (str(declared),)
+        declared = {**declared, "name": name}
+        if "reason" in declared:
+            declared["reason"] = " ".join(str(declared["reason"]).split())
+        if not isinstance(levels := declared.get("levels", {}), Mapping):
+            declared["levels"] = dict.fromkeys(levels if isinstance(levels, list) else [levels], ())
+    return document.structured(KnobRule, declared, name)

@@ -150,13 +150,8 @@ def test_what_a_former_run_decided_is_checked_and_nothing_else_is_tried(decide):
         order = ordered(decide, cell, process)
         asked.add(order.setting)
         pieces = [order.setting] if order.what == TRY else [4 * one for one in bits(order.pattern)]
-        told(
-            decide,
-            cell,
-            process,
-            order,
-            np.repeat([0.5 if one else 1.0 for one in pieces], order.calls).tolist(),
-        )
+        costs = np.repeat([0.5 if one else 1.0 for one in pieces], order.calls)
+        told(decide, cell, process, order, costs.tolist())
     assert asked == {0, 4}
     assert cell.best == 4
 

@@ -18,19 +18,14 @@ def report():
     return replace(ucx.read_report(LOG), warnings=())
 
 
-def test_lanes_and_warnings_are_read():
-    found = ucx.read_report(LOG)
-    assert found.lanes == {
-        "self": ("self/memory", "cma/memory"),
-        "intra-node": ("sysv/memory", "cma/memory"),
-    }
-    assert [warning.partition(",")[0] for warning in found.warnings] == [
+def test_lanes_warnings_and_ranges_of_protocols_are_read():
+    report = ucx.read_report(LOG)
+    lanes = {"self": ("self/memory", "cma/memory"), "intra-node": ("sysv/memory", "cma/memory")}
+    assert report.lanes == lanes
+    assert [warning.partition(",")[0] for warning in report.warnings] == [
         "transport 'foo' is not available",
         "unused environment variable: UCX_ZCOPY_TRESH (maybe: UCX_BCOPY_THRESH",
     ]
-
-
-def test_ranges_of_protocols_are_read(report):
     assert report.first_rendezvous("intra-node") == (65536, 65536, 65536)
     assert report.first_rendezvous("inter-node") == ()
     tag = [p for p in report.protocols if p.configuration == "intra-node"][:4]
@@ -43,59 +38,45 @@ def test_ranges_of_protocols_are_read(report):
 
 
 @pytest.mark.parametrize(
-    "asked",
+    ("variable", "values"),
     [
-        {},
-        {"UCX_TLS": "self,sysv,cma"},
-        {"UCX_TLS": "self,sm"},
-        {"UCX_TLS": "all"},
-        {"UCX_TLS": "^posix,tcp"},
-        {"UCX_RNDV_THRESH": "64k"},
-        {"UCX_RNDV_THRESH": "65536"},
-        {"UCX_RNDV_THRESH": "intra:64kb,inter:1m"},
-        {"UCX_RNDV_THRESH": "auto"},
-        {"UCX_ZCOPY_THRESH": "4k"},
+        ("UCX_TLS", "self,sysv,cma self,sm all ^posix,tcp"),
+        ("UCX_RNDV_THRESH", "64k 65536 intra:64kb,inter:1m auto"),
+        ("UCX_ZCOPY_THRESH", "4k"),
     ],
 )
-def test_what_was_done_as_asked_is_no_contradiction(report, asked):
-    assert ucx.contradiction(report, asked) == ""
+def test_what_was_done_as_asked_is_no_contradiction(report, variable, values):
+    assert ucx.contradiction(report, {}) == ""
+    for value in values.split():
+        assert ucx.contradiction(report, {variable: value}) == "", value
 
 
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"UCX_TLS": "self,posix,cma"}, "intra-node runs over sysv/memory"),
-        ({"UCX_TLS": "tcp,self"}, "runs over cma/memory"),
-        ({"UCX_TLS": "^cma"}, "runs over cma/memory"),
-        ({"UCX_RNDV_THRESH": "16k"}, "intra-node rendezvous begins at 65536, 65536, 65536"),
-        ({"UCX_RNDV_THRESH": "inf"}, "rendezvous begins at 65536"),
-        ({"UCX_RNDV_THRESH": "intra:16k,inter:64k"}, "rendezvous begins at 65536"),
+        ("UCX_TLS=self,posix,cma", "intra-node runs over sysv/memory"),
+        ("UCX_TLS=tcp,self", "runs over cma/memory"),
+        ("UCX_TLS=^cma", "runs over cma/memory"),
+        ("UCX_RNDV_THRESH=16k", "intra-node rendezvous begins at 65536, 65536, 65536"),
+        ("UCX_RNDV_THRESH=inf", "rendezvous begins at 65536"),
+        ("UCX_RNDV_THRESH=intra:16k,inter:64k", "rendezvous begins at 65536"),
     ],
 )
 def test_what_was_done_otherwise_is_said(report, asked, words):
-    assert words in ucx.contradiction(report, asked)
+    assert words in ucx.contradiction(report, dict([asked.split("=")]))
 
 
 INFINIBAND = ucx.UcxReport({"inter-node": ("rc_mlx5/mlx5_0:1", "ud_mlx5/mlx5_0:1")}, (), ())
 
 
-@pytest.mark.parametrize(
-    ("asked", "as_asked"),
-    [
-        ("ib,self,sm", True),
-        ("rc,self", True),
-        ("rc_x", True),
-        ("rc_v", False),
-        ("^dc", True),
-        ("^rc", False),
-        ("^ib", False),
-        ("tcp,self", False),
-        ("dc_x,self", False),
-        ("\\rc", True),
-    ],
-)
-def test_names_of_families_of_transports(asked, as_asked):
-    assert (ucx.contradiction(INFINIBAND, {"UCX_TLS": asked}) == "") is as_asked
+@pytest.mark.parametrize("asked", ["ib,self,sm", "rc,self", "rc_x", "^dc", "\\rc"])
+def test_names_of_families_of_transports_that_are_in_use(asked):
+    assert ucx.contradiction(INFINIBAND, {"UCX_TLS": asked}) == ""
+
+
+@pytest.mark.parametrize("asked", ["rc_v", "^rc", "^ib", "tcp,self", "dc_x,self"])
+def test_names_of_families_of_transports_that_are_not_in_use(asked):
+    assert "runs over" in ucx.contradiction(INFINIBAND, {"UCX_TLS": asked})
 
 
 OLD = (Path(__file__).parent / "ucx_1_13.txt").read_text()
@@ -115,10 +96,7 @@ def test_ucx_1_13_numbers_its_configurations():
 
 def test_ucx_1_13_tells_its_lanes_in_tables_where_it_has_its_new_protocols():
     found = ucx.read_report(TABLES)
-    assert found.lanes == {
-        "self": ("self/memory0", "cma/memory"),
-        "ep_cfg[1]": ("sysv/memory", "cma/memory"),
-    }
+    assert found.lanes == {"self": ("self/memory0", "cma/memory"), "ep_cfg[1]": ("sysv/memory", "cma/memory")}
     assert found.first_rendezvous("ep_cfg[1]") == (65536, 65536)
     asked = {"UCX_PROTO_ENABLE": "y", "UCX_TLS": "self,sysv,cma"}
     assert ucx.contradiction(found, {**asked, "UCX_RNDV_THRESH": "64k"}) == ""
@@ -169,29 +147,18 @@ def test_what_is_not_available_is_told_in_the_plural_too(words):
     assert words in ucx.contradiction(found, {"UCX_TLS": "all"})
 
 
-def test_a_misspelt_variable_counts_only_if_it_was_asked_for():
-    found = replace(ucx.read_report(LOG), warnings=ucx.read_report(LOG).warnings[1:])
+def test_a_missing_transport_always_counts_and_a_misspelt_variable_only_if_it_was_asked_for():
+    found = ucx.read_report(LOG)
+    assert "'foo' is not available" in ucx.contradiction(found, {})
+    found = replace(found, warnings=found.warnings[1:])
     assert "UCX_ZCOPY_TRESH" in ucx.contradiction(found, {"UCX_ZCOPY_TRESH": "4k"})
     assert ucx.contradiction(found, {"UCX_ZCOPY_THRESH": "4k"}) == ""
-
-
-def test_a_missing_transport_always_counts():
-    assert "'foo' is not available" in ucx.contradiction(ucx.read_report(LOG), {})
-
-
-def test_without_a_connection_ucx_is_not_in_use():
     assert "not in use" in ucx.contradiction(ucx.read_report(""), {})
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [("0", 0), ("8184", 8184), ("16K", 16384), ("64kb", 65536), ("1m", 1 << 20), ("2GB", 2 << 30)],
-)
-def test_sizes(text, size):
-    assert ucx.size_bytes(text) == size
-
-
-def test_no_size():
+def test_sizes():
+    texts = {"0": 0, "8184": 8184, "16K": 16384, "64kb": 65536, "1m": 1 << 20, "2GB": 2 << 30}
+    assert {text: ucx.size_bytes(text) for text in texts} == texts
     with pytest.raises(ValueError, match="auto"):
         ucx.size_bytes("auto")
 

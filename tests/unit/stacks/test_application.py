@@ -8,15 +8,25 @@ import pytest
 from autotune.stacks.application import run
 
 
-def test_each_part_of_a_command_of_several_programs_gets_the_variables(tmp_path):
-    """Open MPI forwards what ``-x`` names to the ranks of one part alone."""
+@pytest.fixture
+def said(tmp_path):
+    """Call a launcher of a flavour with words and variables, and return the words that it got."""
     mpirun = tmp_path / "mpirun"
     mpirun.write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/said\n')
     mpirun.chmod(0o700)
-    words = [str(mpirun), "-n", "1", "./a", "x:y", ":", "-n", "2", "./b"]
-    run(words, SimpleNamespace(flavour="openmpi"), {"ONE": "1", "TWO": "2"}, lambda: None, None)
+
+    def called(flavour, words, variables):
+        run([str(mpirun), *words.split()], SimpleNamespace(flavour=flavour), variables, lambda: None, None)
+        return (tmp_path / "said").read_text().rstrip("\n")
+
+    return called
+
+
+def test_each_part_of_a_command_of_several_programs_gets_the_variables(said):
+    """Open MPI forwards what ``-x`` names to the ranks of one part alone."""
     x = "-x ONE -x TWO"
-    assert (tmp_path / "said").read_text() == f"{x} -n 1 ./a x:y : {x} -n 2 ./b\n"
+    expected = f"{x} -n 1 ./a x:y : {x} -n 2 ./b"
+    assert said("openmpi", "-n 1 ./a x:y : -n 2 ./b", {"ONE": "1", "TWO": "2"}) == expected
 
 
 OWN = {"LD_PRELOAD": "/our/recorder.so", "AUTOTUNE_RECORD": "/place"}
@@ -48,12 +58,8 @@ X = "-x LD_PRELOAD -x AUTOTUNE_RECORD"
         ("mpich", "./a NOT_LD_PRELOAD=/a.so LD_PRELOAD", "./a NOT_LD_PRELOAD=/a.so LD_PRELOAD"),
     ],
 )
-def test_tools_that_a_command_preloads_come_behind_the_recorder(flavour, given, expected, tmp_path):
-    mpirun = tmp_path / "mpirun"
-    mpirun.write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/said\n')
-    mpirun.chmod(0o700)
-    run([str(mpirun), *given.split()], SimpleNamespace(flavour=flavour), OWN, lambda: None, None)
-    assert (tmp_path / "said").read_text() == f"{expected}\n"
+def test_tools_that_a_command_preloads_come_behind_the_recorder(flavour, given, expected, said):
+    assert said(flavour, given, OWN) == expected
 
 
 def test_pages_that_a_program_touches_for_the_first_time_are_counted():

@@ -1,6 +1,5 @@
 """Which library belongs to a launcher."""
 
-import stat
 import sysconfig
 
 import pytest
@@ -23,21 +22,22 @@ def test_the_library_is_of_the_launchers_own_family(flavour, library, folder, tm
     place.mkdir(parents=True)
     for name in ("libmpi.so.40", "libmpich.so.12.2.1"):
         (place / name).write_bytes(b"\x7fELF")
-    mpirun = tmp_path / "bin" / "mpirun"
-    mpirun.parent.mkdir()
-    mpirun.write_text(f"#!/bin/sh\ncat <<'END'\n{BANNER[flavour]}END\n")
-    mpirun.chmod(mpirun.stat().st_mode | stat.S_IXUSR)
-    assert find(str(mpirun)).library == place / library
+    assert find(str(launcher(tmp_path, "mpirun", flavour))).library == place / library
+
+
+def launcher(prefix, name, flavour):
+    path = prefix / "bin" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\ncat <<'END'\n{BANNER[flavour]}END\n")
+    path.chmod(0o755)
+    return path
 
 
 def test_a_family_is_found_under_debians_name_for_its_launcher(tmp_path, monkeypatch):
     (tmp_path / "lib").mkdir()
-    (tmp_path / "bin").mkdir()
     for flavour, library in (("mpich", "libmpich.so.12"), ("openmpi", "libmpi.so.40")):
         (tmp_path / "lib" / library).write_bytes(b"\x7fELF")
-        mpirun = tmp_path / "bin" / f"mpirun.{flavour}"
-        mpirun.write_text(f"#!/bin/sh\ncat <<'END'\n{BANNER[flavour]}END\n")
-        mpirun.chmod(mpirun.stat().st_mode | stat.S_IXUSR)
+        launcher(tmp_path, f"mpirun.{flavour}", flavour)
     (tmp_path / "bin" / "mpirun").symlink_to("mpirun.openmpi")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     assert find(stack="mpich", origin="site").library == tmp_path / "lib" / "libmpich.so.12"

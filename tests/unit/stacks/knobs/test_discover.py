@@ -86,31 +86,18 @@ def test_conditions_are_derived():
     assert space["UCX_MM_FIFO_SIZE"].when == {"pml": ("ucx",)}
     assert space["coll_sm_tree_degree"].when == {"coll_sm_priority": ("95",)}
     assert "UCX_TLS" not in space.default
-
-
-def test_where_ucx_is_in_use_ob1_is_the_choice():
-    facts = (FACTS - {"pml_in_use:ob1"}) | {"pml_in_use:ucx"}
-    space = discovered_space(classed(), facts, SIZES)
-    assert space["pml"].values == ("default", "ob1")
-    assert space["UCX_TLS"].when == {"pml": ("default",)}
-    assert space["btl_sm_eager_limit"].when == {"pml": ("ob1",)}
+    over_ucx = discovered_space(classed(), (FACTS - {"pml_in_use:ob1"}) | {"pml_in_use:ucx"}, SIZES)
+    assert over_ucx["pml"].values == ("default", "ob1")
+    assert over_ucx["UCX_TLS"].when == {"pml": ("default",)}
+    assert over_ucx["btl_sm_eager_limit"].when == {"pml": ("ob1",)}
 
 
 def test_without_a_choice_of_the_pml_what_holds_always_is_no_condition():
-    space = discovered_space(classed(), FACTS - {"pml_built:ucx"}, SIZES)
+    space = discovered_space(classed(), FACTS - {"pml_built:ucx", "coll:sm"}, SIZES)
     assert "pml" not in {p.name for p in space.parameters}
     assert space["btl_sm_eager_limit"].when == {}
     assert dropped(space)["UCX_TLS"] == "in effect only with pml = ucx"
-
-
-def test_a_condition_on_what_is_not_there_drops_the_child():
-    space = discovered_space(classed(), FACTS - {"coll:sm"}, SIZES)
     assert dropped(space)["coll_sm_tree_degree"] == "in effect only with coll_sm_priority = 95"
-
-
-def test_unknown_variables_come_in_by_name_alone():
-    space = discovered_space(classed(), FACTS, SIZES, include=("mpool_hugepage_page_size",))
-    assert "mpool_hugepage_page_size" in {p.name for p in space.parameters}
 
 
 @pytest.mark.parametrize(
@@ -123,7 +110,11 @@ def test_unknown_variables_come_in_by_name_alone():
 def test_what_is_protected_or_not_there_cannot_be_included(name, message):
     with pytest.raises(SpaceError, match=message) as caught:
         discovered_space(classed(), FACTS, SIZES, include=(name,))
-    assert "mpool_hugepage_page_size" in caught.value.hint
+    unknown = "mpool_hugepage_page_size"
+    assert unknown in caught.value.hint
+    assert unknown in {
+        p.name for p in discovered_space(classed(), FACTS, SIZES, include=(unknown,)).parameters
+    }
 
 
 def test_conditions_in_a_circle_are_a_mistake_of_the_rules():
@@ -163,18 +154,12 @@ def test_over_infiniband_the_knobs_of_the_transport_in_use_are_turned():
     assert {"UCX_RC_TX_QUEUE_LEN", "UCX_DC_MLX5_NUM_DCI", "UCX_DC_SL", "UCX_DC_TIMEOUT"}.isdisjoint(turned)
 
 
-def test_what_is_strong_elsewhere_is_marked_and_the_order_changes_no_fingerprint():
+def test_a_parameter_says_whether_it_is_strong_elsewhere_and_which_transports_it_needs():
     space = discovered_space(classed(), FACTS, SIZES)
     strong = {p.name for p in space.parameters if p.strong}
     assert strong == {"btl_sm_eager_limit", "coll_sm_priority", "UCX_TLS"}
-    back = space_of(space_document(space))
-    assert {p.name for p in back.parameters if p.strong} == strong
     plain = replace(space, parameters=tuple(replace(p, strong=False) for p in space.parameters))
     assert plain.fingerprint == space.fingerprint
-
-
-def test_a_knob_of_a_transport_says_so_in_the_words_of_the_list_of_transports():
-    space = discovered_space(classed(), FACTS, SIZES)
     wanted = {f"ucx_lane:{word}" for word in ("all", "mm", "posix", "sm", "sysv", "xpmem")}
     assert set(space["UCX_MM_FIFO_SIZE"].requires) == wanted
     assert not space["btl_sm_eager_limit"].requires
@@ -253,25 +238,8 @@ def test_levels_of_hans_modules_are_places_in_its_tables_and_not_the_names_that_
 
 
 def test_where_no_launch_can_be_made_there_what_only_nodes_use_between_them_counts_as_used():
-    built = {
-        "coll:han",
-        "coll:sm",
-        "btl:sm",
-        "btl:tcp",
-        "btl:self",
-        "ucx_tl:tcp",
-        "ucx_tl:posix",
-        "ucx_tl:rc_mlx5",
-    }
-    assert between_nodes(built) == {
-        *(
-            "coll_in_use:han",
-            "btl_in_use:tcp",
-            "ucx_lane:tcp",
-            "ucx_lane:rc_mlx5",
-            "ucx_lane:rc",
-            "ucx_lane:ib",
-        ),
-        "rdma",
-    }
+    components = {"coll:han", "coll:sm", "btl:sm", "btl:tcp", "btl:self"}
+    lanes = {f"ucx_lane:{name}" for name in ("tcp", "rc_mlx5", "rc", "ib")}
+    used = {"coll_in_use:han", "btl_in_use:tcp", "rdma", *lanes}
+    assert between_nodes(components | {"ucx_tl:tcp", "ucx_tl:posix", "ucx_tl:rc_mlx5"}) == used
     assert between_nodes({"coll:sm", "btl:sm", "ucx_tl:sysv"}) == set()

@@ -10,7 +10,6 @@ OPENMPI = """\
 ompi:version:full:5.0.11
 mca:btl:sm:param:btl_sm_eager_limit:value:4096
 mca:btl:sm:param:btl_sm_eager_limit:status:read-only
-mca:btl:sm:param:btl_sm_eager_limit:level:4
 mca:btl:sm:param:btl_sm_eager_limit:help:Maximum size: of "short" messages
 mca:btl:sm:param:btl_sm_eager_limit:deprecated:no
 mca:btl:sm:param:btl_sm_eager_limit:type:size_t
@@ -96,7 +95,7 @@ def by_name(knobs):
 def test_open_mpi():
     knobs = by_name(openmpi.parse(OPENMPI))
     limit = knobs["btl_sm_eager_limit"]
-    assert (limit.kind, limit.default, limit.level, limit.component) == (KnobKind.BYTES, "4096", 4, "btl:sm")
+    assert (limit.kind, limit.default, limit.component) == (KnobKind.BYTES, "4096", "btl:sm")
     assert limit.version == "5.0.11"
     assert limit.documentation == 'Maximum size: of "short" messages'
     assert limit.variable == "OMPI_MCA_btl_sm_eager_limit"
@@ -183,13 +182,13 @@ def test_mpich_has_words_numbers_and_switches_in_its_descriptions():
     document = {
         "version": "5.0.2",
         "variables": [
-            ("A_INTRA_ALGORITHM", "int", "1", 1, "COLLECTIVE", algorithm),
-            ("A_TREE_TYPE", "text", "kary", 1, "COLLECTIVE", tree),
-            ("A_COMPOSITION", "int", "0", 1, "COLLECTIVE", composition),
-            ("B_COMPOSITION", "int", "0", 1, "COLLECTIVE", COMPOSITION),
-            ("A_CMA_ENABLE", "int", "1", 1, "CH4", "Set to 1 to manually enable CMA."),
-            ("A_KVAL", "int", "2", 1, "COLLECTIVE", "k value"),
-            ("A_PORT_RANGE", "range", "0:0", 1, "CH3", "a range of ports"),
+            ("A_INTRA_ALGORITHM", "int", "1", "COLLECTIVE", algorithm),
+            ("A_TREE_TYPE", "text", "kary", "COLLECTIVE", tree),
+            ("A_COMPOSITION", "int", "0", "COLLECTIVE", composition),
+            ("B_COMPOSITION", "int", "0", "COLLECTIVE", COMPOSITION),
+            ("A_CMA_ENABLE", "int", "1", "CH4", "Set to 1 to manually enable CMA."),
+            ("A_KVAL", "int", "2", "COLLECTIVE", "k value"),
+            ("A_PORT_RANGE", "range", "0:0", "CH3", "a range of ports"),
         ],
     }
     knobs = by_name(mpich.parse(document))
