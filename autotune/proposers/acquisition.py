@@ -22,8 +22,8 @@ from autotune.history.objectives import Envelope, Slot, by_setting, job_setting
 from autotune.history.trial import Observation, Subject
 from autotune.measure.launch_spread import LAUNCH_SPREAD
 from autotune.proposers.curve_model import CurveModel, Curves, Prediction
-from autotune.proposers.priors import Floats
 from autotune.recommend.front import curve_of
+from autotune.recommend.priors import Floats
 from autotune.recommend.repeats import optimism, usual_variance
 from autotune.space import Point, Space
 

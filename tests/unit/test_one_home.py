@@ -67,9 +67,10 @@ PRIOR = "measure.launch_spread"
 ASSUMING = {
     "commands.plan": "usual_sd",  # the forecast of what a verification resolves
     "proposers.acquisition": "largest_sd",  # a single launch's luck
-    "proposers.curve_model": "largest_sd",  # the start of a fit
+    "proposers.curve_model": "largest_sd",  # the noise at a single size
     "recommend.guideline_test": "largest_sd",  # a claim may rest on it alone
-    "recommend.posterior": "largest_sd",  # the start of a fit
+    "recommend.posterior": "largest_sd",  # of few settings, which no model is fitted to
+    "recommend.process": "largest_sd",  # the start of a fit
     "recommend.repeats": "usual_sd cell_sd",  # a prior that counts as four launches
     "site.transfer": "largest_sd",  # a choice may rest on it alone
 }

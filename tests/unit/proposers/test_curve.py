@@ -11,7 +11,7 @@ from autotune.history.objectives import Objective
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
 from autotune.proposers.acquisition import SearchState, expected_improvement, launch_variances
 from autotune.proposers.curve import Curve, _chances
-from autotune.proposers.priors import Floats, coded
+from autotune.recommend.priors import Floats, coded
 from autotune.space import Level, Parameter, Point, Space
 
 LATENCY = Objective("latency")
