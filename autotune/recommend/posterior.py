@@ -30,6 +30,7 @@ a second."""
 _AT_ONE_SIZE = 0.1
 """Prior standard deviation in a single slot of the effects of parameters: most similar settings differ little
 there."""
+_ALIKE = 0.25  # Share of the prior median of θ that is used in a single slot, where θ is not fitted.
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ def pooled(
     if len(best) >= _FEWEST:
         kernel = kernel_of(space)
         codes = kernel.codes([points[i] for i in best])
-        shape = kernel.shape(codes, codes, kernel.theta)
+        shape = kernel.shape(codes, codes, _ALIKE * kernel.theta)
         prior = process.PRIORS.level**2 + _AT_ONE_SIZE**2 * shape
         earlier = ~later[best]
         settings = [points[i] if space.says(points[i]) else None for i in best]
