@@ -312,10 +312,7 @@ class History:
 
 
 def _of_default(observation: Observation, space: Space) -> Observation:
-    """Return a launch with the stack's own defaults as one of a space's default point; others unchanged.
-
-    A discovery may have narrowed the space, and with it the default point, since the launch was made.
-    """
+    """Return a launch of the untouched stack as one of the default, which a discovery may have moved."""
     trial = observation.trial
     if trial.subject is not Subject.UNTOUCHED or trial.point == space.default:
         return observation

@@ -50,16 +50,9 @@ class Curves:
     points: Sequence[Point]  # Points of the launches, length n; the same point may occur several times.
     logs: Floats  # ln t, shape ``(n, m)``; NaN where a slot was not measured.
     sems: Floats  # Standard errors of ``logs``, shape ``(n, m)``; NaN where unknown.
-    doubts: Floats = field(default_factory=lambda: np.zeros(0))
+    doubts: Floats = field(default_factory=lambda: np.zeros(1))
     """Standard deviation of an unknown shift of each whole curve, as of one from another campaign, shape
-    ``(n,)``; empty: there are no shifts."""
-    launch_sds: Floats = field(default_factory=lambda: np.zeros(0))
-    """Standard deviation between whole launches of the same setting, shape ``(n,)`` or empty."""
-
-    def __post_init__(self) -> None:
-        for name in ("doubts", "launch_sds"):
-            if not len(getattr(self, name)):
-                object.__setattr__(self, name, np.zeros(len(self.points)))
+    ``(n,)``, or one for all."""
 
 
 @dataclass(frozen=True)
@@ -149,8 +142,7 @@ def _projected(measured: Curves, expected: Floats, basis: Floats, weights: Float
             covariance = np.linalg.inv(precision)
             targets.append(covariance @ (phi.T @ row[finite]) / 1e-2)
             variances.append(np.diag(covariance) + spread[finite] @ phi**2)
-    of_launches = (measured.doubts**2 + measured.launch_sds**2)[:, None] * weights
-    return np.array(targets), np.array(variances) + of_launches
+    return np.array(targets), np.array(variances) + measured.doubts[:, None] ** 2 * weights
 
 
 def _reference(measured: Curves, excess: Floats) -> Floats:
@@ -161,10 +153,7 @@ def _reference(measured: Curves, excess: Floats) -> Floats:
 
 
 def _slot_basis(slots: Sequence[Slot]) -> tuple[Floats, Floats, Floats]:
-    """Return the leading eigenvectors of the kernel over slots, their eigenvalues, and the variance left.
-
-    The shapes are ``(m, R)``, ``(R,)`` and ``(m,)``.
-    """
+    """Return leading eigenvectors (m, R) of a kernel over slots, eigenvalues, and the variance left."""
     kinds = sorted({slot[0] for slot in slots})
     x = np.array([[kinds.index(c), math.log2(max(p, 1)), math.log2(max(m, 1))] for c, p, m in slots])
     other_kind = (x[:, None, 0] != x[None, :, 0]) * 1.0

@@ -46,12 +46,20 @@ class Posterior:
 
         The launch may change which setting is chosen. The value is the expectation over its possible results.
         """
-        from scipy.special import ndtr
-
         shift = self.sd**2 / np.sqrt(self.sd**2 + self.noise**2)
         first, second = np.partition(self.mean, 1)[:2]
-        gap = np.where(self.mean == first, second - first, self.mean - first) / np.maximum(shift, 1e-12)
-        return np.asarray(shift * (np.exp(-0.5 * gap**2) / math.sqrt(2 * math.pi) - gap * ndtr(-gap)))
+        gap = np.where(self.mean == first, second - first, self.mean - first)
+        return expected_improvement(-gap, np.zeros(1), np.maximum(shift, 1e-12))
+
+
+def expected_improvement(best: Array, mean: Array, sd: Array) -> Array:
+    """Return E[(best − y)₊] for y ~ N(mean, sd²), elementwise."""
+    from scipy.special import ndtr
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = (best - mean) / sd
+        improvement: Array = sd * (z * ndtr(z) + np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi))
+    return improvement
 
 
 def posterior(

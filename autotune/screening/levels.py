@@ -115,10 +115,7 @@ def _reachable(
     parent: str,
     activating: Sequence[Value | None],
 ) -> bool:
-    """Return whether a condition is met in some run of a design.
-
-    The condition requires that the parameter ``parent`` has one of the values ``activating``.
-    """
+    """Return whether a condition, that ``parent`` is one of ``activating``, is met in some run."""
     if parent in gates:
         return gates[parent] in activating
     if parent in factors:

@@ -114,7 +114,6 @@ NO_COMPARISON = {
     "doe.surface": "response surfaces of anybody's experiment",
     "measure.location": "the interval of one cell's samples",
     "measure.rows": "the interval of one cell's samples",
-    "proposers.acquisition": "the expected gain of a launch",
     "recommend.posterior": "the expected gain of a launch",
     "recommend.repeats": "the usual variance of launches",
     "screening.analysis": "effects of factors on a response",
