@@ -33,7 +33,7 @@ from autotune.space import Point, Space
 class CurvePriors:
     """The priors on curves before anything was measured."""
 
-    trust: float = 0.8  # Prior mean of the factor by which the expectation from names is multiplied.
+    trust: float = 0.8  # Factor by which the expectation from names is multiplied.
     smooth_octaves: float = 4.0  # Correlation length of curves, in doublings of the message size.
     rough: float = 0.1  # Standard deviation of ρ, the deviations at single sizes, as where protocols switch.
     variance_share: float = 0.99
@@ -91,10 +91,10 @@ class CurveModel:
         self._reference = _reference(measured, excess)
         self._basis, weights, self._left_over = _slot_basis(slots)
         targets, noise = _projected(measured, self._expected(excess), self._basis, weights)
-        self._process = Process(self._kernel, weights, Results(codes, targets, noise, excess @ self._basis))
+        self._process = Process(self._kernel, weights, Results(codes, targets, noise))
         # The weights with which correlations predict ρ, (n, m), and the root of their precision, (n, n). A
         # slot that was not measured counts as one without a deviation.
-        mean, _ = self._process.predict(codes, excess @ self._basis)
+        mean, _ = self._process.predict(codes)
         residuals = np.nan_to_num(measured.logs - self._expected(excess) - mean @ self._basis.T)
         sems = np.nan_to_num(measured.sems)
         doubt = LAUNCH_SPREAD.largest_sd**2 + measured.doubts**2 + (sems**2).mean(axis=1)
@@ -113,7 +113,7 @@ class CurveModel:
     def predicted(self, codes: Floats) -> Prediction:
         """Return the predicted curves of points, given as one-hot codes, ``(q, V)``."""
         excess = codes @ self._by_value
-        mean, sd = self._process.predict(codes, excess @ self._basis)
+        mean, sd = self._process.predict(codes)
         shape = self._kernel.shape(codes, self._process.results.codes, self._process.theta)
         doubt = 1 - ((shape @ self._root.T) ** 2).sum(axis=1)
         return Prediction(

@@ -76,10 +76,9 @@ def posterior(
     if len(best) >= _FEWEST and np.isfinite(mean[best]).all():
         kernel = kernel_of(space)
         codes, centre = kernel.codes([points[i] for i in best]), float(np.median(mean[best]))
-        nothing = np.zeros((len(best), 1))
-        results = Results(codes, mean[best, None] - centre, nothing, nothing, n[best])
+        results = Results(codes, mean[best, None] - centre, np.zeros((len(best), 1)), n[best])
         fitted = Process(kernel, np.ones(1), results)
-        shift, errors = fitted.predict(codes, nothing)
+        shift, errors = fitted.predict(codes)
         mean[best], sd[best] = centre + shift[:, 0], errors[:, 0]
         noise = math.sqrt(fitted.nugget[0])
     return Posterior(mean, sd, noise)

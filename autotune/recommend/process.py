@@ -5,15 +5,14 @@ Place in the flow of ``autotune/__init__.py``: steps 9 and 10, propose and recom
 It has R outputs, such as the coefficients of a curve or a single score. Each is a process over the points of
 a space, with covariance
 
-    k_r(x, x') = λ_r · [l² + a_r · ((1 − w) Π_d κ_d + w · mean_d κ_d)] + b² e_r(x) e_r(x'),
-    κ_d = exp(−θ_d · δ_d(x_d, x'_d)).
+    k_r(x, x') = λ_r · [l² + a_r · ((1 − w) Π_d κ_d + w · mean_d κ_d)],  κ_d = exp(−θ_d · δ_d(x_d, x'_d)).
 
-Its terms are an unknown level, the effects of the parameters (all jointly, and each one by itself), and a
-correction of the output e_r that is expected; δ_d is ``priors.dissimilarity``. A parameter that exists only
-with one algorithm, say, has an effect only there, so its single effect is multiplied by those of the
-parameters on which it depends. The lengths θ are common to all outputs. A launch is a random effect, since
-the nodes and the job move all of its times together. The hyperparameters θ, a and the noise of a launch are
-set to the mode of their posterior density, so that a handful of launches suffices to begin with.
+Its terms are an unknown level, and the effects of the parameters, all jointly and each one by itself; δ_d is
+``priors.dissimilarity``. A parameter that exists only with one algorithm, say, has an effect only there, so
+its single effect is multiplied by those of the parameters on which it depends. The lengths θ are common to
+all outputs. A launch is a random effect, since the nodes and the job move all of its times together. The
+hyperparameters θ, a and the noise of a launch are set to the mode of their posterior density, so that a
+handful of launches suffices to begin with.
 
 Notation: n launches, q points, R outputs, D parameters with V values in total; v are the logarithms of the
 hyperparameters, scaled so that their prior is standard normal.
@@ -37,7 +36,6 @@ class ProcessPriors:
 
     signal: float = 0.7  # Prior standard deviation of an output due to the parameters.
     level: float = 0.5  # Prior standard deviation of the common level of all points.
-    doubt: float = 0.2  # b: prior standard deviation of the factor by which an expectation is wrong.
     unlike: float = 2.0  # Prior median of θ · √D: how fast the correlation between different values decays.
     unlike_on_scale: float = 1.0  # The same for values on a scale, whose effects change gradually.
     additive: float = 0.5  # w: share of the single effects of parameters.
@@ -124,9 +122,8 @@ class Results:
     """The results of n launches, or of n settings with several launches each."""
 
     codes: Floats  # The points as one-hot codes, ``(n, V)``.
-    targets: Floats  # Differences of the outputs from what is expected, ``(n, R)``.
+    targets: Floats  # The outputs, less what is expected of them, ``(n, R)``.
     noise: Floats  # Known variances of the targets, beside the noise between launches, ``(n, R)``.
-    expected: Floats  # e: the expected outputs, ``(n, R)``.
     launches: Floats = field(default_factory=lambda: np.ones(1))  # Launches of each result, ``(n,)`` or one.
 
     def some(self, limit: int) -> "Results":
@@ -134,7 +131,7 @@ class Results:
         n = len(self.targets)
         rows = np.linspace(0, n - 1, min(n, limit)).round().astype(int)
         launches = np.broadcast_to(self.launches, n)[rows]
-        return Results(self.codes[rows], self.targets[rows], self.noise[rows], self.expected[rows], launches)
+        return Results(self.codes[rows], self.targets[rows], self.noise[rows], launches)
 
 
 class Process:
@@ -175,31 +172,23 @@ class Process:
         value = 0.5 * (float((white**2).sum()) + logdet + float(v @ v))
         return value, np.concatenate(scaled) + v
 
-    def predict(self, codes: Floats, expected: Floats) -> tuple[Floats, Floats]:
-        """Return means of the targets and standard deviations of the outputs at points, ``(q, R)`` each.
-
-        Args:
-            codes: The points as one-hot codes, ``(q, V)``.
-            expected: The outputs that are expected, ``(q, R)``.
-        """
-        results, e = self.results, expected.T
-        shape = self.kernel.shape(codes, results.codes, self.theta)
-        across = self._covariance(shape, e, results.expected.T, self.amplitude)
-        prior = self.weights[:, None] * (PRIORS.level**2 + self.amplitude[:, None]) + PRIORS.doubt**2 * e**2
-        variance = prior - ((self._half @ across.mT) ** 2).sum(axis=1)
+    def predict(self, codes: Floats) -> tuple[Floats, Floats]:
+        """Return means and standard deviations of the targets at coded points, ``(q, R)`` each."""
+        shape = self.kernel.shape(codes, self.results.codes, self.theta)
+        across = self._covariance(shape, self.amplitude)
+        prior = self.weights * (PRIORS.level**2 + self.amplitude)
+        variance = prior[:, None] - ((self._half @ across.mT) ** 2).sum(axis=1)
         return (across @ self._solved)[..., 0].T, np.sqrt(variance.clip(min=1e-10)).T
 
     def _noisy(self, shape: Floats, results: Results, amplitude: Floats, nugget: Floats) -> Floats:
         """Return the covariances of the measured targets, ``(R, n, n)``."""
         noise = results.noise.T + nugget[:, None] / results.launches
-        covariance = self._covariance(shape, results.expected.T, results.expected.T, amplitude)
-        return covariance + (noise + 1e-6)[..., None] * np.eye(len(shape))
+        return self._covariance(shape, amplitude) + (noise + 1e-6)[..., None] * np.eye(len(shape))
 
-    def _covariance(self, shape: Floats, e: Floats, f: Floats, amplitude: Floats) -> Floats:
-        """Return the prior covariances, ``(R, n_1, n_2)``, between points with expected outputs e and f."""
+    def _covariance(self, shape: Floats, amplitude: Floats) -> Floats:
+        """Return the prior covariances, ``(R, n_1, n_2)``, from correlations, ``(n_1, n_2)``."""
         scale = self.weights[:, None, None]
-        signal = scale * (PRIORS.level**2 + amplitude[:, None, None] * shape)
-        return np.asarray(signal + PRIORS.doubt**2 * e[:, :, None] * f[:, None, :])
+        return np.asarray(scale * (PRIORS.level**2 + amplitude[:, None, None] * shape))
 
     def _unpacked(self, v: Floats) -> tuple[Floats, Floats, Floats]:
         """Return θ ``(D,)``, a and the variance of a launch, ``(R,)`` each, whose priors are log-normal."""

@@ -21,10 +21,8 @@ POINTS = list(SPACE.points())
 @pytest.fixture
 def results() -> Results:
     rng, n = np.random.default_rng(0), len(POINTS)
-    drawn = rng.normal(size=(2, n, 2))
-    return Results(
-        Kernel(SPACE).codes(POINTS), drawn[0], np.full((n, 2), 0.01), drawn[1], np.arange(1.0, n + 1)
-    )
+    codes, targets = Kernel(SPACE).codes(POINTS), rng.normal(size=(n, 2))
+    return Results(codes, targets, np.full((n, 2), 0.01), np.arange(1.0, n + 1))
 
 
 def test_the_gradient_is_that_of_the_density(results: Results) -> None:
