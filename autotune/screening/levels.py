@@ -3,13 +3,11 @@
 Place in the flow of ``autotune/__init__.py``: steps 2 to 4, from the space to trials.
 """
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from autotune.screening.design import Factor, ScreeningDesign
 from autotune.space import Level, Parameter, Point, Space, Value
@@ -90,22 +88,6 @@ def as_run(design: ScreeningDesign, points: Sequence[Point]) -> ScreeningDesign:
     """
     active = np.array([[name in point for name in design.names] for point in points], dtype=float)
     return replace(design, coded=design.coded * active.reshape(design.coded.shape))
-
-
-def ordered_codes(parameters: Sequence[Parameter], points: Sequence[Point]) -> NDArray[np.float64]:
-    """Return the positions of points on the parameters' scales, (n_points, n_parameters) in [−1, 1].
-
-    The position is nan where a parameter is absent or its value is not on its scale.
-    """
-    scales = [
-        {value: 2 * position - 1 for value, position in parameter.positions().items()}
-        for parameter in parameters
-    ]
-    codes = [
-        [scale.get(point.get(p.name, ""), math.nan) for p, scale in zip(parameters, scales, strict=True)]
-        for point in points
-    ]
-    return np.array(codes, dtype=float).reshape(len(points), len(parameters))
 
 
 def _reachable(
