@@ -91,7 +91,7 @@ class Collective:
     pattern: Pattern  # Which ranks send to which ranks.
     aliases: tuple[str, ...] = ()  # Names in benchmarks and profilers, in lower case, without ``mpi_``.
     measured: bool = True  # Whether the probe can measure it.
-    costs: str = ""  # Name of the formulas in ``proposers.priors`` for its algorithms' times; empty: none.
+    costs: str = ""  # Name of the formulas in ``recommend.priors`` for its algorithms' times; empty: none.
     openmpi: OpenMpi | None = None  # Facts about it in Open MPI; None: it has no algorithms there.
     mpich: Mpich | None = None  # Facts about it in MPICH; None: it has no algorithms there.
     intel: tuple[str, ...] = ()  # Algorithms of Intel MPI, by id from 1.

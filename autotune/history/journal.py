@@ -296,10 +296,7 @@ def _lock(descriptor: int) -> None:
 
 
 def _integer(text: str) -> float:
-    """Return the value of a number without a decimal point: an int, or a float if it exceeds 64 bits.
-
-    This program never writes a larger integer, so such a number is wrong in any case.
-    """
+    """Return an int, or a float beyond 64 bits: this program writes no such number."""
     number = int(text) if len(text) < 20 else 1 << 63
     return number if -(1 << 63) <= number < 1 << 63 else float(text)
 

@@ -7,7 +7,7 @@ choices, whether these were swept inside one launch or tried in several launches
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -68,6 +68,10 @@ class Objective:
     def unit(self) -> str:
         """The unit of the score; empty for a program's response."""
         return "" if self.goal else UNITS[self.name]
+
+    def cost(self, score: "Score") -> float:
+        """Return the logarithm of a score, negated if a larger score is better: less cost is better."""
+        return -math.log(score.value) if self.maximise else math.log(score.value)
 
     def covers(self, slot: Slot) -> bool:
         """Whether a slot counts for this objective."""
@@ -173,23 +177,28 @@ def pooled(estimates: Sequence[Estimate]) -> tuple[float, float, int]:
 def alternatives(space: Space, observations: Iterable[Observation]) -> Alternatives:
     """Return every per-size choice in each slot; the observations should share their job-wide setting."""
     cells: dict[Slot, dict[Point, list[Estimate]]] = defaultdict(lambda: defaultdict(list))
-    per_size = {p.name for p in space.job if p.per_size}
     for observation in observations:
-        launch_part = observation.trial.point.restricted(per_size)
-        for estimate in observation.usable:
-            choice = estimate.cell.choice
-            if launch_part:
-                choice = Point.of({**launch_part, **choice})
-            cells[slot_of(estimate.cell)][choice].append(estimate)
-    return {
-        slot: {choice: _winner(choice, estimates) for choice, estimates in choices.items()}
-        for slot, choices in sorted(cells.items())
-    }
+        for slot, choice, estimate in choices_of(space, observation):
+            cells[slot][choice].append(estimate)
+    return {slot: dict(map(_winner, choices.items())) for slot, choices in sorted(cells.items())}
 
 
-def _winner(choice: Point, estimates: Sequence[Estimate]) -> Winner:
+def choices_of(space: Space, observation: Observation) -> Iterator[tuple[Slot, Point, Estimate]]:
+    """Yield each usable estimate of a launch with its slot and its per-size choice.
+
+    The choice has the call-level values of the cell, and those of the launch that a file can choose per size.
+    """
+    per_size = {p.name for p in space.job if p.per_size}
+    launch_part = observation.trial.point.restricted(per_size)
+    for estimate in observation.usable:
+        choice = estimate.cell.choice
+        yield slot_of(estimate.cell), Point.of({**launch_part, **choice}) if launch_part else choice, estimate
+
+
+def _winner(item: tuple[Point, Sequence[Estimate]]) -> tuple[Point, Winner]:
+    choice, estimates = item
     location, sem, n = pooled(estimates)
-    return Winner(location, sem, choice, n)
+    return choice, Winner(location, sem, choice, n)
 
 
 def envelope(space: Space, observations: Iterable[Observation]) -> Envelope:

@@ -15,9 +15,7 @@ from autotune.space import Point, Space
 _SHORTEST_S, _LONGEST_S = 1e-9, 1e7
 """Bounds of a possible time of a call in seconds: not less than a clock's step, not more than months."""
 _LEAST, _MOST = 1e-100, 1e100  # Bounds of a program's response, within which ratios and products are finite.
-PLAIN_MEAN, CUT_MEAN = "plain_mean_s", "mean_s"
-"""Keys of ``Estimate.extra``: the plain mean of the calls; the mean that earlier versions stored, in which no
-call counted for more than ten medians."""
+PLAIN_MEAN = "plain_mean_s"  # Key of ``Estimate.extra``: the plain mean of the calls.
 UNINTERRUPTED_MEAN, INTERRUPTIONS = "uninterrupted_mean_s", "interruptions"
 """Keys of ``Estimate.extra``: the mean of the calls that no other work interrupted, and how many calls were
 interrupted."""
@@ -168,10 +166,9 @@ class Estimate:
     def mean_s(self) -> float:
         """The plain mean of the calls in seconds; their location if the launch did not store the mean.
 
-        Only launches of the verification store it. In journals of earlier versions it is a mean in which the
-        times of the slowest calls were limited.
+        Only launches of the verification store it.
         """
-        seconds = self.extra.get(PLAIN_MEAN, self.extra.get(CUT_MEAN, math.nan))
+        seconds = self.extra.get(PLAIN_MEAN, math.nan)
         return seconds if _SHORTEST_S <= seconds <= _LONGEST_S else self.median_s
 
     @property
@@ -312,10 +309,7 @@ class History:
 
 
 def _of_default(observation: Observation, space: Space) -> Observation:
-    """Return a launch with the stack's own defaults as one of a space's default point; others unchanged.
-
-    A discovery may have narrowed the space, and with it the default point, since the launch was made.
-    """
+    """Return a launch of the untouched stack as one of the default, which a discovery may have moved."""
     trial = observation.trial
     if trial.subject is not Subject.UNTOUCHED or trial.point == space.default:
         return observation

@@ -22,8 +22,9 @@ from autotune.history.objectives import Envelope, Slot, by_setting, job_setting
 from autotune.history.trial import Observation, Subject
 from autotune.measure.launch_spread import LAUNCH_SPREAD
 from autotune.proposers.curve_model import CurveModel, Curves, Prediction
-from autotune.proposers.priors import Floats
 from autotune.recommend.front import curve_of
+from autotune.recommend.posterior import expected_improvement
+from autotune.recommend.priors import Floats
 from autotune.recommend.repeats import optimism, usual_variance
 from autotune.space import Point, Space
 
@@ -81,39 +82,27 @@ class SearchState:
         """
         good = [o for o in observations if o.ok]
         groups = by_setting(problem.known, good)
-        launch_curves = [curve_of(problem.known, (o,)) for o in good]
-        joint = {j: curve_of(problem.known, tuple(group)) for j, group in groups.items()}
+        has_untouched = any(o.trial.subject is Subject.UNTOUCHED for o in good)
+        launches = [(o.trial.point, o) for o in good]
+        launches += [(problem.known.default, o) for o in untouched if o.ok and not has_untouched]
+        launch_curves = [curve_of(problem.known, (o,)) for _, o in launches]
+        joint = {setting: curve_of(problem.known, tuple(group)) for setting, group in groups.items()}
         measured = sorted({slot for curve in launch_curves for slot in curve})
         slots = tuple(s for s in measured if any(o.covers(s) for o in problem.objectives))
         if any(o.name == "memory" for o in problem.objectives):
             slots = (*slots, MEMORY)
-        has_untouched = any(o.trial.subject is Subject.UNTOUCHED for o in good)
-        default_launches = [] if has_untouched else [o for o in untouched if o.ok]
-        launch_curves += [curve_of(problem.known, (o,)) for o in default_launches]
-        arrays = [
-            _arrays(curve, [o], slots)
-            for curve, o in zip(launch_curves, [*good, *default_launches], strict=True)
-        ]
-        logs, sems = (np.array(a).reshape(len(launch_curves), len(slots)) for a in zip(*arrays, strict=True))
-        measured_rows = ~np.isnan(logs).all(axis=1) if slots else np.zeros(len(launch_curves), bool)
-        launch_points = [*(o.trial.point for o in good), *([problem.known.default] * len(default_launches))]
-        points = [point for point, has_data in zip(launch_points, measured_rows, strict=True) if has_data]
-        joined = {setting: _arrays(joint[setting], group, slots)[0] for setting, group in groups.items()}
-        envelopes = {setting: np.where(np.isnan(row), np.inf, row) for setting, row in joined.items()}
+        arrays = [_arrays(c, [o], slots) for c, (_, o) in zip(launch_curves, launches, strict=True)]
+        logs, sems = np.array(arrays).reshape(len(launches), 2, len(slots)).swapaxes(0, 1)
+        has_data = ~np.isnan(logs).all(axis=1) if slots else np.zeros(len(launches), bool)
+        points = [launches[i][0] for i in np.flatnonzero(has_data)]
+        rows = {setting: _arrays(joint[setting], group, slots)[0] for setting, group in groups.items()}
+        envelopes = {setting: np.where(np.isnan(row), np.inf, row) for setting, row in rows.items()}
         limit, default = _limit(problem, untouched, observations, slots)
-        complete = [
-            row for row, has_data in zip([*good, *default_launches], measured_rows, strict=True) if has_data
-        ]
         return cls(
             problem.known,
             slots,
             _weights(problem, slots),
-            Curves(
-                points,
-                logs[measured_rows],
-                sems[measured_rows],
-                launch_sds=_launch_sds(complete, logs[measured_rows], sems[measured_rows]),
-            ),
+            Curves(points, logs[has_data], sems[has_data]),
             envelopes,
             limit,
             default,
@@ -218,7 +207,7 @@ class SearchState:
             return {}
         errors = np.nan_to_num(self.curves.sems)
         launches = [(self.curves.logs[rows], errors[rows]) for rows in by_point.values()]
-        between = launch_variances(launches, LAUNCH_SPREAD.largest_sd**2)
+        between = launch_variances(launches)
         means, shifts = [], []
         for (logs, sems), variance in zip(launches, between, strict=True):
             precision = np.where(np.isnan(logs), 0.0, 1 / (sems**2 + variance))
@@ -249,20 +238,14 @@ class SearchState:
         return np.asarray(np.maximum(1.0 - loses.mean(axis=0), RULE.hope))
 
     def _costs(self) -> Floats:
-        """Return the costs of the stack's defaults and of all settings but ``losers``, ``(n_settings, o)``.
-
-        Settings that were not measured in all slots are left out.
-        """
+        """Return the costs, (n_settings, o), of the defaults and of all complete settings but ``losers``."""
         rivals = [curve for setting, curve in self.envelopes.items() if setting not in self.losers]
         costs = [self._cost(curve) for curve in (self.untouched, *rivals)]
         complete = [c for c in costs if np.isfinite(c).all()]
         return np.array(complete).reshape(len(complete), len(self.weights))
 
     def _cost(self, curves: Floats) -> Floats:
-        """Return the costs, shape ``(…, o)``, of curves, shape ``(…, m)``.
-
-        Slots without a weight may be infinite.
-        """
+        """Return the costs, (…, o), of curves, (…, m), which may be infinite in slots without a weight."""
         counted = np.where((self.weights > 0).any(axis=0), curves, 0.0)
         return np.stack([counted[..., w > 0] @ w[w > 0] for w in self.weights], axis=-1)
 
@@ -279,7 +262,7 @@ class SearchState:
         return joined
 
 
-def launch_variances(launches: Sequence[tuple[Floats, Floats]], prior: float) -> Floats:
+def launch_variances(launches: Sequence[tuple[Floats, Floats]]) -> Floats:
     """Return the variance of ln t between launches of each of k settings, shape ``(k,)``.
 
     This variance is in addition to standard errors. A setting's own variance is shrunk towards the usual
@@ -287,9 +270,7 @@ def launch_variances(launches: Sequence[tuple[Floats, Floats]], prior: float) ->
     inverse χ² prior (Gelman et al., Bayesian Data Analysis, 3rd ed., section 3.2). Launches with larger
     standard errors have less weight.
 
-    Args:
-        launches: ln t and its standard errors of each setting's launches, both of shape ``(n, m)``.
-        prior: The usual variance that is assumed before any setting was repeated.
+    ``launches`` are ln t and its standard errors of each setting's launches, both of shape ``(n, m)``.
     """
     squares, freedom = np.zeros(len(launches)), np.array([len(logs) - 1 for logs, _ in launches])
     between = LAUNCH_SPREAD.largest_sd**2
@@ -300,27 +281,13 @@ def launch_variances(launches: Sequence[tuple[Floats, Floats]], prior: float) ->
                 mean = np.nansum(weights * logs, axis=0) / weights.sum(axis=0)
             squares[i] = np.nansum(weights * (logs - mean) ** 2) / logs.shape[1]
     repeats = int(freedom.sum())
-    usual = RULE.trusted * prior + repeats * usual_variance(squares, freedom)
+    usual = RULE.trusted * between + repeats * usual_variance(squares, freedom)
     usual /= RULE.trusted + repeats
     return np.asarray((RULE.trusted * usual + squares) / (RULE.trusted + freedom))
 
 
-def expected_improvement(best: Floats, mean: Floats, sd: Floats) -> Floats:
-    """Return E[(best − y)₊] for y ~ N(mean, sd²), elementwise."""
-    from scipy.special import ndtr
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z = (best - mean) / sd
-        improvement: Floats = sd * (z * ndtr(z) + np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi))
-    return improvement
-
-
 def _hypervolume_gain(costs_now: Floats, costs_after: Floats) -> Floats:
-    """Return by how much each candidate increases the dominated hypervolume on average, shape ``(q,)``.
-
-    ``costs_now`` are the costs of the settings so far, ``(n, o)``, and ``costs_after`` those of the
-    candidates' drawn curves, ``(S, q, o)``.
-    """
+    """Return the mean growth, (q,), of the hypervolume by drawn costs (S, q, o) beside (n, o) so far."""
     import torch
     from botorch.utils.multi_objective.box_decompositions.non_dominated import FastNondominatedPartitioning
 
@@ -357,30 +324,8 @@ def _limit(
     return default_times - allowance - math.log1p(-problem.max_loss), default_times
 
 
-def _launch_sds(launches: Sequence[Observation], logs: Floats, sems: Floats) -> Floats:
-    """Return for each launch the standard deviation between launches of the same setting, shape ``(n,)``.
-
-    It is on the log scale, and 0 as long as no setting was repeated, because the model has a prior of its
-    own.
-    """
-    settings: dict[tuple[Subject, Point], list[int]] = {}
-    for i, launch in enumerate(launches):
-        settings.setdefault((launch.trial.subject, launch.trial.point), []).append(i)
-    n_slots = np.maximum((~np.isnan(logs)).sum(axis=1, keepdims=True), 1)
-    means = np.nansum(logs, axis=1, keepdims=True) / n_slots
-    errors = np.sqrt(np.nansum(sems**2, axis=1, keepdims=True)) / n_slots
-    variances = launch_variances([(means[rows], errors[rows]) for rows in settings.values()], 0.0)
-    launch_sds = np.zeros(len(launches))
-    for rows, variance in zip(settings.values(), variances, strict=True):
-        launch_sds[rows] = math.sqrt(variance)
-    return launch_sds
-
-
 def _arrays(curve: Envelope, group: Sequence[Observation], slots: Sequence[Slot]) -> tuple[Floats, Floats]:
-    """Return ln t of an envelope and its standard error, each of shape ``(m,)``; missing values are NaN.
-
-    ``group`` are the launches from which the peak memory is taken.
-    """
+    """Return ln t of an envelope and its standard error, (m,); memory is that of ``group``; NaN: missing."""
     logs, sems = np.full(len(slots), np.nan), np.full(len(slots), np.nan)
     memory = [o.extra["memory_bytes"] for o in group if o.extra.get("memory_bytes", 0) > 0]
     for j, slot in enumerate(slots):

@@ -130,11 +130,7 @@ class Curve:
 def _chances(
     space: Space, points: Sequence[Point], bad: Sequence[bool]
 ) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
-    """Return a function that returns, for coded points, the probability that a launch of each is not bad.
-
-    ``bad`` says which launches of ``points`` were bad. The probability is predicted by the model for curves,
-    with a single slot whose values are 0 and 1.
-    """
+    """Return a function that predicts, for coded points, the probability that a launch is not bad."""
     if not any(bad):
         return lambda codes: np.ones(len(codes))
     rate = np.array(bad, dtype=float)[:, None]

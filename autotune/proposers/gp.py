@@ -59,13 +59,7 @@ def _scalarised(good: list[LaunchCosts], rng: np.random.Generator) -> NDArray[np
 def _improvement(
     x: NDArray[np.float64], costs: NDArray[np.float64], candidates: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the logarithm of each candidate's expected improvement, with BoTorch's default model.
-
-    Args:
-        x: Features of the launched points, ``(n, n_features)``.
-        costs: Costs of the launches, ``(n,)``; smaller is better.
-        candidates: Features of the candidates, ``(q, n_features)``.
-    """
+    """Return ln of the expected improvement of each candidate, (q,), with BoTorch's default model."""
     import torch
 
     targets = -(costs - costs.mean()) / costs.std()

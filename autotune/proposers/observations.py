@@ -15,9 +15,9 @@ import numpy as np
 from numpy.random import Generator
 
 from autotune.campaign.ports import Problem, Suggestion
-from autotune.history.objectives import Objective, Score, job_setting, scores, slots
+from autotune.history.objectives import job_setting, scores, slots
 from autotune.history.trial import History, Observation
-from autotune.recommend.front import candidates
+from autotune.recommend.front import candidates, loss
 from autotune.space import Parameter, Point, Space, Value, encode
 
 ENUMERABLE = 4096
@@ -52,10 +52,7 @@ def informative(problem: Problem, observations: list[Observation]) -> list[Obser
         return observations
     space, costs = problem.known, dict[Point, float]()
     for candidate in candidates(problem.objectives, space, History(tuple(observations))):
-        scored = zip(problem.objectives, candidate.scores, strict=True)
-        costs[job_setting(space, candidate.point)] = sum(
-            cost(objective, score) for objective, score in scored
-        )
+        costs[job_setting(space, candidate.point)] = loss(problem.objectives, candidate)
     setting_costs = [
         costs.get(job_setting(space, o.trial.point), math.inf) if o.ok else math.inf for o in observations
     ]
@@ -78,7 +75,7 @@ def launch_costs(problem: Problem, history: History) -> list[LaunchCosts]:
             costs_of.append(LaunchCosts(observation.trial.point, None))
         else:
             pairs = list(zip(problem.objectives, launch_scores, strict=True))
-            costs = tuple(cost(objective, s) for objective, s in pairs)
+            costs = tuple(objective.cost(s) for objective, s in pairs)
             # A single sample says nothing about its error.
             has_errors = all(e.n > 1 for e in observation.usable)
             sems = tuple(s.relative_sem if has_errors else math.nan for _, s in pairs)
@@ -96,11 +93,6 @@ def best_costs(problem: Problem, history: History) -> dict[Point, float]:
         value = math.inf if s.costs is None else sum(s.costs) / len(s.costs)
         best[s.point] = min(value, best.get(s.point, math.inf))
     return best
-
-
-def cost(objective: Objective, score: Score) -> float:
-    """Return the cost of a score: its logarithm, negated if a larger score is better."""
-    return -math.log(score.value) if objective.maximise else math.log(score.value)
 
 
 def pool(

@@ -86,7 +86,6 @@ def _optimiser(problem: Problem, seed: int, directory: Path) -> tuple[AbstractFa
 def _tell(
     optimiser: AbstractFacade, space: ConfigurationSpace, problem: Problem, launch: LaunchCosts
 ) -> None:
-    """Add one launch to the optimiser's history; parameters that are not active have their defaults."""
     from ConfigSpace import Configuration
     from smac.runhistory.dataclasses import TrialInfo, TrialValue
 

@@ -68,8 +68,7 @@ def with_finished(
             logs.append(reference + _compared(envelope(campaign.space, [launch]), default_envelope, slots))
     n = len(points) - len(measured.points)
     sems = np.vstack([measured.sems, np.full((n, len(slots)), np.nan)])
-    doubts, launch_sds = np.r_[measured.doubts, np.full(n, DOUBT)], np.r_[measured.launch_sds, np.zeros(n)]
-    return Curves(points, np.array(logs), sems, doubts, launch_sds)
+    return Curves(points, np.array(logs), sems, np.r_[np.zeros(len(points) - n), np.full(n, DOUBT)])
 
 
 def _translated(point: Point, old: Space, new: Space) -> Point | None:

@@ -8,7 +8,6 @@ envelope and its scores. The *front* contains the candidates that no other candi
 that it is as good in all objectives and better in one.
 """
 
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -84,10 +83,7 @@ def _slots(launch: Observation) -> tuple[Slot, ...]:
 def _candidate(
     objectives: tuple[Objective, ...], space: Space, group: tuple[Observation, ...], covered: tuple[Slot, ...]
 ) -> Candidate | None:
-    """Return the candidate that launches of one setting result in; None if they do not cover all slots.
-
-    The result is cached, because it is needed again after each launch of any setting.
-    """
+    """Return the candidate of launches of one setting; None if they do not cover all slots."""
     curve = curve_of(space, group)
     group_scores = scores_of(objectives, curve, group, covered)
     return Candidate(group[0].trial.point, curve, group_scores, len(group)) if group_scores else None
@@ -119,8 +115,7 @@ def ranked(objectives: Sequence[Objective], candidates: Sequence[Candidate]) -> 
 
 def loss(objectives: Sequence[Objective], candidate: Candidate) -> float:
     """Return the cost by which ``ranked`` sorts; the best values, which are equal for all, are left out."""
-    pairs = zip(objectives, candidate.scores, strict=True)
-    return sum(-math.log(score.value) if o.maximise else math.log(score.value) for o, score in pairs)
+    return sum(o.cost(score) for o, score in zip(objectives, candidate.scores, strict=True))
 
 
 def leader(objectives: Sequence[Objective], space: Space, history: History) -> Candidate | None:
@@ -154,7 +149,7 @@ def believed(
     columns = []
     for i, objective in enumerate(objectives if candidates else ()):
         sign = -1 if objective.maximise else 1
-        fit = posterior(space, points, [sign * math.log(c.scores[i].value) for c in candidates], launches)
+        fit = posterior(space, points, [objective.cost(c.scores[i]) for c in candidates], launches)
         values = [(ratio_of(sign * mean), sd) for mean, sd in zip(fit.mean, fit.sd, strict=True)]
         columns.append([Score(value, value * float(sd)) for value, sd in values])
     rows = zip(*columns, strict=True)

@@ -180,10 +180,7 @@ def _difference(guideline: Guideline) -> _Difference:
 
 
 def _together(terms: Sequence[tuple[int, tuple[float, float]]]) -> tuple[float, float]:
-    """Return the total time of several calls in seconds, and its relative standard error.
-
-    Each term is (number of calls, (seconds of one call, relative standard error)).
-    """
+    """Return the total time of (number, (seconds, relative error)) of calls, with its relative error."""
     total = sum(k * seconds for k, (seconds, _) in terms)
     return total, math.hypot(*(k * seconds * error for k, (seconds, error) in terms)) / total
 

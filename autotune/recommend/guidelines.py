@@ -23,7 +23,7 @@ from itertools import pairwise
 from autotune.collectives import COLLECTIVES
 from autotune.history.benchmark_row import BenchmarkRow
 from autotune.history.lookup import choice_at
-from autotune.history.objectives import Slot, job_setting, slot_of
+from autotune.history.objectives import Slot, by_setting, choices_of, job_setting, slot_of
 from autotune.history.trial import History, Observation, Rule, Subject
 from autotune.recommend.guideline_test import Guideline, GuidelineKind, Timed
 from autotune.recommend.recommendation import Recommendation
@@ -164,10 +164,7 @@ def of_table(measurements: Iterable[BenchmarkRow]) -> tuple[Guideline, ...]:
 
 
 def _forces(setting: Sequence[tuple[str, str]], default: Sequence[tuple[str, str]], marked: bool) -> bool:
-    """Return whether a setting differs from the default only by an algorithm that the default does not force.
-
-    If the table marks the default as such (``marked``), the result is true for every other setting.
-    """
+    """Return whether a setting only forces an algorithm, or any of those beside a marked default."""
     if marked:
         return True
     fixed, base = ({n: v for n, v in s if "algorithm" not in n and v} for s in (setting, default))
@@ -193,20 +190,12 @@ def _by_slot(setting: str, observations: Iterable[Observation]) -> dict[Slot, Ti
 def _algorithms(
     space: Space, history: History, setting: str, point: Point, rules: Sequence[Rule]
 ) -> Iterator[Guideline]:
-    """Yield the guidelines that the choice in each slot is no slower than any other choice measured there.
-
-    The choice is that of the rules, or the stack's own if no rule applies. Only launches with the job-wide
-    values of ``point`` are used.
-    """
-    job, per_size = job_setting(space, point), {p.name for p in space.job if p.per_size}
+    """Yield the guidelines that the rules' or the stack's choice is no slower than the others measured."""
     by_choice: dict[Slot, dict[Point, _Times]] = defaultdict(lambda: defaultdict(dict))
-    for observation in history.sweeps:
-        trial_point = observation.trial.point
-        if observation.ok and job_setting(space, trial_point) == job:
-            for estimate in observation.usable:
-                choice = Point.of({**trial_point.restricted(per_size), **estimate.cell.choice})
-                time = (estimate.median_s, estimate.sem_s / estimate.median_s)
-                by_choice[slot_of(estimate.cell)][choice][observation.trial.number] = time
+    for observation in by_setting(space, history.sweeps).get(job_setting(space, point), ()):
+        for slot, choice, estimate in choices_of(space, observation):
+            time = (estimate.median_s, estimate.sem_s / estimate.median_s)
+            by_choice[slot][choice][observation.trial.number] = time
     for slot, choices in sorted(by_choice.items()):
         ruled = choice_at(rules, slot)
         timed = {choice: Timed(str(choice), slot, times) for choice, times in choices.items()}

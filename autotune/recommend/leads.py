@@ -101,10 +101,7 @@ def moments(observations: Sequence[Observation]) -> tuple[Moment, ...]:
 
 
 def _later(space: Space, steps: Sequence[Step], setting: Point, number: int) -> list[Observation]:
-    """Return the successful launches of a setting after the trial with a number.
-
-    These are the launches of the verification or, if there are none, those of the search.
-    """
+    """Return the later launches of a setting: of the verification or, without any, of the search."""
     launches = [
         s.observation
         for s in steps

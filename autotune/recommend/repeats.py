@@ -25,20 +25,10 @@ from autotune.measure.launch_spread import LAUNCH_SPREAD
 from autotune.measure.location import weighted_median
 from autotune.space import Point, Space
 
-
-@dataclass(frozen=True, slots=True)
-class SpreadPrior:
-    """How much the prior ``LAUNCH_SPREAD`` counts in comparison with launches, on the log scale."""
-
-    freedom: int = 4
-    """ν₀: degrees of freedom of the prior. With this number of repeated launches, prior and data count
-    equally."""
-    disturbed: float = 0.1
-    """Difference of ln t between two launches beyond which one of them was disturbed: three to five times
-    s₀."""
-
-
-PRIOR = SpreadPrior()  # The prior in use.
+FREEDOM = 4
+"""ν₀: degrees of freedom of the prior, which counts as much as this number of repeated launches."""
+_DISTURBED = 0.1
+"""Difference of ln t between two launches beyond which one of them was disturbed: three to five times s₀."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +55,12 @@ class LaunchNoise:
 
     def _sd(self, squares: float) -> float:
         """Return the estimated standard deviation s̃ of one launch, given the sum of squares SS."""
-        return math.sqrt((PRIOR.freedom * LAUNCH_SPREAD.usual_sd**2 + squares) / self.freedom)
+        return math.sqrt((FREEDOM * LAUNCH_SPREAD.usual_sd**2 + squares) / self.freedom)
 
     @property
     def freedom(self) -> int:
         """Return the degrees of freedom of the estimate, ν₀ + ν."""
-        return PRIOR.freedom + self.repeats
+        return FREEDOM + self.repeats
 
 
 def usual_variance(squares: NDArray[np.float64], freedom: NDArray[np.int_]) -> float:
@@ -122,7 +112,7 @@ def launch_noise(observations: Iterable[Observation]) -> LaunchNoise:
 def two_that_differ(launches: Iterable[Observation]) -> bool:
     """Return whether a setting was launched twice with results so different that a third launch is needed."""
     noise = launch_noise(launches)
-    return noise.repeats == 1 and math.sqrt(2 * noise.squares) > PRIOR.disturbed
+    return noise.repeats == 1 and math.sqrt(2 * noise.squares) > _DISTURBED
 
 
 def repeated(
@@ -175,10 +165,7 @@ def _gaps(space: Space, observation: Observation) -> Mapping[Slot, NDArray[np.fl
 
 
 def _cell_noise(launches: Iterable[Observation]) -> float:
-    """Return τ, the standard deviation of a cell's ln t after the means of launch and setting are removed.
-
-    A cell is a collective with a communicator size, a message size and a per-size choice.
-    """
+    """Return τ, the standard deviation of a cell's ln t without the means of launch and setting."""
     squares: list[float] = []
     freedom: list[int] = []
     for _, logs, _ in repeated(launches):
@@ -186,4 +173,4 @@ def _cell_noise(launches: Iterable[Observation]) -> float:
         squares.append(float((residuals**2).sum()))
         freedom.append((logs.shape[0] - 1) * (logs.shape[1] - 1))
     usual = sum(freedom) * usual_variance(np.array(squares), np.array(freedom, dtype=int))
-    return math.sqrt((PRIOR.freedom * LAUNCH_SPREAD.cell_sd**2 + usual) / (PRIOR.freedom + sum(freedom)))
+    return math.sqrt((FREEDOM * LAUNCH_SPREAD.cell_sd**2 + usual) / (FREEDOM + sum(freedom)))

@@ -21,9 +21,9 @@ from autotune.history.objectives import (
     Slot,
     alternatives,
     by_setting,
+    choices_of,
     envelope,
     job_setting,
-    slot_of,
 )
 from autotune.history.trial import Estimate, History, Observation
 from autotune.recommend.front import Candidate, ranked
@@ -85,21 +85,15 @@ def winners(
 
 def _by_launch(space: Space, group: Iterable[Observation]) -> dict[tuple[Slot, Point], dict[int, Estimate]]:
     """Map (slot, choice) and the number of a launch to the estimated time, for a group of launches."""
-    per_size = {p.name for p in space.job if p.per_size}
     estimates: dict[tuple[Slot, Point], dict[int, Estimate]] = defaultdict(dict)
     for observation in group:
-        part = observation.trial.point.restricted(per_size)
-        for estimate in observation.usable:
-            choice = Point.of({**part, **estimate.cell.choice}) if part else estimate.cell.choice
-            estimates[slot_of(estimate.cell), choice][observation.trial.number] = estimate
+        for slot, choice, estimate in choices_of(space, observation):
+            estimates[slot, choice][observation.trial.number] = estimate
     return estimates
 
 
 def _slower(first: Mapping[int, Estimate], second: Mapping[int, Estimate]) -> bool:
-    """Return whether the second choice is significantly slower than the first one.
-
-    The choices are compared within the launches that measured both or, if there are none, between launches.
-    """
+    """Return whether the second choice is significantly slower, within the same launches if any."""
     common = sorted(first.keys() & second.keys())
     pairs: Sequence[tuple[Estimate, Estimate]] = [(first[n], second[n]) for n in common]
     if not pairs:

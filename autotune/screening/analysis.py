@@ -106,11 +106,7 @@ def analyse(
 def _usable(
     design: ScreeningDesign, response: ArrayLike, name: str, scale: Scale, sem: ArrayLike | None
 ) -> tuple[ScreeningDesign, NDArray[np.float64], NDArray[np.float64] | None]:
-    """Return the runs that have a result, with their responses and standard errors on the analysis's scale.
-
-    The third result is None if no standard error is known; single unknown ones are replaced by the median of
-    the others.
-    """
+    """Return the runs with a result, their responses and their standard errors; None: none is known."""
     y = np.asarray(response, dtype=float)
     if y.shape != (design.n_runs,):
         count = f"{name}: {y.size} responses for {design.n_runs} runs"
@@ -136,10 +132,7 @@ def _usable(
 
 
 def _plot_noise(fitted: Fit, n_differences: int) -> NoiseEstimate:
-    """Return the noise between whole plots, as the variance of one run, from the differences between them.
-
-    ``n_differences`` is the number of columns for these differences, the last of the nuisance columns.
-    """
+    """Return the noise between whole plots as the variance of a run, from the last nuisance columns."""
     if not n_differences or not fitted.joint:
         return NoiseEstimate(math.nan, 0, "none")
     simpler = fit(fitted.nuisance[:, :-n_differences], fitted.main, fitted.y)
@@ -158,11 +151,7 @@ def _p_values(effects: ArrayLike, std_errs: ArrayLike, df: float) -> NDArray[np.
 
 
 def _optimistic(fitted: Fit, groups: Sequence[Hashable], floor: float) -> list[tuple[float, float]]:
-    """Return for each factor the smallest p-value of some alternative analyses, and the effect in that one.
-
-    The alternatives take the noise from replicates alone, or leave out each single run. Both values are nan
-    if no alternative can be computed.
-    """
+    """Return the smallest p-value without any one run, or against replicates alone, and its effect."""
     best = [(math.nan, math.nan)] * fitted.main.shape[1]
 
     def consider(variant: Fit, noise: NoiseEstimate) -> None:
@@ -269,11 +258,7 @@ class _FactorTests:
         )
 
     def _effect(self, value: float, unit_variance: float, noise: NoiseEstimate, **fields: Any) -> Effect:
-        """Return an effect with its test against noise.
-
-        ``unit_variance`` is the variance of the estimate if the variance of a run is 1. ``fields`` are the
-        other fields of the result, which do not depend on the noise.
-        """
+        """Return an effect with its test; ``unit_variance`` is that of its estimate for noise of 1."""
         std_err = math.sqrt(noise.variance * unit_variance)
         p_value = float(_p_values(value, std_err, noise.df))
         return Effect(

@@ -21,18 +21,10 @@ from numpy.typing import NDArray
 from autotune.errors import UserError
 from autotune.space import Value
 
-
-@dataclass(frozen=True, slots=True)
-class DesignRoom:
-    """Limits the size of a design."""
-
-    factors: int = 100
-    """Largest number of factors. Aliases and a fit are computed for each pair of factors: 80 factors take 16
-    s and 110 MB, and the aliases of 300 factors alone are millions."""
-    runs: int = 10_000  # Largest number of runs, centre points and replicates included.
-
-
-MOST = DesignRoom()  # The limits on every design.
+_MOST_FACTORS = 100
+"""Aliases and a fit are computed for each pair of factors: 80 factors take 16 s and 110 MB, and the aliases
+of 300 factors alone are millions."""
+_MOST_RUNS = 10_000  # Centre points and replicates included.
 Matrix = NDArray[np.float64]
 _HADAMARD_BASES = frozenset({1, 12, 20})  # pyDOE3 builds Hadamard matrices of order base · 2^e from these.
 
@@ -171,7 +163,7 @@ def plackett_burman(
 
     Raises:
         UserError: there is no factor or no block, there are centre points although no factor has a centre, or
-            the design exceeds ``MOST``.
+            the design exceeds ``_MOST_FACTORS`` or ``_MOST_RUNS``.
     """
     factors = tuple(factors)
     if not factors:
@@ -203,12 +195,12 @@ def foldover(design: ScreeningDesign, rng: Generator) -> ScreeningDesign:
 
 def _check_room(n_factors: int, n_runs: int) -> None:
     """Raise a ``UserError`` if a design would take too much memory or time, before any of it is computed."""
-    if n_factors > MOST.factors:
+    if n_factors > _MOST_FACTORS:
         raise UserError(
-            f"a design of {n_factors} factors", f"at most {MOST.factors}; space=discover handles hundreds"
+            f"a design of {n_factors} factors", f"at most {_MOST_FACTORS}; space=discover handles hundreds"
         )
-    if n_runs > MOST.runs:
-        raise UserError(f"a design of {n_runs} runs", f"at most {MOST.runs}")
+    if n_runs > _MOST_RUNS:
+        raise UserError(f"a design of {n_runs} runs", f"at most {_MOST_RUNS}")
 
 
 def _hadamard_columns(factors: tuple[Factor, ...], min_runs: int) -> Matrix:
@@ -223,11 +215,7 @@ def _hadamard_columns(factors: tuple[Factor, ...], min_runs: int) -> Matrix:
 
 
 def _selected_columns(columns: Matrix, factors: tuple[Factor, ...], by_fours: bool) -> list[int]:
-    """Return the index of a column for each factor, chosen greedily to add the fewest words of length three.
-
-    A word is a product of columns that is not orthogonal to the mean: one of length three aliases a main
-    effect with an interaction. With ``by_fours`` ties are broken by the number of words of length four.
-    """
+    """Return the index of a column for each factor, chosen greedily to add the fewest words of length 3."""
     n_runs = len(columns)
     column_of: dict[int, int] = {}  # Maps the index of a factor to that of its column.
     # How many words of length three and four each column would add, as sums of squared alias coefficients.
@@ -261,11 +249,7 @@ def _words(codes: Matrix) -> tuple[float, float]:
 
 
 def _pairs_gram(codes: Matrix) -> Matrix:
-    """Return P Pᵀ, (n_runs, n_runs), where the columns of P are the products of all pairs of columns of ±1.
-
-    P itself is not computed: Σ_{a<b} x_a y_a x_b y_b = ((Σ_a x_a y_a)² − n_factors) / 2. The squared entries
-    of P Pᵀ have the same sum as those of Pᵀ P, which would take 16 GB for 300 factors.
-    """
+    """Return P Pᵀ, (n_runs, n_runs), where the columns of P are the products of two columns of ±1."""
     return np.asarray(((codes @ codes.T) ** 2 - codes.shape[1]) / 2)
 
 

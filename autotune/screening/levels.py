@@ -3,13 +3,11 @@
 Place in the flow of ``autotune/__init__.py``: steps 2 to 4, from the space to trials.
 """
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from autotune.screening.design import Factor, ScreeningDesign
 from autotune.space import Level, Parameter, Point, Space, Value
@@ -92,22 +90,6 @@ def as_run(design: ScreeningDesign, points: Sequence[Point]) -> ScreeningDesign:
     return replace(design, coded=design.coded * active.reshape(design.coded.shape))
 
 
-def ordered_codes(parameters: Sequence[Parameter], points: Sequence[Point]) -> NDArray[np.float64]:
-    """Return the positions of points on the parameters' scales, (n_points, n_parameters) in [−1, 1].
-
-    The position is nan where a parameter is absent or its value is not on its scale.
-    """
-    scales = [
-        {value: 2 * position - 1 for value, position in parameter.positions().items()}
-        for parameter in parameters
-    ]
-    codes = [
-        [scale.get(point.get(p.name, ""), math.nan) for p, scale in zip(parameters, scales, strict=True)]
-        for point in points
-    ]
-    return np.array(codes, dtype=float).reshape(len(points), len(parameters))
-
-
 def _reachable(
     space: Space,
     factors: Mapping[str, Factor],
@@ -115,10 +97,7 @@ def _reachable(
     parent: str,
     activating: Sequence[Value | None],
 ) -> bool:
-    """Return whether a condition is met in some run of a design.
-
-    The condition requires that the parameter ``parent`` has one of the values ``activating``.
-    """
+    """Return whether a condition, that ``parent`` is one of ``activating``, is met in some run."""
     if parent in gates:
         return gates[parent] in activating
     if parent in factors:

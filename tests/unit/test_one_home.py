@@ -67,9 +67,10 @@ PRIOR = "measure.launch_spread"
 ASSUMING = {
     "commands.plan": "usual_sd",  # the forecast of what a verification resolves
     "proposers.acquisition": "largest_sd",  # a single launch's luck
-    "proposers.curve_model": "largest_sd",  # the start of a fit
+    "proposers.curve_model": "largest_sd",  # the noise at a single size
     "recommend.guideline_test": "largest_sd",  # a claim may rest on it alone
-    "recommend.posterior": "largest_sd",  # the start of a fit
+    "recommend.posterior": "largest_sd",  # of few settings, which no model is fitted to
+    "recommend.process": "largest_sd",  # the start of a fit
     "recommend.repeats": "usual_sd cell_sd",  # a prior that counts as four launches
     "site.transfer": "largest_sd",  # a choice may rest on it alone
 }
@@ -113,7 +114,6 @@ NO_COMPARISON = {
     "doe.surface": "response surfaces of anybody's experiment",
     "measure.location": "the interval of one cell's samples",
     "measure.rows": "the interval of one cell's samples",
-    "proposers.acquisition": "the expected gain of a launch",
     "recommend.posterior": "the expected gain of a launch",
     "recommend.repeats": "the usual variance of launches",
     "screening.analysis": "effects of factors on a response",

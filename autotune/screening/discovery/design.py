@@ -91,11 +91,7 @@ class DiscoveryDesign:
         return max(1, round(self.share * len({name for name, _ in arm.changes})))
 
     def _turn(self, runs: Sequence[Run]) -> int:
-        """Return the index of the arm whose changes were made least often on average.
-
-        If each run makes one change, the arm with the change of the lowest tier that was not made yet comes
-        first.
-        """
+        """Return the arm with the change of the lowest tier, or else whose changes were made least often."""
         runs_of = Counter(run.arm for run in runs)
 
         def priority(i: int) -> tuple[float, float]:
@@ -198,11 +194,7 @@ class DiscoveryDesign:
     def _per_arm(
         self, suspected: Sequence[tuple[int, Change]], room: int
     ) -> dict[int, list[frozenset[Change]]]:
-        """Return for each arm the sets of changes that the runs of a round make, without the arm's default.
-
-        ``suspected`` are the changes to be confirmed, the most significant first; the last ones may not fit
-        into ``room``, the number of launches in the round, which includes those of the defaults.
-        """
+        """Return the sets of changes of a round's runs in each arm, as many as fit into its launches."""
         per_arm: dict[int, list[frozenset[Change]]] = {}
         for number, change in suspected:
             arm, arm_runs = self.arms[number], per_arm.get(number, [])
@@ -226,11 +218,7 @@ def cycle(blocks: Sequence[int]) -> int:
 
 
 def _launches_of(arm: Arm, number: int, runs: Sequence[Run]) -> Counter[Change]:
-    """Count for each change the runs in an arm that made it.
-
-    A run does not count if it made the change only because another change needs it, as their effects cannot
-    be separated.
-    """
+    """Count the runs in an arm that made each change, except where another change only needs it."""
     arm_runs = (run for run in runs if run.arm == number)
     return Counter(change for run in arm_runs for change in run.changes - arm.brought(run.changes))
 

@@ -75,18 +75,12 @@ def candidates(
 
 
 def _may_help(fit: JointFit, rate: float, default: JointFit | None) -> NDArray[np.bool_]:
-    """Return which changes of an arm, (n_changes,), may be a gain, so that fresh launches should confirm it.
-
-    ``default`` is the fit of the default arm; None if that arm has too few runs for a fit.
-    """
+    """Return which changes of an arm, (n_changes,), may be a gain, so that launches should confirm it."""
     return _suspected(fit, -1, fit.p_faster, rate) | (_p_in_losses(fit, default) < RULE.arm_loss)
 
 
 def _p_in_losses(fit: JointFit, default: JointFit | None) -> Floats:
-    """Return the p-value of each change, (n_changes,), for a gain at the sizes at which its arm is no gain.
-
-    It is 1 for all changes of an arm that is not faster than the default arm on average.
-    """
+    """Return the p-value of a gain where the arm, which gains on average, loses; 1: it gains nowhere."""
     log_ratio = fit.level - default.level if default is not None else 0.0 * fit.level
     losing = log_ratio > RULE.won if log_ratio.mean() < RULE.won else np.zeros(len(log_ratio), dtype=bool)
     gains = np.nan_to_num(-fit.effect / fit.error)[:, losing]
@@ -94,10 +88,7 @@ def _p_in_losses(fit: JointFit, default: JointFit | None) -> Floats:
 
 
 def _suspected(fit: JointFit, sign: int, p: Floats, rate: float) -> NDArray[np.bool_]:
-    """Return which changes, (n_changes,), may be faster (``sign`` -1) or slower (1) at some size.
-
-    The criterion is a large effect at some size, or one of the p-values ``p``, (n_changes,).
-    """
+    """Return which changes, (n_changes,), may be faster (``sign`` -1) or slower (1) at some size."""
     plain: NDArray[np.bool_] = np.nan_to_num(sign * fit.effect / fit.error).max(axis=1) > RULE.plain
     return plain | false_discovery_set(p, RULE.relaxed * rate)
 
@@ -220,11 +211,7 @@ def _middle(differences: Floats, sigma: Floats) -> Floats:
 def _confirmed(
     number: int, measured: Mapping[Change, tuple[Floats, Floats]], sign: int, rate: float
 ) -> dict[Change, ChangeEffect | None]:
-    """Return the effect of each change that is significantly faster (``sign`` -1) or slower (1) at some size.
-
-    For all other changes the result is None. ``measured`` contains the effect of each change and its standard
-    error, both (n_sizes,).
-    """
+    """Return the significantly faster (``sign`` -1) or slower (1) changes; None for all others."""
     p = np.array([_p_above(sign * effect / error) for effect, error in measured.values()])
     significant = dict(zip(measured, false_discovery_set(p, rate), strict=True))
     return {
@@ -259,9 +246,6 @@ def _differences(
 
 
 def _p_above(z: Floats) -> float:
-    """Return the probability that a change without an effect shows one as large as the largest of ``z``.
-
-    ``z``, (n_sizes,), is the effect in standard errors. The sizes are assumed to be independent.
-    """
+    """Return the p-value of the largest of ``z``, (n_sizes,) in standard errors, of independent sizes."""
     tail = 0.5 * math.erfc(float(z.max()) / math.sqrt(2))
     return -math.expm1(len(z) * math.log1p(-min(tail, 1 - 1e-12)))

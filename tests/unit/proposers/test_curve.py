@@ -9,9 +9,10 @@ import pytest
 from autotune.campaign.ports import Problem
 from autotune.history.objectives import Objective
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
-from autotune.proposers.acquisition import SearchState, expected_improvement, launch_variances
+from autotune.proposers.acquisition import SearchState, launch_variances
 from autotune.proposers.curve import Curve, _chances
-from autotune.proposers.priors import Floats, coded
+from autotune.recommend.posterior import expected_improvement
+from autotune.recommend.priors import Floats, coded
 from autotune.space import Level, Parameter, Point, Space
 
 LATENCY = Objective("latency")
@@ -185,7 +186,7 @@ def test_what_is_usual_between_launches_is_a_median_and_each_setting_has_its_own
         return rng.normal(0, sd, (n, 8)), np.zeros((n, 8))
 
     quiet = [launches(0.02) for _ in range(9)]
-    usual, jumps, once = launch_variances([*quiet, launches(3.0), launches(0.02, 1)], 0.05**2)[[0, 9, 10]]
+    usual, jumps, once = launch_variances([*quiet, launches(3.0), launches(0.02, 1)])[[0, 9, 10]]
     assert usual < 0.05**2
     assert once < 0.05**2
     assert jumps > 1.0

@@ -1,10 +1,7 @@
 """The model of curves, against what was planted."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
-import torch
 
 from autotune.history.objectives import Slot
 from autotune.proposers.curve_model import CurveModel, Curves
@@ -90,25 +87,3 @@ def test_one_slot_and_no_free_parameter() -> None:
     lone = Space("lone", (Parameter("tls", ("all",), "all"),))
     seen = Curves([lone.default], np.array([[1.0]]), np.array([[0.1]]))
     assert CurveModel(lone, SLOTS[:1], seen).predict([lone.default]).mean[0, 0] == pytest.approx(1.0, abs=0.2)
-
-
-def test_a_line_search_that_goes_beyond_all_reason_is_survived(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Far:
-        """Tries huge variances of curves that are all alike."""
-
-        def __init__(self, parameters: list[torch.Tensor], **options: object) -> None:
-            self.raw = parameters[0]
-
-        def zero_grad(self) -> None:
-            self.raw.grad = None
-
-        def step(self, closure: Callable[[], torch.Tensor]) -> None:
-            far = torch.full_like(self.raw, -100.0)
-            d = len(SPACE.parameters)
-            far[d : (d + len(far)) // 2] = 100.0
-            self.raw.data = far
-            assert torch.isfinite(closure())
-
-    monkeypatch.setattr(torch.optim, "LBFGS", Far)
-    predicted = CurveModel(SPACE, SLOTS, curves(POINTS, 0.001)).predict(POINTS)
-    assert np.isfinite(predicted.mean).all()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from autotune.recommend.posterior import Posterior, Process, distances, pooled, posterior
+from autotune.recommend.posterior import Posterior, pooled, posterior
 from autotune.space import Parameter, Space
 
 SCALE = tuple(2**k for k in range(8))
@@ -28,24 +28,6 @@ def test_many_launches_are_believed_and_few_settings_are_taken_as_they_are() -> 
     assert found.mean == pytest.approx(TRUTH, abs=0.01)
     few = posterior(SPACE, POINTS[:3], [3.0, 1.0, 2.0], [1, 1, 1])
     assert list(few.mean) == [3.0, 1.0, 2.0]
-
-
-def test_the_gradient_is_that_of_the_density() -> None:
-    process = Process(distances(SPACE, POINTS), TRUTH - TRUTH.mean(), np.arange(1.0, len(POINTS) + 1))
-    v = np.array([0.3, -0.4, 0.2, 0.5])
-    _, gradient = process.loss(v)
-    for i, step in enumerate(1e-5 * np.eye(len(v))):
-        slope = (process.loss(v + step)[0] - process.loss(v - step)[0]) / 2e-5
-        assert gradient[i] == pytest.approx(slope, rel=1e-4)
-
-
-def test_values_beside_a_scale_leave_the_covariance_positive_definite() -> None:
-    values = ("auto", *(f"{2**k}k" for k in range(9)))
-    space = Space("s", tuple(Parameter(f"p{i}", values, "auto", ordered=True) for i in range(3)))
-    points = space.draw(np.random.default_rng(0), 60)
-    for theta in (0.1, 1.0, 10.0):
-        smallest = np.linalg.eigvalsh(np.exp(-theta * distances(space, points)).mean(axis=0))[0]
-        assert smallest > -1e-9
 
 
 def test_another_launch_goes_to_what_can_turn_the_choice() -> None:

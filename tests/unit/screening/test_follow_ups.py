@@ -12,8 +12,6 @@ from autotune.doe.follow_up import Desire, desirability
 from autotune.doe.surface import response_surface
 from autotune.errors import UserError
 from autotune.screening import Factor, analyse, plackett_burman
-from autotune.screening.levels import ordered_codes
-from autotune.space import Parameter, Point, Space
 
 
 def _named(n, centre=None):
@@ -169,18 +167,3 @@ def test_terms_that_the_runs_cannot_tell_are_left_out():
     assert surface.left_out == (("c", "c"), ("a", "b"), ("a", "c"), ("b", "c"))
     with pytest.raises(UserError, match="at least 7"):
         response_surface(["a", "b", "c"], x[:6], x[:6, 0], rng)
-
-
-def test_codes_and_values_of_ordered_parameters():
-    space = Space(
-        "s",
-        (
-            Parameter("thresh", ("1k", "4k", "16k", "auto"), "auto", ordered=True),
-            Parameter("tls", ("sm", "tcp"), "sm"),
-            Parameter("seg", (0, 5, 10), 0, ordered=True),
-        ),
-    )
-    points = [Point.of({"thresh": t, "tls": "sm", "seg": s}) for t, s in (("1k", 0), ("4k", 10), ("16k", 5))]
-    codes = ordered_codes((space["thresh"], space["seg"]), [*points, space.default])
-    assert codes[:3].tolist() == [[-1, -1], [0, 1], [1, 0]]
-    assert np.isnan(codes[3, 0])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from autotune.history.objectives import Slot
-from autotune.proposers.priors import NAMES, coded, dissimilarity, expected_excess
+from autotune.recommend.priors import NAMES, coded, dissimilarity, expected_excess
 from autotune.space import Parameter, Point, Space
 
 SMALL: Slot = ("allreduce", 256, 8)

@@ -177,11 +177,7 @@ def _family(parameter: Parameter, value: Value, collective: str) -> _Family | No
 
 
 def _family_costs(parameter: Parameter, value: Value, slots: Sequence[Slot]) -> Floats | None:
-    """Return the logarithm of the expected time in each slot, (n_slots,).
-
-    The result is None if the name of the value belongs to no family. It is zero in slots of operations that
-    have no families of algorithms (one-sided operations, or memory).
-    """
+    """Return ln of the expected time in each slot, 0 without families; None: the name is of no family."""
     costs: list[float] = []
     for collective, comm_size, message_bytes in slots:
         family = _family(parameter, value, collective)
