@@ -52,7 +52,12 @@ def test_every_level_of_the_hierarchical_component_survives(cluster: Cluster, tm
     assert {level for name, level in levels if name in modules} == {"self", "1"}
     program = [sys.executable, str(ROOT / "tests/integration/calls.py"), "--strict", *CALLS]
     once = ["mpirun", "-np", "8", "--map-by", "ppr:2:node"]
-    lines = [" ".join([*once, "--mca", name, level, *program]) for name, level in levels if name in modules]
+    # Of a collective one module at a time, of all collectives at once.
+    lines = [
+        " ".join([*once, *(f"--mca {name} {level}" for name in sorted(modules) if layer in name), *program])
+        for layer in ("_low_module", "_up_module")
+        for level in ("self", "1")
+    ]
     script = tmp_path / "levels.sh"
     script.write_text("".join(f"{line} >{tmp_path}/said 2>&1 || echo {line}\n" for line in lines))
     done = cluster.run("salloc", "-N4", "--ntasks-per-node=2", "sh", str(script), timeout_s=400)

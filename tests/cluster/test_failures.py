@@ -45,9 +45,8 @@ def check_complete(tuning: Tuning, statuses: list[str]) -> None:
 
 
 def job_of_launch(tuning: Tuning) -> str:
-    running = [job for job, state in tuning.jobs().items() if state == "RUNNING"]
-    assert len(running) == 1
-    return running[0]
+    (job,) = running(tuning)
+    return job
 
 
 def test_a_node_that_dies_in_mid_launch_is_replaced(nine_nodes: Cluster, tmp_path: Path) -> None:
@@ -55,7 +54,7 @@ def test_a_node_that_dies_in_mid_launch_is_replaced(nine_nodes: Cluster, tmp_pat
     with tuning.started():
         wait_until(lambda: tuning.launching(2), say=tuning)
         nine_nodes.power_off("cn3")
-    check_complete(tuning, ["ok"] * 4)
+    check_complete(tuning, ["ok"] * 3)
     again = tuning.observations[1]
     assert "cn3" in tuning.observations[0]["hosts"]
     assert set(again["hosts"]) == {f"cn{i}" for i in range(9)} - {"cn3"}
@@ -69,33 +68,30 @@ def test_a_slurmd_killed_in_mid_launch_costs_no_result(nine_nodes: Cluster, tmp_
         wait_until(lambda: tuning.launching(2), say=tuning)
         nine_nodes.kill_slurmd("cn3")
     assert set(tuning.statuses) <= {"ok", "lost"}
-    assert tuning.statuses.count("ok") >= 3
+    assert tuning.statuses.count("ok") >= 2
     assert tuning.state == "complete"
     wait_until(lambda: not [w for w in tuning.orphans() if "slurmstepd" not in w], 60)
 
 
-def test_a_launch_whose_job_is_cancelled_is_made_again(fresh_cluster: Cluster, tmp_path: Path) -> None:
+def test_a_launch_whose_job_is_cancelled_is_made_again_and_each_time_is_lost(
+    fresh_cluster: Cluster, tmp_path: Path
+) -> None:
     tuning = Tuning(fresh_cluster, tmp_path / "campaign", (*TRIAL, *LONG))
-    with tuning.started():
-        wait_until(lambda: tuning.launching(3), say=tuning)
-        fresh_cluster.run("scancel", job_of_launch(tuning)).check_returncode()
-    check_complete(tuning, ["ok"] * 4)
-    made_again = [note for note in tuning.observations[2]["notes"] if note.startswith("made again: job ")]
-    assert len(made_again) == 1
-    assert "CANCELLED" in made_again[0]
-
-
-def test_a_launch_whose_job_is_cancelled_each_time_is_lost(fresh_cluster: Cluster, tmp_path: Path) -> None:
-    settings = (*TRIAL, *LONG, "budget.launches=2", "baseline.launches=1")
-    tuning = Tuning(fresh_cluster, tmp_path / "campaign", settings)
     cancelled: set[str] = set()
     with tuning.started():
-        for _ in range(3):
-            wait_until(lambda: tuning.launching(2) and bool(running(tuning) - cancelled), say=tuning)
+        for launch in (1, 2, 2, 2):
+
+            def runs(launch: int = launch) -> bool:
+                return tuning.launching(launch) and bool(running(tuning) - cancelled)
+
+            wait_until(runs, say=tuning)
             (job,) = running(tuning) - cancelled
             fresh_cluster.run("scancel", job).check_returncode()
             cancelled.add(job)
-    assert tuning.statuses[:2] == ["ok", "lost"]
+    assert tuning.statuses[:3] == ["ok", "lost", "ok"], tuning.account
+    assert tuning.state == "complete"
+    (made_again,) = (note for note in tuning.observations[0]["notes"] if note.startswith("made again: job "))
+    assert "CANCELLED" in made_again
     assert tuning.observations[1]["reason"].startswith("lost 3 times in a row: job ")
 
 
@@ -117,30 +113,28 @@ def test_an_allocation_that_is_cancelled_ends_the_work_and_takes_no_launch_with_
     wait_until(lambda: not tuning.orphans(), 60, tuning)
     again = tuning.run("salloc", "-N8", "--ntasks-per-node=1")
     assert again.returncode == 0, again.stderr
-    check_complete(tuning, ["ok"] * 4)
+    check_complete(tuning, ["ok"] * 3)
 
 
 def test_a_campaign_held_to_its_nodes_goes_on_elsewhere_when_one_dies(
     nine_nodes: Cluster, tmp_path: Path
 ) -> None:
-    tuning = Tuning(nine_nodes, tmp_path / "campaign", (*CAMPAIGN, *LONG, "hydra.launcher.time=10"))
+    settings = (*CAMPAIGN, *LONG, "hydra.launcher.time=10", "launch.queue_timeout_s=20")
+    tuning = Tuning(nine_nodes, tmp_path / "campaign", settings)
     tuning.directory.mkdir()
     (tuning.directory / "nodes.json").write_text(json.dumps([f"cn{i}" for i in range(8)]))
-    settings = (*tuning.settings, "launch.queue_timeout_s=20")
-    tuning = Tuning(nine_nodes, tuning.directory, settings)
     tuning.run().check_returncode()
     wait_until(lambda: tuning.launching(2), say=tuning)
     nine_nodes.power_off("cn3")
     wait_until(lambda: tuning.state == "complete", 500, tuning)
     wait_until(tuning.queue_is_empty)
-    check_complete(tuning, ["ok"] * 4)
+    check_complete(tuning, ["ok"] * 3)
     assert "cn3" in tuning.observations[0]["hosts"]
     assert "cn3" not in tuning.observations[-1]["hosts"]
 
 
 def test_a_launch_that_outlives_its_job_has_timed_out(fresh_cluster: Cluster, tmp_path: Path) -> None:
-    settings = (*TRIAL, *LONG, "hydra.launcher.time=1", "budget.launches=3", "baseline.launches=1")
-    tuning = Tuning(fresh_cluster, tmp_path / "campaign", settings)
+    tuning = Tuning(fresh_cluster, tmp_path / "campaign", (*TRIAL, *LONG, "hydra.launcher.time=1"))
     with tuning.started():
         wait_until(lambda: tuning.launching(2), say=tuning)
         # Ranks that hang, as those of a bad setting do.
@@ -160,8 +154,7 @@ def test_shared_memory_of_ranks_that_were_killed_is_removed_on_every_node(
     fresh_cluster: Cluster, tmp_path: Path, before: tuple[str, ...], settings: tuple[str, ...]
 ) -> None:
     """And nothing that somebody else has open there, whatever its name."""
-    two = ("cluster.ppn=2", "budget.launches=3", "baseline.launches=1")
-    tuning = Tuning(fresh_cluster, tmp_path / "campaign", (*settings, *LONG, *two))
+    tuning = Tuning(fresh_cluster, tmp_path / "campaign", (*settings, *LONG, "cluster.ppn=2"))
     open_there = "exec 3> /dev/shm/sm_segment.another; exec sleep 600"
     with ExitStack() as running:
         with tuning.started(*before):
@@ -209,7 +202,7 @@ def test_a_queue_that_is_full_is_waited_for(tmp_path: Path) -> None:
     try:
         hold = ("timeout", "5", "sbatch", "--parsable", "-H", "-o", "/dev/null", "--wrap=true")
         held = [ground.run(*hold).stdout.strip() for _ in range(3)]
-        tuning = Tuning(ground, tmp_path / "campaign", (*TRIAL, "budget.launches=3", "baseline.launches=1"))
+        tuning = Tuning(ground, tmp_path / "campaign", TRIAL)
         with tuning.started():
             wait_until(lambda: bool(ground.processes("sbatch")), say=tuning)
             assert not tuning.observations
@@ -226,7 +219,7 @@ def test_a_controller_that_is_away_is_waited_for(fresh_cluster: Cluster, tmp_pat
         fresh_cluster.stop_slurmctld()
         wait_until(lambda: not tuning.launching(2))
         fresh_cluster.start_slurmctld()
-    check_complete(tuning, ["ok"] * 4)
+    check_complete(tuning, ["ok"] * 3)
 
 
 def test_a_campaign_whose_job_is_cancelled_resumes_where_it_was(
@@ -234,15 +227,15 @@ def test_a_campaign_whose_job_is_cancelled_resumes_where_it_was(
 ) -> None:
     tuning = Tuning(fresh_cluster, tmp_path / "campaign", (*CAMPAIGN, *LONG, "hydra.launcher.time=10"))
     tuning.run().check_returncode()
-    wait_until(lambda: tuning.launching(3))
+    wait_until(lambda: tuning.launching(2))
     fresh_cluster.run("scancel", job_of_launch(tuning)).check_returncode()
     wait_until(tuning.queue_is_empty)
-    assert tuning.statuses == ["ok", "ok"]
+    assert tuning.statuses == ["ok"]
     wait_until(lambda: not tuning.orphans(), 60, tuning)
     tuning.run().check_returncode()
     wait_until(lambda: tuning.state == "complete", 500)
     wait_until(tuning.queue_is_empty)
-    check_complete(tuning, ["ok"] * 4)
+    check_complete(tuning, ["ok"] * 3)
 
 
 def test_a_campaign_whose_node_dies_is_started_again_by_slurm(nine_nodes: Cluster, tmp_path: Path) -> None:
@@ -273,17 +266,18 @@ def test_a_job_that_waits_for_a_dead_node_is_replaced_on_request(nine_nodes: Clu
     assert "runs this campaign already" not in tuning.run().stderr
     wait_until(lambda: tuning.state == "complete", 500, tuning)
     wait_until(tuning.queue_is_empty)
-    check_complete(tuning, ["ok"] * 4)
+    check_complete(tuning, ["ok"] * 3)
     assert all("cn3" not in one["hosts"] for one in tuning.observations)
 
 
 def test_short_jobs_hand_a_long_campaign_on(nine_nodes: Cluster, tmp_path: Path) -> None:
-    settings = (*CAMPAIGN, *LONG, "hydra.launcher.time=2", "hydra.launcher.margin_s=30", "budget.launches=14")
-    tuning = Tuning(nine_nodes, tmp_path / "campaign", settings)
+    """Slurm warns of the end 70 s before it: seven launches take longer than what is left of two minutes."""
+    short = ("hydra.launcher.time=2", "hydra.launcher.margin_s=40", "budget.launches=7", "probe.budget_s=8")
+    tuning = Tuning(nine_nodes, tmp_path / "campaign", (*CAMPAIGN, *LONG[1:], *short))
     tuning.run().check_returncode()
     wait_until(lambda: tuning.state == "complete", 500, tuning)
     wait_until(tuning.queue_is_empty)
-    check_complete(tuning, ["ok"] * 14)
+    check_complete(tuning, ["ok"] * 7)
     jobs = tuning.jobs()
     assert len(jobs) >= 2
     assert set(jobs.values()) == {"COMPLETED"}  # none was ended by its limit
@@ -295,22 +289,8 @@ def test_short_jobs_hand_a_long_campaign_on(nine_nodes: Cluster, tmp_path: Path)
 
 def test_nodes_that_are_full_or_slow_are_named(fresh_cluster: Cluster, tmp_path: Path) -> None:
     inside = ("salloc", "-N8", "--ntasks-per-node=2")
-    limit = (
-        "tc",
-        "qdisc",
-        "add",
-        "dev",
-        "eth0",
-        "root",
-        "tbf",
-        "rate",
-        "20mbit",
-        "burst",
-        "20kb",
-        "latency",
-        "1s",
-    )
-    fresh_cluster.run(*limit, node="cn5").check_returncode()
+    limit = "tc qdisc add dev eth0 root tbf rate 50mbit burst 20kb latency 1s"
+    fresh_cluster.run(*limit.split(), node="cn5").check_returncode()
     tuning = Tuning(fresh_cluster, tmp_path / "campaign", ("hydra/launcher=slurm", "budget.launches=2"))
     said = tuning.run(*inside)
     assert said.returncode == 0, said.stderr

@@ -295,7 +295,7 @@ def test_a_campaign_verifies_by_heats_and_its_files_are_compared_by_heats(tmp_pa
     try:
         words = (
             *(SLURM, "verify.enabled=true", "launch.heats=true", "verify.launches=4"),
-            *("sizes=[65536,262144]", "budget.launches=3"),
+            *("verify.max_failures=1", "sizes=[65536]", "budget.launches=2"),
             *(f"++mpi.mca.{name}={value}" for name, value in LINEAR.items()),
             "probe.budget_s=1.5",
         )

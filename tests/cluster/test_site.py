@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 SETTINGS = (
     *("hydra/launcher=slurm", "site.nodes=[1,2,4,8]", "site.ppn=[2]", "mpi.mca.pml=ucx", "sizes=[8,65536]"),
-    *("site.collectives=[allreduce,alltoall,bcast]", "budget.launches=3", "verify.enabled=false"),
+    *("site.collectives=[allreduce,alltoall,bcast]", "budget.launches=2", "verify.enabled=false"),
     *("probe.budget_s=0.2", "probe.min_samples=3", "probe.max_samples=50", "fix.component=tuned"),
 )
 
@@ -83,7 +83,7 @@ def test_a_site_survives_a_kill_and_its_files_are_read_at_every_size(
 def test_jobs_beside_each_other_with_a_slurm_job_for_each_launch(cluster: Cluster, tmp_path: Path) -> None:
     site, few = tmp_path / "site", ("site.nodes=[1,2,3]", "site.collectives=[bcast]", "sizes=[64k]")
     words = ("python", "-m", "autotune", "conf=site", f"campaign.dir={site}", *SETTINGS, *few)
-    words = (*words, "budget.launches=2", "site.at_once=2")
+    words = (*words, "site.at_once=2")
     before = len(Tuning(cluster, site).jobs())
     refused = cluster.run(*words, "hydra.launcher.allocation=campaign")
     assert refused.returncode == 2, refused.stdout + refused.stderr

@@ -207,10 +207,7 @@ class Stack:
             }
         if self.flavour == "mpich":
             word = mpich.check(name, algorithm)
-            return {
-                "MPIR_CVAR_DEVICE_COLLECTIVES": "none",
-                f"MPIR_CVAR_{name.upper()}_INTRA_ALGORITHM": word,
-            }
+            return {"MPIR_CVAR_DEVICE_COLLECTIVES": "none", f"MPIR_CVAR_{name.upper()}_INTRA_ALGORITHM": word}
         return {f"I_MPI_ADJUST_{name.upper()}": str(mpich.intel_id(name, algorithm))}
 
     def environment(self) -> dict[str, str]:
@@ -342,10 +339,7 @@ class Outcome:
 
 
 def outcome(
-    stack: Stack,
-    ranks: int,
-    collectives: Iterable[str] = FORCED,
-    choices: Iterable[str] = ("", *CHOICES),
+    stack: Stack, ranks: int, collectives: Iterable[str] = FORCED, choices: Iterable[str] = ("", *CHOICES)
 ) -> Outcome:
     """All algorithms on so many ranks, several collectives in a launch; what fails is confirmed alone."""
     result = Outcome()

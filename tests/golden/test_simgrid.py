@@ -47,9 +47,7 @@ def test_the_model_has_no_bias_against_smpi() -> None:
 @pytest.mark.simgrid
 @pytest.mark.skipif(not shutil.which("smpirun"), reason="needs SimGrid's smpirun (Debian: libsimgrid-dev)")
 @pytest.mark.parametrize(
-    "row",
-    [r for r in rows() if r[2] == 8 and r[3] in (2304, 9216)],
-    ids=lambda r: f"{r[0]}-{r[1]}-{r[3]}",
+    "row", [r for r in rows() if r[2] == 8 and r[3] in (2304, 9216)], ids=lambda r: f"{r[0]}-{r[1]}-{r[3]}"
 )
 def test_smpi_says_the_same_today(row: tuple[str, str, int, int, float]) -> None:
     collective, algorithm, ppn, size, smpi_s = row

@@ -39,8 +39,7 @@ def test_the_table_says_what_each_algorithm_does(name):
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param("", marks=pytest.mark.mpi), pytest.param("OPENMPI41", marks=pytest.mark.mpi41)],
+    "name", [pytest.param("", marks=pytest.mark.mpi), pytest.param("OPENMPI41", marks=pytest.mark.mpi41)]
 )
 def test_exported_rules_force_what_is_wrong_for_operations_that_do_not_commute(name, tmp_path, monkeypatch):
     """So they are not exported for everybody: the library does not ask the operation."""

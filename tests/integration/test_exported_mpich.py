@@ -135,10 +135,7 @@ SIZED = {name: it.mpich.size for name, it in COLLECTIVES.items() if it.mpich and
 
 
 OTHERS = {"algorithm=MPIR_Scan_intra_recursive_doubling": {}}
-REFUSED = {
-    "avg_msg_size": OTHERS,
-    "total_msg_size": {"avg_msg_size<1": OTHERS, "avg_msg_size=any": OTHERS},
-}
+REFUSED = {"avg_msg_size": OTHERS, "total_msg_size": {"avg_msg_size<1": OTHERS, "avg_msg_size=any": OTHERS}}
 """Of a condition the collectives that know it → a subtree that they refuse as they reach it."""
 
 

@@ -58,10 +58,7 @@ def here(mpirun):
 def prefix(folder, mpirun, algorithm="recursive_doubling"):
     """A site's tree, exported for an MPI; no campaign ever ran for it."""
     version, ucx = here(mpirun)
-    rules = (
-        Rule("allreduce", 2, 0, Point()),
-        Rule("allreduce", 2, 1024, Point.of({"algorithm": algorithm})),
-    )
+    rules = (Rule("allreduce", 2, 0, Point()), Rule("allreduce", 2, 1024, Point.of({"algorithm": algorithm})))
     gains = tuple(Gain(("allreduce", 2, size), 1e-6, 1e-8, 1.2e-6, 1e-8) for size in SIZES)
     source = Provenance(
         "night",
@@ -426,9 +423,7 @@ def test_a_prefix_of_files_that_somebody_wrote_by_hand_is_kept_and_watched(tmp_p
     assert (done.returncode, "silently ignored" in done.stderr) == (2, True), done.stderr
 
 
-UPGRADES = {
-    "openmpi41": ("AUTOTUNE_PYTHON_OPENMPI41", pytest.mark.mpi41),
-}
+UPGRADES = {"openmpi41": ("AUTOTUNE_PYTHON_OPENMPI41", pytest.mark.mpi41)}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=mark) for name, (_, mark) in UPGRADES.items()])

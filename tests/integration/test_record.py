@@ -63,12 +63,7 @@ def test_counts_are_those_of_the_program_and_time_is_that_of_the_run(tmp_path, c
 @pytest.mark.parametrize(("word", "ended", "own"), [("abort", "aborted", 3), ("kill", "killed", 137)])
 def test_what_came_before_an_untimely_end_is_kept(word, ended, own, tmp_path, capfd, monkeypatch):
     code, told, document, said = recorded(
-        tmp_path / "calls.json",
-        sys.executable,
-        word,
-        options=CROWDED,
-        capfd=capfd,
-        monkeypatch=monkeypatch,
+        tmp_path / "calls.json", sys.executable, word, options=CROWDED, capfd=capfd, monkeypatch=monkeypatch
     )
     assert code == own
     told["barrier", "blocking", 3, 0] += 3

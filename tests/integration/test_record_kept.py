@@ -101,8 +101,7 @@ def test_a_file_that_is_cut_off_under_way_does_not_harm_the_program(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("number", "times"),
-    [(signal.SIGTERM, 1), (signal.SIGTERM, 2), (signal.SIGXCPU, 1), (signal.SIGINT, 2)],
+    ("number", "times"), [(signal.SIGTERM, 1), (signal.SIGTERM, 2), (signal.SIGXCPU, 1), (signal.SIGINT, 2)]
 )
 def test_what_was_recorded_until_a_limit_is_kept(number, times, tmp_path):
     """Twice at once is what ``timeout`` sends, and batch systems that signal a process and its group."""

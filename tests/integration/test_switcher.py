@@ -212,12 +212,7 @@ def test_threads_that_call_at_once_race_nowhere_in_it(switched, monkeypatch):
     monkeypatch.setenv("PMIX_MCA_gds", "hash")  # where its segments should lie ThreadSanitizer has its own
     monkeypatch.setenv("UCX_MEM_EVENTS", "no")  # UCX takes locks where a thread is not yet known to it
     for how in ("multiple", "serialized"):
-        ended = switched(
-            how,
-            "50",
-            flags=["-fsanitize=thread", "-g"],
-            preloaded=str(Path(found).resolve()),
-        )
+        ended = switched(how, "50", flags=["-fsanitize=thread", "-g"], preloaded=str(Path(found).resolve()))
         assert ended.of("job")[0][2] == ("threads" if how == "multiple" else "on")
         # Compiled from standard input; Open MPI's own accesses are in its libraries.
         assert (

@@ -390,10 +390,7 @@ def _survives(name: str, text: bytes, folder: Path) -> None:
 
 @pytest.mark.parametrize("name", READERS)
 @settings(
-    max_examples=EXAMPLES,
-    database=None,
-    phases=(Phase.generate,),
-    suppress_health_check=list(HealthCheck),
+    max_examples=EXAMPLES, database=None, phases=(Phase.generate,), suppress_health_check=list(HealthCheck)
 )
 @given(data=st.data())
 def test_no_input_gives_a_traceback(name, folder, data):

@@ -25,16 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 CORE = (
     *("__init__", "errors", "collectives", "structure", "resources", "text_table", "launch_command", "space"),
-    *(
-        "measure",
-        "history",
-        "screening",
-        "recommend",
-        "verification",
-        "probe",
-        "scenario",
-        "stacks",
-    ),
+    *("measure", "history", "screening", "recommend", "verification", "probe", "scenario", "stacks"),
     *("campaign", "replay", "views", "proposers", "exporters", "commands"),
 )
 """The rooms that make a campaign, from the bottom up: one imports only rooms before it."""
@@ -97,9 +88,7 @@ OWNERS = {
 }
 """Who may import a library: a room, or one module of it. Starting processes counts as one."""
 
-LOADED_BY_OTHERS = {
-    "pyarrow": "pandas writes Parquet with it",
-}
+LOADED_BY_OTHERS = {"pyarrow": "pandas writes Parquet with it"}
 """Dependencies that are there because another library asks for them."""
 
 CONNECTED = {"hydra_plugins": "launchers", "autotune_formats": "autotune_formats"}
