@@ -9,7 +9,7 @@ PROSE  := README.md CONTRIBUTING.md docs autotune launchers plugins conf search_
 # Hundreds of processes start: none is to compile the package and the tests anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: tune test test-slow lint docs stacks debian-test mpi-test cluster-test kill-test suite-test conformance fuzz clean help
+.PHONY: tune test test-slow test-slow-simulated test-slow-mpi lint docs stacks debian-test mpi-test cluster-test kill-test suite-test conformance fuzz clean help
 .DEFAULT_GOAL := tune
 
 $(BIN)/python:
@@ -39,8 +39,12 @@ TWO    = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loa
 test: $(VENV)/.test ## everything that takes minutes at most and needs nothing but this
 	$(TWO) -m "not slow and $(HERE)"
 
-test-slow: $(VENV)/.test ## whole campaigns
+test-slow: test-slow-simulated test-slow-mpi ## whole campaigns
+
+test-slow-simulated: $(VENV)/.test ## those of them that launch no MPI
 	$(TWO) -m "slow and $(HERE) and not mpi"
+
+test-slow-mpi: $(VENV)/.test ## those of them that do
 	$(BIN)/python -m pytest -m "slow and $(HERE) and mpi"
 
 debian-test: $(VENV)/.test ## what needs Debian's packages: applications, SimGrid, module files, a browser, drivers

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.mpirun import launcher
+from tests.integration.mpirun import SHARED, compiled
 
 from .campaigns import SITE, Tuning, wait_until
 from .configuration import Shape
@@ -96,11 +95,8 @@ def four_nodes() -> Iterator[Cluster]:
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library for ranks to preload."""
     folder = tmp_path_factory.mktemp("fates")
-    (folder / "fates.c").write_text(FATES)
-    mpicc = Path(launcher()).parent / "mpicc"
-    subprocess.run([mpicc, "-shared", "-fPIC", "-o", folder / "fates.so", folder / "fates.c"], check=True)
     (folder / "space.yaml").write_text(SPACE)
-    return folder / "fates.so"
+    return compiled(FATES, folder / "fates.so", *SHARED)
 
 
 @dataclass(frozen=True)

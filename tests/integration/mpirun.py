@@ -27,6 +27,9 @@ UCX = (
 CROWDED = ("--oversubscribe", "--mca", "mpi_yield_when_idle", "1")
 """More ranks than cores."""
 
+SHARED = ("-shared", "-fPIC")
+"""How a library for ranks to preload is compiled."""
+
 ROOT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -62,6 +65,27 @@ def probe(
         [python, "-m", "autotune.probe", str(directory)], *options, ranks=ranks, python=python, env=env
     )
     return Launched(done.returncode, done.stderr, ProbeResult.read(directory))
+
+
+def python_of(stack: str) -> str:
+    """The interpreter beside an MPI of ``make stacks`` (OPENMPI41, MPICH, INTEL); empty: this one."""
+    variable = f"AUTOTUNE_PYTHON_{stack}"
+    if stack and not os.environ.get(variable):
+        pytest.skip(f"{variable} names no interpreter (make mpi-test)")
+    return os.environ[variable] if stack else sys.executable
+
+
+def untold(*foreign: str) -> dict[str, str]:
+    """The environment without what an MPI is told by it, nor variables that begin with these words."""
+    told = ("OMPI_", "PRTE_", "PMIX_", "UCX_", "MPI4PY_", "PYTHONPATH", *foreign)
+    return {name: value for name, value in os.environ.items() if not name.startswith(told)}
+
+
+def compiled(source: str, path: Path, *flags: str, python: str = sys.executable) -> Path:
+    """A program, or with ``SHARED`` a library to preload, made by the ``mpicc`` beside an interpreter."""
+    mpicc = Path(launcher(python)).with_name("mpicc")
+    subprocess.run([mpicc, *flags, "-x", "c", "-", "-o", path], input=source, text=True, check=True)
+    return path
 
 
 def launcher(python: str = sys.executable) -> str:

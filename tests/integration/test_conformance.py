@@ -16,7 +16,7 @@ from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 from tests.conformance.launching import Forced, Stack, launch, outcome
 from tests.conformance.table import differences, entry, table
-from tests.suites import python_of
+from tests.integration.mpirun import python_of
 
 RANKS = 4
 

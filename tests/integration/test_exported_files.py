@@ -5,9 +5,7 @@ An algorithm id that does not exist is refused with MPI_ERR_ARG by the first cal
 """
 
 import os
-import shutil
 import subprocess
-import sys
 from itertools import chain
 from pathlib import Path
 
@@ -19,7 +17,8 @@ from autotune.history.trial import Rule
 from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 from autotune.stacks import coll_tuned
-from tests.integration.mpirun import ROOT
+from tests.integration.mpirun import ROOT, launcher, python_of, untold
+from tests.suites import OPENMPI
 
 RANKS = 2
 UCX = {
@@ -30,35 +29,25 @@ UCX = {
 CALLS = Path(__file__).with_name("calls.py")
 
 
-@pytest.fixture(
-    scope="session",
-    params=[pytest.param("5", marks=pytest.mark.mpi), pytest.param("4.1", marks=pytest.mark.mpi41)],
-)
+@pytest.fixture(scope="session", params=OPENMPI)
 def mpirun(request):
-    """Interpreter of an environment and the ``mpirun`` that goes with it."""
-    python = sys.executable if request.param == "5" else os.environ.get("AUTOTUNE_PYTHON_OPENMPI41", "")
-    if not python:
-        pytest.skip("AUTOTUNE_PYTHON_OPENMPI41 names no interpreter (make mpi-test)")
-    beside = Path(python).parent / "mpirun"
-    command = str(beside) if beside.exists() else shutil.which("mpirun")
-    if command is None:
-        pytest.skip("no mpirun here")
-    version = subprocess.run([command, "--version"], capture_output=True, text=True, check=False).stdout
-    if f"(Open MPI) {request.param}." not in version:
-        pytest.skip(f"{command} is no Open MPI {request.param}")
-    return python, command, request.param
+    """Interpreter of an environment, the ``mpirun`` that goes with it, and its version."""
+    python = python_of(request.param)
+    command, version = launcher(python), "4.1" if request.param else "5"
+    said = subprocess.run([command, "--version"], capture_output=True, text=True, check=False).stdout
+    if f"(Open MPI) {version}." not in said:
+        pytest.skip(f"{command} is no Open MPI {version}")
+    return python, command, version
 
 
 def launch(mpirun, calls, env, ranks=RANKS, options=()):
     """Standard output and error of ``calls`` under ``mpirun``, with nothing set but ``env``."""
     python, command, _ = mpirun
-    foreign = ("OMPI_", "PRTE_", "PMIX_", "UCX_", "MPI4PY_", "PYTHONPATH")
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
     done = subprocess.run(
         [command, "--oversubscribe", *options, "-n", str(ranks), python, str(CALLS), *calls],
         capture_output=True,
         text=True,
-        env=clean | ROOT | {"OMPI_MCA_mpi_yield_when_idle": "1"} | env,
+        env=untold() | ROOT | {"OMPI_MCA_mpi_yield_when_idle": "1"} | env,
         timeout=120,
         check=False,
     )
@@ -213,14 +202,11 @@ def test_the_line_that_a_format_gives_puts_all_of_it_into_force(mpirun, tmp_path
         poison(there, "rabenseifner")
     program = f"-n {RANKS} {python} {CALLS} allreduce:1016 allreduce:1024"
     line = exporter(name).use(made, there).replace(PROGRAM, program)
-    foreign = ("OMPI_", "PRTE_", "PMIX_", "UCX_", "MPI4PY_", "PYTHONPATH")
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
-    root = ROOT | {"UCX_LOG_LEVEL": "info"}
-    path = {"PATH": os.pathsep.join([str(Path(command).parent), clean["PATH"]])}
+    path = {"PATH": os.pathsep.join([str(Path(command).parent), os.environ["PATH"]])}
     yielding = {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
-    environment = clean | root | path | yielding
+    env = untold() | ROOT | {"UCX_LOG_LEVEL": "info"} | path | yielding
     done = subprocess.run(
-        ["sh", "-c", line], env=environment, capture_output=True, text=True, timeout=120, check=False
+        ["sh", "-c", line], env=env, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
     said = done.stdout + done.stderr

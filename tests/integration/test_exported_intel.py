@@ -1,6 +1,5 @@
 """A real Intel MPI reads the exported variables, and reads ``@`` as the exporter says that it does."""
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from autotune.history.trial import Rule
 from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 from autotune.stacks.mpich import intel_id
+from tests.integration.mpirun import python_of, untold
 
 pytestmark = pytest.mark.intel
 
@@ -25,16 +25,11 @@ WHOLE, PARTS = 1, 8
 @pytest.fixture(scope="session")
 def intel():
     """The folder of an environment with Intel MPI and mpi4py."""
-    python = os.environ.get("AUTOTUNE_PYTHON_INTEL")
-    if not python:
-        pytest.skip("AUTOTUNE_PYTHON_INTEL names no interpreter (make mpi-test)")
-    return Path(python).parent.parent
+    return Path(python_of("INTEL")).parent.parent
 
 
 def kinds(intel, value, ranks=4):
     """(communicator size, message size) → in which pieces an allreduce is done under a value."""
-    foreign = ("OMPI_", "PMIX_", "I_MPI_", "FI_", "MPI4PY_", "PYTHONPATH")
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
     installed = {
         "I_MPI_ROOT": str(intel),
         "LD_LIBRARY_PATH": str(intel / "lib"),
@@ -47,7 +42,7 @@ def kinds(intel, value, ranks=4):
         [intel / "bin/mpiexec", "-n", str(ranks), intel / "bin/python", PIECES, *map(str, SIZES)],
         capture_output=True,
         text=True,
-        env=clean | installed | chosen,
+        env=untold("I_MPI_", "FI_") | installed | chosen,
         timeout=120,
         check=False,
     )

@@ -1,7 +1,6 @@
 """A real MPICH 5 reads the exported tree and the exported variables."""
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 from autotune.stacks.cleared import clearance
 from autotune.stacks.mpich import algorithms, installed_tree, leaf
+from tests.integration.mpirun import python_of, untold
 
 pytestmark = pytest.mark.mpich
 
@@ -35,21 +35,15 @@ EVERYTHING = [
 @pytest.fixture(scope="session")
 def mpich():
     """The folder of an environment with MPICH and mpi4py."""
-    python = os.environ.get("AUTOTUNE_PYTHON_MPICH")
-    if not python:
-        pytest.skip("AUTOTUNE_PYTHON_MPICH names no interpreter (make mpi-test)")
-    return Path(python).parent.parent
+    return Path(python_of("MPICH")).parent.parent
 
 
 def launch(mpich, env, words=(CALLS, *EVERYTHING), ranks=2):
-    clean = {
-        k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMIX_", "MPIR_", "PYTHONPATH"))
-    }
     return subprocess.run(
         [mpich / "bin/mpiexec", "-n", str(ranks), mpich / "bin/python", *map(str, words)],
         capture_output=True,
         text=True,
-        env=clean | {"MPI4PY_LIBMPI": str(mpich / "lib/libmpi.so.12")} | env,
+        env=untold("MPIR_") | {"MPI4PY_LIBMPI": str(mpich / "lib/libmpi.so.12")} | env,
         timeout=120,
         check=False,
     )

@@ -11,7 +11,7 @@ from autotune.exporters import exporter
 from autotune.lint.files import lint
 from autotune.lint.verbs import lint as verb
 from tests.golden.test_exports import OPENMPI
-from tests.integration.mpirun import ROOT
+from tests.integration.mpirun import ROOT, untold
 from tests.integration.test_exported_files import CALLS as CALLS_FILE
 from tests.integration.test_exported_files import UCX, launch, mpirun, outcome  # noqa: F401 - a fixture
 
@@ -89,13 +89,10 @@ def test_what_is_exported_has_no_findings_by_the_stack_s_own_list_of_names(tmp_p
 
 def run(mpi, command, env=None):
     """A command line with this ``mpirun`` as ``mpirun``, in a shell."""
-    beside = str(Path(mpi[1]).parent)
-    foreign = ("OMPI_", "PRTE_", "PMIX_", "UCX_", "MPI4PY_", "PYTHONPATH")
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
-    path = {"PATH": os.pathsep.join([beside, clean["PATH"]])}
+    path = {"PATH": os.pathsep.join([str(Path(mpi[1]).parent), os.environ["PATH"]])}
     return subprocess.run(
         ["sh", "-c", command],
-        env=clean | ROOT | path | (env or {}),
+        env=untold() | ROOT | path | (env or {}),
         capture_output=True,
         text=True,
         timeout=120,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import ExitCode
-from tests.integration.mpirun import ROOT, launcher
+from tests.integration.mpirun import CROWDED, ROOT, launcher
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(600)]
 
@@ -36,7 +36,7 @@ class Recorded:
     def __init__(self, place: Path, out: Path, *before: str) -> None:
         self.place, self.out = place, out
         (place / "program.py").write_text(PROGRAM)
-        mpirun = [launcher(), "-n", "2", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
+        mpirun = [launcher(), "-n", "2", *CROWDED]
         program = [sys.executable, str(place / "program.py"), str(place)]
         record = [sys.executable, "-m", "autotune", "record", "--out", str(out), "--", *mpirun, *program]
         self.process = subprocess.Popen(

@@ -16,10 +16,10 @@ from autotune.errors import ExitCode
 from autotune.stacks import application
 from tests import programs, suites
 from tests.conformance.launching import PROGRAM as CASES
-from tests.integration.mpirun import CROWDED, ROOT, launcher
+from tests.integration.mpirun import CROWDED, ROOT, launcher, python_of
 from tests.integration.mpirun import run as launched
 from tests.integration.test_record_programs import none_left
-from tests.suites import ON_EACH, python_of
+from tests.suites import ON_EACH
 
 PROGRAM = Path(__file__).with_name("switched_calls.py")
 SLOW_BCAST = "1\n7\n1\n2\n2\n0 0 0 0\n65536 3 0 64\n"
@@ -28,10 +28,8 @@ UNDEFINED = ("-fsanitize=undefined", "-fno-sanitize-recover=all", "-g")
 
 
 @pytest.fixture
-def tuned(tmp_path, capfd, monkeypatch):
+def tuned(tmp_path, capfd, as_root, monkeypatch):
     """Run the program under ``run``: exit code, run.json and what was said."""
-    for name, value in ROOT.items():
-        monkeypatch.setenv(name, value)
 
     def run(*words, python=sys.executable, ranks=2, options=CROWDED, verb=(), mode=None, program=(PROGRAM,)):
         if mode:

@@ -14,8 +14,8 @@ import pytest
 from autotune.stacks import application
 from autotune.stacks.application import RUN_FOLDER, installation_of, preload, recording
 from autotune.stacks.switched import offers, plan, unlocked
-from tests.integration.mpirun import CROWDED, ROOT, launcher
-from tests.suites import ON_EACH, YIELDING, python_of
+from tests.integration.mpirun import CROWDED, ROOT, SHARED, compiled, launcher, python_of
+from tests.suites import ON_EACH, YIELDING
 
 SOURCE = Path(__file__).with_name("switched_calls.c")
 SWITCHER = Path(__file__).parents[2] / "autotune/probe/switcher/switcher.c"
@@ -148,9 +148,7 @@ def test_a_program_that_is_to_outlive_its_processes_is_passed_through(switched, 
 def test_another_tool_sees_calls_where_mpi_begins_and_communicators_that_go(
     name, switched, tmp_path, monkeypatch
 ):
-    tool, mpicc = tmp_path / "tool.so", Path(launcher(python_of(name))).with_name("mpicc")
-    tool.with_suffix(".c").write_text(TOOL)
-    subprocess.run([mpicc, "-shared", "-fPIC", tool.with_suffix(".c"), "-o", tool], check=True)
+    tool = compiled(TOOL, tmp_path / "tool.so", *SHARED, python=python_of(name))
     monkeypatch.setenv("LD_PRELOAD", str(tool))
     ended = switched("plain", "150", name=name)
     assert len(ended.of("try")) > 20
