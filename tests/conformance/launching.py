@@ -29,30 +29,15 @@ SILENT_S = 20.0  # After which a launch that writes nothing hangs.
 SEGMENT_BYTES = 8192  # One of those in the shipped spaces.
 
 FORCED = (
-    *(
-        "allreduce",
-        "reduce",
-        "bcast",
-        "allgather",
-        "allgatherv",
-        "alltoall",
-        "alltoallv",
-        "gather",
-        "scatter",
-    ),
+    *("allreduce", "reduce", "bcast", "allgather", "allgatherv", "alltoall", "alltoallv"),
+    *("gather", "scatter"),
     *("reduce_scatter", "reduce_scatter_block", "barrier", "scan", "exscan"),
     *("iallreduce", "ireduce", "ibcast", "iallgather", "iscan", "iexscan"),
 )
 """Collectives with algorithms in some stack; the last ones do not block: coll_libnbc of Open MPI has some."""
 
-CHOICES = {
-    "posix": (1, 2),
-    "composition": (1, 2),
-    "device": (1,),
-    "adapt": (1,),
-    "component": (1,),
-    "intranode": (1,),
-}
+CHOICES = {"posix": (1, 2), "composition": (1, 2)}
+CHOICES |= {"device": (1,), "adapt": (1,), "component": (1,), "intranode": (1,)}
 """What other variables than those of the algorithms choose → numbers of nodes into which MPICH divides the
 ranks: MPICH's, as ``mpich.chosen_by`` names them, since it composes collectives inside and between nodes;
 Open MPI's components sm and adapt; Intel MPI's way within a node."""
@@ -242,16 +227,8 @@ def launch(stack: Stack, ranks: int, forced: Iterable[Forced], skip: Iterable[Ce
     request = {"collectives": [one.collective for one in forced], "skip": sorted(skip)}
     with tempfile.TemporaryDirectory() as folder:
         options = CROWDED if stack.flavour == "openmpi" else ()
-        argv = [
-            stack.mpirun,
-            "-n",
-            str(ranks),
-            *options,
-            stack.python,
-            str(PROGRAM),
-            folder,
-            json.dumps(request),
-        ]
+        program = [stack.python, str(PROGRAM), folder, json.dumps(request)]
+        argv = [stack.mpirun, "-n", str(ranks), *options, *program]
         log = Path(folder) / "log"
         with log.open("wb") as said:
             process = subprocess.Popen(

@@ -12,15 +12,8 @@ import pytest
 from autotune.probe.protocol import REQUEST, ProbeRequest, ProbeResult
 
 UCX = (
-    "--mca",
-    "pml",
-    "ucx",
-    "--mca",
-    "opal_common_ucx_tls",
-    "any",
-    "--mca",
-    "opal_common_ucx_devices",
-    "any",
+    *("--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any"),
+    *("--mca", "opal_common_ucx_devices", "any"),
 )
 """UCX on a machine without a network that Open MPI would choose it for."""
 

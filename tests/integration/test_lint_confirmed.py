@@ -185,14 +185,15 @@ def test_only_5_0_has_prrte_and_the_names_that_are_said(mpirun):  # noqa: F811 -
 @pytest.mark.parametrize(
     "options",
     [
+        *("--map-by package", "--map-by socket", "--map-by chips", "--map-by ppr:1:package"),
         *(
-            "--map-by package",
-            "--map-by socket",
-            "--map-by chips",
-            "--map-by ppr:1:package",
             "--map-by board",
+            "--bind-to package",
+            "--bind-to socket",
+            "--bind-to board",
+            "--bind-to l3cache",
+            "--bind-to node",
         ),
-        *("--bind-to package", "--bind-to socket", "--bind-to board", "--bind-to l3cache", "--bind-to node"),
         *("--rank-by socket", "--rank-by fill", "--rank-by slot", "--map-by l2cache", "--map-by numa"),
         *("--mca pml ob1 --mca pml ucx", "--mca pml ob1 --mca pml ob1"),
     ],

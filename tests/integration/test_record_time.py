@@ -18,17 +18,8 @@ from tests.integration.mpirun import CROWDED, launcher
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("as_root")]
 
 DATA = Path(__file__).parents[1] / "data" / "applications"
-MODES = {
-    "rare": 3000,
-    "skew": 60,
-    "halo": 200,
-    "rma": 100,
-    "io": 20,
-    "threads": 150,
-    "communicators": 20,
-    "requests": 100,
-    "sizes": 4000,
-}
+MODES = {"rare": 3000, "skew": 60, "halo": 200, "rma": 100, "io": 20, "threads": 150}
+MODES |= {"communicators": 20, "requests": 100, "sizes": 4000}
 """Programs, and how many rounds of each."""
 
 

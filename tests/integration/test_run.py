@@ -163,17 +163,10 @@ def test_no_undefined_behaviour_is_seen_in_it(tuned, monkeypatch):
 def test_a_planted_bad_default_is_repaired_inside_the_run(tuned, tmp_path):
     rules = tmp_path / "slow.conf"
     rules.write_text(SLOW_BCAST)
-    mca = [
-        "--mca",
-        "coll_tuned_use_dynamic_rules",
-        "1",
-        "--mca",
-        "coll_tuned_dynamic_rules_filename",
-        str(rules),
-    ]
+    mca = ["--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_dynamic_rules_filename"]
     learn = tmp_path / "site.json"
     code, document, said = tuned(
-        "fast", "20000", options=[*CROWDED, *mca], verb=["--budget", "20%", "--learn", str(learn)]
+        "fast", "20000", options=[*CROWDED, *mca, str(rules)], verb=["--budget", "20%", "--learn", str(learn)]
     )
     assert code == ExitCode.WELL, said.err
     (cell,) = [one for one in document["cells"] if one["collective"] == "bcast"]
@@ -230,19 +223,9 @@ def test_an_untimely_end_in_any_phase_hangs_nobody_and_leaves_whole_files(name, 
 @pytest.mark.mpi
 def test_a_killed_driver_leaves_no_half_of_a_file_and_no_process(tmp_path):
     out, said = tmp_path / "run.json", tmp_path / "said"
-    verb = [
-        sys.executable,
-        "-m",
-        "autotune",
-        "run",
-        "--reductions",
-        "--budget",
-        "50%",
-        "--out",
-        str(out),
-        "--",
-    ]
-    argv = [*verb, launcher(), "-n", "2", *CROWDED, sys.executable, str(PROGRAM)]
+    verb = ["run", "--reductions", "--budget", "50%", "--out", str(out), "--"]
+    program = [launcher(), "-n", "2", *CROWDED, sys.executable, str(PROGRAM)]
+    argv = [sys.executable, "-m", "autotune", *verb, *program]
     with said.open("wb") as file:
         driver = subprocess.Popen(
             argv, env=os.environ | ROOT, stdout=file, stderr=file, start_new_session=True, cwd=tmp_path

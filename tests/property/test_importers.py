@@ -58,24 +58,10 @@ TEXTS = [
     "Processes,Size (KB),Latency,algorithm\n2,8,1.5,ring\n2,16,1.7,ring\n",
 ]
 PROFILES = [test_profiles.MPIP, test_profiles.MONITORED.read_text(), "size,count,np\n8,100,2\n1K,20,\n"]
-WORDS = [
-    "",
-    "-1",
-    "nan",
-    "1e999",
-    "0",
-    "99999999999",
-    "1.5",
-    "x",
-    "#",
-    ",",
-    "Pass",
-    "Fail",
-    "-",
-    "µs",
-    "\t",
-    "\n",
-]
+WORDS = (
+    *("", "-1", "nan", "1e999", "0", "99999999999", "1.5", "x", "#", ","),
+    *("Pass", "Fail", "-", "µs", "\t", "\n"),
+)
 
 
 @pytest.mark.parametrize("reader", [read, read_profile])

@@ -74,18 +74,8 @@ def test_the_largest_design_is_made_and_few_factors_of_many_runs_are_analysed():
 @pytest.mark.parametrize(
     "declared",
     [
-        "8.." + "9" * 400,
-        "9" * 400 + "..8",
-        "8..1M*" + "9" * 5000,
-        "8..1M*1",
-        [int("9" * 400)],
-        ["9" * 400],
-        [1e300],
-        [float("nan")],
-        [float("inf")],
-        "8..4096T",
-        [1 << 51],
-        "9" * 400,
+        *("8.." + "9" * 400, "9" * 400 + "..8", "8..1M*" + "9" * 5000, "8..1M*1", [int("9" * 400)]),
+        *(["9" * 400], [1e300], [float("nan")], [float("inf")], "8..4096T", [1 << 51], "9" * 400),
     ],
     ids=range(12),
 )
