@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.mpirun import CROWDED, ROOT, launcher, python_of
+from tests.integration.mpirun import CROWDED, ROOT, YIELDING, launcher, python_of
 
 STACKS = ("", "OPENMPI41", "MPICH")
 ON_EACH = pytest.mark.parametrize(
@@ -41,8 +41,6 @@ OPENMPI = [
 """Of a fixture or a test on Open MPI 5 and 4.1."""
 SERIALIZED = {"MPI4PY_RC_THREAD_LEVEL": "serialized"}
 """With its default, MPI_THREAD_MULTIPLE, nothing is switched."""
-YIELDING = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1"}
-"""More ranks than cores under MPICH, as ``CROWDED`` under Open MPI."""
 _FAILED = re.compile(r"(?m)^(?:FAIL|ERROR): (\w+ \([\w.]+\))")  # another rank's words may follow on the line
 _RAN = re.compile(r"(?m)^Ran (\d+) tests")
 

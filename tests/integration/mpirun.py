@@ -20,6 +20,9 @@ UCX = (
 CROWDED = ("--oversubscribe", "--mca", "mpi_yield_when_idle", "1")
 """More ranks than cores."""
 
+YIELDING = {"OMPI_MCA_mpi_yield_when_idle": "1", "MPIR_CVAR_ENABLE_HEAVY_YIELD": "1"}
+"""The same by variables, for ranks that other tests run beside."""
+
 SHARED = ("-shared", "-fPIC")
 """How a library for ranks to preload is compiled."""
 
@@ -102,6 +105,7 @@ def run(
         **os.environ,
         "PATH": f"{beside}{os.pathsep}{os.environ['PATH']}",
         **ROOT,
+        **YIELDING,
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
         **(env or {}),

@@ -242,12 +242,13 @@ def at_home(tmp_path):
 
 @pytest.mark.mpi
 @pytest.mark.slow  # a night and two checks
+@pytest.mark.timeout(600)
 def test_a_night_is_kept_and_a_parameter_file_that_makes_calls_slower_is_found_on_the_same_day(at_home):
     """By ReFrame beside a variable that changes nothing, and beside a file that takes thrice the time."""
     folder, env = at_home
     site, parameters = folder / "site", folder / "home" / ".openmpi" / "mca-params.conf"
     parameters.write_text("# nothing\n")
-    done = autotune("guard", "keep", site, "--minutes", "3", env=env)
+    done = autotune("guard", "keep", site, "--minutes", "2", env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the settings beside themselves: typical calls at most" in done.stdout
     private = site / "guard" / "private.json"
@@ -269,7 +270,7 @@ def test_a_night_is_kept_and_a_parameter_file_that_makes_calls_slower_is_found_o
         "coll_tuned_use_dynamic_rules = 1\n"
         "coll_tuned_allreduce_algorithm = 5\ncoll_tuned_allreduce_algorithm_segmentsize = 64\n"
     )
-    done = autotune("guard", "check", site, "--minutes", "3", "--json", env=env)
+    done = autotune("guard", "check", site, "--minutes", "2", "--json", env=env)
     slower = json.loads(done.stdout)
     assert done.returncode == 1, done.stdout + done.stderr
     assert {"collective": "allreduce", "ranks": 2, "bytes": 65536} in slower["beside"]["slower"]

@@ -14,8 +14,8 @@ import pytest
 from autotune.stacks import application
 from autotune.stacks.application import RUN_FOLDER, installation_of, preload, recording
 from autotune.stacks.switched import offers, plan, unlocked
-from tests.integration.mpirun import CROWDED, ROOT, SHARED, compiled, launcher, python_of
-from tests.suites import ON_EACH, YIELDING
+from tests.integration.mpirun import CROWDED, ROOT, SHARED, YIELDING, compiled, launcher, python_of
+from tests.suites import ON_EACH
 
 SOURCE = Path(__file__).with_name("switched_calls.c")
 SWITCHER = Path(__file__).parents[2] / "autotune/probe/switcher/switcher.c"
