@@ -32,9 +32,7 @@ def discovered(cluster: Cluster, directory: Path, *words: str) -> dict[str, list
 
 
 @pytest.mark.parametrize("tool", ["mpirun", "srun"])
-def test_knobs_of_hierarchical_collectives_and_of_the_network_are_kept(
-    cluster: Cluster, tmp_path: Path, tool: str
-) -> None:
+def test_knobs_of_hierarchical_collectives_and_of_the_network_are_kept(cluster, tmp_path, tool):
     words = ("hydra/launcher=slurm", f"launch.with={tool}", "collective=[allreduce,bcast,reduce]")
     found = discovered(cluster, tmp_path / "campaign", *words)
     assert {"coll_han_priority", "coll_han_allreduce_segsize", "coll_han_use_bcast_algorithm"} <= found.keys()
@@ -42,7 +40,7 @@ def test_knobs_of_hierarchical_collectives_and_of_the_network_are_kept(
     assert not (tmp_path / "campaign").exists()
 
 
-def test_every_level_of_the_hierarchical_component_survives(cluster: Cluster, tmp_path: Path) -> None:
+def test_every_level_of_the_hierarchical_component_survives(cluster, tmp_path):
     """Libraries list values of enumerations that end in a crash or in wrong results."""
     words = ("hydra/launcher=slurm", f"collective=[{','.join(SERVED)}]")
     found = discovered(cluster, tmp_path / "campaign", *words)

@@ -49,7 +49,7 @@ def job_of_launch(tuning: Tuning) -> str:
     return job
 
 
-def test_a_node_that_dies_in_mid_launch_is_replaced(nine_nodes: Cluster, tmp_path: Path) -> None:
+def test_a_node_that_dies_in_mid_launch_is_replaced(nine_nodes, tmp_path):
     tuning = Tuning(nine_nodes, tmp_path / "campaign", (*TRIAL, *LONG))
     with tuning.started():
         wait_until(lambda: tuning.launching(2), say=tuning)
@@ -61,7 +61,7 @@ def test_a_node_that_dies_in_mid_launch_is_replaced(nine_nodes: Cluster, tmp_pat
     assert any(note.startswith("made again: ") for note in again["notes"])
 
 
-def test_a_slurmd_killed_in_mid_launch_costs_no_result(nine_nodes: Cluster, tmp_path: Path) -> None:
+def test_a_slurmd_killed_in_mid_launch_costs_no_result(nine_nodes, tmp_path):
     """The ranks outlive the daemon and finish; what Slurm then says about the job does not matter."""
     tuning = Tuning(nine_nodes, tmp_path / "campaign", (*TRIAL, *LONG))
     with tuning.started():
@@ -73,9 +73,7 @@ def test_a_slurmd_killed_in_mid_launch_costs_no_result(nine_nodes: Cluster, tmp_
     wait_until(lambda: not [w for w in tuning.orphans() if "slurmstepd" not in w], 60)
 
 
-def test_a_launch_whose_job_is_cancelled_is_made_again_and_each_time_is_lost(
-    fresh_cluster: Cluster, tmp_path: Path
-) -> None:
+def test_a_launch_whose_job_is_cancelled_is_made_again_and_each_time_is_lost(fresh_cluster, tmp_path):
     tuning = Tuning(fresh_cluster, tmp_path / "campaign", (*TRIAL, *LONG))
     cancelled: set[str] = set()
     with tuning.started():
@@ -99,9 +97,7 @@ def running(tuning: Tuning) -> set[str]:
     return {job for job, state in tuning.jobs().items() if state == "RUNNING"}
 
 
-def test_an_allocation_that_is_cancelled_ends_the_work_and_takes_no_launch_with_it(
-    fresh_cluster: Cluster, tmp_path: Path
-) -> None:
+def test_an_allocation_that_is_cancelled_ends_the_work_and_takes_no_launch_with_it(fresh_cluster, tmp_path):
     """The driver is beside the allocation, where most sites' ``salloc`` leaves it, and outlives it."""
     inside = ("salloc", "-N8", "--ntasks-per-node=1", "sh", "-c", 'trap "" HUP TERM; "$@"', "sh")
     tuning = Tuning(fresh_cluster, tmp_path / "campaign", ("hydra/launcher=slurm", *LONG))
@@ -116,9 +112,7 @@ def test_an_allocation_that_is_cancelled_ends_the_work_and_takes_no_launch_with_
     check_complete(tuning, ["ok"] * 3)
 
 
-def test_a_campaign_held_to_its_nodes_goes_on_elsewhere_when_one_dies(
-    nine_nodes: Cluster, tmp_path: Path
-) -> None:
+def test_a_campaign_held_to_its_nodes_goes_on_elsewhere_when_one_dies(nine_nodes, tmp_path):
     settings = (*CAMPAIGN, *LONG, "hydra.launcher.time=10", "launch.queue_timeout_s=20")
     tuning = Tuning(nine_nodes, tmp_path / "campaign", settings)
     tuning.directory.mkdir()
@@ -133,7 +127,7 @@ def test_a_campaign_held_to_its_nodes_goes_on_elsewhere_when_one_dies(
     assert "cn3" not in tuning.observations[-1]["hosts"]
 
 
-def test_a_launch_that_outlives_its_job_has_timed_out(fresh_cluster: Cluster, tmp_path: Path) -> None:
+def test_a_launch_that_outlives_its_job_has_timed_out(fresh_cluster, tmp_path):
     tuning = Tuning(fresh_cluster, tmp_path / "campaign", (*TRIAL, *LONG, "hydra.launcher.time=1"))
     with tuning.started():
         wait_until(lambda: tuning.launching(2), say=tuning)
@@ -151,8 +145,8 @@ def test_a_launch_that_outlives_its_job_has_timed_out(fresh_cluster: Cluster, tm
     ids=["inside an allocation", "a job for each launch"],
 )
 def test_shared_memory_of_ranks_that_were_killed_is_removed_on_every_node(
-    fresh_cluster: Cluster, tmp_path: Path, before: tuple[str, ...], settings: tuple[str, ...]
-) -> None:
+    fresh_cluster, tmp_path, before, settings
+):
     """And nothing that somebody else has open there, whatever its name."""
     tuning = Tuning(fresh_cluster, tmp_path / "campaign", (*settings, *LONG, "cluster.ppn=2"))
     open_there = "exec 3> /dev/shm/sm_segment.another; exec sleep 600"
@@ -178,7 +172,7 @@ def segments(ground: Cluster, node: str) -> set[str]:
     return {name for name in names if name.startswith(SEGMENTS)}
 
 
-def test_a_job_that_never_starts_is_given_up(fresh_cluster: Cluster, tmp_path: Path) -> None:
+def test_a_job_that_never_starts_is_given_up(fresh_cluster, tmp_path):
     tuning = Tuning(fresh_cluster, tmp_path / "campaign", (*TRIAL, "launch.queue_timeout_s=6"))
     with tuning.started():
         wait_until(lambda: len(tuning.observations) == 1, say=tuning)
@@ -196,7 +190,7 @@ def test_a_job_that_never_starts_is_given_up(fresh_cluster: Cluster, tmp_path: P
     assert tuning.queue_is_empty()
 
 
-def test_a_queue_that_is_full_is_waited_for(tmp_path: Path) -> None:
+def test_a_queue_that_is_full_is_waited_for(tmp_path):
     """Slurm here forgets jobs two seconds after their end, too: what counts is what the probe wrote."""
     ground = Cluster.up(Shape(slurm_lines=("MaxJobCount=3", "MinJobAge=2")))
     try:
@@ -212,7 +206,7 @@ def test_a_queue_that_is_full_is_waited_for(tmp_path: Path) -> None:
         ground.down()
 
 
-def test_a_controller_that_is_away_is_waited_for(fresh_cluster: Cluster, tmp_path: Path) -> None:
+def test_a_controller_that_is_away_is_waited_for(fresh_cluster, tmp_path):
     tuning = Tuning(fresh_cluster, tmp_path / "campaign", (*TRIAL, *LONG))
     with tuning.started():
         wait_until(lambda: tuning.launching(2), say=tuning)
@@ -222,9 +216,7 @@ def test_a_controller_that_is_away_is_waited_for(fresh_cluster: Cluster, tmp_pat
     check_complete(tuning, ["ok"] * 3)
 
 
-def test_a_campaign_whose_job_is_cancelled_resumes_where_it_was(
-    fresh_cluster: Cluster, tmp_path: Path
-) -> None:
+def test_a_campaign_whose_job_is_cancelled_resumes_where_it_was(fresh_cluster, tmp_path):
     tuning = Tuning(fresh_cluster, tmp_path / "campaign", (*CAMPAIGN, *LONG, "hydra.launcher.time=10"))
     tuning.run().check_returncode()
     wait_until(lambda: tuning.launching(2))
@@ -238,7 +230,7 @@ def test_a_campaign_whose_job_is_cancelled_resumes_where_it_was(
     check_complete(tuning, ["ok"] * 3)
 
 
-def test_a_campaign_whose_node_dies_is_started_again_by_slurm(nine_nodes: Cluster, tmp_path: Path) -> None:
+def test_a_campaign_whose_node_dies_is_started_again_by_slurm(nine_nodes, tmp_path):
     tuning = Tuning(nine_nodes, tmp_path / "campaign", (*CAMPAIGN, *LONG, "hydra.launcher.time=10"))
     tuning.run().check_returncode()
     wait_until(lambda: tuning.launching(2))
@@ -251,7 +243,7 @@ def test_a_campaign_whose_node_dies_is_started_again_by_slurm(nine_nodes: Cluste
     wait_until(lambda: not tuning.orphans(), 60, tuning)
 
 
-def test_a_job_that_waits_for_a_dead_node_is_replaced_on_request(nine_nodes: Cluster, tmp_path: Path) -> None:
+def test_a_job_that_waits_for_a_dead_node_is_replaced_on_request(nine_nodes, tmp_path):
     tuning = Tuning(nine_nodes, tmp_path / "campaign", (*CAMPAIGN, "hydra.launcher.time=10"))
     tuning.directory.mkdir()
     (tuning.directory / "nodes.json").write_text(json.dumps([f"cn{i}" for i in range(8)]))
@@ -270,7 +262,7 @@ def test_a_job_that_waits_for_a_dead_node_is_replaced_on_request(nine_nodes: Clu
     assert all("cn3" not in one["hosts"] for one in tuning.observations)
 
 
-def test_short_jobs_hand_a_long_campaign_on(nine_nodes: Cluster, tmp_path: Path) -> None:
+def test_short_jobs_hand_a_long_campaign_on(nine_nodes, tmp_path):
     """Slurm warns of the end 70 s before it: seven launches take longer than what is left of two minutes."""
     short = ("hydra.launcher.time=2", "hydra.launcher.margin_s=40", "budget.launches=7", "probe.budget_s=8")
     tuning = Tuning(nine_nodes, tmp_path / "campaign", (*CAMPAIGN, *LONG[1:], *short))
@@ -287,7 +279,7 @@ def test_short_jobs_hand_a_long_campaign_on(nine_nodes: Cluster, tmp_path: Path)
     assert len(hosts) == 1
 
 
-def test_nodes_that_are_full_or_slow_are_named(fresh_cluster: Cluster, tmp_path: Path) -> None:
+def test_nodes_that_are_full_or_slow_are_named(fresh_cluster, tmp_path):
     inside = ("salloc", "-N8", "--ntasks-per-node=2")
     limit = "tc qdisc add dev eth0 root tbf rate 50mbit burst 20kb latency 1s"
     fresh_cluster.run(*limit.split(), node="cn5").check_returncode()

@@ -85,9 +85,7 @@ def apart(
     ],
     ids=["no home", "no folder at home"],
 )
-def test_another_user_who_may_write_nothing_checks(
-    site: Path, home: tuple[str, ...], words: tuple[str, ...], code: int, said: str
-) -> None:
+def test_another_user_who_may_write_nothing_checks(site, home, words, code, said):
     before = (site / "guard" / "nights.jsonl").read_bytes()
     done = apart(site, (*NOBODY, *home), "check", site, *words)
     assert done.returncode == code, done.stdout + done.stderr
@@ -100,13 +98,13 @@ def test_another_user_who_may_write_nothing_checks(
     assert not list((site / "guard").glob("launches-*"))
 
 
-def test_another_user_keeps_nights_of_their_own(site: Path) -> None:
+def test_another_user_keeps_nights_of_their_own(site):
     own = ["mkdir -m 777 $stage/own", "mount --bind $stage/own /mnt"]
     done = apart(site, NOBODY, "check", site, "--quick", "--to", "/mnt/nights", before=own)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
 
 
-def test_a_full_disk_is_one_message_for_the_history_and_an_error_for_what_was_asked_for(site: Path) -> None:
+def test_a_full_disk_is_one_message_for_the_history_and_an_error_for_what_was_asked_for(site):
     full = ["mount -t tmpfs -o size=4k tmpfs /mnt", "head -c 8192 /dev/zero >/mnt/full 2>/dev/null || true"]
     words = ("check", site, "--quick", "--yes", "--to", "/mnt", "--motd", "/mnt/motd")  # root's key is hidden
     done = apart(site, ("env",), *words, before=full)
@@ -115,7 +113,7 @@ def test_a_full_disk_is_one_message_for_the_history_and_an_error_for_what_was_as
     assert "autotune: cannot write /mnt/motd: No space left on device" in done.stderr
 
 
-def test_slurms_epilog_checks_once_after_a_job_and_not_after_its_own(site: Path, tmp_path: Path) -> None:
+def test_slurms_epilog_checks_once_after_a_job_and_not_after_its_own(site, tmp_path):
     """By the line of the page; it has to leave out the job that it starts."""
     page = (ROOT / "docs" / "guard.md").read_text()
     found = re.search(r"`EpilogSlurmctld`: `(.+)`", page)
@@ -139,7 +137,7 @@ def test_slurms_epilog_checks_once_after_a_job_and_not_after_its_own(site: Path,
         ground.down()
 
 
-def test_in_salloc_facts_are_those_of_the_node_and_outside_a_job_answers(tmp_path: Path) -> None:
+def test_in_salloc_facts_are_those_of_the_node_and_outside_a_job_answers(tmp_path):
     """The log-in node has another processor; a check that only submits its job has not said "same"."""
     folder: Path = prefix(tmp_path / "tuned", launcher())
     of_node = tmp_path / "cpuinfo"

@@ -62,10 +62,10 @@ def outcome(mpirun, calls, env, ranks=RANKS, options=()):
     return dict(line.split() for line in out.splitlines() if " UCX  WARN " not in line)
 
 
-def deployed(tmp_path, rules, env=UCX, format_name="openmpi_mca"):
-    """The exported files in a directory, as text by name."""
-    made = Recommendation(Point(), tuple(rules), provenance=Provenance("here", env=tuple(env.items())))
-    files = exporter(format_name).export(made, tmp_path)
+def deployed(tmp_path, rules):
+    """The exported files in a directory, and the variables by which they are found."""
+    made = Recommendation(Point(), tuple(rules), provenance=Provenance("here", env=tuple(UCX.items())))
+    files = exporter("openmpi_mca").export(made, tmp_path)
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     return {
@@ -124,53 +124,6 @@ def test_scatter_by_size_would_part_the_ranks(mpirun, tmp_path):
     (tmp_path / "coll_tuned_rules.conf").write_text("1\n15\n1\n2\n2\n0 99 0 0\n2048 0 0 0\n")
     with pytest.raises(AssertionError, match="rank 1: scatter:1024 ERR_ARG"):
         launch(mpirun, ["--strict", "scatter:1024"], env)
-
-
-def test_the_environment_script_says_the_same(mpirun, tmp_path):
-    deployed(
-        tmp_path,
-        [rule("allreduce", 0, "default"), rule("allreduce", 1024, "rabenseifner")],
-        format_name="env_sh",
-    )
-    poison(tmp_path, "rabenseifner")
-    script = tmp_path / "autotune-env.sh"
-    done = subprocess.run(
-        ["sh", "-c", f'. "{script}"; env'], capture_output=True, text=True, check=True, env={"PATH": "/bin"}
-    )
-    env = dict(line.split("=", 1) for line in done.stdout.splitlines() if line.startswith(("OMPI_", "UCX_")))
-    found = outcome(mpirun, ["allreduce:1016", "allreduce:1024"], env)
-    assert found == {"allreduce:1016": "SUCCESS", "allreduce:1024": "ERR_ARG"}
-
-
-def test_the_file_for_tune_says_the_same(mpirun, tmp_path):
-    rules = [rule("allreduce", 0, "default"), rule("allreduce", 1024, "rabenseifner")]
-    deployed(tmp_path, rules, UCX | {"UCX_TLS": "self,posix"}, format_name="tune")
-    poison(tmp_path, "rabenseifner")
-    options = ["--tune", str(tmp_path / "autotune.tune")]
-    out, err = launch(mpirun, ["allreduce:1016", "allreduce:1024"], {"UCX_LOG_LEVEL": "info"}, RANKS, options)
-    assert "allreduce:1016 SUCCESS" in out
-    assert "allreduce:1024 ERR_ARG" in out
-    assert "UCX_TLS=self,posix" in out + err
-
-
-def test_ucx_reads_its_own_file(mpirun, tmp_path):
-    deployed(tmp_path, [], {"UCX_TLS": "self,posix"}, format_name="ucx_conf")
-    env = UCX | {"UCX_CONFIG_DIR": str(tmp_path), "UCX_LOG_LEVEL": "info"}
-    out, err = launch(mpirun, ["allreduce:65536"], env)
-    assert "tag(posix/memory)" in out + err
-    assert "sysv/" not in out + err
-
-
-def test_the_recommended_transports_are_used(mpirun, tmp_path):
-    info = {"UCX_LOG_LEVEL": "info"}
-    env = deployed(tmp_path, [], UCX | {"UCX_TLS": "self,posix"})
-    out, err = launch(mpirun, ["allreduce:65536"], env | info)
-    assert "tag(posix/memory)" in out + err
-    assert "sysv/" not in out + err
-    env = deployed(tmp_path, [], UCX | {"UCX_TLS": "self,tcp"})
-    out, err = launch(mpirun, ["allreduce:65536"], env | info)
-    assert "tcp/" in out + err
-    assert "posix/" not in out + err
 
 
 def test_three_ranks_do_not_get_the_algorithm_for_two(mpirun, tmp_path):
