@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.program import ran
+
 from .configuration import Shape, slurm_conf
 from .ground import ROOT, Cluster, command_line, environment
 
@@ -94,7 +96,7 @@ def test_a_killed_owner_leaves_no_process_interface_or_file(tmp_path):
 
 def test_a_wrapped_command_passes_its_status_on():
     command = ["python", "-m", "tests.cluster", "run", "--nodes=1", "--", "sh", "-c", "srun hostname; exit 7"]
-    said = subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=120)
+    said = ran(command, env=environment(), cwd=ROOT)
     assert (said.returncode, said.stdout) == (7, "cn0\n")
 
 
@@ -127,10 +129,7 @@ def test_one_node_needs_no_range():
 
 
 def ip_view() -> str:
-    seen = [
-        subprocess.run(["ip", *words], capture_output=True, text=True).stdout
-        for words in (["-br", "link"], ["netns"])
-    ]
+    seen = [ran(["ip", *words]).stdout for words in (["-br", "link"], ["netns"])]
     return "".join(seen)
 
 

@@ -15,6 +15,7 @@ import pytest
 from tests.integration.mpirun import ROOT as AS_ROOT
 from tests.integration.mpirun import launcher
 from tests.integration.test_guard import autotune, prefix
+from tests.program import ran
 
 from .campaigns import wait_until
 from .configuration import STATE, Shape
@@ -65,13 +66,10 @@ def apart(
         'cd /; exec "$@"',
     ]
     command = [*user, sys.executable, "-m", "autotune", "guard", *map(str, words)]
-    done = subprocess.run(
+    done = ran(
         ["unshare", "--mount", "sh", "-c", "\n".join(lines), "sh", *command],
-        capture_output=True,
-        text=True,
         stdin=subprocess.DEVNULL,
         env={**os.environ, **AS_ROOT},  # as what was kept: other variables are named
-        check=False,
     )
     assert "Traceback" not in done.stderr, done.stderr
     return done

@@ -1,7 +1,6 @@
 """What every proposer promises, on real adapters only."""
 
 import math
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +16,7 @@ from autotune.history.trial import Cell, Estimate, History, Observation, Phase, 
 from autotune.proposers import PROPOSERS, proposer
 from autotune.space import Level, Parameter, Point, Space
 from tests.contract.implementations import implementations
+from tests.program import ran
 
 LATENCY = Objective("latency")
 BANDWIDTH = Objective("bandwidth", min_bytes=1024)
@@ -193,5 +193,5 @@ def test_importing_the_package_imports_none_of_the_libraries_behind_it():
         "import sys, autotune.proposers, autotune.proposers.warm_start\n"
         "print({'torch', 'ax', 'botorch', 'optuna', 'smac', 'scipy'} & set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    done = ran([sys.executable, "-c", check], check=True)
     assert done.stdout.strip() == "set()"

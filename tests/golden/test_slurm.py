@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from autotune.errors import ScenarioError, StackError
 from hydra_plugins.autotune._slurm_batch import BatchSettings, Order, submit
 from hydra_plugins.autotune._slurm_jobs import Slurm
+from tests.program import ran
 
 HOSTILE = ["a b", "it's", 'say "hi"', "$(touch pwned)", "`touch pwned`", "; touch pwned", "\\", "a#b", "%j"]
 
@@ -95,14 +95,7 @@ def test_a_warning_that_comes_before_the_program_does_not_end_the_job(sbatch, tm
     submit(tmp_path / "slurm", settings, order, [sys.executable, "-c", raised], Slurm())
     inside = {"SLURM_JOB_ID": "42", "SLURM_JOB_NUM_NODES": "1", "SLURM_NTASKS": "1", "SLURM_PROCID": "0",
               "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}  # fmt: skip
-    done = subprocess.run(
-        ["bash", str(sbatch / "script")],
-        env=os.environ | inside,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
+    done = ran(["bash", str(sbatch / "script")], env=os.environ | inside)
     assert done.stdout.endswith("goes on\n"), done.stderr
 
 
@@ -155,7 +148,7 @@ def test_hostile_values_stay_words(sbatch, tmp_path, value):
     commands = [line for line in script.splitlines() if line and not line.startswith("#")]
     assert len(commands) == 2
     stub = commands[1].replace(f"exec {sys.executable}", "printf '%s\\n'")
-    seen = subprocess.run(["bash", "-c", stub], capture_output=True, text=True, cwd=tmp_path, check=True)
+    seen = ran(["bash", "-c", stub], cwd=tmp_path, check=True)
     assert seen.stdout.splitlines() == ["-P", "-u", "-m", "submitit.core._submit", str(folder)]
     assert not list(tmp_path.rglob("pwned"))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from autotune.probe.protocol import REQUEST, ProbeRequest, ProbeResult
+from tests.program import ran
 
 UCX = (
     *("--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any"),
@@ -111,6 +112,4 @@ def run(
         **(env or {}),
     }
     argv = [mpirun, "-n", str(ranks), *options, *program]
-    return subprocess.run(
-        argv, env=environment, capture_output=True, text=True, timeout=_LIMIT_S, check=False
-    )
+    return ran(argv, env=environment, timeout=_LIMIT_S)

@@ -14,6 +14,7 @@ import pytest
 from autotune.history.journal import read_events
 from tests import program
 from tests.integration.mpirun import ROOT
+from tests.program import ran
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(600)]
 
@@ -123,13 +124,7 @@ def test_the_environment_script_is_honoured_by_a_plain_launch(finished, mpirun):
     program = "import os; print('TLS', os.environ.get('UCX_TLS', 'all'))"
     line = f'. "{script}" && exec "$0" -np 1 "$1" -c "$2"'
     env = os.environ | ROOT | {"PATH": f"{mpirun.parent}:{os.environ['PATH']}"}  # as a module would have it
-    done = subprocess.run(
-        ["sh", "-c", line, str(mpirun), sys.executable, program],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        env=env,
-    )
+    done = ran(["sh", "-c", line, str(mpirun), sys.executable, program], env=env)
     assert f"TLS {recommended.get('UCX_TLS', 'all')}" in done.stdout, done.stderr
 
 

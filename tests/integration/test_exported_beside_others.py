@@ -4,7 +4,6 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from autotune.space import Point
 from autotune.stacks.knobs.openmpi import NEVER_SET
 from tests.integration.mpirun import ROOT, launcher, python_of, untold
 from tests.integration.test_exported_files import CALLS, rule
+from tests.program import ran
 from tests.suites import OPENMPI
 from tests.unit.exporters.test_writing import tree
 
@@ -88,9 +88,7 @@ def started(prefix, line, *program, **env):
         "PYTHONPATH": str(Path(__file__).parents[2]),
     }
     del env["OMPI_MCA_btl"]
-    done = subprocess.run(
-        ["sh", "-c", words], capture_output=True, text=True, env=env, timeout=120, check=False
-    )
+    done = ran(["sh", "-c", words], env=env)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
 

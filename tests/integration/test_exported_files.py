@@ -5,7 +5,6 @@ An algorithm id that does not exist is refused with MPI_ERR_ARG by the first cal
 """
 
 import os
-import subprocess
 from itertools import chain
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 from autotune.stacks import coll_tuned
 from tests.integration.mpirun import ROOT, launcher, python_of, untold
+from tests.program import ran
 from tests.suites import OPENMPI
 
 RANKS = 2
@@ -34,7 +34,7 @@ def mpirun(request):
     """Interpreter of an environment, the ``mpirun`` that goes with it, and its version."""
     python = python_of(request.param)
     command, version = launcher(python), "4.1" if request.param else "5"
-    said = subprocess.run([command, "--version"], capture_output=True, text=True, check=False).stdout
+    said = ran([command, "--version"]).stdout
     if f"(Open MPI) {version}." not in said:
         pytest.skip(f"{command} is no Open MPI {version}")
     return python, command, version
@@ -43,13 +43,9 @@ def mpirun(request):
 def launch(mpirun, calls, env, ranks=RANKS, options=()):
     """Standard output and error of ``calls`` under ``mpirun``, with nothing set but ``env``."""
     python, command, _ = mpirun
-    done = subprocess.run(
+    done = ran(
         [command, "--oversubscribe", *options, "-n", str(ranks), python, str(CALLS), *calls],
-        capture_output=True,
-        text=True,
         env=untold() | ROOT | {"OMPI_MCA_mpi_yield_when_idle": "1"} | env,
-        timeout=120,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
@@ -158,9 +154,7 @@ def test_the_line_that_a_format_gives_puts_all_of_it_into_force(mpirun, tmp_path
     path = {"PATH": os.pathsep.join([str(Path(command).parent), os.environ["PATH"]])}
     yielding = {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
     env = untold() | ROOT | {"UCX_LOG_LEVEL": "info"} | path | yielding
-    done = subprocess.run(
-        ["sh", "-c", line], env=env, capture_output=True, text=True, timeout=120, check=False
-    )
+    done = ran(["sh", "-c", line], env=env)
     assert done.returncode == 0, done.stderr
     said = done.stdout + done.stderr
     assert "tag(posix/memory)" in said

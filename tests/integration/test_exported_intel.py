@@ -1,6 +1,5 @@
 """A real Intel MPI reads the exported variables, and reads ``@`` as the exporter says that it does."""
 
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 from autotune.stacks.mpich import intel_id
 from tests.integration.mpirun import python_of, untold
+from tests.program import ran
 
 pytestmark = pytest.mark.intel
 
@@ -38,13 +38,9 @@ def kinds(intel, value, ranks=4):
         "I_MPI_FABRICS": "shm",
     }
     chosen = {} if value is None else {"I_MPI_ADJUST_ALLREDUCE": value}
-    done = subprocess.run(
+    done = ran(
         [intel / "bin/mpiexec", "-n", str(ranks), intel / "bin/python", PIECES, *map(str, SIZES)],
-        capture_output=True,
-        text=True,
         env=untold("I_MPI_", "FI_") | installed | chosen,
-        timeout=120,
-        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     rows = (line.split() for line in done.stdout.splitlines())
@@ -63,12 +59,7 @@ def exported(tmp_path, rules):
     )
     script = tmp_path / "intel-mpi-env.sh"
     script.write_text(text)
-    said = subprocess.run(
-        ["sh", "-c", f'. "{script}"; printf %s "$I_MPI_ADJUST_ALLREDUCE"'],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    said = ran(["sh", "-c", f'. "{script}"; printf %s "$I_MPI_ADJUST_ALLREDUCE"'], check=True)
     return said.stdout
 
 

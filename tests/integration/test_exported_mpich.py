@@ -1,7 +1,6 @@
 """A real MPICH 5 reads the exported tree and the exported variables."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from autotune.space import Point
 from autotune.stacks.cleared import clearance
 from autotune.stacks.mpich import algorithms, installed_tree, leaf
 from tests.integration.mpirun import python_of, untold
+from tests.program import ran
 
 pytestmark = pytest.mark.mpich
 
@@ -39,13 +39,9 @@ def mpich():
 
 
 def launch(mpich, env, words=(CALLS, *EVERYTHING), ranks=2):
-    return subprocess.run(
+    return ran(
         [mpich / "bin/mpiexec", "-n", str(ranks), mpich / "bin/python", *map(str, words)],
-        capture_output=True,
-        text=True,
         env=untold("MPIR_") | {"MPI4PY_LIBMPI": str(mpich / "lib/libmpi.so.12")} | env,
-        timeout=120,
-        check=False,
     )
 
 

@@ -20,6 +20,7 @@ from autotune.history.trial import Rule
 from autotune.recommend.recommendation import Gain, Provenance, Recommendation
 from autotune.space import Point
 from tests.integration.mpirun import ROOT, launcher, python_of
+from tests.program import ran
 
 UCX = (
     ("OMPI_MCA_pml", "ucx"),
@@ -33,12 +34,9 @@ SIZES = (8, 65536)
 def autotune(*words, env=None):
     """A command with the MPI of these tests."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "UCX_", "AUTOTUNE_GUARD"))}
-    done = subprocess.run(
+    done = ran(
         [sys.executable, "-m", "autotune", *map(str, words)],
-        capture_output=True,
-        text=True,
         env={**clean, **ROOT, "PATH": f"{Path(launcher()).parent}:{clean['PATH']}", **(env or {})},
-        check=False,
     )
     assert "Traceback" not in done.stderr, done.stderr
     assert not re.search(r"\bnan\b", done.stdout), done.stdout
@@ -51,7 +49,7 @@ def here(mpirun):
         "import sys; from autotune.stacks.installation import find; from autotune.stacks.ucx import detect; "
         "i = find(sys.argv[1]); u = detect(i.library); print(i.version, u.version if u else '')"
     )
-    told = subprocess.run([sys.executable, "-c", code, mpirun], capture_output=True, text=True, check=True)
+    told = ran([sys.executable, "-c", code, mpirun], check=True)
     return told.stdout.split()
 
 
@@ -90,15 +88,7 @@ def of_the_page(folder):
 
 
 def sh(command, env):
-    return subprocess.run(
-        ["/bin/sh", "-ec", command],
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        env=env,
-        cwd="/",
-        check=False,
-    )
+    return ran(["/bin/sh", "-ec", command], stdin=subprocess.DEVNULL, env=env, cwd="/")
 
 
 @pytest.fixture(scope="module")
@@ -258,7 +248,7 @@ def test_a_night_is_kept_and_a_parameter_file_that_makes_calls_slower_is_found_o
     words = [reframe, "-c", test, "-r", "-S", "minutes=2", "--prefix", folder, "--report-file", report]
     path = f"{Path(launcher()).parent}:{os.environ['PATH']}"
     hidden = {**os.environ, **ROOT, "PATH": path, **env, "UCX_TLS": "tcp,self"}
-    done = subprocess.run(words, capture_output=True, text=True, cwd=folder, env=hidden, check=False)
+    done = ran(words, cwd=folder, env=hidden)
     assert done.returncode == 0, done.stdout + done.stderr  # the settings name the transports themselves
     (case,) = json.loads(report.read_text())["runs"][0]["testcases"]
     assert len([name for name in case["perfvalues"] if "allreduce_2_" in name]) == len(SIZES)
@@ -277,7 +267,7 @@ def test_a_night_is_kept_and_a_parameter_file_that_makes_calls_slower_is_found_o
     assert [one["text"] for one in slower["changes"]] == [f"{parameters} was edited"]
     assert "64 KiB: slower than as kept" in slower["headline"]
     next(site.glob("openmpi-*/*.conf")).unlink()
-    done = subprocess.run(words, capture_output=True, text=True, cwd=folder, env=hidden, check=False)
+    done = ran(words, cwd=folder, env=hidden)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "slower, or not in effect" in done.stdout
 

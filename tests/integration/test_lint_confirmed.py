@@ -1,7 +1,6 @@
 """A real Open MPI does with the planted traps what ``lint`` says it does."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path, PurePath
 
@@ -14,6 +13,7 @@ from tests.golden.test_exports import OPENMPI
 from tests.integration.mpirun import ROOT, untold
 from tests.integration.test_exported_files import CALLS as CALLS_FILE
 from tests.integration.test_exported_files import UCX, launch, mpirun, outcome  # noqa: F401 - a fixture
+from tests.program import ran
 
 ENV = {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1"}
 CALLS = ["allreduce:8", "allreduce:4096"]
@@ -90,15 +90,7 @@ def test_what_is_exported_has_no_findings_by_the_stack_s_own_list_of_names(tmp_p
 def run(mpi, command, env=None):
     """A command line with this ``mpirun`` as ``mpirun``, in a shell."""
     path = {"PATH": os.pathsep.join([str(Path(mpi[1]).parent), os.environ["PATH"]])}
-    return subprocess.run(
-        ["sh", "-c", command],
-        env=untold() | ROOT | path | (env or {}),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        errors="replace",
-    )
+    return ran(["sh", "-c", command], env=untold() | ROOT | path | (env or {}), errors="replace")
 
 
 def stack(mpi):

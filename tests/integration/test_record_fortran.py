@@ -12,6 +12,7 @@ import pytest
 from autotune.cli import main
 from autotune.errors import ExitCode
 from tests.integration.mpirun import CROWDED, python_of
+from tests.program import ran
 
 DATA = Path(__file__).parents[1] / "data" / "applications"
 CALLS = {
@@ -140,7 +141,7 @@ def test_counts_under_intel_mpi(tmp_path, monkeypatch):
     python, mpich = python_of("INTEL"), python_of("MPICH")
     place = Path(python).parents[1]
     modules = place / "include/mpi/gfortran/12.4.0"
-    if "12." not in subprocess.run(["gfortran", "-dumpfullversion"], capture_output=True, text=True).stdout:
+    if "12." not in ran(["gfortran", "-dumpfullversion"]).stdout:
         pytest.skip("Intel's modules of gfortran 12 are of use to that alone")
     libraries = [place / "lib/libmpifort.so.12", place / "lib/libmpi.so.12", f"-Wl,-rpath,{place / 'lib'}"]
     compiled("recorded_calls.f90", tmp_path / "program", modules, libraries, f"-I{place / 'include/mpi'}")

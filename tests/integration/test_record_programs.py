@@ -12,6 +12,7 @@ import pytest
 
 from autotune.cli import main
 from tests.integration.mpirun import CROWDED, SHARED, compiled, launcher
+from tests.program import ran
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(120), pytest.mark.usefixtures("as_root")]
 
@@ -141,7 +142,7 @@ def test_a_handler_that_is_not_pythons_stays(place):
     """Set before Python begins, by what is preloaded; then a hangup is its own affair."""
     env = {**os.environ, "LD_PRELOAD": str(compiled(FOREIGN, place / "foreign.so", *SHARED))}
     words = [sys.executable, "-m", "autotune", "run", "--", "true"]
-    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+    done = ran(words, env=env)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
     waits = [*words[:-1], "sh", "-c", "touch begun; exec sleep 100"]
     with subprocess.Popen(waits, env=env, stderr=subprocess.PIPE, text=True) as driver:

@@ -19,6 +19,7 @@ from tests.conformance.launching import PROGRAM as CASES
 from tests.integration.mpirun import CROWDED, ROOT, launcher, python_of
 from tests.integration.mpirun import run as launched
 from tests.integration.test_record_programs import none_left
+from tests.program import ran
 from tests.suites import ON_EACH
 
 PROGRAM = Path(__file__).with_name("switched_calls.py")
@@ -319,13 +320,10 @@ def test_tuned_launches_are_compared_in_pairs_with_untouched_ones(tuner):
         launch = ["env", *its, "I_MPI_FABRICS=shm", str(intel / "bin/mpirun")]
         path = f"{mpich / 'bin'}{os.pathsep}{path}"
     argv = ["--pairs", "2", *words, "--", *launch, "-n", "2", "CALLS", "2000", "allreduce:8"]
-    done = subprocess.run(
+    done = ran(
         [sys.executable, "benchmarks/running.py", *argv],
-        capture_output=True,
-        text=True,
         cwd=Path(__file__).parents[2],
         env=os.environ | ROOT | {"PATH": path},
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     *pairs, last = done.stdout.splitlines()

@@ -5,7 +5,6 @@ The campaign runs in this interpreter, whatever MPI its ranks load.
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from autotune.stacks.installation import find
 from autotune.stacks.mpich import intel_id
 from hydra_plugins.autotune.mpirun import MpirunLauncher
 from tests.integration.mpirun import python_of
-from tests.program import autotune
+from tests.program import autotune, ran
 
 FOUND = {
     "openmpi4": ("OPENMPI41", pytest.mark.mpi41),
@@ -293,12 +292,8 @@ def sums(prefix: Path, name: str, env) -> str:
         "MPIR_CVAR_DEBUG_SUMMARY": "0",
     }
     over = ["--oversubscribe"] if name == "openmpi4" else []
-    done = subprocess.run(
-        [mpirun, *over, "-n", "4", sys.executable, SUMS, "64", "4096"],
-        env={**os.environ, **own, **env},
-        capture_output=True,
-        text=True,
-        timeout=120,
+    done = ran(
+        [mpirun, *over, "-n", "4", sys.executable, SUMS, "64", "4096"], env={**os.environ, **own, **env}
     )
     assert done.returncode == 0, done.stderr
     assert "not alike" not in done.stdout

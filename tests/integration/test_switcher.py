@@ -15,6 +15,7 @@ from autotune.stacks import application
 from autotune.stacks.application import RUN_FOLDER, installation_of, preload, recording
 from autotune.stacks.switched import offers, plan, unlocked
 from tests.integration.mpirun import CROWDED, ROOT, SHARED, YIELDING, compiled, launcher, python_of
+from tests.program import ran
 from tests.suites import ON_EACH
 
 SOURCE = Path(__file__).with_name("switched_calls.c")
@@ -159,7 +160,7 @@ def test_another_tool_sees_calls_where_mpi_begins_and_communicators_that_go(
     program = [tmp_path / "program", "plain", "150"]
     argv = [launcher(python_of(name)), "-n", "2", *crowded, "env", f"LD_PRELOAD={tool}", *program]
     environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"} | ROOT | YIELDING
-    alone = subprocess.run(argv, env=environment, capture_output=True, check=True, text=True).stdout
+    alone = ran(argv, env=environment, check=True).stdout
     assert re.findall(r"calls (\d+) (\d+)", alone) == calls
 
 
@@ -201,9 +202,7 @@ def test_threads_that_call_at_once_race_nowhere_in_it(switched, monkeypatch):
     bits = Path("/proc/sys/vm/mmap_rnd_bits")
     if bits.exists() and int(bits.read_text()) > 28:
         pytest.skip("ThreadSanitizer of gcc 12 fails on addresses so random (vm.mmap_rnd_bits above 28)")
-    found = subprocess.run(
-        ["gcc", "-print-file-name=libtsan.so"], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    found = ran(["gcc", "-print-file-name=libtsan.so"], check=True).stdout.strip()
     if not Path(found).is_absolute():
         pytest.skip("gcc has no ThreadSanitizer here")
     monkeypatch.setenv("TSAN_OPTIONS", "exitcode=0")  # Open MPI has reports of its own
