@@ -111,5 +111,4 @@ def run(
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
         **(env or {}),
     }
-    argv = [mpirun, "-n", str(ranks), *options, *program]
-    return ran(argv, env=environment, timeout=_LIMIT_S)
+    return ran([mpirun, "-n", str(ranks), *options, *program], env=environment, timeout=_LIMIT_S)

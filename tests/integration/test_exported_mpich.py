@@ -88,8 +88,7 @@ def test_the_exported_tree_serves_all_collectives(mpich, tmp_path):
 def test_a_tree_with_a_single_collective_would_not_do(mpich, tmp_path):
     """Why the whole tree is exported."""
     tree = {"collective=allreduce": {"algorithm=MPIR_Allreduce_intra_ring": {}}}
-    env = exported(MpichSelection(lambda: tree), tmp_path, [])
-    assert launch(mpich, env).returncode != 0
+    assert launch(mpich, exported(MpichSelection(lambda: tree), tmp_path, [])).returncode != 0
 
 
 def test_exported_variables_are_read(mpich, tmp_path):

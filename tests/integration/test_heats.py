@@ -222,8 +222,7 @@ def test_a_foreign_file_in_the_place_of_the_turns_is_no_heat(tmp_path):
             held.enter_context(path.open("w"))  # what nobody has open is swept after any launch
             path.chmod(0o666)
         place = Heat(str(tmp_path), token, 0, 1, 0.1, join_s=30.0)
-        request = probe_request(("allreduce",), (8,), ranks=2, heat=place)
-        launched = probe(tmp_path / "0", request)
+        launched = probe(tmp_path / "0", probe_request(("allreduce",), (8,), ranks=2, heat=place))
         assert launched.result is not None, launched.stderr
         assert launched.result.status == "invalid"
         assert "not this user's alone" in launched.result.reason

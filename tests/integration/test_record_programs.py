@@ -125,8 +125,7 @@ def test_a_tool_of_the_users_own_sees_what_is_recorded(how, made, place, monkeyp
 def test_the_exit_code_is_the_programs_own(verb, how, code, ended, made, capfd):
     words = [launcher(), "-n", "1", made[1], str(how)]
     assert main([verb, "--", *words]) == code
-    document = json.loads(Path({"record": "calls.json", "run": "run.json"}[verb]).read_text())
-    assert document["ended"] == ended
+    assert json.loads(Path({"record": "calls.json", "run": "run.json"}[verb]).read_text())["ended"] == ended
     assert f"ended with exit code {code}" in capfd.readouterr().err
 
 

@@ -169,8 +169,7 @@ def test_a_folder_of_the_path_that_is_closed_to_its_user_is_passed_over():
         (program := folder / "mpirun").write_text("")
         program.chmod(0o755)
         env = {**os.environ, "PATH": f"{closed}:{folder}", "PYTHONPATH": os.pathsep.join(sys.path)}
-        command = [sys.executable, "-c", UNPRIVILEGED]
-        done = ran(command, env=env, cwd=name)
+        done = ran([sys.executable, "-c", UNPRIVILEGED], env=env, cwd=name)
     assert done.returncode == 0, done.stderr
     found, said = done.stdout.splitlines()
     assert found == str(program)
