@@ -77,15 +77,6 @@ def test_it_shows_each_phase_and_exports(finished):
     assert (cwd / "campaigns/allreduce_local/export/openmpi-mca-params.conf").exists()
 
 
-def test_the_same_command_again_says_that_it_is_complete(finished):
-    cwd, _ = finished
-    before = (cwd / "campaigns/allreduce_local/journal.jsonl").read_bytes()
-    done = autotune("budget.launches=13", *SMALL, cwd=cwd)
-    assert done.returncode == 0
-    assert "is complete" in done.stdout
-    assert (cwd / "campaigns/allreduce_local/journal.jsonl").read_bytes() == before
-
-
 def test_other_settings_in_the_same_directory_are_refused(finished):
     cwd, _ = finished
     done = autotune("budget.launches=13", *SMALL, "seed=9", cwd=cwd)
@@ -198,26 +189,6 @@ def test_ctrl_c_leaves_no_process_and_says_how_to_resume(tmp_path, mpirun, how):
     assert "Traceback" not in err
     assert not left_over(directory)
     assert status(tmp_path)["state"] == "interrupted"
-
-
-def test_a_second_writer_is_refused(tmp_path, mpirun):
-    process, _ = begin(tmp_path)
-    try:
-        assert status(tmp_path)["state"] == "running"
-        done = autotune("budget.launches=100", *SMALL, cwd=tmp_path)
-        assert done.returncode == 4
-        assert "another process" in done.stderr
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=200)
-
-
-def test_a_fresh_start_keeps_the_old_directory(tmp_path, mpirun):
-    one = ("budget.launches=2", *SMALL)
-    assert autotune(*one, cwd=tmp_path).returncode == 0
-    done = autotune(*one, "seed=3", "campaign.fresh=true", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "campaigns/allreduce_local.1/journal.jsonl").exists()
 
 
 def test_measure_prints_one_launch_of_one_point(tmp_path, mpirun):

@@ -41,15 +41,6 @@ def test_every_collective_gives_right_results_in_c(name, tmp_path):
             assert cell.status == "ok", cell
 
 
-@both
-def test_a_bad_request_ends_all_ranks_with_one_line(name, tmp_path):
-    request = probe_request(("allreduce",), (8,), ranks=2).to_json().replace("allreduce", "allredcue")
-    launched = probe(tmp_path, request, python=python_of(name))
-    assert launched.result.status == "invalid"
-    assert launched.stderr.count("did you mean 'allreduce'?") == 1
-    assert launched.code == 2
-
-
 OTHER_COMPILER = """
 import sys
 from pathlib import Path

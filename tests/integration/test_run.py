@@ -44,28 +44,18 @@ def tuned(tmp_path, capfd, as_root, monkeypatch):
     return run
 
 
-@pytest.mark.mpi
-def test_another_algorithm_at_each_call_changes_no_result_and_nothing_of_the_program(tuned):
-    code, document, said = tuned(verb=["--reductions"], mode="random")
-    assert code == ExitCode.WELL, said.err
-    assert "all calls were right" in said.out
-    assert document["state"] == "on"
-
-
 @pytest.mark.parametrize(
     ("name", "ranks"),
     [
-        pytest.param("", 4, marks=[pytest.mark.mpi, pytest.mark.slow]),
+        pytest.param("", 4, marks=pytest.mark.mpi),
         pytest.param("OPENMPI41", 2, marks=pytest.mark.mpi41),
         pytest.param("MPICH", 2, marks=pytest.mark.mpich),
     ],
 )
-def test_another_algorithm_at_each_call_on_more_ranks_and_other_stacks(name, ranks, tuned):
-    python = python_of(name)
+def test_another_algorithm_at_each_call_changes_no_result_and_nothing_of_the_program(name, ranks, tuned):
     options = () if name == "MPICH" else CROWDED
-    code, document, said = tuned(
-        verb=["--reductions"], mode="random", python=python, ranks=ranks, options=options
-    )
+    words = {"verb": ["--reductions"], "mode": "random", "python": python_of(name)}
+    code, document, said = tuned(**words, ranks=ranks, options=options)
     assert code == ExitCode.WELL, said.err
     assert "all calls were right" in said.out
     assert document["state"] == "on"

@@ -154,22 +154,6 @@ def test_a_site_exports_what_was_fast_and_reads_it_back(name, prefix, tmp_path, 
         assert ring in (export / "intel-mpi-env.sh").read_text().splitlines()
 
 
-@pytest.mark.parametrize("name", marked("mpich", "intelmpi"))
-def test_deployed_rules_are_in_force(name, prefix, tmp_path):
-    site, scenario = bench_of(name)
-    rules = tuple(
-        Rule("allreduce", 2, size, Point.of({"algorithm": algorithm}))
-        for size, algorithm in ((0, "recursive_doubling"), (4096, "ring"))
-    )
-    trial = Trial(1, Phase.VERIFY, site.space.default, Subject.DEPLOYED, rules=rules)
-    seen = site.observer(measurement_of(scenario, 2), site.space, tmp_path).observe(trial)
-    assert seen.ok, seen.reason
-    # An algorithm that the library does not have is refused, or not silently taken for another.
-    if name == "mpich":
-        tree = tmp_path / "launches/0001/selection.json"
-        assert "MPIR_Allreduce_intra_ring" in tree.read_text()
-
-
 BY_LIBFABRIC = {
     "mpich": {"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ofi"},
     "intelmpi": {"I_MPI_FABRICS": "ofi"},
