@@ -263,13 +263,13 @@ def test_a_job_that_waits_for_a_dead_node_is_replaced_on_request(nine_nodes, tmp
 
 
 def test_short_jobs_hand_a_long_campaign_on(nine_nodes, tmp_path):
-    """Slurm warns of the end 70 s before it: seven launches take longer than what is left of two minutes."""
-    short = ("hydra.launcher.time=2", "hydra.launcher.margin_s=40", "budget.launches=7", "probe.budget_s=8")
+    """Slurm warns 60 s before the end, or earlier: four launches take longer than what is before that."""
+    short = ("hydra.launcher.time=2", "hydra.launcher.margin_s=30", "budget.launches=4", "probe.budget_s=16")
     tuning = Tuning(nine_nodes, tmp_path / "campaign", (*CAMPAIGN, *LONG[1:], *short))
     tuning.run().check_returncode()
     wait_until(lambda: tuning.state == "complete", 500, tuning)
     wait_until(tuning.queue_is_empty)
-    check_complete(tuning, ["ok"] * 7)
+    check_complete(tuning, ["ok"] * 4)
     jobs = tuning.jobs()
     assert len(jobs) >= 2
     assert set(jobs.values()) == {"COMPLETED"}  # none was ended by its limit
