@@ -99,7 +99,7 @@ mpi-test: $(VENV)/.test ## the probe, campaigns and exports on other MPIs, and u
 # They mostly wait, for what Slurm takes a minute to notice; each process has clusters of its own.
 cluster-test: $(VENV)/.test ## a real 8-node Slurm cluster of namespaces (root; slurmctld slurmd slurm-client munge)
 	$(BIN)/python -m tests.cluster run -- true
-	$(BIN)/python -m pytest -n 3 --dist worksteal tests/cluster -m cluster
+	$(BIN)/python -m pytest -n 4 --dist worksteal tests/cluster -m cluster
 
 kill-test: $(VENV)/.test ## 260 kills of campaigns, simulated and real, at random moments and in heats
 	$(BIN)/python -m tests.kills
