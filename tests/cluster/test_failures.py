@@ -7,7 +7,6 @@ started is left running.
 import json
 import os
 import signal
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from itertools import repeat
 from pathlib import Path
@@ -17,7 +16,6 @@ import pytest
 from hydra_plugins.autotune._guard import SEGMENTS
 
 from .campaigns import Tuning, wait_until
-from .configuration import Shape
 from .ground import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]  # dead nodes are waited for, by Slurm too
@@ -26,14 +24,6 @@ TRIAL = ("hydra/launcher=slurm", "hydra.launcher.allocation=trial")
 CAMPAIGN = ("hydra/launcher=slurm", "hydra.launcher.allocation=campaign")
 LONG = ("probe.budget_s=4", "probe.max_samples=100000", "probe.precision=0.0001")
 """A launch that takes long enough to be caught in the middle."""
-
-
-@pytest.fixture
-def nine_nodes() -> Iterator[Cluster]:
-    """One more than a launch needs."""
-    ground = Cluster.up(Shape(n_nodes=9))
-    yield ground
-    ground.down()
 
 
 def check_complete(tuning: Tuning, statuses: list[str]) -> None:
@@ -190,20 +180,17 @@ def test_a_job_that_never_starts_is_given_up(fresh_cluster, tmp_path):
     assert tuning.queue_is_empty()
 
 
-def test_a_queue_that_is_full_is_waited_for(tmp_path):
+def test_a_queue_that_is_full_is_waited_for(raised, tmp_path):
     """Slurm here forgets jobs two seconds after their end, too: what counts is what the probe wrote."""
-    ground = Cluster.up(Shape(slurm_lines=("MaxJobCount=3", "MinJobAge=2")))
-    try:
-        hold = ("timeout", "5", "sbatch", "--parsable", "-H", "-o", "/dev/null", "--wrap=true")
-        held = [ground.run(*hold).stdout.strip() for _ in range(3)]
-        tuning = Tuning(ground, tmp_path / "campaign", TRIAL)
-        with tuning.started():
-            wait_until(lambda: bool(ground.processes("sbatch")), say=tuning)
-            assert not tuning.observations
-            ground.run("scancel", *filter(None, held)).check_returncode()
-        check_complete(tuning, ["ok"] * 3)
-    finally:
-        ground.down()
+    ground = raised(slurm_lines=("MaxJobCount=3", "MinJobAge=2"))
+    hold = ("timeout", "5", "sbatch", "--parsable", "-H", "-o", "/dev/null", "--wrap=true")
+    held = [ground.run(*hold).stdout.strip() for _ in range(3)]
+    tuning = Tuning(ground, tmp_path / "campaign", TRIAL)
+    with tuning.started():
+        wait_until(lambda: bool(ground.processes("sbatch")), say=tuning)
+        assert not tuning.observations
+        ground.run("scancel", *filter(None, held)).check_returncode()
+    check_complete(tuning, ["ok"] * 3)
 
 
 def test_a_controller_that_is_away_is_waited_for(fresh_cluster, tmp_path):

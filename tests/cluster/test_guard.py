@@ -18,8 +18,8 @@ from tests.integration.test_guard import autotune, prefix
 from tests.program import ran
 
 from .campaigns import wait_until
-from .configuration import STATE, Shape
-from .ground import ROOT, Cluster
+from .configuration import STATE
+from .ground import ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
@@ -111,7 +111,7 @@ def test_a_full_disk_is_one_message_for_the_history_and_an_error_for_what_was_as
     assert "autotune: cannot write /mnt/motd: No space left on device" in done.stderr
 
 
-def test_slurms_epilog_checks_once_after_a_job_and_not_after_its_own(site, tmp_path):
+def test_slurms_epilog_checks_once_after_a_job_and_not_after_its_own(raised, site, tmp_path):
     """By the line of the page; it has to leave out the job that it starts."""
     page = (ROOT / "docs" / "guard.md").read_text()
     found = re.search(r"`EpilogSlurmctld`: `(.+)`", page)
@@ -121,42 +121,36 @@ def test_slurms_epilog_checks_once_after_a_job_and_not_after_its_own(site, tmp_p
     here = f"export PATH={os.environ['PATH']} SLURM_CONF={STATE}/slurm.conf\ncd {tmp_path}"
     epilog.write_text(f"#!/bin/sh\n{here}\n{line}\n")
     epilog.chmod(0o755)
-    ground = Cluster.up(Shape(n_nodes=2, slurm_lines=(f"EpilogSlurmctld={epilog}",)))
-    try:
-        nights = site / "guard" / "nights.jsonl"
-        before = nights.read_text().count("\n")
-        ground.run("sbatch", "--wait", "-o", "/dev/null", "--wrap", "true").check_returncode()
-        wait_until(lambda: nights.read_text().count("\n") > before, 120)
-        wait_until(lambda: not ground.run("squeue", "-h").stdout.strip(), 60)
-        jobs = ground.run("scontrol", "show", "job", "-o").stdout
-        assert jobs.count("JobId=") == 2, jobs
-        assert '"code":0' in nights.read_text().splitlines()[-1], nights.read_text()
-    finally:
-        ground.down()
+    ground = raised(n_nodes=2, slurm_lines=(f"EpilogSlurmctld={epilog}",))
+    nights = site / "guard" / "nights.jsonl"
+    before = nights.read_text().count("\n")
+    ground.run("sbatch", "--wait", "-o", "/dev/null", "--wrap", "true").check_returncode()
+    wait_until(lambda: nights.read_text().count("\n") > before, 120)
+    wait_until(lambda: not ground.run("squeue", "-h").stdout.strip(), 60)
+    jobs = ground.run("scontrol", "show", "job", "-o").stdout
+    assert jobs.count("JobId=") == 2, jobs
+    assert '"code":0' in nights.read_text().splitlines()[-1], nights.read_text()
 
 
-def test_in_salloc_facts_are_those_of_the_node_and_outside_a_job_answers(tmp_path):
+def test_in_salloc_facts_are_those_of_the_node_and_outside_a_job_answers(raised, tmp_path):
     """The log-in node has another processor; a check that only submits its job has not said "same"."""
     folder: Path = prefix(tmp_path / "tuned", launcher())
     of_node = tmp_path / "cpuinfo"
     of_node.write_text("model name\t: that of the node\n")
-    ground = Cluster.up(Shape(n_nodes=2))
+    ground = raised(n_nodes=2)
     guard = ("python", "-m", "autotune", "guard")
-    try:
-        ground.run("mount", "--bind", str(of_node), "/proc/cpuinfo", node="cn0").check_returncode()
-        inside = ("salloc", "-N1", "--nodelist=cn0", "--ntasks-per-node=2")
-        words = ("--minutes", "0", "hydra/launcher=slurm", "hydra.launcher.time=5")
-        done = ground.run(*inside, *guard, "keep", str(folder), *words, timeout_s=300)
-        assert done.returncode == 0, done.stdout + done.stderr
-        kept = json.loads((folder / "guard" / "kept.json").read_text())
-        assert kept["facts"]["machine"]["model name"] == "that of the node"
-        done = ground.run(*inside, *guard, "check", str(folder), "--quick", timeout_s=300)
-        assert (done.returncode, "changed" in done.stdout) == (0, False), done.stdout + done.stderr
-        nights = folder / "guard" / "nights.jsonl"
-        before = nights.read_text().count("\n")
-        for said in ("its output: ", "runs this campaign already"):
-            done = ground.run(*guard, "check", str(folder), "--quick", timeout_s=300)
-            assert (done.returncode, said in done.stderr) == (6, True), done.stdout + done.stderr
-        wait_until(lambda: nights.read_text().count("\n") > before, 240)
-    finally:
-        ground.down()
+    ground.run("mount", "--bind", str(of_node), "/proc/cpuinfo", node="cn0").check_returncode()
+    inside = ("salloc", "-N1", "--nodelist=cn0", "--ntasks-per-node=2")
+    words = ("--minutes", "0", "hydra/launcher=slurm", "hydra.launcher.time=5")
+    done = ground.run(*inside, *guard, "keep", str(folder), *words, timeout_s=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    kept = json.loads((folder / "guard" / "kept.json").read_text())
+    assert kept["facts"]["machine"]["model name"] == "that of the node"
+    done = ground.run(*inside, *guard, "check", str(folder), "--quick", timeout_s=300)
+    assert (done.returncode, "changed" in done.stdout) == (0, False), done.stdout + done.stderr
+    nights = folder / "guard" / "nights.jsonl"
+    before = nights.read_text().count("\n")
+    for said in ("its output: ", "runs this campaign already"):
+        done = ground.run(*guard, "check", str(folder), "--quick", timeout_s=300)
+        assert (done.returncode, said in done.stderr) == (6, True), done.stdout + done.stderr
+    wait_until(lambda: nights.read_text().count("\n") > before, 240)

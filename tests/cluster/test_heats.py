@@ -158,15 +158,12 @@ def test_in_an_allocation(four_nodes, tmp_path, tool):
     assert not any(taken_out(tmp_path, number) for number in range(1, 6))
 
 
-def test_steps_share_memory_and_devices_that_slurm_counts(tmp_path):
+def test_steps_share_memory_and_devices_that_slurm_counts(raised, tmp_path):
     """An allocation has one device a node, and its first step takes that and all of its memory."""
-    ground = Cluster.up(Shape(4, devices=1, slurm_lines=("SelectTypeParameters=CR_Core_Memory",)))
-    try:
-        heats = Heats(ground, tmp_path, (SLURM, "launch.with=srun"))
-        whole(heats.run([[{}, {}]], *INSIDE, "--gres=card:1", "--mem=1000"))
-        assert not any(taken_out(tmp_path, number) for number in (1, 2))
-    finally:
-        ground.down()
+    ground = raised(n_nodes=4, devices=1, slurm_lines=("SelectTypeParameters=CR_Core_Memory",))
+    heats = Heats(ground, tmp_path, (SLURM, "launch.with=srun"))
+    whole(heats.run([[{}, {}]], *INSIDE, "--gres=card:1", "--mem=1000"))
+    assert not any(taken_out(tmp_path, number) for number in (1, 2))
 
 
 def test_by_a_job_for_each(four_nodes, tmp_path):
@@ -276,31 +273,28 @@ def test_the_file_of_a_heat_that_was_killed_before_all_had_come_goes_with_the_ne
     four_nodes.run("rm", "/dev/shm/autotune-heat-cn2", node="cn2").check_returncode()
 
 
-def test_a_campaign_verifies_by_heats_and_its_files_are_compared_by_heats(tmp_path):
+def test_a_campaign_verifies_by_heats_and_its_files_are_compared_by_heats(raised, tmp_path):
     """Eight nodes with slow links, in an allocation; two launches of each side are alive at once."""
     (tmp_path / "ways.yaml").write_text(WAYS)
-    ground = Cluster.up(Shape(rate="200mbit"))
-    try:
-        assert "tbf" in ground.run("tc", "qdisc", "show", "dev", "eth0", node="cn1").stdout
-        words = (
-            *(SLURM, "verify.enabled=true", "launch.heats=true", "verify.launches=4"),
-            *("verify.max_failures=1", "sizes=[65536]", "budget.launches=2"),
-            *(f"++mpi.mca.{name}={value}" for name, value in LINEAR.items()),
-            "probe.budget_s=1.5",
-        )
-        tuning = Tuning(ground, tmp_path / "campaign", words, tmp_path / "ways.yaml")
-        allocation = ("salloc", "-Q", "-N8", "--ntasks-per-node=2")
-        done = tuning.run(*allocation)
-        assert done.returncode == 0, done.stderr
-        assert [e["number"] for e in tuning.events if e["event"] == "trial" and e.get("heat")], done.stdout
-        assert set(tuning.statuses) == {"ok"}
-        assert not any("launched apart" in note for o in tuning.observations for note in o["notes"])
-        before = len(list((tuning.directory / "heats").iterdir()))
-        verify = ("python", "-m", "autotune", "verify", str(tuning.directory), "--launches", "4")
-        said = ground.run(*allocation, *verify, timeout_s=300)
-        assert said.returncode in (0, 1), said.stdout + said.stderr
-        assert "launch 4 of at most" in said.stderr
-        assert before
-        wait_until(lambda: not tuning.orphans(), 60, tuning)
-    finally:
-        ground.down()
+    ground = raised(rate="200mbit")
+    assert "tbf" in ground.run("tc", "qdisc", "show", "dev", "eth0", node="cn1").stdout
+    words = (
+        *(SLURM, "verify.enabled=true", "launch.heats=true", "verify.launches=4"),
+        *("verify.max_failures=1", "sizes=[65536]", "budget.launches=2"),
+        *(f"++mpi.mca.{name}={value}" for name, value in LINEAR.items()),
+        "probe.budget_s=1.5",
+    )
+    tuning = Tuning(ground, tmp_path / "campaign", words, tmp_path / "ways.yaml")
+    allocation = ("salloc", "-Q", "-N8", "--ntasks-per-node=2")
+    done = tuning.run(*allocation)
+    assert done.returncode == 0, done.stderr
+    assert [e["number"] for e in tuning.events if e["event"] == "trial" and e.get("heat")], done.stdout
+    assert set(tuning.statuses) == {"ok"}
+    assert not any("launched apart" in note for o in tuning.observations for note in o["notes"])
+    before = len(list((tuning.directory / "heats").iterdir()))
+    verify = ("python", "-m", "autotune", "verify", str(tuning.directory), "--launches", "4")
+    said = ground.run(*allocation, *verify, timeout_s=300)
+    assert said.returncode in (0, 1), said.stdout + said.stderr
+    assert "launch 4 of at most" in said.stderr
+    assert before
+    wait_until(lambda: not tuning.orphans(), 60, tuning)
