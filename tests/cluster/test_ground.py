@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.program import ran
 
+from .campaigns import wait_until
 from .configuration import Shape, slurm_conf
 from .ground import ROOT, Cluster, command_line, environment
 
@@ -143,11 +143,3 @@ def marked(mark: str) -> list[str]:
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             continue
     return found
-
-
-def wait_until(condition, timeout_s: float = 60.0) -> None:
-    """Poll until the condition holds."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "condition never held"
-        time.sleep(0.1)
