@@ -279,7 +279,7 @@ def test_a_campaign_verifies_by_heats_and_its_files_are_compared_by_heats(raised
     ground = raised(rate="200mbit")
     assert "tbf" in ground.run("tc", "qdisc", "show", "dev", "eth0", node="cn1").stdout
     words = (
-        *(SLURM, "verify.enabled=true", "launch.heats=true", "verify.launches=4"),
+        *(SLURM, "verify.enabled=true", "launch.heats=true", "verify.launches=2"),
         *("verify.max_failures=1", "sizes=[65536]", "budget.launches=2"),
         *(f"++mpi.mca.{name}={value}" for name, value in LINEAR.items()),
         "probe.budget_s=1.5",
