@@ -270,7 +270,11 @@ def test_nodes_that_are_full_or_slow_are_named(fresh_cluster, tmp_path):
     inside = ("salloc", "-N8", "--ntasks-per-node=2")
     limit = "tc qdisc add dev eth0 root tbf rate 50mbit burst 20kb latency 1s"
     fresh_cluster.run(*limit.split(), node="cn5").check_returncode()
-    tuning = Tuning(fresh_cluster, tmp_path / "campaign", ("hydra/launcher=slurm", "sizes=[8]"))
+    tuning = Tuning(
+        fresh_cluster,
+        tmp_path / "campaign",
+        ("hydra/launcher=slurm", "sizes=[8]", "fix.algorithm=default", "probe.budget_s=2"),
+    )
     said = tuning.run(*inside)
     assert said.returncode == 0, said.stderr
     assert "autotune: cn5 exchanges messages" in said.stderr
