@@ -41,10 +41,10 @@ test: $(VENV)/.test ## everything that takes minutes at most and needs nothing b
 
 test-slow: test-slow-simulated test-slow-mpi ## whole campaigns
 
-test-slow-simulated: $(VENV)/.test ## those of them that launch no MPI
+test-slow-simulated: $(VENV)/.test ## of them simulated ones, notebooks and the examples of the book
 	$(TWO) -m "slow and $(HERE) and not mpi"
 
-test-slow-mpi: $(VENV)/.test ## those of them that do
+test-slow-mpi: $(VENV)/.test ## of them those that judge times of real MPIs
 	$(BIN)/python -m pytest -m "slow and $(HERE) and mpi"
 
 debian-test: $(VENV)/.test ## what needs Debian's packages: applications, SimGrid, module files, a browser, drivers
