@@ -31,12 +31,15 @@ def discovered(cluster: Cluster, directory: Path, *words: str) -> dict[str, list
     return found
 
 
-@pytest.mark.parametrize("tool", ["mpirun", "srun"])
-def test_knobs_of_hierarchical_collectives_and_of_the_network_are_kept(cluster, tmp_path, tool):
-    words = ("hydra/launcher=slurm", f"launch.with={tool}", "collective=[allreduce,bcast,reduce]")
-    found = discovered(cluster, tmp_path / "campaign", *words)
+def kept(found: dict[str, list[str]]) -> None:
+    """Knobs of hierarchical collectives and of the network are among them."""
     assert {"coll_han_priority", "coll_han_allreduce_segsize", "coll_han_use_bcast_algorithm"} <= found.keys()
     assert sum(name.startswith("UCX_TCP_") for name in found) >= 10, sorted(found)
+
+
+def test_a_discovery_by_srun_keeps_them_and_begins_no_campaign(cluster, tmp_path):
+    words = ("hydra/launcher=slurm", "launch.with=srun", "collective=[allreduce,bcast,reduce]")
+    kept(discovered(cluster, tmp_path / "campaign", *words))
     assert not (tmp_path / "campaign").exists()
 
 
@@ -44,6 +47,7 @@ def test_every_level_of_the_hierarchical_component_survives(cluster, tmp_path):
     """Libraries list values of enumerations that end in a crash or in wrong results."""
     words = ("hydra/launcher=slurm", f"collective=[{','.join(SERVED)}]")
     found = discovered(cluster, tmp_path / "campaign", *words)
+    kept(found)
     levels = [(n, level) for n, values in found.items() if n.startswith("coll_han_") for level in values]
     modules = {name for name, _ in levels if name.endswith("_module")}
     assert len(modules) == 12

@@ -7,7 +7,6 @@ import pytest
 
 from tests.program import autotune, autotune_alone
 
-
 WORDS = (
     *("conf=allreduce_8node", "cluster.nodes=2", "cluster.ppn=4", "sizes=[8,8k,1M]"),
     *("proposer=random", "budget.launches=24"),
