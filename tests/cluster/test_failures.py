@@ -268,7 +268,7 @@ def test_short_jobs_hand_a_long_campaign_on(nine_nodes, tmp_path):
 
 def test_nodes_that_are_full_or_slow_are_named(fresh_cluster, tmp_path):
     inside = ("salloc", "-N8", "--ntasks-per-node=2")
-    limit = "tc qdisc add dev eth0 root tbf rate 10mbit burst 20kb latency 1s"
+    limit = "tc qdisc add dev eth0 root tbf rate 20mbit burst 20kb latency 1s"
     fresh_cluster.run(*limit.split(), node="cn5").check_returncode()
     tuning = Tuning(
         fresh_cluster,
