@@ -83,7 +83,7 @@ def test_a_small_campaign_ends_in_files_that_fresh_launches_confirm(name, prefix
         "sizes=[64,16384]",
         *(f"cluster.ranks={ranks}", "cluster.oversubscribe=true"),
         *("probe.budget_s=0.4", "budget.launches=4", "baseline.launches=2"),
-        *("verify.launches=4", "verify.max_failures=1"),
+        *("verify.launches=2", "verify.max_failures=1", "verify.max_loss=0.5", "verify.margin=0.9"),
         f"campaign.dir={tmp_path / 'campaign'}",
         cwd=tmp_path,
         AUTOTUNE_STACKS=str(prefix),
