@@ -273,7 +273,7 @@ def test_nodes_that_are_full_or_slow_are_named(fresh_cluster, tmp_path):
     tuning = Tuning(
         fresh_cluster,
         tmp_path / "campaign",
-        ("hydra/launcher=slurm", "sizes=[8]", "fix.algorithm=default", "probe.budget_s=2"),
+        ("hydra/launcher=slurm", "sizes=[8]", "fix.algorithm=default"),
     )
     said = tuning.run(*inside)
     assert said.returncode == 0, said.stderr
