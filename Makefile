@@ -9,7 +9,7 @@ PROSE  := README.md CONTRIBUTING.md docs autotune launchers plugins conf search_
 # Hundreds of processes start: none is to compile the package and the tests anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: tune test test-slow lint docs stacks debian-test mpi-test cluster-test kill-test suite-test conformance fuzz clean help
+.PHONY: tune test test-slow test-slow-simulated test-slow-mpi lint docs stacks debian-test mpi-test cluster-test kill-test suite-test conformance fuzz clean help
 .DEFAULT_GOAL := tune
 
 $(BIN)/python:
@@ -39,8 +39,12 @@ TWO    = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loa
 test: $(VENV)/.test ## everything that takes minutes at most and needs nothing but this
 	$(TWO) -m "not slow and $(HERE)"
 
-test-slow: $(VENV)/.test ## whole campaigns
+test-slow: test-slow-simulated test-slow-mpi ## whole campaigns
+
+test-slow-simulated: $(VENV)/.test ## of them simulated ones, notebooks and the examples of the book
 	$(TWO) -m "slow and $(HERE) and not mpi"
+
+test-slow-mpi: $(VENV)/.test ## of them those that judge times of real MPIs
 	$(BIN)/python -m pytest -m "slow and $(HERE) and mpi"
 
 debian-test: $(VENV)/.test ## what needs Debian's packages: applications, SimGrid, module files, a browser, drivers
@@ -95,7 +99,7 @@ mpi-test: $(VENV)/.test ## the probe, campaigns and exports on other MPIs, and u
 # They mostly wait, for what Slurm takes a minute to notice; each process has clusters of its own.
 cluster-test: $(VENV)/.test ## a real 8-node Slurm cluster of namespaces (root; slurmctld slurmd slurm-client munge)
 	$(BIN)/python -m tests.cluster run -- true
-	$(BIN)/python -m pytest -n 3 --dist worksteal tests/cluster -m cluster
+	$(BIN)/python -m pytest -n 4 --dist worksteal tests/cluster -m cluster
 
 kill-test: $(VENV)/.test ## 260 kills of campaigns, simulated and real, at random moments and in heats
 	$(BIN)/python -m tests.kills

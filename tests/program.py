@@ -58,6 +58,11 @@ def autotune_alone(*words, cwd, timeout_s=280, **env):
     return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=timeout_s)
 
 
+def ran(argv, **options):
+    """A command to its end, with what it printed; ``options`` are those of ``subprocess.run``."""
+    return subprocess.run(argv, capture_output=True, text=True, **options)
+
+
 def _environment(added):
     ours = {k: v for k, v in os.environ.items() if not k.startswith("SLURM")}
     return {"SLURM_CONF": "/no/such/slurm.conf"} | ours | added

@@ -24,8 +24,8 @@ from pathlib import Path
 from autotune.application.verbs.run import MODE, events
 from autotune.stacks.application import RUN_FOLDER, installation_of, preload, recording
 from autotune.stacks.switched import SWITCHED, offers, plan, unlocked
-from tests.integration.mpirun import CROWDED, ROOT, launcher
-from tests.suites import STACKS, YIELDING, python_of
+from tests.integration.mpirun import CROWDED, ROOT, YIELDING, launcher, python_of
+from tests.suites import STACKS
 
 _CALLS = re.compile(rf"\bM(?:PI|Test)_(?:{'|'.join(name.capitalize() for name in SWITCHED)})\b")
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?(e[-+]\d+)?")

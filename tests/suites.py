@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.mpirun import CROWDED, ROOT, launcher
+from tests.integration.mpirun import CROWDED, ROOT, YIELDING, launcher, python_of
 
 STACKS = ("", "OPENMPI41", "MPICH")
 ON_EACH = pytest.mark.parametrize(
@@ -34,17 +34,15 @@ ON_EACH = pytest.mark.parametrize(
     ],
 )
 """A test on each of them."""
+OPENMPI = [
+    pytest.param("", marks=pytest.mark.mpi, id="5"),
+    pytest.param("OPENMPI41", marks=pytest.mark.mpi41, id="4.1"),
+]
+"""Of a fixture or a test on Open MPI 5 and 4.1."""
 SERIALIZED = {"MPI4PY_RC_THREAD_LEVEL": "serialized"}
 """With its default, MPI_THREAD_MULTIPLE, nothing is switched."""
-YIELDING = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1"}
-"""More ranks than cores under MPICH, as ``CROWDED`` under Open MPI."""
 _FAILED = re.compile(r"(?m)^(?:FAIL|ERROR): (\w+ \([\w.]+\))")  # another rank's words may follow on the line
 _RAN = re.compile(r"(?m)^Ran (\d+) tests")
-
-
-def python_of(stack: str) -> str:
-    """The interpreter of one of ``STACKS``."""
-    return os.environ[f"AUTOTUNE_PYTHON_{stack}"] if stack else sys.executable
 
 
 @dataclass(frozen=True)
@@ -101,10 +99,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         suite = fetched(Path(folder))
         for name in asked.stacks:
-            python = os.environ.get(f"AUTOTUNE_PYTHON_{name}") if name else sys.executable
-            for ranks in asked.ranks if python else ():
-                plain = outcome(suite, python, ranks, asked.modules, switched=False)
-                other = outcome(suite, python, ranks, asked.modules, switched=True)
+            here = not name or f"AUTOTUNE_PYTHON_{name}" in os.environ
+            for ranks in asked.ranks if here else ():
+                plain = outcome(suite, python_of(name), ranks, asked.modules, switched=False)
+                other = outcome(suite, python_of(name), ranks, asked.modules, switched=True)
                 more = other.failed - plain.failed
                 worse |= bool(more) or other.ran != plain.ran or not other.calls
                 sys.stdout.write(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
+from .configuration import Shape
 from .ground import Cluster, missing
 
 
@@ -27,8 +30,25 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def fresh_cluster() -> Iterator[Cluster]:
+def raised() -> Iterator[Callable[..., Cluster]]:
+    """Brings clusters up by what is special about their shapes; they go with the test."""
+    with ExitStack() as down:
+
+        def up(**shape: Any) -> Cluster:
+            ground = Cluster.up(Shape(**shape))
+            down.callback(ground.down)
+            return ground
+
+        yield up
+
+
+@pytest.fixture
+def fresh_cluster(raised: Callable[..., Cluster]) -> Cluster:
     """A cluster of one's own, to be broken."""
-    ground = Cluster.up()
-    yield ground
-    ground.down()
+    return raised()
+
+
+@pytest.fixture
+def nine_nodes(raised: Callable[..., Cluster]) -> Cluster:
+    """One more than a launch needs."""
+    return raised(n_nodes=9)

@@ -23,15 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 _TOOLS = ("slurmctld", "slurmd", "srun", "munged", "ip", "tc", "unshare", "nsenter", "setpriv")
 _NAMESPACES = (
-    "unshare",
-    "--net",
-    "--mount",
-    "--uts",
-    "--ipc",
-    "--pid",
-    "--fork",
-    "--mount-proc",
-    "--kill-child",
+    *("unshare", "--net", "--mount", "--uts", "--ipc", "--pid"),
+    *("--fork", "--mount-proc", "--kill-child"),
 )
 
 

@@ -11,7 +11,6 @@ from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 
 from .campaigns import SITE, Tuning, wait_until
-from .ground import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
@@ -45,7 +44,7 @@ print(json.dumps(said), flush=True)
 
 def check_finished(tuning: Tuning) -> None:
     """The campaign is complete, every launch was measured on all nodes, the files are there."""
-    assert tuning.statuses == ["ok"] * 4
+    assert tuning.statuses == ["ok"] * 3
     assert tuning.state == "complete"
     assert all(sorted(set(one["hosts"])) == NODES for one in tuning.observations)
     files = {path.name for path in (tuning.directory / "export").iterdir()}
@@ -54,7 +53,7 @@ def check_finished(tuning: Tuning) -> None:
 
 
 @pytest.mark.parametrize("tool", ["mpirun", "srun"])
-def test_inside_an_allocation(cluster: Cluster, tmp_path: Path, tool: str) -> None:
+def test_inside_an_allocation(cluster, tmp_path, tool):
     tuning = Tuning(cluster, tmp_path / "campaign", (SLURM, f"launch.with={tool}"))
     said = tuning.run(*SALLOC)
     assert said.returncode == 0, said.stderr
@@ -86,21 +85,13 @@ run_task(check, sys.argv[2:])
 """
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        (("mpi.mca.coll_han_priority=0",), "2 of 2 measured sizes with a rule reach it"),
-        ((), "NOT PROVED: none of 1 measured sizes with a rule reaches it"),
-    ],
-)
-def test_rules_that_han_keeps_calls_from_are_found_out(
-    cluster: Cluster, tmp_path: Path, settings: tuple[str, ...], said: str
-) -> None:
+def test_rules_that_han_keeps_calls_from_are_found_out(cluster, tmp_path):
     """HAN of 5.0.11 dies of the refusals while it sets itself up: it is asked again with large calls only."""
     (tmp_path / "check.py").write_text(CHECK)
-    words = Tuning(cluster, tmp_path, (SLURM, "cluster.ppn=2", *settings)).words
+    words = Tuning(cluster, tmp_path, (SLURM, "cluster.ppn=2")).words
     script = ("python", str(tmp_path / "check.py"), str(tmp_path / "export"))
     done = cluster.run(*SALLOC, *script, *words[3:], timeout_s=120)
+    said = "NOT PROVED: none of 1 measured sizes with a rule reaches it"
     assert said in done.stdout, done.stdout + done.stderr
 
 
@@ -108,7 +99,7 @@ EARLY = "hydra.launcher.prelude=['kill -USR1 $$']"
 """Slurm's warning, before the program has a handler for it."""
 
 
-def test_a_job_for_the_whole_campaign(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_job_for_the_whole_campaign(cluster, tmp_path):
     tuning = Tuning(cluster, tmp_path / "campaign", (SLURM, "hydra.launcher.time=10", EARLY))
     status = ("python", "-m", "autotune", "status", str(tuning.directory))
     blocker = cluster.run("sbatch", "--parsable", "-N8", "-o", "/dev/null", "--wrap=sleep 600").stdout.strip()
@@ -130,18 +121,18 @@ def test_a_job_for_the_whole_campaign(cluster: Cluster, tmp_path: Path) -> None:
     check_finished(tuning)
 
 
-def test_a_job_for_each_launch(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_job_for_each_launch(cluster, tmp_path):
     before = len(Tuning(cluster, tmp_path).jobs())
     tuning = Tuning(cluster, tmp_path / "campaign", (SLURM, "hydra.launcher.allocation=trial"))
     said = tuning.run()
     assert said.returncode == 0, said.stderr
     check_finished(tuning)
-    assert len(tuning.jobs()) >= before + 4  # the files are proved by launches of their own
-    assert all((tuning.directory / f"launches/{n:04d}/ended.json").exists() for n in range(1, 5))
+    assert len(tuning.jobs()) >= before + 3  # the files are proved by launches of their own
+    assert all((tuning.directory / f"launches/{n:04d}/ended.json").exists() for n in range(1, 4))
     assert json.loads((tuning.directory / "nodes.json").read_text()) == NODES
 
 
-def test_hosts_of_a_file_through_a_launch_agent(cluster: Cluster, tmp_path: Path) -> None:
+def test_hosts_of_a_file_through_a_launch_agent(cluster, tmp_path):
     (tmp_path / "hosts").write_text("".join(f"{node} slots=2\n" for node in NODES))
     settings = (*AGENT, f"cluster.hostfile={tmp_path / 'hosts'}")
     tuning = Tuning(cluster, tmp_path / "campaign", settings)
@@ -150,9 +141,7 @@ def test_hosts_of_a_file_through_a_launch_agent(cluster: Cluster, tmp_path: Path
     check_finished(tuning)
 
 
-def test_a_host_that_is_unfit_is_named_before_anything_is_launched(
-    fresh_cluster: Cluster, tmp_path: Path
-) -> None:
+def test_a_host_that_is_unfit_is_named_before_anything_is_launched(fresh_cluster, tmp_path):
     fresh_cluster.power_off("cn5")
     hosts = f"cluster.hosts=[{','.join(NODES)}]"
     tuning = Tuning(fresh_cluster, tmp_path / "campaign", (*AGENT, hosts))
@@ -189,9 +178,7 @@ def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("tool", ["srun", "mpirun"])
-def test_exported_files_are_honoured_on_every_node(
-    cluster: Cluster, export: Path, tmp_path: Path, tool: str
-) -> None:
+def test_exported_files_are_honoured_on_every_node(cluster, export, tmp_path, tool):
     told = {name.removeprefix("OMPI_MCA_"): value for name, value in SET.items()}
     told["coll_tuned_dynamic_rules_filename"] = str(export / "coll_tuned_rules.conf")
     (tmp_path / "read_back.py").write_text(READ_BACK)
@@ -236,7 +223,7 @@ def poisoned(rules: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def test_a_job_that_tunes_itself_over_two_nodes(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_job_that_tunes_itself_over_two_nodes(cluster, tmp_path):
     """Without a common clock calls to or from a root are not switched."""
     program = Path(__file__).parents[1] / "integration/switched_calls.py"
     out = tmp_path / "run.json"
@@ -263,7 +250,7 @@ def test_a_job_that_tunes_itself_over_two_nodes(cluster: Cluster, tmp_path: Path
     ]
 
 
-def test_a_plan_launches_nothing(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_plan_launches_nothing(cluster, tmp_path):
     tuning = Tuning(cluster, tmp_path / "campaign", (SLURM,))
     words = list(tuning.words)
     words.insert(words.index("autotune") + 1, "plan")

@@ -31,28 +31,35 @@ def discovered(cluster: Cluster, directory: Path, *words: str) -> dict[str, list
     return found
 
 
-@pytest.mark.parametrize("tool", ["mpirun", "srun"])
-def test_knobs_of_hierarchical_collectives_and_of_the_network_are_kept(
-    cluster: Cluster, tmp_path: Path, tool: str
-) -> None:
-    words = ("hydra/launcher=slurm", f"launch.with={tool}", "collective=[allreduce,bcast,reduce]")
-    found = discovered(cluster, tmp_path / "campaign", *words)
+def kept(found: dict[str, list[str]]) -> None:
+    """Knobs of hierarchical collectives and of the network are among them."""
     assert {"coll_han_priority", "coll_han_allreduce_segsize", "coll_han_use_bcast_algorithm"} <= found.keys()
     assert sum(name.startswith("UCX_TCP_") for name in found) >= 10, sorted(found)
+
+
+def test_a_discovery_by_srun_keeps_them_and_begins_no_campaign(cluster, tmp_path):
+    words = ("hydra/launcher=slurm", "launch.with=srun", "collective=[allreduce,bcast,reduce]")
+    kept(discovered(cluster, tmp_path / "campaign", *words))
     assert not (tmp_path / "campaign").exists()
 
 
-def test_every_level_of_the_hierarchical_component_survives(cluster: Cluster, tmp_path: Path) -> None:
+def test_every_level_of_the_hierarchical_component_survives(cluster, tmp_path):
     """Libraries list values of enumerations that end in a crash or in wrong results."""
     words = ("hydra/launcher=slurm", f"collective=[{','.join(SERVED)}]")
     found = discovered(cluster, tmp_path / "campaign", *words)
+    kept(found)
     levels = [(n, level) for n, values in found.items() if n.startswith("coll_han_") for level in values]
     modules = {name for name, _ in levels if name.endswith("_module")}
     assert len(modules) == 12
     assert {level for name, level in levels if name in modules} == {"self", "1"}
     program = [sys.executable, str(ROOT / "tests/integration/calls.py"), "--strict", *CALLS]
     once = ["mpirun", "-np", "8", "--map-by", "ppr:2:node"]
-    lines = [" ".join([*once, "--mca", name, level, *program]) for name, level in levels if name in modules]
+    # Of a collective one module at a time, of all collectives at once.
+    lines = [
+        " ".join([*once, *(f"--mca {name} {level}" for name in sorted(modules) if layer in name), *program])
+        for layer in ("_low_module", "_up_module")
+        for level in ("self", "1")
+    ]
     script = tmp_path / "levels.sh"
     script.write_text("".join(f"{line} >{tmp_path}/said 2>&1 || echo {line}\n" for line in lines))
     done = cluster.run("salloc", "-N4", "--ntasks-per-node=2", "sh", str(script), timeout_s=400)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.program import ran
+
+from .campaigns import wait_until
 from .configuration import Shape, slurm_conf
 from .ground import ROOT, Cluster, command_line, environment
 
@@ -35,7 +37,7 @@ def expected(shape: Shape) -> set[str]:
     return {f"{rank} {n} cn{rank} {n * (n - 1) // 2}" for rank in range(n)}
 
 
-def test_each_node_has_its_own_name_address_and_processes(cluster: Cluster) -> None:
+def test_each_node_has_its_own_name_address_and_processes(cluster):
     said = cluster.run(
         "srun",
         "-N8",
@@ -52,7 +54,7 @@ def test_each_node_has_its_own_name_address_and_processes(cluster: Cluster) -> N
     )
 
 
-def test_nodes_reach_each_other_only_over_the_bridge(cluster: Cluster) -> None:
+def test_nodes_reach_each_other_only_over_the_bridge(cluster):
     interfaces = cluster.run("ip", "-br", "link", node="cn2").stdout.split()
     assert {
         word.partition("@")[0]
@@ -61,7 +63,7 @@ def test_nodes_reach_each_other_only_over_the_bridge(cluster: Cluster) -> None:
     } == {"lo", "eth0"}
 
 
-def test_mpirun_uses_ucx_over_tcp_between_eight_nodes(cluster: Cluster, program: str) -> None:
+def test_mpirun_uses_ucx_over_tcp_between_eight_nodes(cluster, program):
     mpirun = ("mpirun", "--mca", "pml", "ucx", "-x", "UCX_LOG_LEVEL=info", "python", program)
     said = cluster.run("salloc", "-N8", "--ntasks-per-node=1", *mpirun)
     assert said.returncode == 0, said.stderr
@@ -69,12 +71,12 @@ def test_mpirun_uses_ucx_over_tcp_between_eight_nodes(cluster: Cluster, program:
     assert "tcp/eth0" in said.stdout + said.stderr
 
 
-def test_srun_starts_the_same_ranks_through_pmix(cluster: Cluster, program: str) -> None:
+def test_srun_starts_the_same_ranks_through_pmix(cluster, program):
     said = cluster.run("srun", "--mpi=pmix", "-N8", "-n8", "python", program)
     assert expected(cluster.shape) <= set(said.stdout.splitlines()), said.stderr
 
 
-def test_a_killed_owner_leaves_no_process_interface_or_file(tmp_path: Path) -> None:
+def test_a_killed_owner_leaves_no_process_interface_or_file(tmp_path):
     def machine():
         return ip_view(), Path("/etc/hosts").read_bytes(), Path("/run/cluster").exists()
 
@@ -92,26 +94,18 @@ def test_a_killed_owner_leaves_no_process_interface_or_file(tmp_path: Path) -> N
     assert machine() == before
 
 
-def test_a_wrapped_command_passes_its_status_on() -> None:
+def test_a_wrapped_command_passes_its_status_on():
     command = ["python", "-m", "tests.cluster", "run", "--nodes=1", "--", "sh", "-c", "srun hostname; exit 7"]
-    said = subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=120)
+    said = ran(command, env=environment(), cwd=ROOT)
     assert (said.returncode, said.stdout) == (7, "cn0\n")
 
 
-def test_a_cluster_that_cannot_come_up_says_why() -> None:
+def test_a_cluster_that_cannot_come_up_says_why():
     with pytest.raises(RuntimeError, match="NoSuchKey"):
         Cluster.up(Shape(slurm_lines=("NoSuchKey=1",)))
 
 
-def test_a_rate_makes_the_links_slow() -> None:
-    cluster = Cluster.up(Shape(n_nodes=2, rate="50mbit"))
-    try:
-        assert "tbf" in cluster.run("tc", "qdisc", "show", "dev", "eth0", node="cn1").stdout
-    finally:
-        cluster.down()
-
-
-def test_a_node_survives_its_slurmd_but_not_its_power(fresh_cluster: Cluster) -> None:
+def test_a_node_survives_its_slurmd_but_not_its_power(fresh_cluster):
     fresh_cluster.kill_slurmd("cn3")
     assert fresh_cluster.run("hostname", node="cn3").stdout == "cn3\n"
     fresh_cluster.start_slurmd("cn3")
@@ -125,20 +119,17 @@ def test_a_node_survives_its_slurmd_but_not_its_power(fresh_cluster: Cluster) ->
 
 
 @pytest.mark.parametrize("n_nodes", [0, 201])
-def test_a_shape_refuses_what_the_address_plan_cannot_hold(n_nodes: int) -> None:
+def test_a_shape_refuses_what_the_address_plan_cannot_hold(n_nodes):
     with pytest.raises(ValueError, match="1 to 200 nodes"):
         Shape(n_nodes=n_nodes)
 
 
-def test_one_node_needs_no_range() -> None:
+def test_one_node_needs_no_range():
     assert "NodeName=cn0 NodeAddr=10.88.0.1 CPUs=2" in slurm_conf(Shape(n_nodes=1))
 
 
 def ip_view() -> str:
-    seen = [
-        subprocess.run(["ip", *words], capture_output=True, text=True).stdout
-        for words in (["-br", "link"], ["netns"])
-    ]
+    seen = [ran(["ip", *words]).stdout for words in (["-br", "link"], ["netns"])]
     return "".join(seen)
 
 
@@ -152,11 +143,3 @@ def marked(mark: str) -> list[str]:
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             continue
     return found
-
-
-def wait_until(condition, timeout_s: float = 60.0) -> None:
-    """Poll until the condition holds."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "condition never held"
-        time.sleep(0.1)

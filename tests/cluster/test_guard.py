@@ -15,10 +15,11 @@ import pytest
 from tests.integration.mpirun import ROOT as AS_ROOT
 from tests.integration.mpirun import launcher
 from tests.integration.test_guard import autotune, prefix
+from tests.program import ran
 
 from .campaigns import wait_until
-from .configuration import STATE, Shape
-from .ground import ROOT, Cluster
+from .configuration import STATE
+from .ground import ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
@@ -65,13 +66,10 @@ def apart(
         'cd /; exec "$@"',
     ]
     command = [*user, sys.executable, "-m", "autotune", "guard", *map(str, words)]
-    done = subprocess.run(
+    done = ran(
         ["unshare", "--mount", "sh", "-c", "\n".join(lines), "sh", *command],
-        capture_output=True,
-        text=True,
         stdin=subprocess.DEVNULL,
         env={**os.environ, **AS_ROOT},  # as what was kept: other variables are named
-        check=False,
     )
     assert "Traceback" not in done.stderr, done.stderr
     return done
@@ -85,9 +83,7 @@ def apart(
     ],
     ids=["no home", "no folder at home"],
 )
-def test_another_user_who_may_write_nothing_checks(
-    site: Path, home: tuple[str, ...], words: tuple[str, ...], code: int, said: str
-) -> None:
+def test_another_user_who_may_write_nothing_checks(site, home, words, code, said):
     before = (site / "guard" / "nights.jsonl").read_bytes()
     done = apart(site, (*NOBODY, *home), "check", site, *words)
     assert done.returncode == code, done.stdout + done.stderr
@@ -100,13 +96,13 @@ def test_another_user_who_may_write_nothing_checks(
     assert not list((site / "guard").glob("launches-*"))
 
 
-def test_another_user_keeps_nights_of_their_own(site: Path) -> None:
+def test_another_user_keeps_nights_of_their_own(site):
     own = ["mkdir -m 777 $stage/own", "mount --bind $stage/own /mnt"]
     done = apart(site, NOBODY, "check", site, "--quick", "--to", "/mnt/nights", before=own)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
 
 
-def test_a_full_disk_is_one_message_for_the_history_and_an_error_for_what_was_asked_for(site: Path) -> None:
+def test_a_full_disk_is_one_message_for_the_history_and_an_error_for_what_was_asked_for(site):
     full = ["mount -t tmpfs -o size=4k tmpfs /mnt", "head -c 8192 /dev/zero >/mnt/full 2>/dev/null || true"]
     words = ("check", site, "--quick", "--yes", "--to", "/mnt", "--motd", "/mnt/motd")  # root's key is hidden
     done = apart(site, ("env",), *words, before=full)
@@ -115,7 +111,7 @@ def test_a_full_disk_is_one_message_for_the_history_and_an_error_for_what_was_as
     assert "autotune: cannot write /mnt/motd: No space left on device" in done.stderr
 
 
-def test_slurms_epilog_checks_once_after_a_job_and_not_after_its_own(site: Path, tmp_path: Path) -> None:
+def test_slurms_epilog_checks_once_after_a_job_and_not_after_its_own(raised, site, tmp_path):
     """By the line of the page; it has to leave out the job that it starts."""
     page = (ROOT / "docs" / "guard.md").read_text()
     found = re.search(r"`EpilogSlurmctld`: `(.+)`", page)
@@ -125,42 +121,36 @@ def test_slurms_epilog_checks_once_after_a_job_and_not_after_its_own(site: Path,
     here = f"export PATH={os.environ['PATH']} SLURM_CONF={STATE}/slurm.conf\ncd {tmp_path}"
     epilog.write_text(f"#!/bin/sh\n{here}\n{line}\n")
     epilog.chmod(0o755)
-    ground = Cluster.up(Shape(n_nodes=2, slurm_lines=(f"EpilogSlurmctld={epilog}",)))
-    try:
-        nights = site / "guard" / "nights.jsonl"
-        before = nights.read_text().count("\n")
-        ground.run("sbatch", "--wait", "-o", "/dev/null", "--wrap", "true").check_returncode()
-        wait_until(lambda: nights.read_text().count("\n") > before, 120)
-        wait_until(lambda: not ground.run("squeue", "-h").stdout.strip(), 60)
-        jobs = ground.run("scontrol", "show", "job", "-o").stdout
-        assert jobs.count("JobId=") == 2, jobs
-        assert '"code":0' in nights.read_text().splitlines()[-1], nights.read_text()
-    finally:
-        ground.down()
+    ground = raised(n_nodes=2, slurm_lines=(f"EpilogSlurmctld={epilog}",))
+    nights = site / "guard" / "nights.jsonl"
+    before = nights.read_text().count("\n")
+    ground.run("sbatch", "--wait", "-o", "/dev/null", "--wrap", "true").check_returncode()
+    wait_until(lambda: nights.read_text().count("\n") > before, 120)
+    wait_until(lambda: not ground.run("squeue", "-h").stdout.strip(), 60)
+    jobs = ground.run("scontrol", "show", "job", "-o").stdout
+    assert jobs.count("JobId=") == 2, jobs
+    assert '"code":0' in nights.read_text().splitlines()[-1], nights.read_text()
 
 
-def test_in_salloc_facts_are_those_of_the_node_and_outside_a_job_answers(tmp_path: Path) -> None:
+def test_in_salloc_facts_are_those_of_the_node_and_outside_a_job_answers(raised, tmp_path):
     """The log-in node has another processor; a check that only submits its job has not said "same"."""
     folder: Path = prefix(tmp_path / "tuned", launcher())
     of_node = tmp_path / "cpuinfo"
     of_node.write_text("model name\t: that of the node\n")
-    ground = Cluster.up(Shape(n_nodes=2))
+    ground = raised(n_nodes=2)
     guard = ("python", "-m", "autotune", "guard")
-    try:
-        ground.run("mount", "--bind", str(of_node), "/proc/cpuinfo", node="cn0").check_returncode()
-        inside = ("salloc", "-N1", "--nodelist=cn0", "--ntasks-per-node=2")
-        words = ("--minutes", "0", "hydra/launcher=slurm", "hydra.launcher.time=5")
-        done = ground.run(*inside, *guard, "keep", str(folder), *words, timeout_s=300)
-        assert done.returncode == 0, done.stdout + done.stderr
-        kept = json.loads((folder / "guard" / "kept.json").read_text())
-        assert kept["facts"]["machine"]["model name"] == "that of the node"
-        done = ground.run(*inside, *guard, "check", str(folder), "--quick", timeout_s=300)
-        assert (done.returncode, "changed" in done.stdout) == (0, False), done.stdout + done.stderr
-        nights = folder / "guard" / "nights.jsonl"
-        before = nights.read_text().count("\n")
-        for said in ("its output: ", "runs this campaign already"):
-            done = ground.run(*guard, "check", str(folder), "--quick", timeout_s=300)
-            assert (done.returncode, said in done.stderr) == (6, True), done.stdout + done.stderr
-        wait_until(lambda: nights.read_text().count("\n") > before, 240)
-    finally:
-        ground.down()
+    ground.run("mount", "--bind", str(of_node), "/proc/cpuinfo", node="cn0").check_returncode()
+    inside = ("salloc", "-N1", "--nodelist=cn0", "--ntasks-per-node=2")
+    words = ("--minutes", "0", "hydra/launcher=slurm", "hydra.launcher.time=5")
+    done = ground.run(*inside, *guard, "keep", str(folder), *words, timeout_s=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    kept = json.loads((folder / "guard" / "kept.json").read_text())
+    assert kept["facts"]["machine"]["model name"] == "that of the node"
+    done = ground.run(*inside, *guard, "check", str(folder), "--quick", timeout_s=300)
+    assert (done.returncode, "changed" in done.stdout) == (0, False), done.stdout + done.stderr
+    nights = folder / "guard" / "nights.jsonl"
+    before = nights.read_text().count("\n")
+    for said in ("its output: ", "runs this campaign already"):
+        done = ground.run(*guard, "check", str(folder), "--quick", timeout_s=300)
+        assert (done.returncode, said in done.stderr) == (6, True), done.stdout + done.stderr
+    wait_until(lambda: nights.read_text().count("\n") > before, 240)

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.mpirun import launcher
+from tests.integration.mpirun import SHARED, compiled
 
 from .campaigns import SITE, Tuning, wait_until
 from .configuration import Shape
@@ -96,11 +95,8 @@ def four_nodes() -> Iterator[Cluster]:
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library for ranks to preload."""
     folder = tmp_path_factory.mktemp("fates")
-    (folder / "fates.c").write_text(FATES)
-    mpicc = Path(launcher()).parent / "mpicc"
-    subprocess.run([mpicc, "-shared", "-fPIC", "-o", folder / "fates.so", folder / "fates.c"], check=True)
     (folder / "space.yaml").write_text(SPACE)
-    return folder / "fates.so"
+    return compiled(FATES, folder / "fates.so", *SHARED)
 
 
 @dataclass(frozen=True)
@@ -154,7 +150,7 @@ def taken_out(folder: Path, number: int) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("tool", ["mpirun", "srun"])
-def test_in_an_allocation(four_nodes: Cluster, tmp_path: Path, tool: str) -> None:
+def test_in_an_allocation(four_nodes, tmp_path, tool):
     """Three jobs in an allocation of two cores a node: without overlap the third would wait."""
     heats = Heats(four_nodes, tmp_path, (SLURM, f"launch.with={tool}"))
     setting = {"UCX_RNDV_THRESH": "4k"}
@@ -162,18 +158,15 @@ def test_in_an_allocation(four_nodes: Cluster, tmp_path: Path, tool: str) -> Non
     assert not any(taken_out(tmp_path, number) for number in range(1, 6))
 
 
-def test_steps_share_memory_and_devices_that_slurm_counts(tmp_path: Path) -> None:
+def test_steps_share_memory_and_devices_that_slurm_counts(raised, tmp_path):
     """An allocation has one device a node, and its first step takes that and all of its memory."""
-    ground = Cluster.up(Shape(4, devices=1, slurm_lines=("SelectTypeParameters=CR_Core_Memory",)))
-    try:
-        heats = Heats(ground, tmp_path, (SLURM, "launch.with=srun"))
-        whole(heats.run([[{}, {}]], *INSIDE, "--gres=card:1", "--mem=1000"))
-        assert not any(taken_out(tmp_path, number) for number in (1, 2))
-    finally:
-        ground.down()
+    ground = raised(n_nodes=4, devices=1, slurm_lines=("SelectTypeParameters=CR_Core_Memory",))
+    heats = Heats(ground, tmp_path, (SLURM, "launch.with=srun"))
+    whole(heats.run([[{}, {}]], *INSIDE, "--gres=card:1", "--mem=1000"))
+    assert not any(taken_out(tmp_path, number) for number in (1, 2))
 
 
-def test_by_a_job_for_each(four_nodes: Cluster, tmp_path: Path) -> None:
+def test_by_a_job_for_each(four_nodes, tmp_path):
     heats = Heats(four_nodes, tmp_path, TRIAL)
     before = set(heats.tuning.jobs())
     whole(heats.run([[{}, {"UCX_RNDV_THRESH": "4k"}, {}], [{}, {}]]))
@@ -182,14 +175,14 @@ def test_by_a_job_for_each(four_nodes: Cluster, tmp_path: Path) -> None:
     assert not any(taken_out(tmp_path, number) for number in range(1, 6))
 
 
-def test_on_named_hosts_through_an_agent(four_nodes: Cluster, tmp_path: Path) -> None:
+def test_on_named_hosts_through_an_agent(four_nodes, tmp_path):
     agent = ("hydra/launcher=mpirun", f"hydra.launcher.agent=[{SITE / 'agent'}]")
     heats = Heats(four_nodes, tmp_path, (*agent, f"cluster.hosts=[{','.join(NODES)}]"))
     whole(heats.run([[{}, {"UCX_RNDV_THRESH": "4k"}]]))
     assert not any(taken_out(tmp_path, number) for number in (1, 2))
 
 
-def test_a_job_with_ranks_on_some_of_the_nodes(four_nodes: Cluster, tmp_path: Path) -> None:
+def test_a_job_with_ranks_on_some_of_the_nodes(four_nodes, tmp_path):
     """Where it has none nobody waits for it."""
     heats = Heats(four_nodes, tmp_path, (SLURM,))
     observations = heats.run([[{}, {"nodes": 2}, {}]], *INSIDE)
@@ -199,9 +192,7 @@ def test_a_job_with_ranks_on_some_of_the_nodes(four_nodes: Cluster, tmp_path: Pa
 
 
 @pytest.mark.parametrize("way", ["inside", "trial"])
-def test_a_launch_that_crashes_leaves_the_others_going(
-    four_nodes: Cluster, tmp_path: Path, library: Path, way: str
-) -> None:
+def test_a_launch_that_crashes_leaves_the_others_going(four_nodes, tmp_path, library, way):
     words = (*(TRIAL if way == "trial" else (SLURM,)), f"++mpi.env.LD_PRELOAD={library}", *OB1)
     heats = Heats(four_nodes, tmp_path, words, library.parent / "space.yaml")
     first, crash, third = heats.run([[{}, {"fate": "dies"}, {}]], *(INSIDE if way == "inside" else ()))
@@ -209,9 +200,7 @@ def test_a_launch_that_crashes_leaves_the_others_going(
     whole([first, third])
 
 
-def test_a_device_that_one_job_has_alone_leaves_launches_apart(
-    four_nodes: Cluster, tmp_path: Path, library: Path
-) -> None:
+def test_a_device_that_one_job_has_alone_leaves_launches_apart(four_nodes, tmp_path, library):
     """After two heats in which launches failed that end well apart no third one is tried."""
     held = (f"++mpi.env.LD_PRELOAD={library}", "++mpi.env.FATE=alone", *OB1)
     heats = Heats(four_nodes, tmp_path, (SLURM, *held))
@@ -221,9 +210,7 @@ def test_a_device_that_one_job_has_alone_leaves_launches_apart(
     assert len(list((tmp_path / "heats").iterdir())) == 2
 
 
-def test_a_node_without_room_for_the_turns_leaves_launches_apart(
-    fresh_cluster: Cluster, tmp_path: Path
-) -> None:
+def test_a_node_without_room_for_the_turns_leaves_launches_apart(fresh_cluster, tmp_path):
     """Where nobody asks nodes for their room before: on named hosts."""
     small = ("mount", "-t", "tmpfs", "-o", "size=16k", "none", "/dev/shm")
     fresh_cluster.run(*small, node="cn2").check_returncode()
@@ -236,7 +223,7 @@ def test_a_node_without_room_for_the_turns_leaves_launches_apart(
     assert len(list((tmp_path / "heats").iterdir())) == 1
 
 
-def test_a_heat_whose_job_is_cancelled_is_made_again(four_nodes: Cluster, tmp_path: Path) -> None:
+def test_a_heat_whose_job_is_cancelled_is_made_again(four_nodes, tmp_path):
     heats = Heats(four_nodes, tmp_path, (*TRIAL, *LONG))
     with (tmp_path / "said").open("wb") as said:
         process = four_nodes.start(*heats.command([[{}, {}]]), out=said)
@@ -257,7 +244,7 @@ def ranks(cluster: Cluster, folder: Path) -> int:
     return sum(Path(w.split()[0]).name.startswith("python") for w in words)
 
 
-def test_a_driver_that_is_killed_leaves_no_sleeper_on_any_node(four_nodes: Cluster, tmp_path: Path) -> None:
+def test_a_driver_that_is_killed_leaves_no_sleeper_on_any_node(four_nodes, tmp_path):
     heats = Heats(four_nodes, tmp_path, (SLURM, *LONG))
     process = four_nodes.start(*INSIDE, *heats.command([[{}, {}, {}]]))
     try:
@@ -274,9 +261,7 @@ def test_a_driver_that_is_killed_leaves_no_sleeper_on_any_node(four_nodes: Clust
     assert not heats.left()
 
 
-def test_the_file_of_a_heat_that_was_killed_before_all_had_come_goes_with_the_next(
-    four_nodes: Cluster, tmp_path: Path
-) -> None:
+def test_the_file_of_a_heat_that_was_killed_before_all_had_come_goes_with_the_next(four_nodes, tmp_path):
     """On each node; one that is young may be somebody's who is about to begin."""
     for node, age in (("cn1", "1 hour ago"), ("cn3", "1 hour ago"), ("cn2", "now")):
         touch = ("touch", "-d", age, f"/dev/shm/autotune-heat-{node}")
@@ -288,30 +273,28 @@ def test_the_file_of_a_heat_that_was_killed_before_all_had_come_goes_with_the_ne
     four_nodes.run("rm", "/dev/shm/autotune-heat-cn2", node="cn2").check_returncode()
 
 
-def test_a_campaign_verifies_by_heats_and_its_files_are_compared_by_heats(tmp_path: Path) -> None:
+def test_a_campaign_verifies_by_heats_and_its_files_are_compared_by_heats(raised, tmp_path):
     """Eight nodes with slow links, in an allocation; two launches of each side are alive at once."""
     (tmp_path / "ways.yaml").write_text(WAYS)
-    ground = Cluster.up(Shape(rate="200mbit"))
-    try:
-        words = (
-            *(SLURM, "verify.enabled=true", "launch.heats=true", "verify.launches=4"),
-            *("sizes=[65536,262144]", "budget.launches=3"),
-            *(f"++mpi.mca.{name}={value}" for name, value in LINEAR.items()),
-            "probe.budget_s=1.5",
-        )
-        tuning = Tuning(ground, tmp_path / "campaign", words, tmp_path / "ways.yaml")
-        allocation = ("salloc", "-Q", "-N8", "--ntasks-per-node=2")
-        done = tuning.run(*allocation)
-        assert done.returncode == 0, done.stderr
-        assert [e["number"] for e in tuning.events if e["event"] == "trial" and e.get("heat")], done.stdout
-        assert set(tuning.statuses) == {"ok"}
-        assert not any("launched apart" in note for o in tuning.observations for note in o["notes"])
-        before = len(list((tuning.directory / "heats").iterdir()))
-        verify = ("python", "-m", "autotune", "verify", str(tuning.directory), "--launches", "4")
-        said = ground.run(*allocation, *verify, timeout_s=300)
-        assert said.returncode in (0, 1), said.stdout + said.stderr
-        assert "launch 4 of at most" in said.stderr
-        assert before
-        wait_until(lambda: not tuning.orphans(), 60, tuning)
-    finally:
-        ground.down()
+    ground = raised(rate="200mbit")
+    assert "tbf" in ground.run("tc", "qdisc", "show", "dev", "eth0", node="cn1").stdout
+    words = (
+        *(SLURM, "verify.enabled=true", "launch.heats=true", "verify.launches=2"),
+        *("verify.max_failures=1", "sizes=[65536]", "budget.launches=2"),
+        *(f"++mpi.mca.{name}={value}" for name, value in LINEAR.items()),
+        "probe.budget_s=1.5",
+    )
+    tuning = Tuning(ground, tmp_path / "campaign", words, tmp_path / "ways.yaml")
+    allocation = ("salloc", "-Q", "-N8", "--ntasks-per-node=2")
+    done = tuning.run(*allocation)
+    assert done.returncode == 0, done.stderr
+    assert [e["number"] for e in tuning.events if e["event"] == "trial" and e.get("heat")], done.stdout
+    assert set(tuning.statuses) == {"ok"}
+    assert not any("launched apart" in note for o in tuning.observations for note in o["notes"])
+    before = len(list((tuning.directory / "heats").iterdir()))
+    verify = ("python", "-m", "autotune", "verify", str(tuning.directory), "--launches", "4")
+    said = ground.run(*allocation, *verify, timeout_s=300)
+    assert said.returncode in (0, 1), said.stdout + said.stderr
+    assert "launch 4 of at most" in said.stderr
+    assert before
+    wait_until(lambda: not tuning.orphans(), 60, tuning)

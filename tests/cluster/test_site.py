@@ -5,7 +5,6 @@ import os
 import signal
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,13 +16,13 @@ from autotune.site.rules import exact, handing_over
 from autotune.space import Point
 
 from .campaigns import SITE, Tuning, wait_until
-from .ground import ROOT, Cluster
+from .ground import ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 SETTINGS = (
     *("hydra/launcher=slurm", "site.nodes=[1,2,4,8]", "site.ppn=[2]", "mpi.mca.pml=ucx", "sizes=[8,65536]"),
-    *("site.collectives=[allreduce,alltoall,bcast]", "budget.launches=3", "verify.enabled=false"),
+    *("site.collectives=[allreduce,alltoall,bcast]", "budget.launches=2", "verify.enabled=false"),
     *("probe.budget_s=0.2", "probe.min_samples=3", "probe.max_samples=50", "fix.component=tuned"),
 )
 
@@ -32,9 +31,7 @@ def _hosts(job: Tuning) -> set[str]:
     return {host for one in job.observations for host in one["hosts"]}
 
 
-def test_a_site_survives_a_kill_and_its_files_are_read_at_every_size(
-    cluster: Cluster, tmp_path: Path
-) -> None:
+def test_a_site_survives_a_kill_and_its_files_are_read_at_every_size(cluster, tmp_path):
     site = tmp_path / "site"
     words = ("python", "-m", "autotune", "conf=site", f"campaign.dir={site}", *SETTINGS)
     inside = ("salloc", "-N8", "--ntasks-per-node=2", *words, "site.at_once=3")
@@ -80,10 +77,10 @@ def test_a_site_survives_a_kill_and_its_files_are_read_at_every_size(
     assert len(Tuning(cluster, site).jobs()) == before
 
 
-def test_jobs_beside_each_other_with_a_slurm_job_for_each_launch(cluster: Cluster, tmp_path: Path) -> None:
+def test_jobs_beside_each_other_with_a_slurm_job_for_each_launch(cluster, tmp_path):
     site, few = tmp_path / "site", ("site.nodes=[1,2,3]", "site.collectives=[bcast]", "sizes=[64k]")
     words = ("python", "-m", "autotune", "conf=site", f"campaign.dir={site}", *SETTINGS, *few)
-    words = (*words, "budget.launches=2", "site.at_once=2")
+    words = (*words, "site.at_once=2")
     before = len(Tuning(cluster, site).jobs())
     refused = cluster.run(*words, "hydra.launcher.allocation=campaign")
     assert refused.returncode == 2, refused.stdout + refused.stderr
@@ -108,9 +105,7 @@ LOAD = (
 )
 
 
-def test_a_setting_that_is_best_alone_and_worst_beside_other_traffic_is_not_taken(
-    fresh_cluster: Cluster, tmp_path: Path
-) -> None:
+def test_a_setting_that_is_best_alone_and_worst_beside_other_traffic_is_not_taken(fresh_cluster, tmp_path):
     """The root sends once, or to each rank; others' links are slow, and under load it is the root's too.
 
     So a chain waits for slow links alone, and what is linear for the root's, however busy the machine is.
@@ -142,9 +137,7 @@ def test_a_setting_that_is_best_alone_and_worst_beside_other_traffic_is_not_take
     assert "tbf" not in fresh_cluster.run("tc", "-n", "cn0", "qdisc", "show", "dev", "eth0").stdout
 
 
-def test_a_sites_files_take_from_han_what_was_measured_and_nothing_else(
-    cluster: Cluster, tmp_path: Path
-) -> None:
+def test_a_sites_files_take_from_han_what_was_measured_and_nothing_else(cluster, tmp_path):
     """Under rules with an algorithm that does not exist a call that reaches one is refused."""
     aside = Provenance("site", family="openmpi", env=(("OMPI_MCA_coll_han_priority", "0"),))
     gains = tuple(Gain(("allreduce", 8, size), 1e-6, 1e-8, 2e-6, 1e-8) for size in (8192, 65536))

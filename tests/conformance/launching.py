@@ -36,14 +36,8 @@ FORCED = (
 )
 """Collectives with algorithms in some stack; the last ones do not block: coll_libnbc of Open MPI has some."""
 
-CHOICES = {
-    "posix": (1, 2),
-    "composition": (1, 2),
-    "device": (1,),
-    "adapt": (1,),
-    "component": (1,),
-    "intranode": (1,),
-}
+CHOICES = {"posix": (1, 2), "composition": (1, 2)}
+CHOICES |= {"device": (1,), "adapt": (1,), "component": (1,), "intranode": (1,)}
 """What other variables than those of the algorithms choose → numbers of nodes into which MPICH divides the
 ranks: MPICH's, as ``mpich.chosen_by`` names them, since it composes collectives inside and between nodes;
 Open MPI's components sm and adapt; Intel MPI's way within a node."""

@@ -1,12 +1,10 @@
 """What every proposer promises, on real adapters only."""
 
 import math
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +16,7 @@ from autotune.history.trial import Cell, Estimate, History, Observation, Phase, 
 from autotune.proposers import PROPOSERS, proposer
 from autotune.space import Level, Parameter, Point, Space
 from tests.contract.implementations import implementations
+from tests.program import ran
 
 LATENCY = Objective("latency")
 BANDWIDTH = Objective("bandwidth", min_bytes=1024)
@@ -116,26 +115,26 @@ def points(history: History) -> list[Point]:
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", sorted(PROPOSERS))
 class TestEveryProposer:
-    def test_stays_in_the_space_and_repeats_nothing_without_saying_so(self, name: str, case: str) -> None:
+    def test_stays_in_the_space_and_repeats_nothing_without_saying_so(self, name, case):
         problem = Problem(CASES[case], (LATENCY,))
         found = points(first(name, case))
         assert found
         assert all(point in problem.space for point in found)
 
-    def test_is_a_function_of_history_and_seed(self, name: str, case: str) -> None:
+    def test_is_a_function_of_history_and_seed(self, name, case):
         problem = Problem(CASES[case], (LATENCY,))
         whole = first(name, case).observations
         cut = History(whole[:3])
         assert points(campaign(name, problem, len(whole), history=cut)) == points(History(whole))
 
-    def test_copes_with_failures(self, name: str, case: str) -> None:
+    def test_copes_with_failures(self, name, case):
         problem = Problem(CASES[case], (LATENCY,))
         assert points(campaign(name, problem, 5, fails=lambda number: number % 2 == 0))
         all_failed = points(campaign(name, problem, 4, fails=lambda _: True))
         assert all_failed
         assert all(point in problem.space for point in all_failed)
 
-    def test_two_objectives(self, name: str, case: str) -> None:
+    def test_two_objectives(self, name, case):
         problem = Problem(CASES[case], (LATENCY, BANDWIDTH))
         found = points(campaign(name, problem, MODELLED.get(name, 5)))
         assert found
@@ -143,9 +142,7 @@ class TestEveryProposer:
 
 
 @pytest.mark.parametrize("name", ["ax", "gp", "curve"])
-def test_nothing_is_compiled_and_no_lock_of_a_killed_process_waited_for(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_compiled_and_no_lock_of_a_killed_process_waited_for(name, tmp_path, monkeypatch):
     from botorch.acquisition.multi_objective import logei
 
     left_behind = tmp_path / "logei_fused_ext" / "lock"
@@ -157,29 +154,29 @@ def test_nothing_is_compiled_and_no_lock_of_a_killed_process_waited_for(
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [left_behind]
 
 
-def test_every_proposer_is_registered() -> None:
+def test_every_proposer_is_registered():
     assert implementations("propose") == set(PROPOSERS.values())
 
 
 @pytest.mark.parametrize("name", sorted(PROPOSERS))
-def test_ends_when_the_space_is_exhausted(name: str) -> None:
+def test_ends_when_the_space_is_exhausted(name):
     problem = Problem(LISTED, (LATENCY,))
     assert set(points(campaign(name, problem, 9))) == set(LISTED.listed or ())
 
 
-def test_the_names_of_the_registry_are_checked() -> None:
+def test_the_names_of_the_registry_are_checked():
     with pytest.raises(ScenarioError, match="did you mean 'grid'"):
         proposer("gird")
     with pytest.raises(ScenarioError, match="no option 'budget'"):
         proposer("random", budget=3)
 
 
-def test_the_seed_matters_where_something_is_drawn() -> None:
+def test_the_seed_matters_where_something_is_drawn():
     problem = Problem(CONDITIONAL, (LATENCY,))
     assert len({tuple(points(campaign("random", problem, 4, seed=s))) for s in range(4)}) > 1
 
 
-def test_ax_takes_launches_whose_errors_are_unknown_beside_others() -> None:
+def test_ax_takes_launches_whose_errors_are_unknown_beside_others():
     """One sample says nothing about its error, and a recorded table can have one here and several there."""
     problem = Problem(CONDITIONAL, (LATENCY,))
     history = campaign("random", problem, 4)
@@ -191,10 +188,10 @@ def test_ax_takes_launches_whose_errors_are_unknown_beside_others() -> None:
     assert proposer("ax", initial=2).propose(problem, mixed, 0) is not None
 
 
-def test_importing_the_package_imports_none_of_the_libraries_behind_it() -> None:
+def test_importing_the_package_imports_none_of_the_libraries_behind_it():
     check = (
         "import sys, autotune.proposers, autotune.proposers.warm_start\n"
         "print({'torch', 'ax', 'botorch', 'optuna', 'smac', 'scipy'} & set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    done = ran([sys.executable, "-c", check], check=True)
     assert done.stdout.strip() == "set()"

@@ -10,22 +10,22 @@ from pathlib import Path
 import pytest
 
 from autotune.probe.protocol import REQUEST, ProbeRequest, ProbeResult
+from tests.program import ran
 
 UCX = (
-    "--mca",
-    "pml",
-    "ucx",
-    "--mca",
-    "opal_common_ucx_tls",
-    "any",
-    "--mca",
-    "opal_common_ucx_devices",
-    "any",
+    *("--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any"),
+    *("--mca", "opal_common_ucx_devices", "any"),
 )
 """UCX on a machine without a network that Open MPI would choose it for."""
 
 CROWDED = ("--oversubscribe", "--mca", "mpi_yield_when_idle", "1")
 """More ranks than cores."""
+
+YIELDING = {"OMPI_MCA_mpi_yield_when_idle": "1", "MPIR_CVAR_ENABLE_HEAVY_YIELD": "1"}
+"""The same by variables, for ranks that other tests run beside."""
+
+SHARED = ("-shared", "-fPIC")
+"""How a library for ranks to preload is compiled."""
 
 ROOT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -64,6 +64,27 @@ def probe(
     return Launched(done.returncode, done.stderr, ProbeResult.read(directory))
 
 
+def python_of(stack: str) -> str:
+    """The interpreter beside an MPI of ``make stacks`` (OPENMPI41, MPICH, INTEL); empty: this one."""
+    variable = f"AUTOTUNE_PYTHON_{stack}"
+    if stack and not os.environ.get(variable):
+        pytest.skip(f"{variable} names no interpreter (make mpi-test)")
+    return os.environ[variable] if stack else sys.executable
+
+
+def untold(*foreign: str) -> dict[str, str]:
+    """The environment without what an MPI is told by it, nor variables that begin with these words."""
+    told = ("OMPI_", "PRTE_", "PMIX_", "UCX_", "MPI4PY_", "PYTHONPATH", *foreign)
+    return {name: value for name, value in os.environ.items() if not name.startswith(told)}
+
+
+def compiled(source: str, path: Path, *flags: str, python: str = sys.executable) -> Path:
+    """A program, or with ``SHARED`` a library to preload, made by the ``mpicc`` beside an interpreter."""
+    mpicc = Path(launcher(python)).with_name("mpicc")
+    subprocess.run([mpicc, *flags, "-x", "c", "-", "-o", path], input=source, text=True, check=True)
+    return path
+
+
 def launcher(python: str = sys.executable) -> str:
     """The ``mpirun`` beside an interpreter, else the one in the search path."""
     mpirun = shutil.which("mpirun", path=f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}")
@@ -85,11 +106,9 @@ def run(
         **os.environ,
         "PATH": f"{beside}{os.pathsep}{os.environ['PATH']}",
         **ROOT,
+        **YIELDING,
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
         **(env or {}),
     }
-    argv = [mpirun, "-n", str(ranks), *options, *program]
-    return subprocess.run(
-        argv, env=environment, capture_output=True, text=True, timeout=_LIMIT_S, check=False
-    )
+    return ran([mpirun, "-n", str(ranks), *options, *program], env=environment, timeout=_LIMIT_S)

@@ -14,6 +14,7 @@ import pytest
 from autotune.history.journal import read_events
 from tests import program
 from tests.integration.mpirun import ROOT
+from tests.program import ran
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(600)]
 
@@ -76,15 +77,6 @@ def test_it_shows_each_phase_and_exports(finished):
     assert (cwd / "campaigns/allreduce_local/export/openmpi-mca-params.conf").exists()
 
 
-def test_the_same_command_again_says_that_it_is_complete(finished):
-    cwd, _ = finished
-    before = (cwd / "campaigns/allreduce_local/journal.jsonl").read_bytes()
-    done = autotune("budget.launches=13", *SMALL, cwd=cwd)
-    assert done.returncode == 0
-    assert "is complete" in done.stdout
-    assert (cwd / "campaigns/allreduce_local/journal.jsonl").read_bytes() == before
-
-
 def test_other_settings_in_the_same_directory_are_refused(finished):
     cwd, _ = finished
     done = autotune("budget.launches=13", *SMALL, "seed=9", cwd=cwd)
@@ -123,13 +115,7 @@ def test_the_environment_script_is_honoured_by_a_plain_launch(finished, mpirun):
     program = "import os; print('TLS', os.environ.get('UCX_TLS', 'all'))"
     line = f'. "{script}" && exec "$0" -np 1 "$1" -c "$2"'
     env = os.environ | ROOT | {"PATH": f"{mpirun.parent}:{os.environ['PATH']}"}  # as a module would have it
-    done = subprocess.run(
-        ["sh", "-c", line, str(mpirun), sys.executable, program],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        env=env,
-    )
+    done = ran(["sh", "-c", line, str(mpirun), sys.executable, program], env=env)
     assert f"TLS {recommended.get('UCX_TLS', 'all')}" in done.stdout, done.stderr
 
 
@@ -203,26 +189,6 @@ def test_ctrl_c_leaves_no_process_and_says_how_to_resume(tmp_path, mpirun, how):
     assert "Traceback" not in err
     assert not left_over(directory)
     assert status(tmp_path)["state"] == "interrupted"
-
-
-def test_a_second_writer_is_refused(tmp_path, mpirun):
-    process, _ = begin(tmp_path)
-    try:
-        assert status(tmp_path)["state"] == "running"
-        done = autotune("budget.launches=100", *SMALL, cwd=tmp_path)
-        assert done.returncode == 4
-        assert "another process" in done.stderr
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=200)
-
-
-def test_a_fresh_start_keeps_the_old_directory(tmp_path, mpirun):
-    one = ("budget.launches=2", *SMALL)
-    assert autotune(*one, cwd=tmp_path).returncode == 0
-    done = autotune(*one, "seed=3", "campaign.fresh=true", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "campaigns/allreduce_local.1/journal.jsonl").exists()
 
 
 def test_measure_prints_one_launch_of_one_point(tmp_path, mpirun):

@@ -16,7 +16,7 @@ from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 from tests.conformance.launching import Forced, Stack, launch, outcome
 from tests.conformance.table import differences, entry, table
-from tests.suites import python_of
+from tests.integration.mpirun import python_of
 
 RANKS = 4
 
@@ -39,8 +39,7 @@ def test_the_table_says_what_each_algorithm_does(name):
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param("", marks=pytest.mark.mpi), pytest.param("OPENMPI41", marks=pytest.mark.mpi41)],
+    "name", [pytest.param("", marks=pytest.mark.mpi), pytest.param("OPENMPI41", marks=pytest.mark.mpi41)]
 )
 def test_exported_rules_force_what_is_wrong_for_operations_that_do_not_commute(name, tmp_path, monkeypatch):
     """So they are not exported for everybody: the library does not ask the operation."""

@@ -2,9 +2,9 @@
 
 import json
 import os
-import subprocess
 import sys
 
+from tests.program import ran
 from tests.unit.test_dependencies import DECLARED, IMPORTED, OWNERS, ROOT, needed
 
 PROGRAM = """
@@ -45,7 +45,7 @@ def test_a_campaign_its_files_and_its_page_need_no_extra(tmp_path):
         top for top, owners in OWNERS.items() if {its.lower().replace("_", "-") for its in owners} <= brought
     )
     assert {"optuna", "smac", "ConfigSpace", "pyarrow", "statsmodels", "dask", "sqlalchemy"} <= set(gone)
-    done = subprocess.run(
+    done = ran(
         [sys.executable, "-c", PROGRAM, json.dumps(gone), json.dumps(VERBS)],
         cwd=tmp_path,
         env=os.environ
@@ -54,10 +54,7 @@ def test_a_campaign_its_files_and_its_page_need_no_extra(tmp_path):
             "SLURM_CONF": "/no/such/slurm.conf",
             "OMP_NUM_THREADS": "1",
         },
-        capture_output=True,
-        text=True,
         timeout=250,
-        check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     assert (tmp_path / HERE / "report.html").stat().st_size > 1e6

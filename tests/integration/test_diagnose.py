@@ -10,7 +10,7 @@ import pytest
 import autotune
 from autotune.cli import main
 from autotune.errors import CampaignError, ExitCode
-from tests.integration.mpirun import ROOT, launcher
+from tests.integration.mpirun import launcher
 
 PROGRAM = Path(__file__).parents[1] / "data" / "applications" / "diagnosed.py"
 ALGORITHMS = PROGRAM.with_name("algorithms.yaml")
@@ -20,9 +20,7 @@ pytestmark = pytest.mark.mpi
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path, monkeypatch):
-    for name, value in ROOT.items():
-        monkeypatch.setenv(name, value)
+def place(tmp_path, as_root, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -4,8 +4,6 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,8 +21,10 @@ from autotune.exporters.user_files import everybodys
 from autotune.recommend.recommendation import Checked, Provenance, Recommendation
 from autotune.space import Point
 from autotune.stacks.knobs.openmpi import NEVER_SET
-from tests.integration.mpirun import ROOT
+from tests.integration.mpirun import ROOT, launcher, python_of, untold
 from tests.integration.test_exported_files import CALLS, rule
+from tests.program import ran
+from tests.suites import OPENMPI
 from tests.unit.exporters.test_writing import tree
 
 RANKS = 2
@@ -44,35 +44,21 @@ OF_A_LAUNCH = {"orte_ess_jobid", "orte_jobfam_session_dir", "orte_ess_vpid", "es
 """Parameters that differ between any two launches, or ranks."""
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param("5", marks=pytest.mark.mpi), pytest.param("4.1", marks=pytest.mark.mpi41)],
-)
+@pytest.fixture(scope="module", params=OPENMPI)
 def prefix(request, tmp_path_factory):
     """An Open MPI with a site's parameter file and a home with a user's, all of it in awkward places."""
-    python = sys.executable if request.param == "5" else os.environ.get("AUTOTUNE_PYTHON_OPENMPI41", "")
-    tools = Path(python or "/none").parent
-    if not (tools / "ompi_info").exists():
-        pytest.skip(f"no Open MPI {request.param} beside {python or 'any interpreter named (make mpi-test)'}")
+    python = python_of(request.param)
+    tools = Path(launcher(python)).parent
     made = tmp_path_factory.mktemp("a site's with blanks") / "prefix"
     shutil.copytree(tools.parent / "etc", made / "etc")
     (made / "bin").mkdir()
-    for name in (
-        "mpirun",
-        "ompirun_wrapper",
-        "orterun_wrapper",
-        "orterun",
-        "orted",
-        "prterun",
-        "prted",
-        "prte",
-        "ompi_info",
-    ):
+    runs = "mpirun ompirun_wrapper orterun_wrapper orterun orted prterun prted prte ompi_info"
+    for name in runs.split():
         if (tools / name).exists():
             shutil.copy2(tools / name, made / "bin")
     for name in ("lib", "share"):
         (made / name).symlink_to(tools.parent / name)
-    eager = "sm" if request.param == "5" else "vader"
+    eager = "vader" if request.param else "sm"
     with (made / "etc" / "openmpi-mca-params.conf").open("a") as file:
         file.write(f"\nbtl = self,{eager}\ncoll_basic_priority = 12\nbtl_{eager}_eager_limit = 9000\n")
     own = made.parent / ".openmpi" / "mca-params.conf"
@@ -95,17 +81,14 @@ def started(prefix, line, *program, **env):
     words = line.replace("mpirun", f"mpirun --oversubscribe -n {RANKS}").replace(
         PROGRAM, shlex.join([python, *map(str, program)])
     )
-    foreign = ("OMPI_", "PRTE_", "PMIX_", "UCX_", "MPI4PY_", "OPAL_")
-    env = {k: v for k, v in os.environ.items() if not k.startswith(foreign)} | ROOT | env
+    env = untold("OPAL_") | ROOT | env
     env |= {
         "HOME": str(made.parent),
         "PATH": f"{made / 'bin'}{os.pathsep}{env['PATH']}",
         "PYTHONPATH": str(Path(__file__).parents[2]),
     }
     del env["OMPI_MCA_btl"]
-    done = subprocess.run(
-        ["sh", "-c", words], capture_output=True, text=True, env=env, timeout=120, check=False
-    )
+    done = ran(["sh", "-c", words], env=env)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
 

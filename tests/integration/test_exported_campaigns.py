@@ -4,11 +4,8 @@ Winners are drawn from the shipped space as this machine has it: a random point,
 sizes on.
 """
 
-import os
 import re
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,33 +18,23 @@ from autotune.history.trial import Rule
 from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 from autotune.stacks import coll_tuned, dialect
+from tests.integration.mpirun import launcher, python_of
+from tests.suites import OPENMPI
 
 SIZES = (8, 512, 4096, 65536)
 COLLECTIVES = tuple(coll_tuned.ALGORITHMS)
 FORMATS = dialect("openmpi").formats
-WINNERS = 6
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param("5", marks=pytest.mark.mpi), pytest.param("4.1", marks=pytest.mark.mpi41)],
-)
+@pytest.fixture(scope="module", params=OPENMPI)
 def place(request):
     """A scenario and the site of a real Open MPI."""
-    python = sys.executable if request.param == "5" else os.environ.get("AUTOTUNE_PYTHON_OPENMPI41", "")
-    mpirun = Path(python or "/none").with_name("mpirun")
-    if not mpirun.exists():
-        pytest.skip(f"no Open MPI {request.param} beside {python or 'any interpreter named (make mpi-test)'}")
-    found = []
-    words = (
-        "conf=allreduce_local",
-        "cluster.ranks=2",
-        f"sizes=[{','.join(map(str, SIZES))}]",
-        "probe.budget_s=0.2",
-    )
-    run_task(lambda scenario, site: found.append((scenario, site)) or 0, [*words, f"mpi.mpirun={mpirun}"])
-    (scenario, site) = found[0]
-    assert site.stack.installation.version.startswith(f"{request.param}.")
+    mpirun, found = launcher(python_of(request.param)), []
+    words = ("conf=allreduce_local", "cluster.ranks=2", f"sizes=[{','.join(map(str, SIZES))}]")
+    words = (*words, "probe.budget_s=0.2", f"mpi.mpirun={mpirun}")
+    run_task(lambda scenario, site: found.append((scenario, site)) or 0, words)
+    ((scenario, site),) = found
+    assert site.stack.installation.version.startswith("4.1." if request.param else "5.")
     return scenario, site
 
 
@@ -71,7 +58,7 @@ def winner(space, site, seed):
     return Recommendation(point, tuple(rules), provenance=source)
 
 
-@pytest.mark.parametrize("seed", range(WINNERS))
+@pytest.mark.parametrize("seed", range(4))
 def test_the_files_of_a_random_winner_are_read_back_as_written(place, tmp_path, seed):
     scenario, site = place
     recommendation = winner(site.space, site, seed)

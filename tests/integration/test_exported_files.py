@@ -5,9 +5,6 @@ An algorithm id that does not exist is refused with MPI_ERR_ARG by the first cal
 """
 
 import os
-import shutil
-import subprocess
-import sys
 from itertools import chain
 from pathlib import Path
 
@@ -19,7 +16,9 @@ from autotune.history.trial import Rule
 from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 from autotune.stacks import coll_tuned
-from tests.integration.mpirun import ROOT
+from tests.integration.mpirun import ROOT, launcher, python_of, untold
+from tests.program import ran
+from tests.suites import OPENMPI
 
 RANKS = 2
 UCX = {
@@ -30,37 +29,23 @@ UCX = {
 CALLS = Path(__file__).with_name("calls.py")
 
 
-@pytest.fixture(
-    scope="session",
-    params=[pytest.param("5", marks=pytest.mark.mpi), pytest.param("4.1", marks=pytest.mark.mpi41)],
-)
+@pytest.fixture(scope="session", params=OPENMPI)
 def mpirun(request):
-    """Interpreter of an environment and the ``mpirun`` that goes with it."""
-    python = sys.executable if request.param == "5" else os.environ.get("AUTOTUNE_PYTHON_OPENMPI41", "")
-    if not python:
-        pytest.skip("AUTOTUNE_PYTHON_OPENMPI41 names no interpreter (make mpi-test)")
-    beside = Path(python).parent / "mpirun"
-    command = str(beside) if beside.exists() else shutil.which("mpirun")
-    if command is None:
-        pytest.skip("no mpirun here")
-    version = subprocess.run([command, "--version"], capture_output=True, text=True, check=False).stdout
-    if f"(Open MPI) {request.param}." not in version:
-        pytest.skip(f"{command} is no Open MPI {request.param}")
-    return python, command, request.param
+    """Interpreter of an environment, the ``mpirun`` that goes with it, and its version."""
+    python = python_of(request.param)
+    command, version = launcher(python), "4.1" if request.param else "5"
+    said = ran([command, "--version"]).stdout
+    if f"(Open MPI) {version}." not in said:
+        pytest.skip(f"{command} is no Open MPI {version}")
+    return python, command, version
 
 
 def launch(mpirun, calls, env, ranks=RANKS, options=()):
     """Standard output and error of ``calls`` under ``mpirun``, with nothing set but ``env``."""
     python, command, _ = mpirun
-    foreign = ("OMPI_", "PRTE_", "PMIX_", "UCX_", "MPI4PY_", "PYTHONPATH")
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
-    done = subprocess.run(
+    done = ran(
         [command, "--oversubscribe", *options, "-n", str(ranks), python, str(CALLS), *calls],
-        capture_output=True,
-        text=True,
-        env=clean | ROOT | {"OMPI_MCA_mpi_yield_when_idle": "1"} | env,
-        timeout=120,
-        check=False,
+        env=untold() | ROOT | {"OMPI_MCA_mpi_yield_when_idle": "1"} | env,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
@@ -73,10 +58,10 @@ def outcome(mpirun, calls, env, ranks=RANKS, options=()):
     return dict(line.split() for line in out.splitlines() if " UCX  WARN " not in line)
 
 
-def deployed(tmp_path, rules, env=UCX, format_name="openmpi_mca"):
-    """The exported files in a directory, as text by name."""
-    made = Recommendation(Point(), tuple(rules), provenance=Provenance("here", env=tuple(env.items())))
-    files = exporter(format_name).export(made, tmp_path)
+def deployed(tmp_path, rules):
+    """The exported files in a directory, and the variables by which they are found."""
+    made = Recommendation(Point(), tuple(rules), provenance=Provenance("here", env=tuple(UCX.items())))
+    files = exporter("openmpi_mca").export(made, tmp_path)
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     return {
@@ -137,53 +122,6 @@ def test_scatter_by_size_would_part_the_ranks(mpirun, tmp_path):
         launch(mpirun, ["--strict", "scatter:1024"], env)
 
 
-def test_the_environment_script_says_the_same(mpirun, tmp_path):
-    deployed(
-        tmp_path,
-        [rule("allreduce", 0, "default"), rule("allreduce", 1024, "rabenseifner")],
-        format_name="env_sh",
-    )
-    poison(tmp_path, "rabenseifner")
-    script = tmp_path / "autotune-env.sh"
-    done = subprocess.run(
-        ["sh", "-c", f'. "{script}"; env'], capture_output=True, text=True, check=True, env={"PATH": "/bin"}
-    )
-    env = dict(line.split("=", 1) for line in done.stdout.splitlines() if line.startswith(("OMPI_", "UCX_")))
-    found = outcome(mpirun, ["allreduce:1016", "allreduce:1024"], env)
-    assert found == {"allreduce:1016": "SUCCESS", "allreduce:1024": "ERR_ARG"}
-
-
-def test_the_file_for_tune_says_the_same(mpirun, tmp_path):
-    rules = [rule("allreduce", 0, "default"), rule("allreduce", 1024, "rabenseifner")]
-    deployed(tmp_path, rules, UCX | {"UCX_TLS": "self,posix"}, format_name="tune")
-    poison(tmp_path, "rabenseifner")
-    options = ["--tune", str(tmp_path / "autotune.tune")]
-    out, err = launch(mpirun, ["allreduce:1016", "allreduce:1024"], {"UCX_LOG_LEVEL": "info"}, RANKS, options)
-    assert "allreduce:1016 SUCCESS" in out
-    assert "allreduce:1024 ERR_ARG" in out
-    assert "UCX_TLS=self,posix" in out + err
-
-
-def test_ucx_reads_its_own_file(mpirun, tmp_path):
-    deployed(tmp_path, [], {"UCX_TLS": "self,posix"}, format_name="ucx_conf")
-    env = UCX | {"UCX_CONFIG_DIR": str(tmp_path), "UCX_LOG_LEVEL": "info"}
-    out, err = launch(mpirun, ["allreduce:65536"], env)
-    assert "tag(posix/memory)" in out + err
-    assert "sysv/" not in out + err
-
-
-def test_the_recommended_transports_are_used(mpirun, tmp_path):
-    info = {"UCX_LOG_LEVEL": "info"}
-    env = deployed(tmp_path, [], UCX | {"UCX_TLS": "self,posix"})
-    out, err = launch(mpirun, ["allreduce:65536"], env | info)
-    assert "tag(posix/memory)" in out + err
-    assert "sysv/" not in out + err
-    env = deployed(tmp_path, [], UCX | {"UCX_TLS": "self,tcp"})
-    out, err = launch(mpirun, ["allreduce:65536"], env | info)
-    assert "tcp/" in out + err
-    assert "posix/" not in out + err
-
-
 def test_three_ranks_do_not_get_the_algorithm_for_two(mpirun, tmp_path):
     env = deployed(tmp_path, [rule("alltoall", 0, "two_proc")])
     assert outcome(mpirun, ["alltoall:64"], env, ranks=3) == {"alltoall:64": "SUCCESS"}
@@ -213,15 +151,10 @@ def test_the_line_that_a_format_gives_puts_all_of_it_into_force(mpirun, tmp_path
         poison(there, "rabenseifner")
     program = f"-n {RANKS} {python} {CALLS} allreduce:1016 allreduce:1024"
     line = exporter(name).use(made, there).replace(PROGRAM, program)
-    foreign = ("OMPI_", "PRTE_", "PMIX_", "UCX_", "MPI4PY_", "PYTHONPATH")
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
-    root = ROOT | {"UCX_LOG_LEVEL": "info"}
-    path = {"PATH": os.pathsep.join([str(Path(command).parent), clean["PATH"]])}
+    path = {"PATH": os.pathsep.join([str(Path(command).parent), os.environ["PATH"]])}
     yielding = {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
-    environment = clean | root | path | yielding
-    done = subprocess.run(
-        ["sh", "-c", line], env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
+    env = untold() | ROOT | {"UCX_LOG_LEVEL": "info"} | path | yielding
+    done = ran(["sh", "-c", line], env=env)
     assert done.returncode == 0, done.stderr
     said = done.stdout + done.stderr
     assert "tag(posix/memory)" in said

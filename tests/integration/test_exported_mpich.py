@@ -1,8 +1,6 @@
 """A real MPICH 5 reads the exported tree and the exported variables."""
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +16,8 @@ from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 from autotune.stacks.cleared import clearance
 from autotune.stacks.mpich import algorithms, installed_tree, leaf
+from tests.integration.mpirun import python_of, untold
+from tests.program import ran
 
 pytestmark = pytest.mark.mpich
 
@@ -35,23 +35,13 @@ EVERYTHING = [
 @pytest.fixture(scope="session")
 def mpich():
     """The folder of an environment with MPICH and mpi4py."""
-    python = os.environ.get("AUTOTUNE_PYTHON_MPICH")
-    if not python:
-        pytest.skip("AUTOTUNE_PYTHON_MPICH names no interpreter (make mpi-test)")
-    return Path(python).parent.parent
+    return Path(python_of("MPICH")).parent.parent
 
 
 def launch(mpich, env, words=(CALLS, *EVERYTHING), ranks=2):
-    clean = {
-        k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMIX_", "MPIR_", "PYTHONPATH"))
-    }
-    return subprocess.run(
+    return ran(
         [mpich / "bin/mpiexec", "-n", str(ranks), mpich / "bin/python", *map(str, words)],
-        capture_output=True,
-        text=True,
-        env=clean | {"MPI4PY_LIBMPI": str(mpich / "lib/libmpi.so.12")} | env,
-        timeout=120,
-        check=False,
+        env=untold("MPIR_") | {"MPI4PY_LIBMPI": str(mpich / "lib/libmpi.so.12")} | env,
     )
 
 
@@ -98,8 +88,7 @@ def test_the_exported_tree_serves_all_collectives(mpich, tmp_path):
 def test_a_tree_with_a_single_collective_would_not_do(mpich, tmp_path):
     """Why the whole tree is exported."""
     tree = {"collective=allreduce": {"algorithm=MPIR_Allreduce_intra_ring": {}}}
-    env = exported(MpichSelection(lambda: tree), tmp_path, [])
-    assert launch(mpich, env).returncode != 0
+    assert launch(mpich, exported(MpichSelection(lambda: tree), tmp_path, [])).returncode != 0
 
 
 def test_exported_variables_are_read(mpich, tmp_path):
@@ -135,10 +124,7 @@ SIZED = {name: it.mpich.size for name, it in COLLECTIVES.items() if it.mpich and
 
 
 OTHERS = {"algorithm=MPIR_Scan_intra_recursive_doubling": {}}
-REFUSED = {
-    "avg_msg_size": OTHERS,
-    "total_msg_size": {"avg_msg_size<1": OTHERS, "avg_msg_size=any": OTHERS},
-}
+REFUSED = {"avg_msg_size": OTHERS, "total_msg_size": {"avg_msg_size<1": OTHERS, "avg_msg_size=any": OTHERS}}
 """Of a condition the collectives that know it → a subtree that they refuse as they reach it."""
 
 
@@ -170,7 +156,7 @@ def test_a_row_is_reached_from_its_message_size_on(mpich, tmp_path, collective):
     assert done.returncode != 0
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(4))
 def test_the_rows_of_a_random_winner_are_used_for_their_sizes(mpich, alone, tmp_path, seed):
     """Beside a random table of another collective, whose names MPICH checks as it reads them."""
     rng = np.random.default_rng(seed)

@@ -6,7 +6,6 @@ With the script, and with the module where Environment Modules is installed.
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,8 +16,9 @@ from autotune.exporters.prefix import site_tree
 from autotune.exporters.writing import write_files
 from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
-from tests.integration.mpirun import ROOT, launcher
+from tests.integration.mpirun import ROOT, launcher, untold
 from tests.integration.test_exported_files import CALLS, UCX, rule
+from tests.program import ran
 
 pytestmark = pytest.mark.mpi
 
@@ -46,7 +46,7 @@ def way(request):
 @pytest.fixture(scope="module")
 def version():
     """Of the Open MPI beside this interpreter."""
-    said = subprocess.run([launcher(), "--version"], capture_output=True, text=True, check=True).stdout
+    said = ran([launcher(), "--version"], check=True).stdout
     return said.split("(Open MPI)")[1].split()[0]
 
 
@@ -64,24 +64,11 @@ def tree(prefix, version, ucx="1.20.1"):
 
 def shell(line):
     """What a line of ``sh`` ends with, with the ``mpirun`` of these tests and nothing set."""
-    foreign = (
-        "OMPI_",
-        "PRTE_",
-        "PMIX_",
-        "UCX_",
-        "MPI4PY_",
-        "PYTHONPATH",
-        "MODULE",
-        "LOADEDMODULES",
-        "_LMFILES",
-    )
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
     root = ROOT | {"UCX_LOG_LEVEL": "info"}
-    path = {"PATH": os.pathsep.join([str(Path(launcher()).parent), clean["PATH"]])}
+    path = {"PATH": os.pathsep.join([str(Path(launcher()).parent), os.environ["PATH"]])}
     crowded = {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
-    return subprocess.run(
-        ["sh", "-c", line], env=clean | root | path | crowded, capture_output=True, text=True, timeout=120
-    )
+    env = untold("MODULE", "LOADEDMODULES", "_LMFILES") | root | path | crowded
+    return ran(["sh", "-c", line], env=env)
 
 
 def test_the_values_are_in_force(way, version, tmp_path):

@@ -13,12 +13,7 @@ from tests.golden.test_campaigns import GOLDEN, rounded
 from tests.program import autotune
 
 WORDS = (
-    *(
-        "conf=allreduce_8node",
-        "campaign.dir=simulated",
-        "cluster.nodes=2",
-        "cluster.ppn=4",
-    ),
+    *("conf=allreduce_8node", "campaign.dir=simulated", "cluster.nodes=2", "cluster.ppn=4"),
     *("sizes=[8,8k,1M]", "budget.launches=20"),
 )
 LINES = (GOLDEN / "simulated" / "journal.jsonl").read_bytes().splitlines(keepends=True)

@@ -12,29 +12,25 @@ import pytest
 from autotune.guard.changes import changes
 from autotune.guard.facts import facts_of
 from autotune.stacks.installation import find
-from tests.integration.mpirun import launcher
+from tests.integration.mpirun import launcher, python_of
 from tests.integration.test_guard import autotune, prefix
 
 pytestmark = pytest.mark.upgrade
-MADE = {
-    "openmpi41": "AUTOTUNE_PYTHON_OPENMPI41",
-    "mpich5": "AUTOTUNE_PYTHON_MPICH",
-    "openmpi50": "AUTOTUNE_BEFORE",
-    "mpich4": "AUTOTUNE_BEFORE",
-}
-"""Installation → the variable of ``make mpi-test`` by which it is found."""
+STACKS = {"here": "", "openmpi41": "OPENMPI41", "mpich5": "MPICH"}
+
+
+def before():
+    """Where ``make mpi-test`` has releases before and after those that are tested."""
+    if not (place := os.environ.get("AUTOTUNE_BEFORE")):
+        pytest.skip("AUTOTUNE_BEFORE is not set (make mpi-test)")
+    return Path(place)
 
 
 @cache
 def mpirun(name):
-    if name == "here":
-        return launcher()
-    place = os.environ.get(MADE[name])
-    if not place:
-        pytest.skip(f"{MADE[name]} is not set (make mpi-test)")
-    if MADE[name] == "AUTOTUNE_BEFORE":
-        return f"{place}/{name.rstrip('0123456789')}/bin/mpirun"
-    return launcher(place)
+    if name in STACKS:
+        return launcher(python_of(STACKS[name]))
+    return str(before() / name.rstrip("0123456789") / "bin/mpirun")
 
 
 @cache
@@ -75,9 +71,7 @@ def older_ucx(tmp_path_factory):
 @pytest.fixture(scope="module")
 def newer_ucx(tmp_path_factory):
     """Over a later release of UCX than the wheel brings."""
-    if not (place := os.environ.get("AUTOTUNE_BEFORE")):
-        pytest.skip("AUTOTUNE_BEFORE is not set (make mpi-test)")
-    (libraries,) = Path(place).glob("ucx/lib/python*/site-packages/libucx/lib")
+    (libraries,) = before().glob("ucx/lib/python*/site-packages/libucx/lib")
     return over(libraries, tmp_path_factory.mktemp("newer"))
 
 

@@ -3,7 +3,6 @@
 import json
 import os
 import secrets
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,7 +18,7 @@ import pytest
 from autotune.probe.protocol import Heat, TakenOut
 from autotune.probe.turns import order
 from tests.asking import probe_request
-from tests.integration.mpirun import UCX, Launched, launcher, probe, run
+from tests.integration.mpirun import SHARED, UCX, Launched, compiled, probe, run
 
 pytestmark = pytest.mark.mpi
 
@@ -45,11 +44,7 @@ int MPI_Allreduce(const void *send, void *recv, int count, MPI_Datatype type, MP
 @pytest.fixture(scope="module")
 def preloaded(tmp_path_factory) -> str:
     """A library whose allreduce ends the process, or hangs, after some hundred calls."""
-    folder = tmp_path_factory.mktemp("ends")
-    (folder / "ends.c").write_text(ENDS)
-    mpicc = Path(launcher()).parent / "mpicc"
-    subprocess.run([mpicc, "-shared", "-fPIC", "-o", folder / "ends.so", folder / "ends.c"], check=True)
-    return str(folder / "ends.so")
+    return str(compiled(ENDS, tmp_path_factory.mktemp("ends") / "ends.so", *SHARED))
 
 
 def heat(directory: Path, *jobs, timing="native", missing=0, **changes) -> list[Launched]:
@@ -99,9 +94,7 @@ def test_one_at_a_time_calls(tmp_path):
     """Ranks of one job call between two of its turns' ends alone: nobody else's calls fall between them."""
     log = tmp_path / "log"
     log.mkdir()
-    source = tmp_path / "when.c"
-    source.write_text(
-        """
+    source = """
         #include <mpi.h>
         #include <stdio.h>
         #include <stdlib.h>
@@ -125,9 +118,7 @@ def test_one_at_a_time_calls(tmp_path):
             return code;
         }
         """
-    )
-    mpicc = Path(launcher()).parent / "mpicc"
-    subprocess.run([mpicc, "-shared", "-fPIC", "-o", tmp_path / "when.so", source], check=True)
+    compiled(source, tmp_path / "when.so", *SHARED)
     traced = ("-x", f"LD_PRELOAD={tmp_path / 'when.so'}", "-x", f"WHEN={log}")
     heat(tmp_path, *((*traced, "-x", f"JOB={job}") for job in range(3)))
     calls = []
@@ -231,8 +222,7 @@ def test_a_foreign_file_in_the_place_of_the_turns_is_no_heat(tmp_path):
             held.enter_context(path.open("w"))  # what nobody has open is swept after any launch
             path.chmod(0o666)
         place = Heat(str(tmp_path), token, 0, 1, 0.1, join_s=30.0)
-        request = probe_request(("allreduce",), (8,), ranks=2, heat=place)
-        launched = probe(tmp_path / "0", request)
+        launched = probe(tmp_path / "0", probe_request(("allreduce",), (8,), ranks=2, heat=place))
         assert launched.result is not None, launched.stderr
         assert launched.result.status == "invalid"
         assert "not this user's alone" in launched.result.reason

@@ -21,19 +21,14 @@ from autotune.stacks.knobs import Class, KnobKind, discovered_space, levels, lis
 from autotune.stacks.knobs.child import ask
 from autotune.stacks.knobs.listing import job_facts
 from autotune.stacks.knobs.recorded import recorded
-from tests.integration.mpirun import launcher, run
-from tests.integration.test_probe_other_mpi import interpreter
+from tests.integration.mpirun import launcher, python_of, run
 
 SIZES = (8, 4096, 65536, 1048576)
 
 
 def mpirun_of(name):
-    if name == "intel":
-        python = os.environ.get("AUTOTUNE_PYTHON_INTEL", "")
-        if not python:
-            pytest.skip("AUTOTUNE_PYTHON_INTEL names no interpreter (make mpi-test)")
-        return str(Path(python).with_name("mpiexec"))
-    return launcher(sys.executable if name == "openmpi50" else interpreter(name))
+    python = python_of("" if name == "openmpi50" else name.upper())
+    return str(Path(python).with_name("mpiexec")) if name == "intel" else launcher(python)
 
 
 @pytest.fixture(scope="module")

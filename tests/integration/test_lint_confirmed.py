@@ -1,7 +1,6 @@
 """A real Open MPI does with the planted traps what ``lint`` says it does."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path, PurePath
 
@@ -11,9 +10,10 @@ from autotune.exporters import exporter
 from autotune.lint.files import lint
 from autotune.lint.verbs import lint as verb
 from tests.golden.test_exports import OPENMPI
-from tests.integration.mpirun import ROOT
+from tests.integration.mpirun import ROOT, untold
 from tests.integration.test_exported_files import CALLS as CALLS_FILE
 from tests.integration.test_exported_files import UCX, launch, mpirun, outcome  # noqa: F401 - a fixture
+from tests.program import ran
 
 ENV = {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1"}
 CALLS = ["allreduce:8", "allreduce:4096"]
@@ -89,19 +89,8 @@ def test_what_is_exported_has_no_findings_by_the_stack_s_own_list_of_names(tmp_p
 
 def run(mpi, command, env=None):
     """A command line with this ``mpirun`` as ``mpirun``, in a shell."""
-    beside = str(Path(mpi[1]).parent)
-    foreign = ("OMPI_", "PRTE_", "PMIX_", "UCX_", "MPI4PY_", "PYTHONPATH")
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
-    path = {"PATH": os.pathsep.join([beside, clean["PATH"]])}
-    return subprocess.run(
-        ["sh", "-c", command],
-        env=clean | ROOT | path | (env or {}),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        errors="replace",
-    )
+    path = {"PATH": os.pathsep.join([str(Path(mpi[1]).parent), os.environ["PATH"]])}
+    return ran(["sh", "-c", command], env=untold() | ROOT | path | (env or {}), errors="replace")
 
 
 def stack(mpi):
@@ -188,14 +177,15 @@ def test_only_5_0_has_prrte_and_the_names_that_are_said(mpirun):  # noqa: F811 -
 @pytest.mark.parametrize(
     "options",
     [
+        *("--map-by package", "--map-by socket", "--map-by chips", "--map-by ppr:1:package"),
         *(
-            "--map-by package",
-            "--map-by socket",
-            "--map-by chips",
-            "--map-by ppr:1:package",
             "--map-by board",
+            "--bind-to package",
+            "--bind-to socket",
+            "--bind-to board",
+            "--bind-to l3cache",
+            "--bind-to node",
         ),
-        *("--bind-to package", "--bind-to socket", "--bind-to board", "--bind-to l3cache", "--bind-to node"),
         *("--rank-by socket", "--rank-by fill", "--rank-by slot", "--map-by l2cache", "--map-by numa"),
         *("--mca pml ob1 --mca pml ucx", "--mca pml ob1 --mca pml ob1"),
     ],

@@ -1,22 +1,20 @@
 """Lists of components and values do to a real Open MPI and UCX what ``lint`` says of them."""
 
 import os
-import subprocess
 import sys
 from pathlib import PurePath
 
 import pytest
 
 from autotune.lint.files import lint
+from tests.program import ran
 
 INIT = "from mpi4py import MPI; print(MPI.Get_library_version())"
 
 
 def start(**env):
     """One process that comes up, or does not, with these parameters."""
-    return subprocess.run(
-        [sys.executable, "-c", INIT], env=os.environ | env, capture_output=True, text=True, timeout=120
-    )
+    return ran([sys.executable, "-c", INIT], env=os.environ | env)
 
 
 @pytest.fixture(scope="module", autouse=True)

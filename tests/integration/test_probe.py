@@ -284,8 +284,7 @@ def test_start_windows_give_a_validity_code_with_each_sample(tmp_path):
 
 @pytest.mark.parametrize("timing", ["native", "python"])
 def test_calls_are_timed_as_asked(tmp_path, timing):
-    request = probe_request(("bcast",), (8,), ranks=2, budget_s=0.2, timing=timing)
-    launched = probe(tmp_path, request)
+    launched = probe(tmp_path, probe_request(("bcast",), (8,), ranks=2, budget_s=0.2, timing=timing))
     assert launched.result.status == "ok", launched.result.reason
     assert launched.result.timing == timing
     assert 0 < launched.result.overhead_s < launched.result.cells[0].samples_s.max()
@@ -331,8 +330,7 @@ def test_without_a_cache_the_kernel_lies_in_the_directory_of_the_launch(tmp_path
 
 
 def test_memory_is_reported_when_asked_for(tmp_path):
-    request = probe_request(("bcast",), (8,), ranks=2, budget_s=0.2, memory=True)
-    launched = probe(tmp_path, request)
+    launched = probe(tmp_path, probe_request(("bcast",), (8,), ranks=2, budget_s=0.2, memory=True))
     assert launched.result.memory_bytes > 10e6
 
 
@@ -392,8 +390,7 @@ def test_an_error_of_ucx_that_ends_the_launch_is_found_in_its_log(tmp_path):
 
 
 def test_what_does_not_fit_into_memory_is_no_crash(tmp_path):
-    request = probe_request(("alltoall", "bcast"), (1 << 40,), ranks=2, budget_s=0.2)
-    launched = probe(tmp_path, request)
+    launched = probe(tmp_path, probe_request(("alltoall", "bcast"), (1 << 40,), ranks=2, budget_s=0.2))
     assert launched.result.status == "ok", launched.stderr
     assert {cell.status for cell in launched.result.cells} == {"invalid"}
     assert "more than MPI counts" in launched.result.cells[0].reason

@@ -12,7 +12,9 @@ import pytest
 
 from autotune.cli import main
 from autotune.errors import ExitCode
-from tests.integration.mpirun import ROOT, launcher
+from tests.integration.mpirun import CROWDED, launcher, python_of
+
+pytestmark = pytest.mark.usefixtures("as_root")
 
 PROGRAM = Path(__file__).with_name("recorded_calls.py")
 OTHERS = {"openmpi41": pytest.mark.mpi41, "mpich": pytest.mark.mpich, "intel": pytest.mark.intel}
@@ -20,8 +22,6 @@ OTHERS = {"openmpi41": pytest.mark.mpi41, "mpich": pytest.mark.mpich, "intel": p
 
 def recorded(out, python, *words, ranks=3, options=(), capfd=None, monkeypatch=None):
     """The exit code, what the program told, and what was recorded."""
-    for name, value in ROOT.items():
-        monkeypatch.setenv(name, value)
     beside = Path(python).parent
     monkeypatch.setenv("PATH", f"{beside}{os.pathsep}{os.environ['PATH']}")
     with tempfile.NamedTemporaryFile("r") as told:
@@ -35,9 +35,6 @@ def found(document):
     """What was recorded, as the program tells it."""
     keys = ("collective", "kind", "comm_size", "message_bytes", "calls")
     return {tuple(one[key] for key in keys[:-1]): one["calls"] for one in document["calls"]}
-
-
-CROWDED = ("--oversubscribe", "--mca", "mpi_yield_when_idle", "1")
 
 
 @pytest.mark.mpi
@@ -63,12 +60,7 @@ def test_counts_are_those_of_the_program_and_time_is_that_of_the_run(tmp_path, c
 @pytest.mark.parametrize(("word", "ended", "own"), [("abort", "aborted", 3), ("kill", "killed", 137)])
 def test_what_came_before_an_untimely_end_is_kept(word, ended, own, tmp_path, capfd, monkeypatch):
     code, told, document, said = recorded(
-        tmp_path / "calls.json",
-        sys.executable,
-        word,
-        options=CROWDED,
-        capfd=capfd,
-        monkeypatch=monkeypatch,
+        tmp_path / "calls.json", sys.executable, word, options=CROWDED, capfd=capfd, monkeypatch=monkeypatch
     )
     assert code == own
     told["barrier", "blocking", 3, 0] += 3
@@ -107,10 +99,8 @@ if number == 3 and how == "interrupt" and world.rank == 0:
         ("interrupt", 4, ExitCode.INTERRUPTED, "interrupted in run 3 of 4; kept are the 2 before it"),
     ],
 )
-def test_several_runs_are_one_recording(how, asked, exit_code, message, tmp_path, capfd, monkeypatch):
+def test_several_runs_are_one_recording(how, asked, exit_code, message, tmp_path, capfd):
     """Run n makes 100 n calls of allreduce; the third of some ends badly."""
-    for name, value in ROOT.items():
-        monkeypatch.setenv(name, value)
     (tmp_path / "runs").mkdir()
     (tmp_path / "several.py").write_text(SEVERAL)
     words = [sys.executable, tmp_path / "several.py", tmp_path / "runs", how, os.getpid()]
@@ -132,12 +122,9 @@ def test_several_runs_are_one_recording(how, asked, exit_code, message, tmp_path
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=m) for n, m in OTHERS.items()])
 def test_counts_under_other_mpis(name, tmp_path, capfd, monkeypatch):
-    python = os.environ.get(f"AUTOTUNE_PYTHON_{name.upper()}")
-    if not python:
-        pytest.skip(f"make mpi-test gives AUTOTUNE_PYTHON_{name.upper()}")
+    python = python_of(name.upper())
     if name == "intel":  # its wheel has no header; MPICH's has the same binary interface
-        mpich = os.environ.get("AUTOTUNE_PYTHON_MPICH", "")
-        monkeypatch.setenv("PATH", f"{os.environ['PATH']}{os.pathsep}{Path(mpich).parent}")
+        monkeypatch.setenv("PATH", f"{os.environ['PATH']}{os.pathsep}{Path(python_of('MPICH')).parent}")
         monkeypatch.setenv("I_MPI_FABRICS", "shm")
     words = ("persistent",) if name == "mpich" else ()  # 4.1 has none, Intel MPI may wait for ever in them
     options = CROWDED if name == "openmpi41" else ()
@@ -153,9 +140,7 @@ STATIC = "int main(void) { return 0; }"
 
 
 @pytest.mark.mpi
-def test_wrong_usage_is_one_message_and_leaves_no_file(tmp_path, capfd, monkeypatch):
-    for name, value in ROOT.items():
-        monkeypatch.setenv(name, value)
+def test_wrong_usage_is_one_message_and_leaves_no_file(tmp_path, capfd):
     mpirun, out = launcher(), tmp_path / "calls.json"
     wrong = {
         "no rank called MPI_Init": [mpirun, "-n", "1", "true"],
@@ -179,13 +164,8 @@ def test_wrong_usage_is_one_message_and_leaves_no_file(tmp_path, capfd, monkeypa
 
 
 @pytest.mark.mpich
-def test_a_program_of_another_mpi_is_told_so(tmp_path, capfd, monkeypatch):
+def test_a_program_of_another_mpi_is_told_so(tmp_path, capfd):
     """The launcher is Open MPI's, the program's library MPICH."""
-    python = os.environ.get("AUTOTUNE_PYTHON_MPICH")
-    if not python:
-        pytest.skip("make mpi-test gives AUTOTUNE_PYTHON_MPICH")
-    for name, value in ROOT.items():
-        monkeypatch.setenv(name, value)
-    argv = [launcher(), "-n", "1", python, str(PROGRAM)]
+    argv = [launcher(), "-n", "1", python_of("MPICH"), str(PROGRAM)]
     assert main(["record", "--out", str(tmp_path / "calls.json"), "--", *argv]) == ExitCode.MISTAKE
     assert "made for Open MPI, but this program runs with another MPI" in capfd.readouterr().err

@@ -11,7 +11,8 @@ import pytest
 
 from autotune.cli import main
 from autotune.errors import ExitCode
-from tests.integration.mpirun import ROOT
+from tests.integration.mpirun import CROWDED, python_of
+from tests.program import ran
 
 DATA = Path(__file__).parents[1] / "data" / "applications"
 CALLS = {
@@ -78,7 +79,7 @@ def counts(out, *argv):
 
 
 @pytest.fixture
-def debians(tmp_path, monkeypatch):
+def debians(tmp_path, as_root):
     """Compiles a program by Debian's Open MPI, and says how it is launched.
 
     Its modules are in libopenmpi-dev; CI unpacks that, as installing it would bring a second mpicc.
@@ -88,16 +89,13 @@ def debians(tmp_path, monkeypatch):
     mpirun = shutil.which("mpirun.openmpi")
     if modules is None or mpirun is None:
         pytest.skip("no mpi_f08.mod of Debian's Open MPI (libopenmpi-dev; AUTOTUNE_OPENMPI_MODULES names it)")
-    for name, value in ROOT.items():
-        monkeypatch.setenv(name, value)
 
     def made(source, ranks, *flags):
         names = ("usempif08", "usempi_ignore_tkr", "mpifh")
         folder = next(Path("/usr/lib").glob("*/libmpi.so.40")).parent
         libraries = [*(folder / f"libmpi_{name}.so.40" for name in names), folder / "libmpi.so.40"]
         compiled(source, tmp_path / "program", modules.parent, libraries, *flags)
-        crowded = ("--oversubscribe", "--mca", "mpi_yield_when_idle", "1")
-        return [mpirun, "-n", str(ranks), *crowded, str(tmp_path / "program")]
+        return [mpirun, "-n", str(ranks), *CROWDED, str(tmp_path / "program")]
 
     return made
 
@@ -140,13 +138,10 @@ def test_counts_of_what_is_no_collective(flag, tmp_path, debians):
 @pytest.mark.intel
 def test_counts_under_intel_mpi(tmp_path, monkeypatch):
     """Its mpi_f08 is for Intel's own compiler."""
-    python = os.environ.get("AUTOTUNE_PYTHON_INTEL")
-    mpich = os.environ.get("AUTOTUNE_PYTHON_MPICH")
-    if not python or not mpich:
-        pytest.skip("make mpi-test gives AUTOTUNE_PYTHON_INTEL and AUTOTUNE_PYTHON_MPICH")
+    python, mpich = python_of("INTEL"), python_of("MPICH")
     place = Path(python).parents[1]
     modules = place / "include/mpi/gfortran/12.4.0"
-    if "12." not in subprocess.run(["gfortran", "-dumpfullversion"], capture_output=True, text=True).stdout:
+    if "12." not in ran(["gfortran", "-dumpfullversion"]).stdout:
         pytest.skip("Intel's modules of gfortran 12 are of use to that alone")
     libraries = [place / "lib/libmpifort.so.12", place / "lib/libmpi.so.12", f"-Wl,-rpath,{place / 'lib'}"]
     compiled("recorded_calls.f90", tmp_path / "program", modules, libraries, f"-I{place / 'include/mpi'}")

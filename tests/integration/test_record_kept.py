@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import ExitCode
-from tests.integration.mpirun import ROOT, launcher
+from tests.integration.mpirun import CROWDED, ROOT, launcher
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(600)]
 
@@ -36,7 +36,7 @@ class Recorded:
     def __init__(self, place: Path, out: Path, *before: str) -> None:
         self.place, self.out = place, out
         (place / "program.py").write_text(PROGRAM)
-        mpirun = [launcher(), "-n", "2", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
+        mpirun = [launcher(), "-n", "2", *CROWDED]
         program = [sys.executable, str(place / "program.py"), str(place)]
         record = [sys.executable, "-m", "autotune", "record", "--out", str(out), "--", *mpirun, *program]
         self.process = subprocess.Popen(
@@ -101,8 +101,7 @@ def test_a_file_that_is_cut_off_under_way_does_not_harm_the_program(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("number", "times"),
-    [(signal.SIGTERM, 1), (signal.SIGTERM, 2), (signal.SIGXCPU, 1), (signal.SIGINT, 2)],
+    ("number", "times"), [(signal.SIGTERM, 1), (signal.SIGTERM, 2), (signal.SIGXCPU, 1), (signal.SIGINT, 2)]
 )
 def test_what_was_recorded_until_a_limit_is_kept(number, times, tmp_path):
     """Twice at once is what ``timeout`` sends, and batch systems that signal a process and its group."""

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from autotune.cli import main
-from tests.integration.mpirun import CROWDED, ROOT, launcher
+from tests.integration.mpirun import CROWDED, SHARED, compiled, launcher
+from tests.program import ran
 
-pytestmark = [pytest.mark.mpi, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.mpi, pytest.mark.timeout(120), pytest.mark.usefixtures("as_root")]
 
 TOOL = """
 #include <mpi.h>
@@ -79,23 +80,15 @@ __attribute__((constructor)) static void load(void) { signal(SIGHUP, ends), sign
 """
 
 
-def compiled(text, path, *flags):
-    compiler = launcher().replace("mpirun", "mpicc")
-    subprocess.run([compiler, *flags, "-x", "c", "-", "-o", str(path)], input=text, text=True, check=True)
-    return str(path)
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """The tool and the program."""
     place = tmp_path_factory.mktemp("made")
-    return compiled(TOOL, place / "tool.so", "-fPIC", "-shared"), compiled(PROGRAM, place / "program")
+    return str(compiled(TOOL, place / "tool.so", *SHARED)), str(compiled(PROGRAM, place / "program"))
 
 
 @pytest.fixture(autouse=True)
 def place(tmp_path, monkeypatch):
-    for name, value in ROOT.items():
-        monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -132,8 +125,7 @@ def test_a_tool_of_the_users_own_sees_what_is_recorded(how, made, place, monkeyp
 def test_the_exit_code_is_the_programs_own(verb, how, code, ended, made, capfd):
     words = [launcher(), "-n", "1", made[1], str(how)]
     assert main([verb, "--", *words]) == code
-    document = json.loads(Path({"record": "calls.json", "run": "run.json"}[verb]).read_text())
-    assert document["ended"] == ended
+    assert json.loads(Path({"record": "calls.json", "run": "run.json"}[verb]).read_text())["ended"] == ended
     assert f"ended with exit code {code}" in capfd.readouterr().err
 
 
@@ -147,9 +139,9 @@ def test_an_mpi_that_the_program_opens_itself_is_named(capfd):
 
 def test_a_handler_that_is_not_pythons_stays(place):
     """Set before Python begins, by what is preloaded; then a hangup is its own affair."""
-    env = {**os.environ, "LD_PRELOAD": compiled(FOREIGN, place / "foreign.so", "-fPIC", "-shared")}
+    env = {**os.environ, "LD_PRELOAD": str(compiled(FOREIGN, place / "foreign.so", *SHARED))}
     words = [sys.executable, "-m", "autotune", "run", "--", "true"]
-    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+    done = ran(words, env=env)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
     waits = [*words[:-1], "sh", "-c", "touch begun; exec sleep 100"]
     with subprocess.Popen(waits, env=env, stderr=subprocess.PIPE, text=True) as driver:

@@ -13,23 +13,13 @@ from autotune.application.diagnosis import diagnose
 from autotune.application.recording import read_recording
 from autotune.cli import main
 from autotune.errors import ExitCode
-from tests.integration.mpirun import ROOT, launcher
+from tests.integration.mpirun import CROWDED, launcher
 
-pytestmark = [pytest.mark.mpi, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("as_root")]
 
 DATA = Path(__file__).parents[1] / "data" / "applications"
-CROWDED = ("--oversubscribe", "--mca", "mpi_yield_when_idle", "1")
-MODES = {
-    "rare": 3000,
-    "skew": 60,
-    "halo": 200,
-    "rma": 100,
-    "io": 20,
-    "threads": 150,
-    "communicators": 20,
-    "requests": 100,
-    "sizes": 4000,
-}
+MODES = {"rare": 3000, "skew": 60, "halo": 200, "rma": 100, "io": 20, "threads": 150}
+MODES |= {"communicators": 20, "requests": 100, "sizes": 4000}
 """Programs, and how many rounds of each."""
 
 
@@ -43,10 +33,8 @@ def program(tmp_path_factory):
 
 
 @pytest.fixture
-def recorded(program, tmp_path, monkeypatch):
+def recorded(program, tmp_path):
     """What a mode of the program was told by its own books, and the recording."""
-    for name, value in ROOT.items():
-        monkeypatch.setenv(name, value)
 
     def of(mode, n, ranks=3, options=()):
         told, out = tmp_path / "told.json", tmp_path / "calls.json"
@@ -196,8 +184,6 @@ def test_how_it_was_started_is_kept_and_halos_know_their_neighbours(recorded, mo
 
 
 def test_two_jobs_at_once_are_two_recordings(program, tmp_path, monkeypatch, capfd):
-    for name, value in ROOT.items():
-        monkeypatch.setenv(name, value)
     monkeypatch.setenv("PATH", f"{Path(launcher()).parent}{os.pathsep}{os.environ['PATH']}")
     one = " ".join([launcher(), "-n", "2", *CROWDED, str(program), str(tmp_path / "a"), "skew", "60"])
     script = f"{one} & {one.replace(str(tmp_path / 'a'), str(tmp_path / 'b'))} & wait"
@@ -236,12 +222,10 @@ library.pthread_setname_np(ctypes.c_ulong(library.pthread_self()), b"NCCL Servic
     [(GLOO, "gloo"), (SESSION, "MPI sessions"), (NAMED, "NCCL")],
     ids=["gloo", "sessions", "nccl"],
 )
-def test_what_communicates_by_something_else_is_told_so(program, by, tmp_path, capfd, monkeypatch):
+def test_what_communicates_by_something_else_is_told_so(program, by, tmp_path, capfd):
     """NCCL needs a GPU; where it is linked in statically its threads' names tell."""
     if by == "gloo":
         pytest.importorskip("torch")
-    for name, value in ROOT.items():
-        monkeypatch.setenv(name, value)
     (tmp_path / "program.py").write_text(program)
     words = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "store")]
     out = tmp_path / "calls.json"

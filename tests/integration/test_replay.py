@@ -36,9 +36,7 @@ def replay(table: Path, directory: Path, *words: str) -> int:
     return main(["conf=replay", f"replay.table={table}", f"campaign.dir={directory}", *words])
 
 
-def test_a_campaign_finds_the_envelope_of_the_table(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_campaign_finds_the_envelope_of_the_table(table, tmp_path, capsys):
     assert replay(table, tmp_path / "c", "proposer=curve", "budget.launches=9", "seed=4") == 0
     record = read_campaign(tmp_path / "c")
     phases = [o.trial.phase for o in record.history]
@@ -66,7 +64,7 @@ def test_a_campaign_finds_the_envelope_of_the_table(
     assert capsys.readouterr().out.splitlines()[-1] == stamped
 
 
-def test_the_default_is_recommended_where_it_is_best(tmp_path: Path) -> None:
+def test_the_default_is_recommended_where_it_is_best(tmp_path):
     table = tmp_path / "t_bcast.csv"
     table.write_text("algorithm,message_bytes,latency_us,is_default\na,8,2,1\na,64,2,1\nb,8,3,0\nb,64,4,0\n")
     assert replay(table, tmp_path / "c", "proposer=random", "budget.launches=3") == 0
@@ -76,14 +74,14 @@ def test_the_default_is_recommended_where_it_is_best(tmp_path: Path) -> None:
     assert recommendation.speedup == pytest.approx(1.0)
 
 
-def test_one_configuration_of_one_size_is_a_campaign_of_its_default(tmp_path: Path) -> None:
+def test_one_configuration_of_one_size_is_a_campaign_of_its_default(tmp_path):
     table = tmp_path / "t_bcast.csv"
     table.write_text("algorithm,message_bytes,latency_us,is_default\na,8,2,1\n")
     assert replay(table, tmp_path / "c", "proposer=curve", "budget.launches=4") == 0
     assert len(read_campaign(tmp_path / "c").history) == 1
 
 
-def test_a_campaign_replays(table: Path, tmp_path: Path) -> None:
+def test_a_campaign_replays(table, tmp_path):
     assert replay(table, tmp_path / "c", "proposer=grid", "budget.launches=5") == 0
     assert replay(tmp_path / "c", tmp_path / "d", "proposer=grid", "budget.launches=5") == 0
     first, second = (read_campaign(tmp_path / name).history for name in ("c", "d"))
@@ -94,7 +92,7 @@ def test_a_campaign_replays(table: Path, tmp_path: Path) -> None:
     assert times(first) == times(second)
 
 
-def test_a_finished_campaign_starts_another_one_warm(table: Path, tmp_path: Path) -> None:
+def test_a_finished_campaign_starts_another_one_warm(table, tmp_path):
     assert replay(table, tmp_path / "c", "proposer=grid", "budget.launches=5") == 0
     warm = ("proposer=curve", "budget.launches=2", f"warm_start={tmp_path / 'c'}")
     assert replay(table, tmp_path / "d", *warm) == 0
@@ -103,8 +101,8 @@ def test_a_finished_campaign_starts_another_one_warm(table: Path, tmp_path: Path
 
 
 def test_a_warm_start_from_a_campaign_that_fixed_something_else_says_that_nothing_carries_over(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    table, tmp_path, capsys
+):
     assert replay(table, tmp_path / "c", "proposer=random", "budget.launches=3", "fix.algorithm=ring") == 0
     capsys.readouterr()
     warm = ("proposer=curve", "budget.launches=2", f"warm_start={tmp_path / 'c'}")
@@ -124,16 +122,12 @@ def test_a_warm_start_from_a_campaign_that_fixed_something_else_says_that_nothin
         (["warm_start=nowhere"], "nowhere holds no campaign"),
     ],
 )
-def test_mistakes_are_named(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], part: str
-) -> None:
+def test_mistakes_are_named(table, tmp_path, capsys, words, part):
     assert replay(table, tmp_path / "c", *words) == 2
     assert part in capsys.readouterr().err
 
 
-def test_a_bad_table_is_named_by_row_and_column(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bad_table_is_named_by_row_and_column(table, tmp_path, capsys):
     table.write_text(TABLE.replace("30.0", "slow"))
     assert replay(table, tmp_path / "c") == 2
     row = 1 + next(i for i, line in enumerate(table.read_text().splitlines()) if "slow" in line)
@@ -142,9 +136,7 @@ def test_a_bad_table_is_named_by_row_and_column(
 
 @pytest.mark.parametrize("words", [(), ("verify.enabled=true",), ("baseline.launches=2",)])
 @pytest.mark.parametrize("per_job", ["[]", "[algorithm]"])
-def test_without_a_default_nothing_is_compared_with_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], per_job: str
-) -> None:
+def test_without_a_default_nothing_is_compared_with_one(tmp_path, capsys, words, per_job):
     """The fastest row comes first, which is no reason to call it the stack's own default."""
     table = tmp_path / "t_bcast.csv"
     table.write_text("algorithm,message_bytes,latency_us\nfast,8,2\nfast,64,2\nslow,8,90\nslow,64,99\n")
@@ -164,7 +156,7 @@ def test_without_a_default_nothing_is_compared_with_one(
     assert recommendation.gains == ()
 
 
-def test_of_several_collectives_one_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_several_collectives_one_is_asked_for(tmp_path, capsys):
     table = tmp_path / "runs.csv"
     table.write_text("algorithm,message_bytes,latency_us\na,8,2\n")
     assert replay(table, tmp_path / "c", "proposer=random") == 2

@@ -16,10 +16,11 @@ from autotune.errors import ExitCode
 from autotune.stacks import application
 from tests import programs, suites
 from tests.conformance.launching import PROGRAM as CASES
-from tests.integration.mpirun import CROWDED, ROOT, launcher
+from tests.integration.mpirun import CROWDED, ROOT, launcher, python_of
 from tests.integration.mpirun import run as launched
 from tests.integration.test_record_programs import none_left
-from tests.suites import ON_EACH, python_of
+from tests.program import ran
+from tests.suites import ON_EACH
 
 PROGRAM = Path(__file__).with_name("switched_calls.py")
 SLOW_BCAST = "1\n7\n1\n2\n2\n0 0 0 0\n65536 3 0 64\n"
@@ -28,10 +29,8 @@ UNDEFINED = ("-fsanitize=undefined", "-fno-sanitize-recover=all", "-g")
 
 
 @pytest.fixture
-def tuned(tmp_path, capfd, monkeypatch):
+def tuned(tmp_path, capfd, as_root, monkeypatch):
     """Run the program under ``run``: exit code, run.json and what was said."""
-    for name, value in ROOT.items():
-        monkeypatch.setenv(name, value)
 
     def run(*words, python=sys.executable, ranks=2, options=CROWDED, verb=(), mode=None, program=(PROGRAM,)):
         if mode:
@@ -45,28 +44,18 @@ def tuned(tmp_path, capfd, monkeypatch):
     return run
 
 
-@pytest.mark.mpi
-def test_another_algorithm_at_each_call_changes_no_result_and_nothing_of_the_program(tuned):
-    code, document, said = tuned(verb=["--reductions"], mode="random")
-    assert code == ExitCode.WELL, said.err
-    assert "all calls were right" in said.out
-    assert document["state"] == "on"
-
-
 @pytest.mark.parametrize(
     ("name", "ranks"),
     [
-        pytest.param("", 4, marks=[pytest.mark.mpi, pytest.mark.slow]),
+        pytest.param("", 4, marks=pytest.mark.mpi),
         pytest.param("OPENMPI41", 2, marks=pytest.mark.mpi41),
         pytest.param("MPICH", 2, marks=pytest.mark.mpich),
     ],
 )
-def test_another_algorithm_at_each_call_on_more_ranks_and_other_stacks(name, ranks, tuned):
-    python = python_of(name)
+def test_another_algorithm_at_each_call_changes_no_result_and_nothing_of_the_program(name, ranks, tuned):
     options = () if name == "MPICH" else CROWDED
-    code, document, said = tuned(
-        verb=["--reductions"], mode="random", python=python, ranks=ranks, options=options
-    )
+    words = {"verb": ["--reductions"], "mode": "random", "python": python_of(name)}
+    code, document, said = tuned(**words, ranks=ranks, options=options)
     assert code == ExitCode.WELL, said.err
     assert "all calls were right" in said.out
     assert document["state"] == "on"
@@ -165,17 +154,10 @@ def test_no_undefined_behaviour_is_seen_in_it(tuned, monkeypatch):
 def test_a_planted_bad_default_is_repaired_inside_the_run(tuned, tmp_path):
     rules = tmp_path / "slow.conf"
     rules.write_text(SLOW_BCAST)
-    mca = [
-        "--mca",
-        "coll_tuned_use_dynamic_rules",
-        "1",
-        "--mca",
-        "coll_tuned_dynamic_rules_filename",
-        str(rules),
-    ]
+    mca = ["--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_dynamic_rules_filename"]
     learn = tmp_path / "site.json"
     code, document, said = tuned(
-        "fast", "20000", options=[*CROWDED, *mca], verb=["--budget", "20%", "--learn", str(learn)]
+        "fast", "20000", options=[*CROWDED, *mca, str(rules)], verb=["--budget", "20%", "--learn", str(learn)]
     )
     assert code == ExitCode.WELL, said.err
     (cell,) = [one for one in document["cells"] if one["collective"] == "bcast"]
@@ -232,19 +214,9 @@ def test_an_untimely_end_in_any_phase_hangs_nobody_and_leaves_whole_files(name, 
 @pytest.mark.mpi
 def test_a_killed_driver_leaves_no_half_of_a_file_and_no_process(tmp_path):
     out, said = tmp_path / "run.json", tmp_path / "said"
-    verb = [
-        sys.executable,
-        "-m",
-        "autotune",
-        "run",
-        "--reductions",
-        "--budget",
-        "50%",
-        "--out",
-        str(out),
-        "--",
-    ]
-    argv = [*verb, launcher(), "-n", "2", *CROWDED, sys.executable, str(PROGRAM)]
+    verb = ["run", "--reductions", "--budget", "50%", "--out", str(out), "--"]
+    program = [launcher(), "-n", "2", *CROWDED, sys.executable, str(PROGRAM)]
+    argv = [sys.executable, "-m", "autotune", *verb, *program]
     with said.open("wb") as file:
         driver = subprocess.Popen(
             argv, env=os.environ | ROOT, stdout=file, stderr=file, start_new_session=True, cwd=tmp_path
@@ -321,3 +293,29 @@ def test_a_dry_run_switches_nothing_and_says_what_would_be_tried(tuned):
     assert code == ExitCode.WELL
     assert "algorithms would be tried" in said.out
     assert all(one["algorithm"] == "default" for one in document["cells"])
+
+
+@pytest.mark.intel
+@pytest.mark.parametrize("tuner", ["run", "I_MPI_TUNING_MODE=auto"])
+def test_tuned_launches_are_compared_in_pairs_with_untouched_ones(tuner):
+    """In short what ``docs/online.md`` quotes of both. Intel's wheel has no compiler: MPICH's has its ABI."""
+    mpich, intel = (Path(python_of(name)).parents[1] for name in ("MPICH", "INTEL"))
+    path = os.environ["PATH"]
+    if tuner == "run":
+        words, library, launch = ["--budget", "50%"], "Open MPI", [launcher(), *CROWDED]
+        path = f"{Path(launcher()).parent}{os.pathsep}{path}"
+    else:
+        words, library = ["--variable", tuner], "Intel"
+        its = [f"PATH={intel / 'bin'}{os.pathsep}{path}", f"LD_LIBRARY_PATH={intel / 'lib'}"]
+        launch = ["env", *its, "I_MPI_FABRICS=shm", str(intel / "bin/mpirun")]
+        path = f"{mpich / 'bin'}{os.pathsep}{path}"
+    argv = ["--pairs", "2", *words, "--", *launch, "-n", "2", "CALLS", "2000", "allreduce:8"]
+    done = ran(
+        [sys.executable, "benchmarks/running.py", *argv],
+        cwd=Path(__file__).parents[2],
+        env=os.environ | ROOT | {"PATH": path},
+    )
+    assert done.returncode == 0, done.stderr
+    *pairs, last = done.stdout.splitlines()
+    assert [len(re.findall(r"\d+\.\d{4} ", line)) for line in pairs] == [2, 2], done.stdout
+    assert re.match(rf"2 pairs by {library}.*?: \S+% \(\S+% \.\.\. \S+%\); median ", last), last

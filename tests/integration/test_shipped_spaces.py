@@ -4,7 +4,6 @@ Several parameters share a launch. Spaces of networks that are not here are rend
 ``tests/contract/test_stacks.py``, their variables looked up in ``tests/unit/stacks/knobs/test_recorded.py``.
 """
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from autotune.space.loader import load_space
 from autotune.stacks.knobs import listings
 from hydra_plugins.autotune.mpirun import MpirunLauncher
 from tests.covering import covering
+from tests.integration.mpirun import python_of
 from tests.integration.test_stacks import BY_LIBFABRIC, FOUND, SPACES
 
 OVER = {
@@ -67,7 +67,7 @@ def declared_variables(site) -> set[str]:
 @pytest.mark.parametrize(("name", "number"), CASES)
 def test_each_value_is_rendered_accepted_and_read_back(name, number, tmp_path, monkeypatch):
     if name in FOUND:
-        monkeypatch.setenv("AUTOTUNE_STACKS", prefix_of(name))
+        monkeypatch.setenv("AUTOTUNE_STACKS", str(Path(python_of(FOUND[name][0])).parents[1]))
     site, scenario = bench_of(name, OVER[name][number])
     known = declared_variables(site)
     observer = site.observer(measurement_of(scenario, 2), site.space, tmp_path)
@@ -94,12 +94,3 @@ def test_each_value_is_rendered_accepted_and_read_back(name, number, tmp_path, m
         for collective, choices in rendering.choices.items():
             asked = {Point.of(choice.values) for choice in choices}
             assert {Point.of(cell.values) for cell in cells if cell.collective == collective} == asked
-
-
-def prefix_of(name: str) -> str:
-    """The environment with an MPI of ``make stacks``."""
-    variable = FOUND[name][0]
-    python = os.environ.get(variable, "")
-    if not python:
-        pytest.skip(f"{variable} names no interpreter (make mpi-test)")
-    return str(Path(python).parent.parent)

@@ -5,7 +5,6 @@ The campaign runs in this interpreter, whatever MPI its ranks load.
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -26,12 +25,13 @@ from autotune.stacks import dialect
 from autotune.stacks.installation import find
 from autotune.stacks.mpich import intel_id
 from hydra_plugins.autotune.mpirun import MpirunLauncher
-from tests.program import autotune
+from tests.integration.mpirun import python_of
+from tests.program import autotune, ran
 
 FOUND = {
-    "openmpi4": ("AUTOTUNE_PYTHON_OPENMPI41", pytest.mark.mpi41),
-    "mpich": ("AUTOTUNE_PYTHON_MPICH", pytest.mark.mpich),
-    "intelmpi": ("AUTOTUNE_PYTHON_INTEL", pytest.mark.intel),
+    "openmpi4": ("OPENMPI41", pytest.mark.mpi41),
+    "mpich": ("MPICH", pytest.mark.mpich),
+    "intelmpi": ("INTEL", pytest.mark.intel),
 }
 SPACES = {"openmpi4": "openmpi_ucx_local", "mpich": "mpich_local", "intelmpi": "intelmpi_local"}
 
@@ -46,11 +46,7 @@ def marked(*names):
 @pytest.fixture
 def prefix(name, monkeypatch):
     """The environment with an MPI, where ``mpi=NAME`` looks for it."""
-    variable = FOUND[name][0]
-    python = os.environ.get(variable, "")
-    if not python:
-        pytest.skip(f"{variable} names no interpreter (make mpi-test)")
-    found = Path(python).parent.parent
+    found = Path(python_of(FOUND[name][0])).parent.parent
     monkeypatch.setenv("AUTOTUNE_STACKS", str(found))
     return found
 
@@ -86,7 +82,8 @@ def test_a_small_campaign_ends_in_files_that_fresh_launches_confirm(name, prefix
         "collective=[allreduce,bcast,alltoall]",
         "sizes=[64,16384]",
         *(f"cluster.ranks={ranks}", "cluster.oversubscribe=true"),
-        *("probe.budget_s=0.4", "budget.launches=4", "baseline.launches=2", "verify.launches=4"),
+        *("probe.budget_s=0.4", "budget.launches=4", "baseline.launches=2"),
+        *("verify.launches=2", "verify.max_failures=1", "verify.max_loss=0.5", "verify.margin=0.9"),
         f"campaign.dir={tmp_path / 'campaign'}",
         cwd=tmp_path,
         AUTOTUNE_STACKS=str(prefix),
@@ -157,22 +154,6 @@ def test_a_site_exports_what_was_fast_and_reads_it_back(name, prefix, tmp_path, 
         assert ring in (export / "intel-mpi-env.sh").read_text().splitlines()
 
 
-@pytest.mark.parametrize("name", marked("mpich", "intelmpi"))
-def test_deployed_rules_are_in_force(name, prefix, tmp_path):
-    site, scenario = bench_of(name)
-    rules = tuple(
-        Rule("allreduce", 2, size, Point.of({"algorithm": algorithm}))
-        for size, algorithm in ((0, "recursive_doubling"), (4096, "ring"))
-    )
-    trial = Trial(1, Phase.VERIFY, site.space.default, Subject.DEPLOYED, rules=rules)
-    seen = site.observer(measurement_of(scenario, 2), site.space, tmp_path).observe(trial)
-    assert seen.ok, seen.reason
-    # An algorithm that the library does not have is refused, or not silently taken for another.
-    if name == "mpich":
-        tree = tmp_path / "launches/0001/selection.json"
-        assert "MPIR_Allreduce_intra_ring" in tree.read_text()
-
-
 BY_LIBFABRIC = {
     "mpich": {"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ofi"},
     "intelmpi": {"I_MPI_FABRICS": "ofi"},
@@ -182,14 +163,16 @@ BY_LIBFABRIC = {
 PROVIDERS = ["tcp", "tcp;ofi_rxm", "shm"]
 
 
-@pytest.mark.parametrize("name", marked("mpich", "intelmpi"))
-@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize(
+    ("name", "provider"),
+    [
+        pytest.param("mpich", "tcp;ofi_rxm", marks=pytest.mark.mpich),
+        pytest.param("intelmpi", "shm", marks=pytest.mark.intel),
+    ],
+)
 def test_a_campaign_turns_all_of_a_providers_variables(name, provider, prefix, tmp_path):
     """One at a time, so that each level is launched; their effect is the verification's affair."""
     site, _ = bench_of(name, BY_LIBFABRIC[name])
-    if provider not in site.stack.providers:
-        assert (name, provider) == ("intelmpi", "tcp;ofi_rxm")  # Intel's build offers tcp without it
-        return
     shipped = Path("search_spaces", f"{SPACES[name]}.yaml").read_text()
     after = {"mpich": "  cma_threshold:", "intelmpi": "  I_MPI_SHM_CELL_FWD_SIZE:"}[name]
     (tmp_path / "providers.yaml").write_text(shipped[: shipped.index(after)])
@@ -206,11 +189,8 @@ def test_a_campaign_turns_all_of_a_providers_variables(name, provider, prefix, t
         *(f"+mpi.env.{variable}={value}" for variable, value in BY_LIBFABRIC[name].items()),
         f"space={tmp_path / 'providers.yaml'}",
         f"fix.FI_PROVIDER='{provider}'",
-        "collective=allreduce",
-        "sizes=[64,16384,262144]",
-        "cluster.ranks=2",
-        "proposer=ofat",
-        *("screening.enabled=false", "probe.budget_s=0.2", "baseline.launches=1", "verify.enabled=false"),
+        *("collective=allreduce", "sizes=[64]", "cluster.ranks=2", "proposer=ofat"),
+        *("screening.enabled=false", "probe.budget_s=0.1", "baseline.launches=1", "verify.enabled=false"),
         f"budget.launches={3 * len(levels) + 2}",  # leaders that are uncertain are launched again beside them
         f"campaign.dir={tmp_path / 'campaign'}",
         cwd=tmp_path,
@@ -296,12 +276,8 @@ def sums(prefix: Path, name: str, env) -> str:
         "MPIR_CVAR_DEBUG_SUMMARY": "0",
     }
     over = ["--oversubscribe"] if name == "openmpi4" else []
-    done = subprocess.run(
-        [mpirun, *over, "-n", "4", sys.executable, SUMS, "64", "4096"],
-        env={**os.environ, **own, **env},
-        capture_output=True,
-        text=True,
-        timeout=120,
+    done = ran(
+        [mpirun, *over, "-n", "4", sys.executable, SUMS, "64", "4096"], env={**os.environ, **own, **env}
     )
     assert done.returncode == 0, done.stderr
     assert "not alike" not in done.stdout

@@ -133,13 +133,8 @@ def test_ucx_on_nodes_by_stages_and_by_model(proposer, tmp_path):
 @pytest.mark.mpi
 @pytest.mark.slow
 def test_one_at_a_time_on_this_machine(tmp_path):
-    words = [
-        "budget.launches=6",
-        "verify.launches=4",
-        "sizes=[8,64k]",
-        "probe.budget_s=0.5",
-        "cluster.ranks=2",
-    ]
+    words = ["budget.launches=6", "verify.launches=4", "verify.max_failures=1", "sizes=[8,64k]"]
+    words += ["probe.budget_s=0.5", "cluster.ranks=2"]
     ran("conf=study_one_at_a_time", *words, cwd=tmp_path)
     rows = history("campaigns/study_one_at_a_time", tmp_path)
     points = {row["trial"]: row for row in rows if row["phase"] == "search"}

@@ -14,8 +14,9 @@ import pytest
 from autotune.stacks import application
 from autotune.stacks.application import RUN_FOLDER, installation_of, preload, recording
 from autotune.stacks.switched import offers, plan, unlocked
-from tests.integration.mpirun import CROWDED, ROOT, launcher
-from tests.suites import ON_EACH, YIELDING, python_of
+from tests.integration.mpirun import CROWDED, ROOT, SHARED, YIELDING, compiled, launcher, python_of
+from tests.program import ran
+from tests.suites import ON_EACH
 
 SOURCE = Path(__file__).with_name("switched_calls.c")
 SWITCHER = Path(__file__).parents[2] / "autotune/probe/switcher/switcher.c"
@@ -148,9 +149,7 @@ def test_a_program_that_is_to_outlive_its_processes_is_passed_through(switched, 
 def test_another_tool_sees_calls_where_mpi_begins_and_communicators_that_go(
     name, switched, tmp_path, monkeypatch
 ):
-    tool, mpicc = tmp_path / "tool.so", Path(launcher(python_of(name))).with_name("mpicc")
-    tool.with_suffix(".c").write_text(TOOL)
-    subprocess.run([mpicc, "-shared", "-fPIC", tool.with_suffix(".c"), "-o", tool], check=True)
+    tool = compiled(TOOL, tmp_path / "tool.so", *SHARED, python=python_of(name))
     monkeypatch.setenv("LD_PRELOAD", str(tool))
     ended = switched("plain", "150", name=name)
     assert len(ended.of("try")) > 20
@@ -161,7 +160,7 @@ def test_another_tool_sees_calls_where_mpi_begins_and_communicators_that_go(
     program = [tmp_path / "program", "plain", "150"]
     argv = [launcher(python_of(name)), "-n", "2", *crowded, "env", f"LD_PRELOAD={tool}", *program]
     environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"} | ROOT | YIELDING
-    alone = subprocess.run(argv, env=environment, capture_output=True, check=True, text=True).stdout
+    alone = ran(argv, env=environment, check=True).stdout
     assert re.findall(r"calls (\d+) (\d+)", alone) == calls
 
 
@@ -203,21 +202,14 @@ def test_threads_that_call_at_once_race_nowhere_in_it(switched, monkeypatch):
     bits = Path("/proc/sys/vm/mmap_rnd_bits")
     if bits.exists() and int(bits.read_text()) > 28:
         pytest.skip("ThreadSanitizer of gcc 12 fails on addresses so random (vm.mmap_rnd_bits above 28)")
-    found = subprocess.run(
-        ["gcc", "-print-file-name=libtsan.so"], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    found = ran(["gcc", "-print-file-name=libtsan.so"], check=True).stdout.strip()
     if not Path(found).is_absolute():
         pytest.skip("gcc has no ThreadSanitizer here")
     monkeypatch.setenv("TSAN_OPTIONS", "exitcode=0")  # Open MPI has reports of its own
     monkeypatch.setenv("PMIX_MCA_gds", "hash")  # where its segments should lie ThreadSanitizer has its own
     monkeypatch.setenv("UCX_MEM_EVENTS", "no")  # UCX takes locks where a thread is not yet known to it
     for how in ("multiple", "serialized"):
-        ended = switched(
-            how,
-            "50",
-            flags=["-fsanitize=thread", "-g"],
-            preloaded=str(Path(found).resolve()),
-        )
+        ended = switched(how, "50", flags=["-fsanitize=thread", "-g"], preloaded=str(Path(found).resolve()))
         assert ended.of("job")[0][2] == ("threads" if how == "multiple" else "on")
         # Compiled from standard input; Open MPI's own accesses are in its libraries.
         assert (

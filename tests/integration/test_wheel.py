@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.program import ran
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -38,13 +40,10 @@ def autotune(*words, site, cwd):
         "import autotune; assert autotune.__file__.startswith(sys.path[0]), autotune.__file__; "
         "from autotune.__main__ import main; main()"
     )
-    return subprocess.run(
+    return ran(
         [sys.executable, "-c", code, str(ROOT), str(site), *words],
         cwd=cwd,
         env={**env, "SLURM_CONF": "/no/such/slurm.conf"},
-        capture_output=True,
-        text=True,
-        timeout=200,
     )
 
 

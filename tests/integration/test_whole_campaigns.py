@@ -7,18 +7,17 @@ import pytest
 
 from tests.program import autotune
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.mpi
 def test_this_machine_is_tuned_verified_and_proved(tmp_path):
-    words = ("conf=allreduce_local", "budget.total_seconds=null", "budget.launches=25")
-    done = autotune(*words, cwd=tmp_path, timeout_s=800)
+    done = autotune("conf=allreduce_local", "budget.total_seconds=150", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     directory = tmp_path / "campaigns/allreduce_local"
     status = json.loads(autotune("status", str(directory), "--json", cwd=tmp_path).stdout)
     assert status["state"] == "complete"
-    assert status["phase"] in ("verify", "starts")  # The latter where launches were left once it held.
+    assert status["phase"] in ("verify", "starts")  # The latter where time was left once it held.
     assert "fresh launches" in done.stdout
     if status["recommendation"] and (directory / "export/proof.json").exists():
         proof = json.loads((directory / "export/proof.json").read_text())
@@ -34,7 +33,7 @@ def test_this_machine_is_tuned_verified_and_proved(tmp_path):
 
 
 def test_the_simulated_cluster_is_tuned_and_verified(tmp_path):
-    done = autotune("conf=allreduce_8node", cwd=tmp_path, timeout_s=800)
+    done = autotune("conf=allreduce_8node", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     status = json.loads(autotune("status", "campaigns/allreduce_8node", "--json", cwd=tmp_path).stdout)
     assert status["state"] == "complete"

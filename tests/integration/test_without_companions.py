@@ -4,11 +4,12 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.program import ran
 
 ROOT = Path(__file__).resolve().parents[2]
 VERBS = {
@@ -52,15 +53,7 @@ def without(folder: Path, companions: list[str]) -> Path:
 def python(source: Path, *words: str, code: int = 0) -> str:
     """Run Python with the copy of the program, and return its output."""
     path = os.pathsep.join([str(source), str(source / "launchers")])
-    done = subprocess.run(
-        [sys.executable, *words],
-        cwd=source,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
+    done = ran([sys.executable, *words], cwd=source, env={**os.environ, "PYTHONPATH": path})
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 

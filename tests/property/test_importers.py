@@ -86,8 +86,7 @@ sizes = st.lists(st.integers(0, 1 << 30), min_size=1, max_size=6, unique=True)
 
 
 @given(
-    measured=sizes,
-    calls=st.lists(st.tuples(st.floats(0, 2e9), st.floats(0.5, 1e6)), min_size=1, max_size=10),
+    measured=sizes, calls=st.lists(st.tuples(st.floats(0, 2e9), st.floats(0.5, 1e6)), min_size=1, max_size=10)
 )
 def test_weights_sum_to_one_and_stay_between_the_sizes(measured, calls):
     slots = [("bcast", 2, size) for size in measured]

@@ -15,21 +15,8 @@ from autotune.scenario import completed, scenario_of
 from autotune.site.plan import plan_site
 
 VALUES = (
-    "-1",
-    "0",
-    "0.5",
-    "nan",
-    "inf",
-    "-inf",
-    "1e400",
-    "''",
-    "null",
-    "true",
-    "[]",
-    "[-1]",
-    "{}",
-    "x" * 5000,
-    "'\x00'",
+    *("-1", "0", "0.5", "nan", "inf", "-inf", "1e400", "''"),
+    *("null", "true", "[]", "[-1]", "{}", "x" * 5000, "'\x00'"),
 )
 SIMULATED = ("conf=allreduce_8node", "hydra/launcher=simulated", "campaign.dir=here")
 TAKEN = {"seed": 1, "sizes": 1, "verify.launches": 1, "campaign.dir": 8}

@@ -40,9 +40,7 @@ cases = clusters.flatmap(
 
 @given(cases, st.sampled_from(["block", "cyclic"]), st.sampled_from([1, 2]))
 @settings(max_examples=60)
-def test_with_one_protocol_and_one_algorithm_more_bytes_never_take_less_time(
-    case: tuple[NodeLayout, str, str], mapping: str, nps: int
-) -> None:
+def test_with_one_protocol_and_one_algorithm_more_bytes_never_take_less_time(case, mapping, nps):
     cluster, collective, algorithm = case
     eager = JobSettings(
         rndv_intra_bytes=inf, rndv_inter_bytes=inf, zcopy_bytes=inf, mapping=mapping, numa_per_socket=nps
@@ -56,9 +54,7 @@ def test_with_one_protocol_and_one_algorithm_more_bytes_never_take_less_time(
 
 @given(cases, st.floats(1.0, 20.0), st.sampled_from([None, 4096.0, 65536.0]))
 @settings(max_examples=60)
-def test_more_bandwidth_is_never_slower(
-    case: tuple[NodeLayout, str, str], factor: float, rndv: float | None
-) -> None:
+def test_more_bandwidth_is_never_slower(case, factor, rndv):
     cluster, collective, algorithm = case
     # Fixed thresholds: the automatic ones follow the machine, and may follow it to a worse place.
     chosen = JobSettings(
@@ -71,7 +67,7 @@ def test_more_bandwidth_is_never_slower(
 
 @given(cases)
 @settings(max_examples=40)
-def test_one_node_does_not_care_about_the_network(case: tuple[NodeLayout, str, str]) -> None:
+def test_one_node_does_not_care_about_the_network(case):
     cluster, collective, algorithm = case
     alone = NodeLayout(1, cluster.ppn)
     assume(algorithm in algorithms(collective, alone.ranks))
@@ -84,7 +80,7 @@ def test_one_node_does_not_care_about_the_network(case: tuple[NodeLayout, str, s
 
 @given(st.integers(2, 6), st.sampled_from(COLLECTIVES))
 @settings(max_examples=20)
-def test_with_one_rank_a_node_the_layout_does_not_matter(nodes: int, collective: str) -> None:
+def test_with_one_rank_a_node_the_layout_does_not_matter(nodes, collective):
     layout = NodeLayout(nodes, 1)
     block, cyclic = (
         predict(Fabric(MACHINE, layout, JobSettings(mapping=mapping)), collective, "default", 0, SIZES)

@@ -12,7 +12,7 @@ import pytest
 from autotune.cli import main
 from autotune.errors import printable
 from autotune.stacks.installation import _on_path
-from tests.program import _environment, autotune
+from tests.program import _environment, autotune, ran
 
 LOCALES = {
     "latin-1": {"PYTHONIOENCODING": "latin-1"},
@@ -79,9 +79,7 @@ STREAMS = {"in": "<&-", "out": ">&-", "err": "2>&-", "all": "<&- >&- 2>&-"}
 )
 def test_streams_that_were_closed_lead_nowhere(tmp_path, closed, words, code):
     line = f"exec {sys.executable} -m autotune {words} {closed}"
-    done = subprocess.run(
-        ["sh", "-c", line], cwd=tmp_path, env=_environment({}), capture_output=True, text=True
-    )
+    done = ran(["sh", "-c", line], cwd=tmp_path, env=_environment({}))
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
 
@@ -106,9 +104,7 @@ def test_what_takes_more_memory_than_there_is_is_one_message(monkeypatch, capsys
 @pytest.mark.parametrize("words", ["status nowhere", "record -- true", "conf=allreduce_8node"])
 def test_a_directory_that_was_removed_under_its_user_is_one_message(tmp_path, words):
     line = f"mkdir gone; cd gone; rmdir ../gone; exec {sys.executable} -m autotune {words}"
-    done = subprocess.run(
-        ["sh", "-c", line], cwd=tmp_path, env=_environment({}), capture_output=True, text=True
-    )
+    done = ran(["sh", "-c", line], cwd=tmp_path, env=_environment({}))
     assert done.returncode == 2
     assert done.stderr.startswith("autotune: the directory that this was started in: No such file")
     assert "Traceback" not in done.stderr
@@ -168,8 +164,7 @@ def test_a_folder_of_the_path_that_is_closed_to_its_user_is_passed_over():
         (program := folder / "mpirun").write_text("")
         program.chmod(0o755)
         env = {**os.environ, "PATH": f"{closed}:{folder}", "PYTHONPATH": os.pathsep.join(sys.path)}
-        command = [sys.executable, "-c", UNPRIVILEGED]
-        done = subprocess.run(command, env=env, cwd=name, capture_output=True, text=True)
+        done = ran([sys.executable, "-c", UNPRIVILEGED], env=env, cwd=name)
     assert done.returncode == 0, done.stderr
     found, said = done.stdout.splitlines()
     assert found == str(program)

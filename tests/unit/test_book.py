@@ -5,7 +5,6 @@ import importlib.util
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from autotune.scenario import Scenario
+from tests.program import ran
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -46,15 +46,7 @@ def test_the_examples_of_a_page_run(page, tmp_path):
             (tmp_path / title).write_text(text)
         elif language in ("sh", "python"):
             command = ["bash", "-euo", "pipefail"] if language == "sh" else [sys.executable, "-"]
-            done = subprocess.run(
-                command,
-                input=text,
-                cwd=tmp_path,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=900,
-            )
+            done = ran(command, input=text, cwd=tmp_path, env=environment, timeout=900)
             assert done.returncode == 0, f"{text}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
             run += 1
     assert run

@@ -176,10 +176,7 @@ def test_the_plan_of_a_multirun_ends_with_the_sum(tmp_path, monkeypatch, capsys)
         ("launch.timeout_s=nan", "launch.timeout_s = nan\n  expected a number that is finite"),
         ("budget.seconds=1e400", "budget.seconds = inf\n  expected a number that is finite"),
         ("export=[jsn]", "unknown export format 'jsn'\n  did you mean 'json'? allowed: openmpi_mca,"),
-        (
-            "probe.estimator=mode",
-            "probe.estimator=mode\n  allowed: median, mean, minimum",
-        ),
+        ("probe.estimator=mode", "probe.estimator=mode\n  allowed: median, mean, minimum"),
         ("confirm.share=1.5", "confirm.share=1.5\n  allowed: 0 … 1"),
         ("launch.queue_timeout_s=-1", "launch.queue_timeout_s=-1.0\n  allowed: 0 or more"),
         ("campaign.dir=" + "x" * 3000, "x…\n  expected a path, each name in it of at most 255 bytes"),

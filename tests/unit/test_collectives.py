@@ -11,15 +11,20 @@ ROOT = Path(__file__).parents[2]
 _SOURCES = (".py", ".c", ".h", ".toml")
 
 
-@pytest.mark.parametrize("collective", COLLECTIVES.values(), ids=COLLECTIVES)
-def test_an_entry_says_nothing_twice_and_nothing_of_what_is_not_there(collective):
-    theirs = collective.openmpi
-    if theirs:
-        assert len(set(theirs.algorithms)) == len(theirs.algorithms)
-        assert {*theirs.own_names, *theirs.since} <= set(theirs.algorithms)
-    if collective.mpich:
-        assert not set(collective.mpich.algorithms) & set(collective.mpich.forcible)
-    assert len(set(collective.intel)) == len(collective.intel)
+def files(*suffixes):
+    """The sources of these kinds, by their paths in the project."""
+    for folder in ("autotune", "launchers", "plugins"):
+        yield from (p.relative_to(ROOT) for p in (ROOT / folder).rglob("*.*") if p.suffix in suffixes)
+
+
+def test_an_entry_says_nothing_twice_and_nothing_of_what_is_not_there():
+    for name, collective in COLLECTIVES.items():
+        if theirs := collective.openmpi:
+            assert len(set(theirs.algorithms)) == len(theirs.algorithms), name
+            assert {*theirs.own_names, *theirs.since} <= set(theirs.algorithms), name
+        if collective.mpich:
+            assert not set(collective.mpich.algorithms) & set(collective.mpich.forcible), name
+        assert len(set(collective.intel)) == len(collective.intel), name
 
 
 def test_ids_and_aliases_are_one_to_one():
@@ -63,37 +68,24 @@ def test_a_collective_has_other_names_too(title, name):
     assert called(title) == name
 
 
-@pytest.mark.parametrize(
-    "pattern", [name for name in PATTERNS if "_" in name or name in ("multipair", "halo3d")]
-)
-def test_a_pattern_stands_in_four_files(pattern):
+def test_a_pattern_stands_in_four_files():
     """Its entry, its call in C, its declaration, its model; names that are no other word.
 
     One that measures calls of recordings stands beside these calls too.
     """
-    folders = ("autotune", "launchers", "plugins")
-    files = [path for folder in folders for path in (ROOT / folder).rglob("*.*") if path.suffix in _SOURCES]
+    texts = {path.as_posix(): (ROOT / path).read_text() for path in files(*_SOURCES)}
     known = {"collectives.toml", "probe/kernel.c", "probe/messages.py", "simulate/messages.py"}
-    word = re.compile(rf"\b(OP_)?{pattern}\b", re.IGNORECASE)
-    found = {
-        path.relative_to(ROOT / "autotune").as_posix() for path in files if word.search(path.read_text())
-    }
-    assert {"collectives.toml", "probe/kernel.c"} <= found - {"application/recorded_time.py"} <= known
+    for pattern in (name for name in PATTERNS if "_" in name or name in ("multipair", "halo3d")):
+        word = re.compile(rf"\b(OP_)?{pattern}\b", re.IGNORECASE)
+        found = {name.removeprefix("autotune/") for name, text in texts.items() if word.search(text)}
+        assert {"collectives.toml", "probe/kernel.c"} <= found - {"application/recorded_time.py"} <= known
 
 
 def test_no_other_module_lists_the_collectives():
     """But for what is called, switched in a run, has a model, parameters or fixed rules, and UCC's names."""
-    folders = ("autotune", "launchers", "plugins")
-    modules = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
-    assert {
-        path.relative_to(ROOT).as_posix() for path in modules if "reduce_scatter" in path.read_text()
-    } == {
-        "autotune/lint/explained.py",
-        "autotune/lint/settings.py",
-        "autotune/probe/operations.py",
-        "autotune/simulate/algorithms.py",
-        "autotune/simulate/components.py",
-        "autotune/stacks/fixed_rules.py",
-        "autotune/stacks/switched.py",
+    assert {path.as_posix() for path in files(".py") if "reduce_scatter" in (ROOT / path).read_text()} == {
+        *("autotune/lint/explained.py", "autotune/lint/settings.py", "autotune/probe/operations.py"),
+        *("autotune/simulate/algorithms.py", "autotune/simulate/components.py"),
+        *("autotune/stacks/fixed_rules.py", "autotune/stacks/switched.py"),
         "plugins/autotune_formats/ucc_grammar.py",
     }

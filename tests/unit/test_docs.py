@@ -127,16 +127,14 @@ def test_the_package_names_a_room_for_each_step():
     }
 
 
-TEXTS = [*ROOT.glob("*.md"), *DOCS.glob("*.md"), *ROOT.glob("autotune/**/*.py")]
-
-
-@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
-def test_paths_in_the_project_that_are_named_exist(path):
+def test_paths_in_the_project_that_are_named_exist():
     """In documents and docstrings; NAME and the like stand for many."""
     folders = "autotune|launchers|plugins|conf|search_spaces|tests|docs|benchmarks|notebooks"
-    for target in re.findall(rf"`((?:{folders})/[\w./*-]*)`", path.read_text(encoding="utf-8")):
-        if not re.search(r"[A-Z]{3}", target.replace("README", "")):
-            assert list(ROOT.glob(target.rstrip("/"))), target
+    named = re.compile(rf"`((?:{folders})/[\w./*-]*)`")
+    for path in (*ROOT.glob("*.md"), *DOCS.glob("*.md"), *ROOT.glob("autotune/**/*.py")):
+        for target in named.findall(path.read_text(encoding="utf-8")):
+            if not re.search(r"[A-Z]{3}", target.replace("README", "")):
+                assert list(ROOT.glob(target.rstrip("/"))), f"{path.name}: {target}"
 
 
 def test_links_between_documents_lead_somewhere():

@@ -2,11 +2,12 @@
 
 import ast
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.program import ran
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [*(ROOT / "autotune").rglob("*.py"), *(ROOT / "launchers").rglob("*.py")]
@@ -50,6 +51,6 @@ def test_the_line_for_cron_imports_nothing_from_a_foreign_folder(tmp_path):
     for name in ("typer.py", "rich.py", "numpy.py", "json.py"):
         (tmp_path / name).write_text("open('owned', 'w')\n")
     words = [sys.executable, "-P", "-m", "autotune", "export", "--list"]
-    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
+    done = ran(words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
     assert not (tmp_path / "owned").exists()

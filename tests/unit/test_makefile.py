@@ -2,12 +2,12 @@
 
 import re
 import shutil
-import subprocess
 import tomllib
 from itertools import product
 
 import pytest
 
+from tests.program import ran
 from tests.unit.test_docs import ROOT
 
 TEXT = (ROOT / "Makefile").read_text()
@@ -22,7 +22,7 @@ def test_every_name_is_a_target_with_a_line_that_says_what_it_does():
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 def test_help_lists_them():
     words = ["make", "--no-print-directory", "help"]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=200, check=True)
+    done = ran(words, cwd=ROOT, check=True)
     assert sorted(line.partition(":")[0] for line in done.stdout.splitlines()) == sorted(PHONY)
 
 

@@ -28,9 +28,7 @@ SCHEDULED = {
 ORDERS = "verification.orders"
 """The draw of a block's order, a function of history and seed, so that a verification can be replayed."""
 
-DRAWING = {
-    ORDERS: {SCHEDULER, "verification.rounds"},
-}
+DRAWING = {ORDERS: {SCHEDULER, "verification.rounds"}}
 """Owner of the draw → who may ask it for an order."""
 
 SHUFFLING = {
@@ -103,9 +101,7 @@ SLOWER = {
 }
 """Modules that decide on times by statistics, each with what the others cannot answer."""
 
-FAILING = {
-    "verification.failed": "whether a setting fails more often (Fisher), and excluded rates (Clopper)",
-}
+FAILING = {"verification.failed": "whether a setting fails more often (Fisher), and excluded rates (Clopper)"}
 """Modules that decide on failures by statistics."""
 
 NO_COMPARISON = {

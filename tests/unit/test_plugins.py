@@ -1,7 +1,6 @@
 """Plugins of other distributions: found, named where they are broken, and under the contract of ours."""
 
 import os
-import subprocess
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path, PurePath
@@ -17,6 +16,7 @@ from autotune.lint.traps import GROUP as LINT
 from autotune.lint.traps import KINDS, _loaded
 from autotune.resources.plugins import offers
 from tests.golden.test_exports import DECLARED, OPENMPI, OURS
+from tests.program import ran
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -167,13 +167,10 @@ def test_entry_points_that_cannot_be_read_are_named(site):
 def test_the_contract_is_that_of_every_format(module, tests, outcome, site):
     install(site, module, {"theirs": ":Theirs"})
     path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-    done = subprocess.run(
+    done = ran(
         [sys.executable, "-m", "pytest", "-q", "-k", tests, "tests/contract/test_exporters.py"],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert f"{outcome}, " in done.stdout.splitlines()[-1], done.stdout[-3000:]
 

@@ -53,24 +53,12 @@ EXCEPTIONS = {
 """Module → why what it writes can be no link's target."""
 
 _METHODS = {
-    *(
-        "write_text",
-        "write_bytes",
-        "touch",
-        "mkdir",
-        "unlink",
-        "rmdir",
-        "rename",
-        "symlink_to",
-        "hardlink_to",
-    ),
+    *("write_text", "write_bytes", "touch", "mkdir", "unlink", "rmdir", "rename", "symlink_to"),
+    "hardlink_to",
     *("chmod", "lchmod", "savefig", "write_html", "write_image", "to_parquet"),
 }
 _FUNCTIONS = {
-    *(
-        f"os.{name}"
-        for name in ("replace", "rename", "remove", "unlink", "mkdir", "makedirs", "rmdir", "link")
-    ),
+    *("os.replace", "os.rename", "os.remove", "os.unlink", "os.mkdir", "os.makedirs", "os.rmdir", "os.link"),
     *("os.symlink", "os.chmod", "os.chown", "os.truncate", "os.removedirs", "os.renames"),
     *(f"shutil.{name}" for name in ("rmtree", "copy", "copy2", "copyfile", "copytree", "move")),
     *("rmtree", "copyfile", "mkstemp", "tempfile.mkstemp", "tempfile.NamedTemporaryFile"),
