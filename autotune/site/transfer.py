@@ -7,7 +7,7 @@ takes the whole message, equal messages are. The rule is half-way between the tw
 prediction grows with the number of doublings between the two jobs, as that of a Wiener process.
 
 Compared with a cost model with a Gaussian process for its residual, choices by this rule were slower than the
-default less often and gained more, on recorded machines.
+default less often and gained more, on recorded machines (`benchmarks/site_transfer.md`).
 
 Notation: d shapes to predict; a gain is ln(time of the default / time of a choice).
 """

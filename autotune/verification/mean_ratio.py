@@ -17,7 +17,7 @@ is compared with Student's t, and so is T: where the slow launches happen to be 
 correction by a skewness from few launches would make the interval shorter, so Student's interval is used.
 
 No interval of a mean holds for every distribution [2]: launches say nothing about a slowdown that did not
-occur, except how rare it must be.
+occur, except how rare it must be. ``benchmarks/means.py`` simulates the coverage.
 
 References:
     1. P. Hall, "On the removal of skewness by transformation", J. R. Stat. Soc. B 54 (1992) 221-228.
