@@ -1,6 +1,7 @@
 """Find the settings that ``guard`` checks, and how launches on this machine put them into effect."""
 
 import fcntl
+import json
 import math
 import os
 import platform
@@ -24,8 +25,8 @@ from autotune.exporters.document import JsonDocument, recommendation_of
 from autotune.exporters.export_check import Checkable, Recipe
 from autotune.exporters.writing import write_files
 from autotune.guard.by_hand import copy_settings, parameter_files
+from autotune.guard.heats import Span
 from autotune.guard.kept import FOLDER, KEPT, Kept
-from autotune.guard.span import Span
 from autotune.history.folder import FILE, make_empty
 from autotune.recommend.recommendation import Recommendation
 from autotune.resources import user_text
@@ -56,18 +57,12 @@ class MissingFilesError(UserError):
 class Place:
     """Tuned settings on this machine, and how MPI is launched with them."""
 
-    recommendation: Recommendation
-    """The tuned settings."""
-    files: Path
-    """Folder of the files that put the settings into effect."""
-    bench: Bench
-    """The MPI installed on this machine, and its launcher."""
-    scenario: Scenario
-    """The scenario: how launches are made, and what they measure."""
-    launcher: dict[str, Any]
-    """Hydra's configuration node ``hydra.launcher``; empty for the default launcher."""
-    name: str
-    """Name of the export format of the files."""
+    recommendation: Recommendation  # The tuned settings.
+    files: Path  # Folder of the files that put the settings into effect.
+    bench: Bench  # The MPI installed on this machine, and its launcher.
+    scenario: Scenario  # The scenario: how launches are made, and what they measure.
+    launcher: dict[str, Any]  # Hydra's configuration node ``hydra.launcher``; empty for the default launcher.
+    name: str  # Name of the export format of the files.
     sources: tuple[Path, ...] = ()
     """Paths of the files that somebody wrote by hand, if ``files`` contains copies of these."""
 
@@ -131,14 +126,15 @@ def place_to_keep(source: Path, words: Sequence[str], mpirun: str | None, confir
         return _placed(campaign.recommended(), source / "export", campaign.about.scenario, launcher, mpirun)
     files, sources = _installed(source, mpirun)
     recommendation = _recommendation(files)
-    if recommendation.provenance.stamp:
-        raise UserError(
-            f"{source} is {recommendation.provenance.stamp}: no MPI ran", "guard needs a real MPI"
-        )
+    provenance = recommendation.provenance
+    if provenance.stamp:
+        raise UserError(f"{source} is {provenance.stamp}: no MPI ran", "guard needs a real MPI")
     slots = [g.slot for g in recommendation.gains] or [
         (r.collective, r.comm_size, r.min_bytes or _SMALL_BYTES) for r in recommendation.rules
     ]
-    provenance = recommendation.provenance
+    if not (slots or sources):
+        problem = f"{files} sets nothing by size, and gains of no size are known"
+        raise UserError(problem, "export it with its gains")
     overrides = [
         f"conf={_CONF[find(mpirun).flavour]}",
         *([f"collective=[{','.join(sorted({slot[0] for slot in slots}))}]"] if slots else []),
@@ -146,27 +142,19 @@ def place_to_keep(source: Path, words: Sequence[str], mpirun: str | None, confir
         f"cluster.nodes={provenance.nodes}",
         *([f"cluster.ranks={provenance.ranks}"] if provenance.ranks else []),
         f"campaign.dir={quoted(source.absolute() / FOLDER)}",
+        *words,
     ]
-    if not (slots or sources):
-        raise UserError(
-            f"{files} sets nothing by size, and gains of no size are known", "export it with its gains"
-        )
-    scenario, launcher = answer_of(
-        lambda composed, bench: (composed, dict(bench.launched_by)), [*overrides, *words]
-    )
-    common_env = dict(provenance.both_sides)
-    scenario = replace(scenario, mpi=replace(scenario.mpi, env={**scenario.mpi.env, **common_env}))
+    scenario, launcher = answer_of(lambda composed, bench: (composed, dict(bench.launched_by)), overrides)
+    env = {**scenario.mpi.env, **dict(provenance.both_sides)}
+    scenario = replace(scenario, mpi=replace(scenario.mpi, env=env))
     return replace(_placed(recommendation, files, scenario, launcher, mpirun), sources=sources)
 
 
 def _installed(source: Path, mpirun: str | None) -> tuple[Path, tuple[Path, ...]]:
-    """Return the folder of the exported files in or below a directory.
+    """Return the folder of the exported files in or below a directory, and what these are copies of.
 
     If there are folders for several versions of Open MPI, that of the installed version is returned. If there
     are only parameter files that somebody wrote by hand, these are copied to a folder of exported files.
-
-    Returns:
-        The folder, and the paths of the files written by hand that the folder has copies of.
 
     Raises:
         UserError: the directory contains no settings.
@@ -180,14 +168,11 @@ def _installed(source: Path, mpirun: str | None) -> tuple[Path, tuple[Path, ...]
     if not trees and (files := parameter_files(source)):
         copy = source.absolute() / FOLDER / "settings"
         return copy, copy_settings(files, mpirun, copy)
-    hint = (
-        f"below it: {', '.join(trees)}; here is {version_name}"
-        if trees
-        else "no recommendation.json there or below"
-    )
+    below = f"below it: {', '.join(trees)}; here is {version_name}" if trees else ""
     raise UserError(
         f"{source} holds no settings to keep",
-        f"{hint}, no parameter file of Open MPI or UCX; export --prefix PREFIX, or --format json, writes one",
+        f"{below or 'no recommendation.json there or below'}, no parameter file of Open MPI or UCX; "
+        "export --prefix PREFIX, or --format json, writes one",
     )
 
 
@@ -198,7 +183,7 @@ def kept_place(reference: Kept, mpirun: str | None, working: Path, span: Span | 
         reference: The state saved by ``guard keep``.
         mpirun: Another launcher; None means the one in the scenario of the reference.
         working: Folder that replaces the campaign's directory: it records jobs of the batch system and the
-            nodes that they had. The folder is the same wherever the check is started.
+            nodes that they had.
         span: The time limit, which includes waiting for a job; None sets no limit.
 
     Raises:
@@ -206,16 +191,12 @@ def kept_place(reference: Kept, mpirun: str | None, working: Path, span: Span | 
         MissingFilesError: files that put the settings into effect no longer exist.
     """
     recommendation = recommendation_of(json_text(reference.recommendation), KEPT)
-    scenario = working_in(working, restored(reference.scenario))
+    scenario = restored(reference.scenario)
+    scenario = replace(scenario, campaign=replace(scenario.campaign, dir=str(working.absolute())))
     if span:
         queue_s = min(scenario.launch.queue_timeout_s, span.within(math.inf))
         scenario = replace(scenario, launch=replace(scenario.launch, queue_timeout_s=queue_s))
     return _placed(recommendation, Path(reference.settings), scenario, dict(reference.launcher), mpirun)
-
-
-def working_in(folder: Path, scenario: Scenario) -> Scenario:
-    """Return the scenario with another folder as the campaign's directory."""
-    return replace(scenario, campaign=replace(scenario.campaign, dir=str(folder.absolute())))
 
 
 def _placed(
@@ -262,17 +243,13 @@ def _recommendation(folder: Path) -> Recommendation:
 
 def recommendation_document(recommendation: Recommendation) -> dict[str, Any]:
     """Return a recommendation as the document that ``export --format json`` writes."""
-    import json
-
-    document: dict[str, Any] = json.loads(next(iter(JsonDocument().export(recommendation, Path()).values())))
+    (text,) = JsonDocument().export(recommendation, Path()).values()
+    document: dict[str, Any] = json.loads(text)
     return document
 
 
 def exported_anew(place: Place, work_folder: Path) -> Place:
-    """Export the settings again, and return them with the new files.
-
-    This undoes changes that somebody made by hand to the files of ``place``.
-    """
+    """Return the settings with files that are exported again, without changes that somebody made by hand."""
     folder = work_folder / "settings"
     texts = exporter(place.name).export(place.recommendation, folder)
     write_files({folder / name: text for name, text in texts.items()}, parents=True, below=folder)
@@ -304,10 +281,9 @@ def _recipe(recommendation: Recommendation, files: Path, name: str, work_folder:
 def launching(folder: Path | None, alone: bool = False) -> Iterator[Path]:
     """Create a folder for launches, which is removed at the end of the ``with`` block.
 
-    Args:
-        folder: The folder in which it is created. If this is None or cannot be written, the home directory is
-            used, and after that the folder for temporary files, which not every node sees.
-        alone: Whether to raise an error if another check is measuring in the same folder.
+    It is created in ``folder``. If this is None or cannot be written, the home directory is used, and after
+    that the folder for temporary files, which not every node sees. ``alone`` makes it an error that another
+    check is measuring in the same folder.
 
     Raises:
         LockedError: another check is measuring.
