@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from autotune.site.transfer import Job
+from autotune.scenario.whole_site import Job
 
 
 def duration_s(durations: Mapping[Job, float], job: Job) -> float:
