@@ -38,9 +38,9 @@ class Layout:
     """The requested size of a design."""
 
     runs: int  # Number of runs in a block, without centre points.
-    blocks: int = 1  # Number of blocks: replicates of the design, one after the other.
-    centre_points: int = 0  # Number of centre points in a block.
-    seed: int = 0  # Seed of the run order.
+    blocks: int  # Number of blocks: replicates of the design, one after the other.
+    centre_points: int  # Number of centre points in a block.
+    seed: int  # Seed of the run order.
 
     def design(self, factors: Sequence[Factor]) -> ScreeningDesign:
         """Return a Plackett–Burman design of exactly this size, in random order.
@@ -121,8 +121,7 @@ def _noncentralities(design: ScreeningDesign, effect: float, sigma: float) -> tu
     """Return |effect| in units of each factor's standard error, and the residual degrees of freedom."""
     if not 0 < sigma < math.inf:
         raise UserError(f"the standard deviation of a run is {sigma:g}", "it must be positive")
-    nuisance, _ = nuisances(design)
-    fitted = fit(nuisance, design.coded, np.zeros(design.n_runs))
+    fitted = fit(nuisances(design)[0], design.coded, np.zeros(design.n_runs))
     if not (fitted.joint and np.all(fitted.estimable)):
         raise UserError(f"{design.n_runs} runs cannot separate {len(design.factors)} factors")
     errors = 2 * sigma * np.sqrt(fitted.unit_variance)

@@ -74,19 +74,17 @@ def follow_up(
     failed. The scale ``log`` fits logarithms of positive responses.
 
     Raises:
-        TableError: a column is unknown, a factor consists of words, or a field is not what its column needs.
-        UserError: a column is named twice, there are too few runs, or a response to be overlaid is the same
-            in all runs.
+        UserError: a column is unknown or named twice, a factor consists of words, a field is not what its
+            column needs, there are too few runs, or a response to be overlaid is the same in all runs.
     """
     table.check(factors, [response.name for response in responses], None)
     columns = [table.factor(name) for name in factors]
     ranges: dict[str, tuple[float, float]] = {}
     for name, column in zip(factors, columns, strict=True):
         if column.ends is None:
-            raise TableError(
-                f"{table.name}, column {name}: {column.factor.low} and {column.factor.high} have no order",
-                "a surface needs factors of numbers or sizes",
-            )
+            words = f"{column.factor.low} and {column.factor.high} have no order"
+            hint = "a surface needs factors of numbers or sizes"
+            raise TableError(f"{table.name}, column {name}: {words}", hint)
         ranges[name] = column.ends
     codes = np.array([column.codes for column in columns]).T
     measured = {response.name: table.response(response.name, scale) for response in responses}

@@ -1,12 +1,5 @@
 """A least-squares model of a user's table, with checks for problems that the coefficients do not show.
 
-Place in the flow of ``autotune/__init__.py``: outside it.
-
-::
-
-    Table + Formula → fit → Regression: coefficients · heteroscedasticity · steps · a LogGP model for
-    comparison
-
 The fit is ``statsmodels``' ordinary least squares. The coefficient of a column under a logarithm is the
 change per factor of two. A *step* is a place along a term where the response jumps, or changes its slope.
 """
@@ -73,7 +66,7 @@ class TermEstimate:
 class Breakpoint:
     """A step along a term."""
 
-    term: str  # Name of the column along which the step is.
+    term: str
     below: float  # Largest value of the column below the step.
     above: float  # Smallest value of the column above the step.
     jump: float  # Jump of the response at ``above``, on the model's scale.
@@ -118,9 +111,9 @@ def fit(table: Table, formula: Formula) -> Regression:
     """Fit a formula to a table by least squares, without the rows that lack a field of it.
 
     Raises:
-        TableError: a column is unknown, a field is not a finite number or, under a logarithm, not above 0,
-            there are too few rows, or the rows cannot separate the terms.
-        UserError: a column is named twice, or ``statsmodels`` is not installed.
+        UserError: a column is unknown or named twice, a field is not a finite number or, under a logarithm,
+            not above 0, there are too few rows, the rows cannot separate the terms, or ``statsmodels`` is
+            not installed.
     """
     with needing("studies", "model"):
         from statsmodels.regression.linear_model import OLS

@@ -1,11 +1,6 @@
 """A screening of a user's table: which of its columns (factors) affect which others (responses).
 
 Place in the flow of ``autotune/__init__.py``: step 3, screening.
-
-::
-
-    rows → Table → screen → TableScreening
-                 → follow_up.follow_up → FollowUp
 """
 
 from __future__ import annotations
@@ -193,11 +188,7 @@ class Table:
         return ((index, row[column]) for index, row in enumerate(self.rows) if row[column])
 
     def where(self, column: str, text: str) -> Table:
-        """Return a table of the rows that have a certain text in a column; numbers are compared as numbers.
-
-        Raises:
-            TableError: the column is unknown, or no row has the text.
-        """
+        """Return a table of the rows that have a text in a column; numbers are compared as numbers."""
         if column not in self.columns:
             raise TableError(f"{self.name} has no column {column!r}", allowed(column, self.columns))
         number = _number(text)
@@ -256,18 +247,15 @@ class Table:
         if len(words) == 1 or len(words) < len(levels) / 2:
             return self._wrong(texts.index(words[0]), column, f"{words[0]!r} is not a number like the others")
         few = ", ".join(levels[:4]) + (", …" if len(levels) > 4 else "")
-        return TableError(
-            f"{self.name}, column {column}: {len(levels)} levels ({few}) that are not numbers; "
-            f"{levels[2]!r} in row {self._place(texts.index(levels[2]))} is the third",
-            "a factor of words has two levels",
-        )
+        third = f"{levels[2]!r} in row {self._place(texts.index(levels[2]))} is the third"
+        problem = f"{self.name}, column {column}: {len(levels)} levels ({few}) that are not numbers; {third}"
+        return TableError(problem, "a factor of words has two levels")
 
 
 def _design(table: Table, factors: Sequence[str], block: str | None) -> ScreeningDesign:
     """Return a table in the form of a two-level design.
 
-    If several factors have a third level between the other two, and all have it in the same rows, these rows
-    are centre points.
+    If several factors have a third level between the others in the same rows, these rows are centre points.
     """
     columns = [table.factor(name) for name in factors]
     codes = np.array([column.codes for column in columns]).T
