@@ -33,8 +33,7 @@ from autotune.structure import Document, parsed, plain
 from autotune.views.documents import json_text
 
 FILE = "private.json"  # Name of the JSON file that contains ``Private``, in the folder of ``kept.json``.
-_MOST_BYTES = 1 << 20
-"""Size limit in bytes of ``FILE``, and of each parameter file; these usually have a few kilobytes."""
+_MOST_BYTES = 1 << 20  # Size limit of ``FILE``, and of each parameter file, which have a few kilobytes.
 _LAUNCHERS = re.compile(r"(PRTE|HYDRA|I_MPI_HYDRA)_.*")
 """Variables that the launcher reads itself, before the environment of a launch could be changed."""
 

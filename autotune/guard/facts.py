@@ -58,8 +58,7 @@ _A_RANKS = re.compile(r"(OMPI|OPAL|PRTE|PMIX|PMI|MPI_LOCAL|MPIEXEC|HYDI|I_MPI_HY
 _CHECKSUM_DIGITS = 4
 """Hexadecimal digits of a short checksum: a changed value goes unnoticed in one of 65,536 cases, and 16 bits
 disclose no secret."""
-_LARGEST = 1 << 30
-"""Size in bytes beyond which a file is not hashed: the largest library of any MPI has a tenth of that."""
+_LARGEST = 1 << 30  # Larger files are not hashed: the largest library of any MPI has a tenth of that.
 _SYSTEM, _PROCESSOR = Path("/sys"), Path("/proc/cpuinfo")
 _MOST_BYTES = 4096  # Maximum number of bytes that are read from a file of the kernel, which has one line.
 _QUESTION, _ANSWER = "question.json", "facts.json"
@@ -98,12 +97,9 @@ def _without_user_folders(default: str) -> str:
 class Facts:
     """State of a machine at one time, as far as an unprivileged user sees it."""
 
-    stack: Mapping[str, str] = field(default_factory=dict)
-    """Versions of MPI and the libraries below it, and how MPI was built."""
-    machine: Mapping[str, str] = field(default_factory=dict)
-    """Kernel, processor, firmware and drivers of this node."""
-    files: Mapping[str, str] = field(default_factory=dict)
-    """Maps the path of each file to its SHA-256, which is empty if there is no such file."""
+    stack: Mapping[str, str] = field(default_factory=dict)  # Versions of MPI and the libraries below it.
+    machine: Mapping[str, str] = field(default_factory=dict)  # Kernel, processor, firmware and drivers.
+    files: Mapping[str, str] = field(default_factory=dict)  # SHA-256 by path; empty if there is no such file.
     mpirun: str = ""  # Path of the launcher.
     variables: Mapping[str, Mapping[str, VariableDescription]] = field(default_factory=dict)
     """Maps each layer (MPI, UCX, …) to the variables that it declares, by name."""
@@ -145,12 +141,9 @@ def facts_there(
     if launcher is None or not getattr(launcher, "away", False):
         return facts_of(installation, settings, steady)
     directory = make_empty(work_folder / "facts").absolute()
-    question = {
-        "mpirun": str(installation.mpirun),
-        "settings": [str(path.absolute()) for path in settings],
-        "steady": steady,
-        "environment": sorted(os.environ),
-    }
+    paths = [str(path.absolute()) for path in settings]
+    question = {"mpirun": str(installation.mpirun), "settings": paths, "steady": steady,
+                "environment": sorted(os.environ)}  # fmt: skip
     (directory / _QUESTION).write_text(json.dumps(question), encoding="utf-8")
     outcome = launcher.run(
         LaunchRequest(

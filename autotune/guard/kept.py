@@ -36,8 +36,7 @@ from autotune.views.text import calls_text, size_text
 FOLDER, KEPT, NIGHTS = "guard", "kept.json", "nights.jsonl"
 VERSION = 1  # Version of the format of both files.
 MOST_NIGHTS = 4000  # Maximum number of nights that are read: those of ten years.
-_ONE_NIGHT_H = 12
-"""Checks that are fewer hours apart than this belong to the same night; nights are 24 hours apart."""
+_ONE_NIGHT_H = 12  # Checks that are fewer hours apart belong to the same night.
 _HINT = "autotune guard keep DIR|PREFIX writes it"
 
 
@@ -121,8 +120,7 @@ class Night:
 
     def blocks(self, slots: Sequence[Slot]) -> list[Drawn]:
         """Return the times of each block of launches, for the randomisation test of ``verification``."""
-        names = [slot_text(slot) for slot in slots]
-        drawn = []
+        names, drawn = list(map(slot_text, slots)), []
         for number in dict.fromkeys(launch.block for launch in self.launches):
             block = [launch for launch in self.launches if launch.block == number]
             y = np.log([[launch.times.get(name, np.nan) for name in names] for launch in block])
@@ -131,7 +129,7 @@ class Night:
 
     def side(self, slots: Sequence[Slot], tuned: bool) -> Floats:
         """Return ln of the seconds of launches with or without the settings, ``(n_launches, n_slots)``."""
-        names = [slot_text(slot) for slot in slots]
+        names = list(map(slot_text, slots))
         rows = [launch.times for launch in self.launches if launch.tuned is tuned and launch.times]
         return np.log([[times.get(name, np.nan) for name in names] for times in rows]).reshape(-1, len(names))
 
@@ -202,10 +200,9 @@ def read_kept(folder: Path) -> Kept:
         raise UserError(f"{path} has version {reference.version}", f"this program reads {VERSION}")
     status = path.stat()
     if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
-        raise UserError(
-            f"{path} could have been written by another user than you and root",
-            "what it names would be started in your name; an administrator, or you, keep it",
-        )
+        problem = f"{path} could have been written by another user than you and root"
+        hint = "what it names would be started in your name; an administrator, or you, keep it"
+        raise UserError(problem, hint)
     return reference
 
 

@@ -39,14 +39,9 @@ from autotune.views.documents import json_text
 _CONF = {"openmpi": "allreduce_local", "mpich": "mpich_local", "intelmpi": "intelmpi_local"}
 """Maps each MPI implementation to the shipped scenario that ``guard keep`` measures by, unless the settings
 belong to a campaign."""
-_SMALL_BYTES = 8
-"""Message size in bytes that is measured for a rule without a lower size limit: that of one number."""
-_ROOM_BYTES = 1 << 20
-"""Free space in bytes that a folder for launches must have; requests, results and rules take a tenth of
-that."""
-_LEFT_S = 86400.0
-"""Age in seconds beyond which a folder of launches is removed, because a killed check must have left it
-behind."""
+_SMALL_BYTES = 8  # Message size that is measured for a rule without a lower size limit: that of one number.
+_ROOM_BYTES = 1 << 20  # Free space of a folder for launches; requests, results and rules take a tenth.
+_LEFT_S = 86400.0  # Age in seconds beyond which a killed check must have left a folder of launches behind.
 
 
 class MissingFilesError(UserError):
@@ -63,8 +58,7 @@ class Place:
     scenario: Scenario  # The scenario: how launches are made, and what they measure.
     launcher: dict[str, Any]  # Hydra's configuration node ``hydra.launcher``; empty for the default launcher.
     name: str  # Name of the export format of the files.
-    sources: tuple[Path, ...] = ()
-    """Paths of the files that somebody wrote by hand, if ``files`` contains copies of these."""
+    sources: tuple[Path, ...] = ()  # Files that somebody wrote by hand, if ``files`` has copies of these.
 
     @property
     def installation(self) -> Installation:
@@ -216,11 +210,7 @@ def _placed(
 
 
 def _format(recommendation: Recommendation, files: Path, flavour: str) -> str:
-    """Return the name of the first export format that a launch can check and whose files all exist.
-
-    Raises:
-        MissingFilesError: every format lacks files, or cannot be checked.
-    """
+    """Return the name of the first export format that a launch can check and whose files all exist."""
     lacking = []
     for name in dict.fromkeys((*dialect(flavour).formats, "env_sh")):
         writer = exporter(name)
@@ -230,10 +220,8 @@ def _format(recommendation: Recommendation, files: Path, flavour: str) -> str:
             if texts and not missing:
                 return name
             lacking += [f"{', '.join(missing)} for {name}"] if missing else []
-    raise MissingFilesError(
-        f"{files} lacks files that put the settings into effect: {'; '.join(lacking)}",
-        "export them again, and keep them",
-    )
+    problem = f"{files} lacks files that put the settings into effect: {'; '.join(lacking)}"
+    raise MissingFilesError(problem, "export them again, and keep them")
 
 
 def _recommendation(folder: Path) -> Recommendation:
@@ -257,11 +245,7 @@ def exported_anew(place: Place, work_folder: Path) -> Place:
 
 
 def settings_in(folder: Path, bench: Bench, work_folder: Path) -> Callable[[Rendering], Rendering]:
-    """Return a function that amends a launch so that the settings in a folder are in effect.
-
-    Raises:
-        UserError: a launch cannot put the settings into effect.
-    """
+    """Return a function that amends a launch so that the settings in a folder are in effect."""
     recommendation = _recommendation(folder)
     flavour = bench.stack.installation.flavour if bench.stack else ""
     return _recipe(recommendation, folder, _format(recommendation, folder, flavour), work_folder).under
@@ -269,12 +253,10 @@ def settings_in(folder: Path, bench: Bench, work_folder: Path) -> Callable[[Rend
 
 def _recipe(recommendation: Recommendation, files: Path, name: str, work_folder: Path) -> Recipe:
     writer = exporter(name)
-    recipe = (
-        writer.recipe(recommendation, files, work_folder / "proof") if isinstance(writer, Checkable) else None
-    )
-    if recipe is None:
-        raise UserError(f"{files}: nothing there can be put into effect by a launch", "export it again")
-    return recipe
+    proof = work_folder / "proof"
+    if isinstance(writer, Checkable) and (recipe := writer.recipe(recommendation, files, proof)):
+        return recipe
+    raise UserError(f"{files}: nothing there can be put into effect by a launch", "export it again")
 
 
 @contextmanager
@@ -315,19 +297,14 @@ def _launch_folder(folder: Path | None, stack: ExitStack, alone: bool) -> Path:
         work_folder = Path(tempfile.mkdtemp(prefix="autotune-guard-"))
     except OSError as exc:
         reasons = "; ".join((*failures, f"{tempfile.gettempdir()}: {exc.strerror}"))
-        raise StorageError(
-            f"nowhere to launch: {reasons}", "make room, or name a folder of your own"
-        ) from exc
+        hint = "make room, or name a folder of your own"
+        raise StorageError(f"nowhere to launch: {reasons}", hint) from exc
     stack.callback(shutil.rmtree, work_folder, ignore_errors=True)
     return work_folder
 
 
 def _lock(folder: Path, stack: ExitStack) -> None:
-    """Lock a folder, so that no other check measures; the kernel unlocks it however the process ends.
-
-    Raises:
-        LockedError: another check is measuring.
-    """
+    """Lock a folder, so that no other check measures; the kernel unlocks it however the process ends."""
     descriptor = os.open(folder / ".measuring", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     stack.callback(os.close, descriptor)
     try:

@@ -47,10 +47,8 @@ class Kind(StrEnum):
     """Kind of loss."""
 
     SLOWER = "slower than before"  # Slower than in earlier nights.
-    BEHIND = "slower than the default"
-    """Slower than MPI's defaults, which were launched in turn with the settings."""
-    KEPT = "slower than as kept"
-    """Slower than the state saved by ``guard keep``, which was launched at the same moments."""
+    BEHIND = "slower than the default"  # Slower than MPI's defaults, launched in turn with the settings.
+    KEPT = "slower than as kept"  # Slower than the state saved by ``guard keep``, at the same moments.
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +59,8 @@ class Loss:
     kind: Kind
     since: str  # Date of the first night with this slowdown.
     ratio: float  # Time of a call divided by that of the reference.
-    interval: tuple[float, float]
-    """95 % confidence interval of ``ratio``, valid however many nights were looked at."""
-    default: float
-    """The same ratio for MPI with its own defaults; if it rose as much as ``ratio``, the MPI became slower,
-    not the settings."""
+    interval: tuple[float, float]  # Its 95 % interval, valid however many nights were looked at.
+    default: float  # The ratio for MPI's own defaults: if it rose as much, the MPI became slower.
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +70,8 @@ class SlotEstimate:
     slot: Slot
     settings_s: float  # Tonight's time of a call under the settings, in seconds.
     default_s: float  # Tonight's time of a call with MPI's own defaults, in seconds.
-    ratio_bound: float
-    """Upper confidence bound of the time over that of earlier nights; infinite if there is no bound."""
-    day: float
-    """Standard deviation of ln t between nights (t: time of a call); NaN if there is only one night."""
+    ratio_bound: float  # Upper bound of the time over that of earlier nights; infinite if there is none.
+    day: float  # Standard deviation of ln t between nights (t: time of a call); NaN if there is only one.
     launch: float  # Standard deviation of ln t between launches of one night.
     nights_needed: float  # Earlier nights needed to detect ``LOSS`` in one further night; may be infinite.
     by_launches: bool = True  # Whether more launches a night would make that number finite.
@@ -90,8 +83,7 @@ class NightVerdict:
 
     found: tuple[Loss, ...] = ()  # The slowdowns that were detected.
     seen: tuple[SlotEstimate, ...] = ()  # Measured times of every slot.
-    suspected: tuple[Slot, ...] = ()
-    """Slots with some evidence of a slowdown, which one more night may confirm."""
+    suspected: tuple[Slot, ...] = ()  # Slots with some evidence, which one more night may confirm.
     nights: int = 0  # Number of earlier nights that tonight was compared with.
 
     @property
@@ -156,6 +148,7 @@ def judge(nights: Sequence[Night], rates: float = Rates().a_year, at_once: bool 
     days = [night.day if all_days.count(night.day) == 1 else night.date for night in nights]
     earlier = {(key, day) for night in nights[:-1] for key, day in night.found}
     found = {name for _, name in earlier}
+    # A night that is no longer recorded stands for tonight, which is compared in any case.
     known = {next((i for i, n in enumerate(nights) if name in (n.date, n.day)), last) for name in found}
     losses: dict[tuple[Slot, Kind], Loss] = {}
     suspected: dict[Slot, None] = {}

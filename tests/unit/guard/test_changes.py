@@ -57,10 +57,8 @@ def test_a_variable_that_is_read_otherwise():
 
 
 def test_defaults_of_other_variables_are_counted_but_not_those_that_never_stand_still():
-    new = OLD | {
-        "UCX_SEG": VariableDescription("bytes", "4k"),
-        "UCX_ZCOPY_THRESH": VariableDescription("bytes", ""),
-    }
+    changed = {"UCX_SEG": "4k", "UCX_ZCOPY_THRESH": ""}
+    new = OLD | {name: VariableDescription("bytes", default) for name, default in changed.items()}
     assert told(new, {}) == [("ucx: other defaults: UCX_SEG=8k → 4k", False)]
 
 
@@ -75,13 +73,11 @@ UPGRADES = json.loads((Path(__file__).parents[2] / "data" / "upgrades.json").rea
 
 
 def said_by(version):
-    variables = {
-        layer: {
-            name: VariableDescription(kind, default, tuple(allowed), tuple(others), deprecated, about)
-            for name, (kind, default, allowed, others, deprecated, about) in its.items()
-        }
-        for layer, its in version["variables"].items()
-    }
+    def variable(kind, default, allowed, others, deprecated, about):
+        return VariableDescription(kind, default, tuple(allowed), tuple(others), deprecated, about)
+
+    layers = version["variables"].items()
+    variables = {layer: {name: variable(*one) for name, one in its.items()} for layer, its in layers}
     return Facts(version["stack"], variables=variables)
 
 
