@@ -70,12 +70,8 @@ def decide(predictions: Bounds, z: float | None) -> list[Decision]:
     """
     decisions = []
     for shape, choices in predictions.items():
-        best = Decision(shape, DEFAULT)
-        for choice, gain, sd in choices:
-            low = -math.inf if z is None else gain - z * sd
-            if low > best.low:
-                best = Decision(shape, choice, gain, low)
-        decisions.append(best)
+        known = [Decision(shape, name, gain, gain - z * sd) for name, gain, sd in choices if z is not None]
+        decisions.append(max([Decision(shape, DEFAULT), *known], key=lambda decision: decision.low))
     return decisions
 
 

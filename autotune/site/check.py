@@ -71,12 +71,10 @@ def read_back(
 
 def _digest(folder: Path) -> str:
     """Return the SHA-256 hash over the names and texts of all exported files."""
-    excluded = (PROOF_FILE, READ_BACK)
-    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name not in excluded)
-    digest = hashlib.sha256()
-    for path in files:
-        digest.update(f"{path.name}\n{user_text(path, lenient=True)}".encode())
-    return digest.hexdigest()
+    files = [path for path in sorted(folder.iterdir()) if path.is_file()]
+    files = [path for path in files if path.name not in (PROOF_FILE, READ_BACK)]
+    text = "".join(f"{path.name}\n{user_text(path, lenient=True)}" for path in files)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _stored_results(path: Path) -> dict[str, Any]:

@@ -2,15 +2,21 @@
 
 The estimates follow from the launches of a few jobs that ``measure conf=site`` timed, and from the durations
 of the jobs that were measured so far.
+
+A launcher starts itself, a daemon on each node and a process for each rank, so a launch takes ``a + b·nodes +
+c·ranks``. A call takes ``a + b·log₂(ranks) + c·ranks + d·(ranks on other nodes)``. This covers the steps of
+trees, and algorithms in which every rank sends to every other one, which take longer between nodes.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
+
+import numpy as np
 
 from autotune.errors import UserError
 from autotune.probe.protocol import OTHER_SHARE, UNTIMED
@@ -18,7 +24,6 @@ from autotune.resources import space_text, user_text
 from autotune.scenario import sizes_of
 from autotune.scenario.whole_site import Job, communicators
 from autotune.site.directory import SiteDirectory
-from autotune.site.durations import call_s, duration_s
 from autotune.space import Space
 from autotune.space.loader import load_space
 from autotune.stacks import dialect
@@ -57,9 +62,7 @@ class TimedJob:
     """The durations of one job's launches of both kinds."""
 
     launch: TimedLaunch  # A launch of the library's defaults.
-    sweep: TimedLaunch
-    """A launch that times all per-size choices. Their number depends on the job-wide values, so this is the
-    mean of two launches: with the first and with the last value of each job-wide parameter."""
+    sweep: TimedLaunch  # The mean of the launches that time all per-size choices.
 
 
 Starts = Mapping[Job, TimedJob]
@@ -74,17 +77,16 @@ def read_starts(root: Path) -> dict[Job, TimedJob]:
     if not (path := root / STARTS).is_file():
         return {}
     hint, reader = "autotune measure conf=site … writes it", Document(str(path), UserError)
+    starts = dict[Job, TimedJob]()
     try:
-        document = parsed(user_text(path), str(path), UserError, hint).items()
-        timed_jobs = {
-            tuple(map(int, name.split("x"))): reader.structured(TimedJob, values, name)
-            for name, values in document
-        }
+        for name, values in parsed(user_text(path), str(path), UserError, hint).items():
+            nodes, ppn = map(int, name.split("x"))
+            starts[nodes, ppn] = reader.structured(TimedJob, values, name)
     except (ValueError, TypeError, AttributeError) as exc:
         raise UserError(f"{path} cannot be read: {exc}", hint) from exc
-    if not all(len(job) == 2 and min(job) > 0 for job in timed_jobs):
-        raise UserError(f"{path}: {', '.join(map(str, timed_jobs))}", f"expected NODESxPPN; {hint}")
-    return {(nodes, ppn): timed_job for (nodes, ppn), timed_job in timed_jobs.items()}
+    if not all(min(job) > 0 for job in starts):
+        raise UserError(f"{path}: {', '.join(map(str, starts))}", f"expected NODESxPPN; {hint}")
+    return starts
 
 
 def cost_h(site: SiteDirectory, document: Mapping[str, Any], job: Job, launches: float = 0.0) -> float:
@@ -158,30 +160,26 @@ def _starts_s(timed_launches: Mapping[Job, TimedLaunch]) -> dict[Job, float]:
 
     Medians of few calls may exceed their mean, so that the plain difference could be too small.
     """
-    calls = {job: timed_launch.calls for job, timed_launch in timed_launches.items()}
-    common = _common(calls)
-    untimed = {job: UNTIMED * sum(seconds[cell] for cell in common) for job, seconds in calls.items()}
-    return {
-        job: max(timed_launch.took_s - timed_launch.sampled_s - untimed[job], timed_launch.took_s / 2)
-        for job, timed_launch in timed_launches.items()
-    }
+    common, starts_s = _common(timed_launches), dict[Job, float]()
+    for job, launch in timed_launches.items():
+        untimed_s = UNTIMED * sum(launch.calls[cell] for cell in common)
+        starts_s[job] = max(launch.took_s - launch.sampled_s - untimed_s, launch.took_s / 2)
+    return starts_s
 
 
-def _common(calls_s: Mapping[Job, Mapping[tuple[str, int], float]]) -> set[tuple[str, int]]:
+def _common(timed_launches: Mapping[Job, TimedLaunch]) -> set[tuple[str, int]]:
     """Return the calls that were timed on every job; the time of all others counts as a part of the start."""
-    return set.intersection(*map(set, calls_s.values()))
+    return set.intersection(*(set(launch.calls) for launch in timed_launches.values()))
 
 
 def _calls_s(
     timed_launches: Mapping[Job, TimedLaunch], document: Mapping[str, Any], ppn: int, sizes: Sequence[int]
 ) -> dict[tuple[str, int], float]:
     """Return the total seconds of one call with each choice on communicators of some ``sizes``."""
-    total_s = dict[tuple[str, int], float]()
-    calls = {job: timed_launch.calls for job, timed_launch in timed_launches.items()}
-    shapes = [(-(-ranks // ppn), min(ranks, ppn)) for ranks in sizes]
-    wanted_cells = set(product(document["site"]["collectives"], sizes_of(document["sizes"])))
-    for cell in sorted(wanted_cells & _common(calls)):
-        measured_s = {job: seconds[cell] for job, seconds in calls.items()}
+    shapes, total_s = [(-(-ranks // ppn), min(ranks, ppn)) for ranks in sizes], dict[tuple[str, int], float]()
+    wanted = set(product(document["site"]["collectives"], sizes_of(document["sizes"])))
+    for cell in sorted(wanted & _common(timed_launches)):
+        measured_s = {job: launch.calls[cell] for job, launch in timed_launches.items()}
         total_s[cell] = sum(call_s(measured_s, shape) for shape in shapes)
     return total_s
 
@@ -245,3 +243,42 @@ def _kinds(document: Mapping[str, Any], nodes: int) -> tuple[int, int, int]:
     heats_untouched = untouched + sweeps if heats else 0
     both_sides = 2 * verify["launches"] if verify["enabled"] else 0
     return untouched + heats_untouched, both_sides, sweeps
+
+
+def duration_s(durations: Mapping[Job, float], job: Job) -> float:
+    """Return how many seconds a launch of a job takes, given the durations of one or more other jobs."""
+    return _by_others(durations, job, lambda nodes, ppn: (1, nodes, nodes * ppn))
+
+
+def call_s(durations: Mapping[Job, float], job: Job) -> float:
+    """Return how many seconds a call of a job takes, given the durations of one or more other jobs."""
+
+    def terms(nodes: int, ppn: int) -> tuple[float, ...]:
+        return 1, math.log2(nodes * ppn), nodes * ppn, (nodes - 1) * ppn
+
+    return _by_others(durations, job, terms)
+
+
+def _by_others(
+    durations: Mapping[Job, float], job: Job, terms: Callable[[int, int], tuple[float, ...]]
+) -> float:
+    """Extrapolate durations by least squares of relative errors, with coefficients that are not negative."""
+    from scipy.optimize import nnls
+
+    if job in durations or len(durations) < 2:
+        return durations.get(job, next(iter(durations.values())))
+    design = np.array([terms(*known) for known in durations]) / np.array([*durations.values()])[:, None]
+    lengths = np.linalg.norm(design, axis=0)
+    lengths[lengths == 0] = 1  # all jobs are on one node
+    coefficients, _ = nnls(design / lengths, np.ones(len(design)))
+    return float(np.dot(terms(*job), coefficients / lengths))
+
+
+def timed(jobs: tuple[Job, ...]) -> list[Job]:
+    """Return at most four jobs, ascending, whose launches are timed to extrapolate to all other jobs.
+
+    These are the smallest job, and on each of the three smallest numbers of nodes the job with most ranks a
+    node.
+    """
+    largest = {nodes: (nodes, ppn) for nodes, ppn in sorted(jobs)}
+    return list(dict.fromkeys((jobs[0], *[largest[nodes] for nodes in sorted(largest)[:3]])))

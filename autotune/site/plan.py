@@ -28,9 +28,9 @@ from autotune.site.costs import (
     sampled_s,
     space_of,
     sweep_s,
+    timed,
 )
 from autotune.site.directory import SiteDirectory
-from autotune.site.durations import timed
 from autotune.site.next_job import check_largest, job_document, job_text, site_at, wishes_of
 from autotune.space import Point
 from autotune.structure import plain

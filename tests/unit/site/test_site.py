@@ -279,11 +279,8 @@ def test_jobs_measure_the_communicators_that_no_smaller_job_s_tables_reach(tmp_p
     def measured(name, *more):
         assert main(words(tmp_path / name, "site.nodes=[1,4]", "--quiet", *more)) == 0
         site = read_site(tmp_path / name)
-        sizes = {
-            job: {e.cell.comm_size for o in one.history for e in o.usable}
-            for job, one in site.campaigns.items()
-        }
-        return site, sizes
+        cells = {job: [e.cell for o in one.history for e in o.usable] for job, one in site.campaigns.items()}
+        return site, {job: {cell.comm_size for cell in mine} for job, mine in cells.items()}
 
     site, sizes = measured("site")
     assert sizes == {(1, 4): {2, 4}, (4, 4): {8, 16}}  # of 4 ranks a table holds below 8
