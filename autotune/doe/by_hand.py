@@ -19,7 +19,8 @@ from autotune.screening.model import RULE, fit, nuisances
 from autotune.screening.noise import pseudo_error
 from autotune.text_table import Row
 
-_NEEDED, _OPTIONAL = ("factor", "low", "high"), ("centre",)
+_NEEDED = ("factor", "low", "high")
+_KNOWN = (*_NEEDED, "centre")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +29,8 @@ class Sensitivity:
 
     sigma: float  # Standard deviation of one run, on the scale of the analysis.
     effect: float | None  # The effect whose power was requested; None: no power was requested.
-    power: dict[str, float]
-    """Maps each factor to the probability that its effect, if as large as ``effect``, is called active; empty
-    if ``effect`` is None."""
-    detectable: dict[str, float]
-    """Maps each factor to the size of an effect that is called active with a probability of 80 %."""
+    power: dict[str, float]  # Power for ``effect`` by factor; empty if ``effect`` is None.
+    detectable: dict[str, float]  # Effect that is called active with a probability of 80 %, by factor.
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +38,9 @@ class Layout:
     """The requested size of a design."""
 
     runs: int  # Number of runs in a block, without centre points.
-    blocks: int = 1  # Number of blocks: replicates of the design, one after the other.
-    centre_points: int = 0  # Number of centre points in a block.
-    seed: int = 0  # Seed of the run order.
+    blocks: int  # Number of blocks: replicates of the design, one after the other.
+    centre_points: int  # Number of centre points in a block.
+    seed: int  # Seed of the run order.
 
     def design(self, factors: Sequence[Factor]) -> ScreeningDesign:
         """Return a Plackett–Burman design of exactly this size, in random order.
@@ -51,14 +49,13 @@ class Layout:
             UserError: there is no design with this number of runs for the factors, or there are centre points
                 although no factor has a centre.
         """
-        rng = np.random.default_rng(self.seed)
+        rng, runs = np.random.default_rng(self.seed), self.runs
         design = plackett_burman(
-            factors, rng, blocks=self.blocks, centre_points=self.centre_points, min_runs=self.runs
+            factors, rng, blocks=self.blocks, centre_points=self.centre_points, min_runs=runs
         )
-        size = design.n_runs // self.blocks - self.centre_points
-        if size != self.runs:
+        if (size := design.n_runs // self.blocks - self.centre_points) != runs:
             raise UserError(
-                f"no design has {self.runs} runs for {len(factors)} factors", f"the next one has {size}"
+                f"no design has {runs} runs for {len(factors)} factors", f"the next one has {size}"
             )
         return design
 
@@ -73,8 +70,8 @@ def factors_in(name: str, columns: Sequence[str], rows: Sequence[Row]) -> tuple[
     if absent := [column for column in _NEEDED if column not in columns]:
         raise TableError(f"{name} has no column {absent[0]!r}", f"needed: {', '.join(_NEEDED)}; also: centre")
     for column in columns:
-        if column not in (*_NEEDED, *_OPTIONAL):
-            raise TableError(f"{name}: unknown column {column!r}", allowed(column, (*_NEEDED, *_OPTIONAL)))
+        if column not in _KNOWN:
+            raise TableError(f"{name}: unknown column {column!r}", allowed(column, _KNOWN))
     for number, row in enumerate(rows, start=2):
         if empty := [column for column in _NEEDED if not row[column]]:
             raise TableError(f"{name}, row {number}, column {empty[0]}: nothing is said")
@@ -82,13 +79,7 @@ def factors_in(name: str, columns: Sequence[str], rows: Sequence[Row]) -> tuple[
 
 
 def sensitivity(design: ScreeningDesign, sigma: float, effect: float | None) -> Sensitivity:
-    """Return which effects a design detects if a run has the standard deviation ``sigma``.
-
-    If ``effect`` is None, only the detectable effects are computed.
-
-    Raises:
-        UserError: ``sigma`` is not positive, or the design has fewer runs than parameters.
-    """
+    """Return which effects a design detects if a run has the standard deviation ``sigma``; see ``power``."""
     rng = np.random.default_rng(0)
     powers = {} if effect is None else power(design, effect, sigma, rng)
     return Sensitivity(sigma, effect, powers, detectable_effect(design, sigma, rng))
@@ -100,9 +91,7 @@ def power(design: ScreeningDesign, effect: float, sigma: float, rng: Generator) 
     With three or more residual degrees of freedom the power is exact (noncentral t). With fewer, the analysis
     will use Lenth's method, and the power is simulated with a standard error of at most 0.01. σ does not
     include the difference between reboots, so for factors whose change needs a reboot the power is an upper
-    bound.
-
-    The effect is the mean at the high level minus the mean at the low level; ``rng`` is for the simulation.
+    bound. The effect is the mean at the high level minus the mean at the low level.
 
     Raises:
         UserError: ``sigma`` is not positive, or the design has fewer runs than parameters.
@@ -112,11 +101,7 @@ def power(design: ScreeningDesign, effect: float, sigma: float, rng: Generator) 
 
 
 def detectable_effect(design: ScreeningDesign, sigma: float, rng: Generator) -> dict[str, float]:
-    """Return the smallest effect of each factor that is called active with a probability of 80 %.
-
-    Raises:
-        UserError: for the same reasons as in ``power``.
-    """
+    """Return the smallest effect of each factor whose ``power`` is 80 %."""
     units, df = _noncentralities(design, sigma, sigma)
     seed = int(rng.integers(2**63))
 
@@ -136,8 +121,7 @@ def _noncentralities(design: ScreeningDesign, effect: float, sigma: float) -> tu
     """Return |effect| in units of each factor's standard error, and the residual degrees of freedom."""
     if not 0 < sigma < math.inf:
         raise UserError(f"the standard deviation of a run is {sigma:g}", "it must be positive")
-    nuisance, _ = nuisances(design)
-    fitted = fit(nuisance, design.coded, np.zeros(design.n_runs))
+    fitted = fit(nuisances(design)[0], design.coded, np.zeros(design.n_runs))
     if not (fitted.joint and np.all(fitted.estimable)):
         raise UserError(f"{design.n_runs} runs cannot separate {len(design.factors)} factors")
     errors = 2 * sigma * np.sqrt(fitted.unit_variance)
@@ -145,11 +129,7 @@ def _noncentralities(design: ScreeningDesign, effect: float, sigma: float) -> tu
 
 
 def _power(shift: float, n_factors: int, df: int, rng: Generator) -> float:
-    """Return the power for an effect of ``shift`` standard errors.
-
-    For Lenth's method, sets of contrasts are simulated in which all but one are noise. The power is the share
-    of the sets in which this one exceeds the margin of error.
-    """
+    """Return the power for an effect of ``shift`` standard errors; for Lenth's method it is simulated."""
     from scipy import stats
 
     lenth = df < RULE.min_residual_df

@@ -40,10 +40,11 @@ def screen(
     as_json: Json = False,
 ) -> None:
     """Say which factors of a two-level experiment matter, from anybody's table; or design one (--design)."""
-    from autotune.doe.verbs import screen as verb
+    from autotune.doe import verbs as verb
+    from autotune.doe.by_hand import Layout
 
     if design is not None:
-        layout = verb.Layout(design, blocks, centre_points, seed)
+        layout = Layout(design, blocks, centre_points, seed)
         verb.write_design(factors, responses, layout, effect, sigma, out, as_json)
     elif surface or desirability:
         verb.fit_surface(table, surface, responses, desirability, scale, as_json)
@@ -73,7 +74,7 @@ def model(
     as_json: Json = False,
 ) -> None:
     """Fit a table by least squares, and say what the fit hides: unequal scatter, steps, LogGP's terms."""
-    from autotune.doe.verbs import model as verb
+    from autotune.doe import verbs as verb
 
     verb.model(table, verb.formula(response, terms, log2, intercept), tuple(where or ()), plot, as_json)
 

@@ -42,7 +42,7 @@ def desirability(desires: Mapping[str, Desire], values: Mapping[str, float]) -> 
 class Overlay:
     """The point within the range of all factors that suits all responses best."""
 
-    codes: Mapping[str, float]  # Maps each factor to its code at the point.
+    codes: Mapping[str, float]  # Code of each factor at the point.
     desirability: float  # D of the point, in [0, 1]; 0: every point is unacceptable in some response.
     each: Mapping[str, float]  # Desirability d of each response at the point.
     values: Mapping[str, float]  # Predicted mean of each response at the point.
@@ -55,8 +55,7 @@ class FollowUp:
     table: str  # Name of the file.
     rows: int  # Number of rows of the table.
     scale: Scale  # The scale on which responses were fitted.
-    ranges: Mapping[str, tuple[float, float]]
-    """Maps each factor to its numbers at −1 and +1 (sizes in bytes)."""
+    ranges: Mapping[str, tuple[float, float]]  # Numbers of each factor at −1 and +1 (sizes in bytes).
     responses: tuple[Response, ...]  # The responses with their goals.
     surfaces: tuple[Surface, ...]  # The surface of each response, in the order of ``responses``.
     overlay: Overlay | None  # The best point for all responses; None where it was not requested.
@@ -75,62 +74,54 @@ def follow_up(
     failed. The scale ``log`` fits logarithms of positive responses.
 
     Raises:
-        TableError: a column is unknown, a factor consists of words, or a field is not what its column needs.
-        UserError: a column is named twice, there are too few runs, or a response to be overlaid is the same
-            in all runs.
+        UserError: a column is unknown or named twice, a factor consists of words, a field is not what its
+            column needs, there are too few runs, or a response to be overlaid is the same in all runs.
     """
     table.check(factors, [response.name for response in responses], None)
     columns = [table.factor(name) for name in factors]
     ranges: dict[str, tuple[float, float]] = {}
     for name, column in zip(factors, columns, strict=True):
         if column.ends is None:
-            raise TableError(
-                f"{table.name}, column {name}: {column.factor.low} and {column.factor.high} have no order",
-                "a surface needs factors of numbers or sizes",
-            )
+            words = f"{column.factor.low} and {column.factor.high} have no order"
+            hint = "a surface needs factors of numbers or sizes"
+            raise TableError(f"{table.name}, column {name}: {words}", hint)
         ranges[name] = column.ends
     codes = np.array([column.codes for column in columns]).T
     measured = {response.name: table.response(response.name, scale) for response in responses}
     if scale == "log":
         measured = {name: np.log(values) for name, values in measured.items()}
-    surfaces = tuple(
-        response_surface(factors, codes, measured[r.name], np.random.default_rng(0), goal=r.goal)
+    surfaces = {
+        r.name: response_surface(factors, codes, measured[r.name], np.random.default_rng(0), goal=r.goal)
         for r in responses
-    )
-    desires = {r.name: _desire(r, measured[r.name]) for r in responses} if overlaid else {}
-    overlay = overlaid_optimum(surfaces, desires) if overlaid else None
-    return FollowUp(table.name, len(table.rows), scale, ranges, tuple(responses), surfaces, overlay)
+    }
+    overlay = None
+    if overlaid:
+        overlay = _overlay(factors, surfaces, {r.name: _desire(r, measured[r.name]) for r in responses})
+    figures = (ranges, tuple(responses), tuple(surfaces.values()), overlay)
+    return FollowUp(table.name, len(table.rows), scale, *figures)
 
 
-def overlaid_optimum(surfaces: Sequence[Surface], desires: Mapping[str, Desire]) -> Overlay:
-    """Return the point with the highest mean desirability of all responses.
-
-    ``surfaces`` contains the surface of each response in ``desires``, in the same order; all have the same
-    factors.
-    """
+def _overlay(
+    factors: Sequence[str], surfaces: Mapping[str, Surface], desires: Mapping[str, Desire]
+) -> Overlay:
+    """Return the point with the highest mean desirability of all responses."""
     from scipy.optimize import Bounds, differential_evolution
 
     def predicted(codes: NDArray[np.float64]) -> dict[str, float]:
-        return {name: float(s.predict(codes[None])[0]) for name, s in zip(desires, surfaces, strict=True)}
+        return {name: float(surface.predict(codes[None])[0]) for name, surface in surfaces.items()}
 
     def loss(codes: NDArray[np.float64]) -> float:
         return -desirability(desires, predicted(codes))
 
-    names = surfaces[0].names
-    ends = np.ones(len(names))
+    ends = np.ones(len(factors))
     search = differential_evolution(loss, Bounds(-ends, ends), rng=np.random.default_rng(0), tol=1e-8)
-    best = np.asarray(search.x, dtype=np.float64)
-    values = predicted(best)
+    values = predicted(search.x)
     each = {name: desire.of(values[name]) for name, desire in desires.items()}
-    return Overlay(dict(zip(names, best.tolist(), strict=True)), float(-search.fun), each, values)
+    return Overlay(dict(zip(factors, search.x.tolist(), strict=True)), float(-search.fun), each, values)
 
 
 def _desire(response: Response, measured: NDArray[np.float64]) -> Desire:
-    """Return the desirability of a response, which is 1 at its best measured value and 0 at its worst one.
-
-    Raises:
-        UserError: all values are equal.
-    """
+    """Return the desirability of a response, which is 1 at its best measured value and 0 at its worst one."""
     low, high = float(np.nanmin(measured)), float(np.nanmax(measured))
     if low == high:
         raise UserError(f"{response.name} is {low:g} in every run", "there is nothing to improve")

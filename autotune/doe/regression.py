@@ -1,14 +1,7 @@
 """A least-squares model of a user's table, with checks for problems that the coefficients do not show.
 
-Place in the flow of ``autotune/__init__.py``: outside it.
-
-::
-
-    Table + Formula → fit → Regression: coefficients · heteroscedasticity · steps · a LogGP model for
-    comparison
-
 The fit is ``statsmodels``' ordinary least squares. The coefficient of a column under a logarithm is the
-change per factor of two.
+change per factor of two. A *step* is a place along a term where the response jumps, or changes its slope.
 """
 
 from __future__ import annotations
@@ -16,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,18 +22,10 @@ from autotune.tables.importers.delimited import meaning
 
 Columns = Mapping[str, Vector]  # Maps the name of each column to its numbers, (n,).
 
-INTERCEPT = "Intercept"  # Name of the constant among the terms.
-
-
-@dataclass(frozen=True, slots=True)
-class StepRule:
-    """Limits on the number and the places of steps (jumps and changes of slope) that are searched."""
-
-    max_steps: int = 3  # Largest number of steps that are reported; each step adds two coefficients.
-    min_side: int = 2  # Smallest number of distinct values on each side of a step: a line needs two.
-
-
-STEPS = StepRule()  # The limits in use.
+_INTERCEPT = "Intercept"  # Name of the constant among the terms.
+_MAX_STEPS = 3  # Largest number of steps that are reported; each step adds two coefficients.
+_MIN_SIDE = 2  # Smallest number of distinct values on each side of a step: a line needs two.
+_COST_COLUMNS = ("comm_size", "message_bytes")  # Meanings of the columns that LogGP models need.
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +34,7 @@ class Formula:
 
     response: str  # Name of the column that was measured.
     terms: tuple[str, ...]  # Names of the columns that explain the response.
-    log2: frozenset[str] = frozenset()
-    """Names of the columns (terms or response) of which the model uses the binary logarithm."""
+    log2: frozenset[str] = frozenset()  # Columns (terms or response) whose binary logarithm is used.
     intercept: bool = True  # Whether there is a constant.
 
     def __post_init__(self) -> None:
@@ -79,9 +64,9 @@ class TermEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Breakpoint:
-    """A step: a place where the response jumps, or changes its slope, along a term."""
+    """A step along a term."""
 
-    term: str  # Name of the column along which the step is.
+    term: str
     below: float  # Largest value of the column below the step.
     above: float  # Smallest value of the column above the step.
     jump: float  # Jump of the response at ``above``, on the model's scale.
@@ -95,9 +80,8 @@ class Regression:
     table: str  # Name of the file.
     formula: Formula  # The fitted model.
     n: int  # Number of rows that were used.
-    left_out: int  # Number of rows that were left out because a field is empty.
-    coefficients: Mapping[str, TermEstimate]
-    """Maps the name of each term to its estimate; the constant is called ``Intercept``."""
+    left_out: int  # Number of rows with an empty field.
+    coefficients: Mapping[str, TermEstimate]  # By term; the constant is called ``Intercept``.
     r2: float  # Share of the variance (without a constant, of the sum of squares) that is explained.
     adjusted_r2: float  # R² adjusted for the number of terms.
     aic: float  # Akaike's criterion; smaller is better, among models of one response.
@@ -107,9 +91,8 @@ class Regression:
     breusch_pagan_p: float
     """p-value of the Breusch–Pagan test, small if some rows scatter more than others; nan for an exact
     fit."""
-    steps: tuple[Breakpoint, ...]  # Places where residuals show a jump or a change of slope.
-    cost: CostModel | None
-    """The LogGP model that fits the same rows best; None if the table has no ranks and sizes."""
+    steps: tuple[Breakpoint, ...]  # Steps that the residuals show.
+    cost: CostModel | None  # The LogGP model that fits best; None if the table has no ranks and sizes.
     columns: Columns  # The numbers of the rows that were used, by column.
     fitted: Vector  # The fitted response, (n,), on the model's scale.
 
@@ -125,14 +108,12 @@ class Regression:
 
 
 def fit(table: Table, formula: Formula) -> Regression:
-    """Fit a formula to a table by least squares.
-
-    Rows with an empty field in one of the columns are left out.
+    """Fit a formula to a table by least squares, without the rows that lack a field of it.
 
     Raises:
-        TableError: a column is unknown, a field is not a finite number or, under a logarithm, not above 0,
-            there are too few rows, or the rows cannot separate the terms.
-        UserError: a column is named twice, or ``statsmodels`` is not installed.
+        UserError: a column is unknown or named twice, a field is not a finite number or, under a logarithm,
+            not above 0, there are too few rows, the rows cannot separate the terms, or ``statsmodels`` is
+            not installed.
     """
     with needing("studies", "model"):
         from statsmodels.regression.linear_model import OLS
@@ -173,7 +154,7 @@ def fit(table: Table, formula: Formula) -> Regression:
 def _numbers(table: Table, formula: Formula) -> tuple[dict[str, Vector], int]:
     """Return the numbers of the complete rows by column, and the number of incomplete rows.
 
-    The columns are those of the formula and, if they are complete, those that LogGP models need.
+    If the columns that LogGP models need are complete, they are included.
     """
     table.check(formula.terms, [formula.response], None)
     needed = dict.fromkeys((formula.response, *formula.terms))
@@ -189,10 +170,8 @@ def _numbers(table: Table, formula: Formula) -> tuple[dict[str, Vector], int]:
             values[name] = column
     n, min_rows = int(complete.sum()), len(formula.terms) + formula.intercept + 1
     if n < min_rows:
-        raise TableError(
-            f"{table.name}: {n} complete rows for {min_rows - 1} coefficients",
-            f"at least {min_rows} rows with {', '.join(needed)} are needed",
-        )
+        problem = f"{table.name}: {n} complete rows for {min_rows - 1} coefficients"
+        raise TableError(problem, f"at least {min_rows} rows with {', '.join(needed)} are needed")
     return {name: column[complete] for name, column in values.items()}, int((~complete).sum())
 
 
@@ -201,17 +180,11 @@ def _scaled(formula: Formula, column: str, columns: Columns) -> Vector:
 
 
 def _design(name: str, formula: Formula, columns: Columns) -> tuple[Vector, tuple[str, ...]]:
-    """Return the regressors, (n_rows, n_terms), and their names.
-
-    Raises:
-        TableError: a column is constant, or a linear combination of the columns before it.
-    """
-    names = ((INTERCEPT,) if formula.intercept else ()) + formula.terms
-    n = len(columns[formula.response])
-    design = np.column_stack([
-        np.ones(n) if term == INTERCEPT and formula.intercept and i == 0 else _scaled(formula, term, columns)
-        for i, term in enumerate(names)
-    ])  # fmt: skip
+    """Return the regressors, (n_rows, n_terms), and their names, or raise a ``TableError`` if one follows."""
+    n, constant = len(columns[formula.response]), formula.intercept
+    names = (*([_INTERCEPT] if constant else []), *formula.terms)
+    terms = [_scaled(formula, term, columns) for term in formula.terms]
+    design = np.column_stack([*([np.ones(n)] if constant else []), *terms])
     lengths = np.linalg.norm(design, axis=0)
     for i, term in enumerate(names):
         leading = design[:, : i + 1] / np.where(lengths[: i + 1] > 0, lengths[: i + 1], 1)
@@ -220,11 +193,9 @@ def _design(name: str, formula: Formula, columns: Columns) -> tuple[Vector, tupl
         values = columns[term]
         if np.ptp(values) == 0:
             raise TableError(f"{name}, column {term}: all {n} rows have {values[0]:g}", "leave the term out")
-        earlier = " and ".join(formula.label(earlier_term) for earlier_term in names[:i])
-        raise TableError(
-            f"{name}: {formula.label(term)} follows from {earlier} in every row",
-            "leave one of these terms out",
-        )
+        earlier = " and ".join(map(formula.label, names[:i]))
+        problem = f"{name}: {formula.label(term)} follows from {earlier} in every row"
+        raise TableError(problem, "leave one of these terms out")
     return design, names
 
 
@@ -237,14 +208,13 @@ def _steps(formula: Formula, columns: Columns, y: Vector, design: Vector) -> tup
     """
     from scipy.stats import f as f_distribution
 
-    side, values = STEPS.min_side, {term: np.unique(columns[term]) for term in formula.terms}
     places = [
         (term, float(below), float(above))
-        for term, xs in values.items()
-        for below, above in zip(xs[side - 1 : -side], xs[side : len(xs) - side + 1], strict=True)
+        for term in formula.terms
+        for below, above in list(pairwise(np.unique(columns[term])))[_MIN_SIDE - 1 : 1 - _MIN_SIDE]
     ]
     steps: list[Breakpoint] = []
-    while places and len(steps) < STEPS.max_steps:
+    while places and len(steps) < _MAX_STEPS:
         rss, _, rank = _least_squares(design, y)
         candidates = []
         for place in places:
@@ -265,7 +235,7 @@ def _steps(formula: Formula, columns: Columns, y: Vector, design: Vector) -> tup
 
 
 def _step_terms(formula: Formula, columns: Columns, place: tuple[str, float, float]) -> tuple[Vector, Vector]:
-    """Return the regressors of a jump at a place, and of a change of slope from this place on, (n,) each."""
+    """Return the regressors of a jump at a place, and of a change of slope from there on, (n,) each."""
     term, _, above = place
     beyond = (columns[term] >= above).astype(float)
     start = math.log2(above) if term in formula.log2 else above
@@ -279,9 +249,6 @@ def _least_squares(design: Vector, y: Vector) -> tuple[float, Vector, int]:
     beta, _, rank, _ = np.linalg.lstsq(design / lengths, y, rcond=1e-10)
     beta = beta / lengths
     return float(np.sum((y - design @ beta) ** 2)), beta, int(rank)
-
-
-_COST_COLUMNS = ("comm_size", "message_bytes")
 
 
 def _cost(formula: Formula, columns: Columns) -> CostModel | None:

@@ -6,7 +6,6 @@ Place in the flow of ``autotune/__init__.py``: step 12, export.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from autotune.doe.regression import Regression
 from autotune.screening.cost_terms import Vector
 from autotune.structure import plain
+from autotune.views.documents import fields_of
 from autotune.views.report import axes
 from autotune.views.report.axes import AMBER, BLUE, GREY
 from autotune.views.text import aligned, p_text
@@ -35,8 +35,8 @@ def regression_text(fitted: Regression) -> str:
     rows = [("term", "coef", "std err", "t", "P>|t|", "[0.025", "0.975]", "robust std err")]
     for name, term in fitted.coefficients.items():
         low, high, robust = (f"{value:.6g}" for value in (term.ci_low, term.ci_high, term.robust_std_err))
-        coef, std_err, t = f"{term.coef:.6g}", f"{term.std_err:.4g}", f"{term.t:.3f}"
-        rows.append((formula.label(name), coef, std_err, t, p_text(term.p), low, high, robust))
+        test = (f"{term.coef:.6g}", f"{term.std_err:.4g}", f"{term.t:.3f}", p_text(term.p))
+        rows.append((formula.label(name), *test, low, high, robust))
     lines += aligned(rows)
     kind = "R²" if formula.intercept else "R² (uncentred)"
     lines.append(
@@ -56,25 +56,19 @@ def regression_document(fitted: Regression) -> dict[str, Any]:
     formula, cost = fitted.formula, fitted.cost
     document = {
         "table": fitted.table,
-        "response": formula.response,
-        "terms": list(formula.terms),
+        **fields_of(formula, "response", "terms"),
         "log2": [name for name in (formula.response, *formula.terms) if name in formula.log2],
         "intercept": formula.intercept,
-        "n": fitted.n,
-        "left_out": fitted.left_out,
-        "coefficients": {name: asdict(estimate) for name, estimate in fitted.coefficients.items()},
-        **{name: getattr(fitted, name) for name in ("r2", "adjusted_r2", "aic", "bic", "std_dev", "df")},
+        **fields_of(fitted, "n", "left_out", "coefficients", "r2", "adjusted_r2", "aic", "bic"),
+        **fields_of(fitted, "std_dev", "df"),
         "heteroscedasticity": {
             "test": "Breusch-Pagan",
             "p": fitted.breusch_pagan_p,
             "found": fitted.heteroscedastic,
         },
-        "steps": [asdict(step) for step in fitted.steps],
+        "steps": fitted.steps,
         "loggp": cost
-        and {
-            **{name: getattr(cost, name) for name in ("form", "start", "message", "byte", "aic")},
-            "better": cost.aic < fitted.aic,
-        },
+        and {**fields_of(cost, "form", "start", "message", "byte", "aic"), "better": cost.aic < fitted.aic},
     }
     return dict(plain(document))
 
@@ -94,22 +88,21 @@ def regression_page(fitted: Regression) -> str:
     )
     measured = fitted.fitted + fitted.residuals
     _dots(figure, 1, fitted.fitted[sample], measured[sample], "least squares", BLUE)
-    if fitted.cost is not None:
-        name = f"LogGP: {fitted.cost.form}"
-        _dots(figure, 1, fitted.cost.fitted[sample], measured[sample], name, AMBER)
-    ends = [float(measured.min()), float(measured.max())]
-    figure.add_scatter(
-        x=ends, y=ends, mode="lines", name="as measured", line={"color": GREY, "dash": "dot"}, row=1, col=1
-    )
+    if (cost := fitted.cost) is not None:
+        _dots(figure, 1, cost.fitted[sample], measured[sample], f"LogGP: {cost.form}", AMBER)
+    ends, dotted = [float(measured.min()), float(measured.max())], {"color": GREY, "dash": "dot"}
+    figure.add_scatter(x=ends, y=ends, mode="lines", name="as measured", line=dotted, row=1, col=1)
     response = escape(formula.label(formula.response))
     figure.update_xaxes(title_text=f"fitted {response}", row=1, col=1)
     figure.update_yaxes(title_text=f"measured {response}", row=1, col=1)
     for row, term in enumerate(formula.terms, start=2):
         along = fitted.columns[term]
         _dots(figure, row, along[sample], fitted.residuals[sample], "", BLUE)
-        figure.add_hline(y=0, line={"color": GREY, "dash": "dot"}, row=row, col=1)
+        figure.add_hline(y=0, line=dotted, row=row, col=1)
         for step in (s for s in fitted.steps if s.term == term):
-            figure.add_vline(x=_middle(step.below, step.above), line={"color": AMBER}, row=row, col=1)
+            below, above = step.below, step.above
+            middle = math.sqrt(below * above) if below > 0 else (below + above) / 2
+            figure.add_vline(x=middle, line={"color": AMBER}, row=row, col=1)
         wide = bool(np.all(along > 0) and along.max() > 20 * along.min())
         figure.update_xaxes(title_text=escape(term), type="log" if wide else "linear", row=row, col=1)
         figure.update_yaxes(title_text="residual", row=row, col=1)
@@ -144,11 +137,5 @@ def _hidden(fitted: Regression) -> list[str]:
 
 
 def _dots(figure: Figure, row: int, x: Vector, y: Vector, name: str, colour: str) -> None:
-    """Add points to a panel of a figure; without a name they have no entry in the legend."""
     style = axes.dots(color=colour, size=5, opacity=0.7)
     figure.add_scatter(x=x.tolist(), y=y.tolist(), name=name, showlegend=bool(name), **style, **axes.at(row))
-
-
-def _middle(below: float, above: float) -> float:
-    """Return where a step between two values is drawn: their geometric mean if both are positive."""
-    return math.sqrt(below * above) if below > 0 else (below + above) / 2

@@ -1,7 +1,19 @@
-"""Texts for the terminal: a screening of a user's table, response surfaces, and the power of a design."""
+"""A screening of a user's table, response surfaces and the power of a design, as texts and JSON documents.
+
+The document of a screening maps ``responses`` → name of the response to ``effects`` (a list of factor, low,
+high, effect, std_err, p_value, contribution, active and more), ``aliases``, ``blocks``, ``efficiency`` and
+``notes``. At its top level it also contains the ``aliases`` of the response with the most results, and
+``decisions`` on every factor over all responses.
+
+The document of response surfaces maps ``surfaces`` → name of the response to ``coefficients`` (of codes in
+[−1, 1]) and ``optimum``. It also contains ``overlay``, the point that suits all responses. Factors are in the
+table's units (sizes in bytes), responses on the scale of the analysis (logarithms on log scale). Numbers that
+are not known are null.
+"""
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from autotune.doe.by_hand import Sensitivity
 from autotune.doe.follow_up import FollowUp
@@ -9,10 +21,65 @@ from autotune.doe.surface import Surface
 from autotune.doe.table import Response, TableScreening
 from autotune.history.objectives import ratio_of
 from autotune.screening.alias import Alias
-from autotune.screening.effects import Effects, Scale
+from autotune.screening.effects import Effect, Effects, Scale
+from autotune.structure import plain
+from autotune.views.documents import fields_of
 from autotune.views.text import aligned, decision_text, p_text
 
 _SHOWN_ALIASES = 6  # Largest number of aliases that are shown for a factor.
+
+
+def screening_document(screening: TableScreening) -> dict[str, Any]:
+    """Return the JSON document of ``screen TABLE``."""
+    pairs = zip(screening.responses, screening.analyses, strict=True)
+    document = {
+        **fields_of(screening, "table", "rows", "scale", "block"),
+        "factors": [fields_of(factor, "name", "low", "high") for factor in screening.design.factors],
+        "aliases": _aliases(max(screening.analyses, key=lambda analysis: analysis.n_runs)),
+        "responses": {response.name: _response(response, analysis) for response, analysis in pairs},
+        "decisions": [
+            {
+                **fields_of(decision, "factor", "verdict"),
+                "better": decision.value,
+                "advice": decision_text(decision),
+                "reason": decision.reason,
+            }
+            for decision in screening.decisions
+        ],
+    }
+    return dict(plain(document))
+
+
+def _response(response: Response, analysis: Effects) -> dict[str, Any]:
+    curvature = analysis.curvature
+    return {
+        "goal": response.goal,
+        "mean": analysis.mean,
+        "runs": analysis.n_runs,
+        "missing": analysis.n_missing,
+        "effects": [_effect(effect, analysis) for effect in analysis.effects],
+        "curvature": None if curvature is None else _effect(curvature, analysis),
+        "aliases": _aliases(analysis),
+        "blocks": [fields_of(block, "block", "effect", "std_err") for block in analysis.blocks],
+        "noise": {"std_dev": math.sqrt(analysis.noise.variance), **fields_of(analysis.noise, "df", "source")},
+        "lenth": fields_of(analysis.lenth, "pse", "margin", "simultaneous_margin"),
+        "efficiency": fields_of(analysis.efficiency, "d", "a", "g"),
+        **fields_of(analysis, "r_squared", "notes"),
+    }
+
+
+def _aliases(analysis: Effects) -> list[dict[str, Any]]:
+    return [fields_of(alias, "factor", "interaction", "coefficient") for alias in analysis.aliases]
+
+
+def _effect(effect: Effect, analysis: Effects) -> dict[str, Any]:
+    estimated = ("effect", "std_err", "p_value", "contribution", "active")
+    return {
+        **fields_of(effect, "factor", "low", "high", *estimated),
+        "interval": effect.interval(),
+        **fields_of(effect, "df", "half_normal", "n_low", "n_high"),
+        **({"ratio": ratio_of(effect.effect)} if analysis.scale == "log" else {}),
+    }
 
 
 def screening_text(screening: TableScreening) -> str:
@@ -25,35 +92,7 @@ def screening_text(screening: TableScreening) -> str:
     return "\n".join(lines) + "\n"
 
 
-def follow_up_text(fitted: FollowUp) -> str:
-    """Return a text on each response's surface with its optimum, and on the best point for all responses."""
-    lines = [f"{fitted.table}: {fitted.rows} rows, {fitted.scale} scale"]
-    for response, surface in zip(fitted.responses, fitted.surfaces, strict=True):
-        lines += ["", *_surface_lines(response, surface, fitted)]
-    if fitted.overlay is not None:
-        weights = ", ".join(f"{response.name} {response.weight:g}" for response in fitted.responses)
-        reached = f"desirability {fitted.overlay.desirability:.3f}"
-        lines += ["", f"overlaid optimum (weights: {weights}): {reached}"]
-        place = fitted.numbers(fitted.overlay.codes).items()
-        lines.append(f"  at {', '.join(f'{name}={_plain(number)}' for name, number in place)}")
-        lines += aligned([
-            (name, _natural(value, fitted.scale), f"desirability {fitted.overlay.each[name]:.3f}")
-            for name, value in fitted.overlay.values.items()
-        ])  # fmt: skip
-    return "\n".join(lines) + "\n"
-
-
-def sensitivity_text(sensitivity: Sensitivity) -> str:
-    """Return a table with the smallest effect of each factor that a design detects, and the power if any."""
-    power = "" if sensitivity.effect is None else f"power for an effect of {sensitivity.effect:g}"
-    rows = [("factor", *([power] if power else []), "effect seen with 80 %")]
-    for name, effect in sensitivity.detectable.items():
-        rows.append((name, *([f"{100 * sensitivity.power[name]:.0f} %"] if power else []), f"{effect:.3g}"))
-    return "\n".join([f"where a run scatters by {sensitivity.sigma:g}:", *aligned(rows)]) + "\n"
-
-
 def _response_lines(response: Response, analysis: Effects) -> list[str]:
-    """Return the lines of the analysis of one response."""
     lost = f", {analysis.n_missing} without a result" if analysis.n_missing else ""
     lines = [f"{response.name} ({_better(response)} is better; {analysis.n_runs} runs{lost})"]
     rows = [("factor", "low → high", "effect of high", "p", "share")]
@@ -86,8 +125,65 @@ def _alias_lines(leaks: Sequence[Alias]) -> list[str]:
     return lines
 
 
+def follow_up_document(fitted: FollowUp) -> dict[str, Any]:
+    """Return the JSON document of ``screen TABLE --surface``."""
+    pairs, overlay = zip(fitted.responses, fitted.surfaces, strict=True), fitted.overlay
+    document = {
+        **fields_of(fitted, "table", "rows", "scale"),
+        "surfaces": {response.name: _surface(surface, fitted) for response, surface in pairs},
+        "overlay": overlay
+        and {
+            "at": fitted.numbers(overlay.codes),
+            "desirability": overlay.desirability,
+            "responses": {
+                response.name: {
+                    "value": overlay.values[response.name],
+                    "desirability": overlay.each[response.name],
+                    **fields_of(response, "goal", "weight"),
+                }
+                for response in fitted.responses
+            },
+        },
+    }
+    return dict(plain(document))
+
+
+def _surface(surface: Surface, fitted: FollowUp) -> dict[str, Any]:
+    best = surface.optimum
+    low, high = _ends(surface, fitted)
+    return {
+        "coefficients": [
+            {"term": coefficient.factors, **fields_of(coefficient, "value", "std_err", "p_value")}
+            for coefficient in surface.coefficients
+        ],
+        **fields_of(surface, "left_out", "r_squared", "adjusted_r_squared", "predicted_r_squared"),
+        **fields_of(surface, "curvature", "shape", "std_dev", "df"),
+        "optimum": {
+            "at": fitted.numbers(best.codes),
+            "intervals": {name: (low[name], high[name]) for name in best.codes},
+            **fields_of(best, "value", "interval", "at_edge"),
+        },
+    }
+
+
+def follow_up_text(fitted: FollowUp) -> str:
+    """Return a text on each response's surface with its optimum, and on the best point for all responses."""
+    lines = [f"{fitted.table}: {fitted.rows} rows, {fitted.scale} scale"]
+    for response, surface in zip(fitted.responses, fitted.surfaces, strict=True):
+        lines += ["", *_surface_lines(response, surface, fitted)]
+    if (overlay := fitted.overlay) is not None:
+        weights = ", ".join(f"{response.name} {response.weight:g}" for response in fitted.responses)
+        lines += ["", f"overlaid optimum (weights: {weights}): desirability {overlay.desirability:.3f}"]
+        place = fitted.numbers(overlay.codes).items()
+        lines.append(f"  at {', '.join(f'{name}={_plain(number)}' for name, number in place)}")
+        lines += aligned([
+            (name, _natural(value, fitted.scale), f"desirability {overlay.each[name]:.3f}")
+            for name, value in overlay.values.items()
+        ])  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
 def _surface_lines(response: Response, surface: Surface, fitted: FollowUp) -> list[str]:
-    """Return the lines on the surface of one response."""
     unit = ", logarithms" if fitted.scale == "log" else ""
     lines = [f"{response.name} ({_better(response)} is better{unit}): a {surface.shape}"]
     rows = [("term", "coefficient", "p")]
@@ -102,17 +198,29 @@ def _surface_lines(response: Response, surface: Surface, fitted: FollowUp) -> li
     )
     if surface.left_out:
         lines.append(f"  not estimable from these runs: {', '.join(map('·'.join, surface.left_out))}")
-    best = surface.optimum
+    best, (low, high) = surface.optimum, _ends(surface, fitted)
     interval = " … ".join(_natural(end, fitted.scale) for end in best.interval)
     lines.append(f"  best {_natural(best.value, fitted.scale)} ({interval}) at")
-    place, low, high = (
-        fitted.numbers(codes)
-        for codes in (best.codes, *({n: ends[i] for n, ends in best.intervals.items()} for i in (0, 1)))
-    )
     edge = dict.fromkeys(best.at_edge, "at the end of its range: the best may lie beyond")
-    ends = {n: f"({_plain(low[n])} … {_plain(high[n])})" for n in place}
-    places = [(f"  {n}", _plain(place[n]), ends[n], edge.get(n, "")) for n in place]
-    return lines + aligned(places)
+    return lines + aligned([
+        (f"  {n}", _plain(number), f"({_plain(low[n])} … {_plain(high[n])})", edge.get(n, ""))
+        for n, number in fitted.numbers(best.codes).items()
+    ])  # fmt: skip
+
+
+def _ends(surface: Surface, fitted: FollowUp) -> tuple[dict[str, float], ...]:
+    """Return the lower and the upper end of the optimum's intervals in the table's units."""
+    intervals = surface.optimum.intervals
+    return tuple(fitted.numbers({name: pair[i] for name, pair in intervals.items()}) for i in (0, 1))
+
+
+def sensitivity_text(sensitivity: Sensitivity) -> str:
+    """Return a table with the smallest effect of each factor that a design detects, and the power if any."""
+    power = "" if sensitivity.effect is None else f"power for an effect of {sensitivity.effect:g}"
+    rows = [("factor", *([power] if power else []), "effect seen with 80 %")]
+    for name, effect in sensitivity.detectable.items():
+        rows.append((name, *([f"{100 * sensitivity.power[name]:.0f} %"] if power else []), f"{effect:.3g}"))
+    return "\n".join([f"where a run scatters by {sensitivity.sigma:g}:", *aligned(rows)]) + "\n"
 
 
 def _better(response: Response) -> str:

@@ -1,7 +1,5 @@
 """A response surface: a quadratic function of the ordered factors, its shape, and where its optimum is.
 
-Such a fit follows a screening.
-
 Notation: ``codes`` is (n_runs, n_factors) in [−1, 1], where −1 and +1 are the ends of a factor's range. The
 model is y = b₀ + Σ bᵢxᵢ + Σ bᵢᵢxᵢ² + Σ bᵢⱼxᵢxⱼ + ε, and B is the symmetric matrix of its second-order part.
 """
@@ -26,22 +24,17 @@ Term = tuple[int, ...]
 quadratic one, and (i, j) an interaction."""
 
 
-@dataclass(frozen=True, slots=True)
-class SurfaceRule:
-    """The effort and the thresholds of the search for the optimum of a surface."""
+Shape = Literal["minimum", "maximum", "saddle", "ridge", "plane"]
+"""The shape according to the eigenvalues of B. A *ridge* is curved in some directions and flat in others."""
 
-    draws: int = 1000
-    """Number of sets of coefficients that are drawn within their errors; of 1000 results, 25 are beyond each
-    end of a 95 % interval."""
-    candidates: int = 2000
-    """Number of random points that are compared, with all runs and corners; a descent starts from the best
-    one."""
-    sweeps: int = 200  # Largest number of passes over the factors in a descent.
-    cornered: int = 8  # Largest number of factors for which all corners are compared.
-    flat: float = 0.02  # An eigenvalue below this share of the largest coefficient counts as no curvature.
-
-
-SURFACE = SurfaceRule()  # The effort and thresholds in use.
+_DRAWS = 1000
+"""Number of sets of coefficients that are drawn within their errors; of 1000 results, 25 are beyond each end
+of a 95 % interval."""
+_CANDIDATES = 2000
+"""Number of random points that are compared, with all runs and corners; a descent starts from the best."""
+_SWEEPS = 200  # Largest number of passes over the factors in a descent.
+_CORNERED = 8  # Largest number of factors for which all corners are compared.
+_FLAT = 0.02  # An eigenvalue below this share of the largest coefficient counts as no curvature.
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +55,7 @@ class Optimum:
     intervals: dict[str, tuple[float, float]]
     """Maps each factor to the 95 % interval of this code, from coefficients drawn within their errors."""
     value: float  # The predicted mean at the best point.
-    interval: tuple[float, float]
-    """95 % interval of the predicted mean. It is optimistic, because the point was selected as the best
-    one."""
+    interval: tuple[float, float]  # Its 95 % interval: optimistic, as the point was selected as the best one.
     at_edge: tuple[str, ...]  # Factors at an end of their range; the true optimum may be beyond this end.
 
 
@@ -79,8 +70,7 @@ class Surface:
     adjusted_r_squared: float  # R² corrected for the number of terms.
     predicted_r_squared: float  # R² for runs that are left out of the fit (PRESS); it may be negative.
     curvature: tuple[float, ...]  # Eigenvalues of B, ascending.
-    shape: Literal["minimum", "maximum", "saddle", "ridge", "plane"]
-    """The shape according to the eigenvalues. A *ridge* is curved in some directions and flat in others."""
+    shape: Shape
     std_dev: float  # Standard deviation of runs about the surface.
     df: int  # Degrees of freedom of ``std_dev``.
     optimum: Optimum  # The best predicted point.
@@ -101,8 +91,8 @@ def response_surface(
     from the terms before it, and if three degrees of freedom remain. A factor with two levels has no
     quadratic term.
 
-    Codes are (n_runs, n_factors) in [−1, 1]. Responses are (n_runs,), nan where a run failed. ``rng`` draws
-    the candidates for the optimum, and the coefficients for its intervals.
+    Responses are (n_runs,), nan where a run failed. ``rng`` draws the candidates for the optimum, and the
+    coefficients for its intervals.
 
     Raises:
         UserError: shapes differ, codes are out of range, or there are too few runs for the linear terms.
@@ -116,24 +106,22 @@ def response_surface(
     if not np.all(np.abs(x) <= 1):
         raise UserError("a code lies outside of [−1, 1]")
     x, y = x[np.isfinite(y)], y[np.isfinite(y)]
-    if len(y) < len(names) + 1 + RULE.min_residual_df:
+    if len(y) < (needed := len(names) + 1 + RULE.min_residual_df):
         raise UserError(
             f"{len(y)} runs with a result are too few for a surface over {len(names)} factors",
-            f"at least {len(names) + 1 + RULE.min_residual_df} are needed",
+            f"at least {needed} are needed",
         )
     terms, left_out = _estimable(x)
     matrix = _columns(x, terms)
     inverse = np.asarray(np.linalg.inv(matrix.T @ matrix), dtype=np.float64)
     beta = inverse @ matrix.T @ y
-    residual = y - matrix @ beta
-    df = len(y) - len(terms)
+    residual, df = y - matrix @ beta, len(y) - len(terms)
     rss, total = float(residual @ residual), float(np.sum((y - y.mean()) ** 2))
     variance = rss / df
     leverage = np.einsum("ij,jk,ik->i", matrix, inverse, matrix)
     press = float(np.sum((residual / np.maximum(1 - leverage, 1e-9)) ** 2))
     errors = np.sqrt(variance * np.diag(inverse))
-    curvature = _second_order(terms, beta[None], len(names))[0]
-    eigenvalues = np.asarray(np.linalg.eigvalsh(curvature), dtype=np.float64)
+    eigenvalues = np.linalg.eigvalsh(_second_order(terms, beta[None], len(names))[0])
 
     def share(unexplained: float) -> float:
         return 1 - unexplained / total if total > 0 else math.nan
@@ -179,10 +167,7 @@ def _columns(x: Matrix, terms: Sequence[Term]) -> Matrix:
 
 
 def _second_order(terms: Sequence[Term], betas: Matrix, n_factors: int) -> Matrix:
-    """Return the matrices B, (n, n_factors, n_factors), of n quadratic functions with coefficients ``betas``.
-
-    ``betas`` is (n, n_terms).
-    """
+    """Return the matrices B, (n, n_factors, n_factors), for n sets of coefficients, (n, n_terms)."""
     matrix = np.zeros((len(betas), n_factors, n_factors))
     for term, values in zip(terms, betas.T, strict=True):
         if len(term) == 2:
@@ -191,8 +176,8 @@ def _second_order(terms: Sequence[Term], betas: Matrix, n_factors: int) -> Matri
     return matrix
 
 
-def _shape(eigenvalues: Matrix, largest: float) -> Literal["minimum", "maximum", "saddle", "ridge", "plane"]:
-    bends = np.abs(eigenvalues) > SURFACE.flat * largest
+def _shape(eigenvalues: Matrix, largest: float) -> Shape:
+    bends = np.abs(eigenvalues) > _FLAT * largest
     up, down = np.any(eigenvalues[bends] > 0), np.any(eigenvalues[bends] < 0)
     if up and down:
         return "saddle"
@@ -216,17 +201,17 @@ def _optimum(
     """Return the optimum of the estimated surface, with intervals from randomly drawn coefficients."""
     from scipy import stats
 
-    sign = 1.0 if goal == "min" else -1.0
-    n = len(names)
+    sign, n = 1.0 if goal == "min" else -1.0, len(names)
     # Cholesky's factor is unique, whereas the signs of eigenvectors differ between processors.
     scales = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
     factor = np.linalg.cholesky(covariance / np.outer(scales, scales)) if covariance.any() else 0 * covariance
-    draws = rng.standard_normal((SURFACE.draws, len(beta))) @ (factor.T * scales)
-    draws = beta + draws / np.sqrt(rng.chisquare(df, size=(SURFACE.draws, 1)) / df)
-    candidates = np.vstack([x, rng.uniform(-1, 1, size=(SURFACE.candidates, n)), _corners(n)])
-    heights = sign * (_columns(candidates, terms) @ np.vstack([beta, draws]).T)
-    optima = _minima(terms, sign * np.vstack([beta, draws]), candidates[np.argmin(heights, axis=0)])
-    best, drawn_optima = optima[0], optima[1:]
+    draws = rng.standard_normal((_DRAWS, len(beta))) @ (factor.T * scales)
+    draws = beta + draws / np.sqrt(rng.chisquare(df, size=(_DRAWS, 1)) / df)
+    corners = np.array(np.meshgrid(*[[-1.0, 1.0]] * n)).reshape(n, -1).T if n <= _CORNERED else x[:0]
+    candidates = np.vstack([x, rng.uniform(-1, 1, size=(_CANDIDATES, n)), corners])
+    betas = sign * np.vstack([beta, draws])
+    heights = _columns(candidates, terms) @ betas.T
+    best, *drawn_optima = _minima(terms, betas, candidates[np.argmin(heights, axis=0)])
     row = _columns(best[None, :], terms)[0]
     value = float(row @ beta)
     half = float(stats.t.ppf(0.975, df)) * math.sqrt(max(float(row @ covariance @ row), 0.0))
@@ -248,7 +233,7 @@ def _minima(terms: Sequence[Term], betas: Matrix, points: Matrix) -> Matrix:
     for term, values in zip(terms, betas.T, strict=True):
         if len(term) == 1:
             linear[:, term[0]] = values
-    for _ in range(SURFACE.sweeps):
+    for _ in range(_SWEEPS):
         previous = points.copy()
         for i in range(n):
             bend = mixed[:, i, i]
@@ -258,10 +243,3 @@ def _minima(terms: Sequence[Term], betas: Matrix, points: Matrix) -> Matrix:
         if np.max(np.abs(points - previous)) < 1e-9:
             break
     return points
-
-
-def _corners(n_factors: int) -> Matrix:
-    """Return all corners of the factors' ranges, (2^n_factors, n_factors), or none if they are too many."""
-    if n_factors > SURFACE.cornered:
-        return np.zeros((0, n_factors))
-    return np.array(np.meshgrid(*[[-1.0, 1.0]] * n_factors)).reshape(n_factors, -1).T

@@ -1,11 +1,6 @@
 """A screening of a user's table: which of its columns (factors) affect which others (responses).
 
 Place in the flow of ``autotune/__init__.py``: step 3, screening.
-
-::
-
-    rows → Table → screen → TableScreening
-                 → follow_up.follow_up → FollowUp
 """
 
 from __future__ import annotations
@@ -35,8 +30,8 @@ _LOW_WORDS = frozenset({"low", "lo", "off", "no", "false", "none", "minus", "-",
 class Response:
     """A measured column, and whether smaller or larger values are better."""
 
-    name: str  # Name of the column.
-    goal: Goal  # Whether smaller or larger values are better.
+    name: str
+    goal: Goal
     weight: float = 1.0  # Importance relative to the other responses.
 
 
@@ -50,15 +45,15 @@ class TableScreening:
     block: str | None  # Name of the column that contains the block of each row; None: all rows are one block.
     design: ScreeningDesign  # The table in the form of a two-level design.
     analyses: tuple[Effects, ...]  # The analysis of each response.
-    responses: tuple[Response, ...]  # The responses with their goals, in the order of the analyses.
-    decisions: tuple[FactorDecision, ...]  # The decision on each factor: it matters, may matter, or does not.
+    responses: tuple[Response, ...]  # In the order of the analyses.
+    decisions: tuple[FactorDecision, ...]  # Whether each factor matters, may matter, or does not.
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of settings in the form of a factor."""
 
-    factor: Factor  # The factor whose levels are the two ends of the column.
+    factor: Factor  # Its levels are the two ends of the column.
     codes: NDArray[np.float64]  # (n_rows,) in [−1, 1], linear in the column's numbers.
     n_levels: int  # Number of distinct levels.
     ends: tuple[float, float] | None  # The numbers at −1 and +1 (sizes in bytes); None if levels are words.
@@ -74,32 +69,27 @@ def named_responses(words: Sequence[str], option: str) -> tuple[Response, ...]:
     """
     responses: dict[str, Response] = {}
     for word in words:
-        head, _, last = word.rpartition(":")
-        weight = "1" if last in _GOALS else last
-        if last not in _GOALS:
-            head, _, last = head.rpartition(":")
-        if not head or last not in _GOALS:
-            raise UserError(
-                f"response {word!r} does not say what is better",
-                f"allowed: {option} {word.split(':')[0]}:min or {word.split(':')[0]}:max",
-            )
+        name, _, goal = word.rpartition(":")
+        weight = "1"
+        if goal not in _GOALS:
+            (name, _, goal), weight = name.rpartition(":"), goal
+        if not name or goal not in _GOALS:
+            first = word.split(":")[0]
+            hint = f"allowed: {option} {first}:min or {first}:max"
+            raise UserError(f"response {word!r} does not say what is better", hint)
         importance = _number(weight)
         if importance is None or not 0 < importance < math.inf:
             raise UserError(f"response {word!r} has the weight {weight!r}", "a weight is a number above 0")
-        if head in responses:
-            raise UserError(f"response {head!r} is named twice")
-        responses[head] = Response(head, _GOALS[last], importance)
+        if name in responses:
+            raise UserError(f"response {name!r} is named twice")
+        responses[name] = Response(name, _GOALS[goal], importance)
     if not responses:
         raise UserError("no response is named", f"{option} latency:min,bandwidth:max")
     return tuple(responses.values())
 
 
 def known_scale(scale: str) -> Scale:
-    """Return the scale with a name.
-
-    Raises:
-        UserError: there is no scale of that name.
-    """
+    """Return the scale with a name, or raise a ``UserError`` if there is none."""
     if scale not in _SCALES:
         raise UserError(f"--scale {scale}", allowed(scale, _SCALES))
     return _SCALES[scale]
@@ -112,19 +102,17 @@ def screen(
 
     A factor is a column with two values, or a column of numbers (or sizes such as ``64k``). The effect of
     numbers is assumed to be linear, and reported for their whole range. An empty response means that the run
-    failed.
-
-    The column ``block`` distinguishes replicates, days or sites. The scale ``log`` compares ratios of
+    failed. The column ``block`` distinguishes replicates, days or sites. The scale ``log`` compares ratios of
     positive responses.
 
     Raises:
         TableError: a column is unknown, or a field is not what its column needs.
         UserError: there is no factor, a column is named twice, or there are too few runs.
     """
-    table.check(factors, [response.name for response in responses], block)
-    design, names = _design(table, factors, block), [response.name for response in responses]
-    analyses = [analyse(design, table.response(name, scale), name=name, scale=scale) for name in names]
     goals = {response.name: response.goal for response in responses}
+    table.check(factors, list(goals), block)
+    design = _design(table, factors, block)
+    analyses = [analyse(design, table.response(name, scale), name=name, scale=scale) for name in goals]
     decided = screened(design.factors, analyses, goals).decisions
     figures = (tuple(analyses), tuple(responses), decided)
     return TableScreening(table.name, len(table.rows), scale, block, design, *figures)
@@ -135,18 +123,13 @@ class Table:
     """A table of texts whose errors name the file, the row and the column."""
 
     name: str  # Name of the file.
-    columns: Sequence[str]  # Names of the columns.
+    columns: Sequence[str]
     rows: Sequence[Row]  # For each row the texts of its fields by column.
     places: Sequence[int] = ()
     """Number of each row's line in the file, from 1; empty: the rows are consecutive lines from line 2 on."""
 
     def check(self, factors: Sequence[str], responses: Sequence[str], block: str | None) -> None:
-        """Raise an error unless all arguments are names of columns, and none is used twice.
-
-        Raises:
-            TableError: a column is unknown.
-            UserError: there is no factor, or a column is named twice.
-        """
+        """Raise a ``UserError`` unless there is a factor, all columns are known, and none is named twice."""
         if not factors:
             raise UserError("no factor is named", f"--factors, out of: {', '.join(self.columns)}")
         roles = [*factors, *responses, *([] if block is None else [block])]
@@ -154,22 +137,15 @@ class Table:
             if name not in self.columns:
                 raise TableError(f"{self.name} has no column {name!r}", allowed(name, self.columns))
             if roles.count(name) > 1:
-                raise UserError(
-                    f"column {name!r} is named twice", "it is one of: a factor, a response, the block"
-                )
+                hint = "it is one of: a factor, a response, the block"
+                raise UserError(f"column {name!r} is named twice", hint)
 
     def filled(self, column: str, kind: str) -> list[str]:
-        """Return the texts of a column in which no field may be empty.
-
-        ``kind`` is the word for a field in the error message.
-
-        Raises:
-            TableError: a field is empty.
-        """
-        for index, row in enumerate(self.rows):
-            if not row[column]:
-                raise self._wrong(index, column, f"a {kind} is missing")
-        return [row[column] for row in self.rows]
+        """Return the texts of a column, or raise a ``TableError`` that a ``kind`` is missing in some row."""
+        texts = [row[column] for row in self.rows]
+        if "" in texts:
+            raise self._wrong(texts.index(""), column, f"a {kind} is missing")
+        return texts
 
     def response(self, column: str, scale: Scale) -> NDArray[np.float64]:
         """Return the numbers of a response, (n_rows,), nan where the field is empty.
@@ -209,15 +185,10 @@ class Table:
         return values
 
     def _filled_fields(self, column: str) -> Iterator[tuple[int, str]]:
-        """Return the fields of a column that are not empty, each with the index of its row."""
         return ((index, row[column]) for index, row in enumerate(self.rows) if row[column])
 
     def where(self, column: str, text: str) -> Table:
-        """Return a table of the rows that have a certain text in a column; numbers are compared as numbers.
-
-        Raises:
-            TableError: the column is unknown, or no row has the text.
-        """
+        """Return a table of the rows that have a text in a column; numbers are compared as numbers."""
         if column not in self.columns:
             raise TableError(f"{self.name} has no column {column!r}", allowed(column, self.columns))
         number = _number(text)
@@ -241,32 +212,29 @@ class Table:
         """
         texts = self.filled(column, "level")
         levels = list(dict.fromkeys(texts))
-        numbers = _numbers(levels)
-        ordered = numbers is not None
-        if numbers is None:
-            if len(levels) > 2:
-                raise self._too_many(column, texts, levels)
-            ranks = sorted(levels, key=lambda text: (text.lower() not in _LOW_WORDS, text))
-            numbers = {text: float(rank) for rank, text in enumerate(ranks)}
-        bad = next((text for text in levels if not math.isfinite(numbers[text])), None)
-        if bad is not None:
-            raise self._wrong(texts.index(bad), column, f"{bad} is not finite")
-        low, high = min(numbers.values()), max(numbers.values())
+        if ordered := (numbers := _numbers(levels)) is not None:
+            codes = numbers
+        elif len(levels) > 2:
+            raise self._too_many(column, texts, levels)
+        else:
+            words = sorted(levels, key=lambda text: (text.lower() not in _LOW_WORDS, text))
+            codes = {text: float(rank) for rank, text in enumerate(words)}
+        for text in levels:
+            if not math.isfinite(codes[text]):
+                raise self._wrong(texts.index(text), column, f"{text} is not finite")
+        first, last = min(levels, key=codes.__getitem__), max(levels, key=codes.__getitem__)
+        low, high = codes[first], codes[last]
         if low == high:
-            raise TableError(
-                f"{self.name}, column {column}: all {len(texts)} rows have {levels[0]!r}",
-                "a factor needs two levels",
-            )
-        first, last = (next(text for text in levels if numbers[text] == end) for end in (low, high))
+            problem = f"{self.name}, column {column}: all {len(texts)} rows have {levels[0]!r}"
+            raise TableError(problem, "a factor needs two levels")
         return Column(
             Factor(column, _value(first), _value(last)),
-            np.array([2 * (numbers[text] - low) / (high - low) - 1 for text in texts]),
-            len(set(numbers.values())),
+            np.array([2 * (codes[text] - low) / (high - low) - 1 for text in texts]),
+            len(set(codes.values())),
             (low, high) if ordered else None,
         )
 
     def _wrong(self, index: int, column: str, problem: str, hint: str = "") -> TableError:
-        """Return the error for a field, given the index of its row and its column."""
         return TableError(f"{self.name}, row {self._place(index)}, column {column}: {problem}", hint)
 
     def _place(self, index: int) -> int:
@@ -274,32 +242,27 @@ class Table:
         return self.places[index] if self.places else index + 2
 
     def _too_many(self, column: str, texts: list[str], levels: list[str]) -> TableError:
-        """Return the error for a column that cannot be a factor: three or more levels, some of them words."""
+        """Return the error for a column of three or more levels, some of them words."""
         words = [text for text in levels if size_in_bytes(text) is None and _number(text) is None]
         if len(words) == 1 or len(words) < len(levels) / 2:
             return self._wrong(texts.index(words[0]), column, f"{words[0]!r} is not a number like the others")
         few = ", ".join(levels[:4]) + (", …" if len(levels) > 4 else "")
-        return TableError(
-            f"{self.name}, column {column}: {len(levels)} levels ({few}) that are not numbers; "
-            f"{levels[2]!r} in row {self._place(texts.index(levels[2]))} is the third",
-            "a factor of words has two levels",
-        )
+        third = f"{levels[2]!r} in row {self._place(texts.index(levels[2]))} is the third"
+        problem = f"{self.name}, column {column}: {len(levels)} levels ({few}) that are not numbers; {third}"
+        return TableError(problem, "a factor of words has two levels")
 
 
 def _design(table: Table, factors: Sequence[str], block: str | None) -> ScreeningDesign:
     """Return a table in the form of a two-level design.
 
-    If several factors have a third level between the other two, and all have it in the same rows, these rows
-    are centre points.
+    If several factors have a third level between the others in the same rows, these rows are centre points.
     """
     columns = [table.factor(name) for name in factors]
     codes = np.array([column.codes for column in columns]).T
-    graded = codes[:, [column.n_levels > 2 for column in columns]]
-    between = np.abs(graded) < 1 - 1e-9
-    three = all(column.n_levels <= 3 for column in columns)
-    same_rows = np.array_equal(np.all(between, axis=1), np.any(between, axis=1))
-    centred = graded.shape[1] > 1 and three and same_rows
-    centre = np.all(between, axis=1) if centred else np.zeros(len(codes), dtype=bool)
+    between = np.abs(codes[:, [column.n_levels > 2 for column in columns]]) < 1 - 1e-9
+    centre, three = np.all(between, axis=1), all(column.n_levels <= 3 for column in columns)
+    if between.shape[1] < 2 or not three or not np.array_equal(centre, np.any(between, axis=1)):
+        centre[:] = False
     blocks = table.filled(block, "block") if block is not None else ["all"] * len(codes)
     return ScreeningDesign(
         factors=tuple(column.factor for column in columns),

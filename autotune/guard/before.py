@@ -18,11 +18,10 @@ from autotune.errors import UserError
 from autotune.exporters.writing import write_files
 from autotune.guard.beside import Beside
 from autotune.guard.facts import FOLDERS, PREFIX, Facts, replaced, variables_read
-from autotune.guard.heats import alone, blocks_in_time, environment_side
+from autotune.guard.heats import Span, alone, blocks_in_time, environment_side
 from autotune.guard.kept import Kept, Launched, Night
 from autotune.guard.nights import Rates
 from autotune.guard.place import Place
-from autotune.guard.span import Span
 from autotune.history.folder import make_empty
 from autotune.history.trial import Observation, Status
 from autotune.probe.own_files import opened_own
@@ -34,48 +33,35 @@ from autotune.structure import Document, parsed, plain
 from autotune.views.documents import json_text
 
 FILE = "private.json"  # Name of the JSON file that contains ``Private``, in the folder of ``kept.json``.
-_MOST_BYTES = 1 << 20
-"""Size limit in bytes of ``FILE``, and of each parameter file; these usually have a few kilobytes."""
+_MOST_BYTES = 1 << 20  # Size limit of ``FILE``, and of each parameter file, which have a few kilobytes.
 _LAUNCHERS = re.compile(r"(PRTE|HYDRA|I_MPI_HYDRA)_.*")
 """Variables that the launcher reads itself, before the environment of a launch could be changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Private:
-    """Variables and parameter files in effect on the day of ``guard keep``, with their values and texts."""
+    """Variables and parameter files in effect on the day of ``guard keep``."""
 
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Maps each variable to its value; variables with names that mark them as secret are left out."""
-    files: Mapping[str, str] = field(default_factory=dict)
-    """Maps the path of each parameter file to its text."""
+    environment: Mapping[str, str] = field(default_factory=dict)  # Value by name, without secrets.
+    files: Mapping[str, str] = field(default_factory=dict)  # Text of each parameter file by path.
 
 
 @dataclass(frozen=True, slots=True)
 class Restoration:
     """Changes to a launch that restore the environment of the reference (saved by ``guard keep``)."""
 
-    env: Mapping[str, str] = field(default_factory=dict)
-    """Maps each variable with another value today to its saved value."""
-    unset: tuple[str, ...] = ()
-    """Variables that are set today but were not set then."""
-    lacking: tuple[str, ...] = ()
-    """Descriptions of the parts of the saved state that cannot be restored."""
+    env: Mapping[str, str] = field(default_factory=dict)  # Saved values of variables that have another today.
+    unset: tuple[str, ...] = ()  # Variables that are set today but were not set then.
+    lacking: tuple[str, ...] = ()  # Descriptions of the parts of the saved state that cannot be restored.
 
     def amended(self, rendering: Rendering) -> Rendering:
-        """Return the description of a launch with the environment that ``guard keep`` saved.
-
-        Variables that the launch itself sets keep their values.
-        """
+        """Return a launch with the saved environment, except for variables that the launch itself sets."""
         env = {**self.env, **rendering.env}
         return replace(rendering, env=env, unset=tuple(n for n in self.unset if n not in env))
 
 
 def keep_private(folder: Path, facts: Facts) -> str:
-    """Save the environment and parameter files in effect to a file that this user alone can read.
-
-    Returns:
-        The SHA-256 checksum of the file, in hexadecimal digits.
-    """
+    """Save the environment and parameter files in effect for this user alone; return the file's SHA-256."""
     variables = {name: value for name, value in variables_read().items() if not is_secret(name)}
     files = {path: text for path in facts.parameters if (text := _text_of(Path(path), facts.files[path]))}
     text = json_text(plain(Private(variables, files)))
@@ -85,10 +71,9 @@ def keep_private(folder: Path, facts: Facts) -> str:
 
 
 def kept_private(folder: Path, reference: Kept) -> Private | None:
-    """Read the environment and parameter files that ``keep_private`` saved for a reference.
+    """Return what ``keep_private`` saved for a reference.
 
-    Returns:
-        The saved values; None if the file does not exist, belongs to another user, or was changed since.
+    The result is None if the file does not exist, belongs to another user, or was changed since.
 
     Raises:
         UserError: the file is no valid document.
@@ -108,12 +93,8 @@ def restoration(
 ) -> Restoration:
     """Return the changes to a launch of today that restore the environment and files of the reference.
 
-    Args:
-        reference: The state on the day of ``guard keep``.
-        current: The state of the machine now.
-        private: The saved values; if None, no old value can be restored, only new variables be unset.
-        installation: The MPI that is launched.
-        work_folder: Folder for copies of files; all nodes must see it.
+    Without ``private``, no old value can be restored, only new variables be unset. ``work_folder`` is for
+    copies of files; all nodes must see it.
     """
     values = private or Private()
     env, unset, lacking = _variables(reference.facts, current, values)
@@ -130,9 +111,7 @@ def restoration(
         env |= {"HOME": str(place), "XDG_CACHE_HOME": cache, "PYTHONUSERBASE": user_site.getuserbase()}
         lacking += [f"{path} as it was" for path in at_home if old.get(path) and path not in copies]
     system = str(installation.mpirun.resolve().parent.parent / "etc" / "openmpi-mca-params.conf")
-    for path in edited:
-        if path in at_home:
-            continue
+    for path in (path for path in edited if path not in at_home):
         text = values.files.get(path, "")
         if path == system and (text or not old.get(path)):
             copy = place / "system" / Path(path).name
@@ -151,13 +130,8 @@ def sides_of(
     """Return the three sides of the comparison, which are launched in turn.
 
     These are MPI with its own defaults, the settings in today's environment, and the settings in the
-    environment of the reference.
-
-    Args:
-        place: The settings with today's MPI.
-        reference_place: The settings of the reference, perhaps with another MPI.
-        change: The changes that restore the environment of the reference.
-        work_folder: Folder for the launches; all nodes must see it.
+    environment of the reference (``reference_place``, perhaps with another MPI, with ``change``). All nodes
+    must see ``work_folder``.
     """
     amend_now, amend_kept = place.recipe(work_folder).under, reference_place.recipe(work_folder).under
     variants = (
@@ -176,27 +150,21 @@ def sides_of(
 def launch_sides(
     night: Night, sides: tuple[Side, Side, Side], per_side: int, span: Span, alpha: float
 ) -> tuple[Night, Beside, str]:
-    """Launch all sides in turn until the comparison is decided or the time is used up.
+    """Launch the sides of ``sides_of`` in turn until the comparison is decided or the time is used up.
 
-    Args:
-        night: The record of this check, without launches.
-        sides: The sides as ``sides_of`` returns them.
-        per_side: Maximum number of launches of each side.
-        span: The time limit of the whole ``guard`` command.
-        alpha: Error rate of the comparison; 0 if the last two sides are the same, so that every difference
-            between them is a false alarm and is dropped.
+    Each side is launched ``per_side`` times at most. The error rate ``alpha`` is 0 if the last two sides are
+    the same, so that every difference between them is a false alarm and is dropped.
 
     Returns:
-        The record with the launches, the comparison of today's settings with those of the reference, and the
-        reason why the settings have no effect, which is empty if they have.
+        The record of the check with the launches, the comparison of today's settings with those of the
+        reference, and the reason why the settings have no effect, which is empty if they have.
     """
-    default: list[Observation] = []
-    settings: list[Observation] = []
-    as_kept: list[Observation] = []
+    launched: tuple[list[Observation], ...] = ([], [], [])
+    default, settings, as_kept = launched
     comparison = Beside()
     for block in blocks_in_time(sides, per_side, span):
         for side_index, observation in block:
-            (default, settings, as_kept)[side_index].append(observation)
+            launched[side_index].append(observation)
         comparison = Beside.of(as_kept, settings, ("as kept", "now"), alpha or Rates().a_year)
         if not alpha:
             comparison = replace(comparison, slower=(), failures="")
@@ -204,49 +172,37 @@ def launch_sides(
             break
     entries = [*((False, o) for o in default), *((True, o) for o in settings)]
     entries.sort(key=lambda entry: entry[1].trial.number)
-    hosts = dict.fromkeys(host for _, o in entries for host in o.hosts)
+    hosts = tuple(dict.fromkeys(host for _, o in entries for host in o.hosts))
     problem = next((o.reason for o in settings if o.status is Status.NOT_APPLIED), "")
-    launches = Launched.all_of(entries)
-    return replace(night, launches=launches, hosts=tuple(hosts), heats=are_heats(sides)), comparison, problem
+    launches = tuple(Launched.by(*entry) for entry in entries)
+    return replace(night, launches=launches, hosts=hosts, heats=are_heats(sides)), comparison, problem
 
 
 def lost_for_good(reference: Kept, current: Facts, kept_mpi_runs: bool) -> Iterator[str]:
     """Yield descriptions of the parts of the saved state that no launch of today can restore.
 
-    Args:
-        reference: The state on the day of ``guard keep``.
-        current: The state of the machine now.
-        kept_mpi_runs: Whether the MPI of the reference is still installed and is launched for the comparison.
+    ``kept_mpi_runs`` says that the MPI of the reference is still installed and launched for the comparison.
     """
-    machine = dict.fromkeys((*reference.facts.machine, *current.machine))
-    for name in machine:
-        kept_value, current_value = reference.facts.machine.get(name, ""), current.machine.get(name, "")
-        if kept_value != current_value:
-            yield f"{name} {kept_value or '(none)'}"
-    if changed_files := replaced(reference.facts):
-        more_text = f" and {len(changed_files) - 1} more libraries" if len(changed_files) > 1 else ""
-        yield f"{changed_files[0]}{more_text} as kept"
-    elif not kept_mpi_runs and reference.facts.stack != current.stack:
-        names = [
-            name for name, version in reference.facts.stack.items() if current.stack.get(name) != version
-        ]
-        yield ", ".join(f"{name} {reference.facts.stack[name]}" for name in names if "built" not in name)
+    kept = reference.facts
+    for name in dict.fromkeys((*kept.machine, *current.machine)):
+        if (value := kept.machine.get(name, "")) != current.machine.get(name, ""):
+            yield f"{name} {value or '(none)'}"
+    if changed := replaced(kept):
+        more_text = f" and {len(changed) - 1} more libraries" if len(changed) > 1 else ""
+        yield f"{changed[0]}{more_text} as kept"
+    elif not kept_mpi_runs and kept.stack != current.stack:
+        differing = kept.stack.items() - current.stack.items()
+        versions = [pair for pair in kept.stack.items() if pair in differing and "built" not in pair[0]]
+        yield ", ".join(map(" ".join, versions))
 
 
 def _variables(
     reference: Facts, current: Facts, values: Private
 ) -> tuple[dict[str, str], list[str], list[str]]:
-    """Return how to restore the environment of the reference.
-
-    Returns:
-        A map from variables to their old values, the variables to unset, and descriptions of what cannot be
-        restored.
-    """
+    """Return old values of variables, the variables to unset, and descriptions of what cannot be restored."""
     env: dict[str, str] = {}
     unset: list[str] = []
     lacking: list[str] = []
-    if not reference.environment:  # earlier versions of this program saved no environment
-        return env, unset, lacking
     for name in dict.fromkeys((*reference.environment, *current.environment)):
         if name == PREFIX or reference.environment.get(name) == current.environment.get(name):
             continue
@@ -264,10 +220,7 @@ def _variables(
 
 
 def _text_of(path: Path, checksum: str) -> str:
-    """Return the text of a file if it has the given checksum.
-
-    The text is empty if there is no such file, its text is not UTF-8, or it has another checksum.
-    """
+    """Return the text of a file if it has the given checksum and is UTF-8; else an empty text."""
     with suppress(OSError, UnicodeDecodeError):
         data = path.read_bytes() if checksum and path.stat().st_size < _MOST_BYTES else b""
         return data.decode() if _checksum(data) == checksum else ""

@@ -20,9 +20,7 @@ from autotune.views.text import ratio_text
 class Beside:
     """Comparison of one environment (the side) with a reference that was launched in the same blocks."""
 
-    comparisons: tuple[Comparison, ...] = ()
-    """Speed of the side over that of the reference in each slot (collective, communicator size, message
-    size)."""
+    comparisons: tuple[Comparison, ...] = ()  # Speed of the side over that of the reference in each slot.
     slower: tuple[Slot, ...] = ()  # Slots in which the side is significantly slower.
     open: bool = True  # Whether in some other slot a slowdown of 10 % is not excluded.
     failures: str = ""  # Text of how often both failed; empty unless the side fails more often.
@@ -39,13 +37,8 @@ class Beside:
         """Compare all launches of an environment with those of a reference.
 
         Median times of calls are compared, not means: another program that disturbs a few calls of a launch
-        changes their mean, so that on a busy machine a slowdown of any size could not be excluded.
-
-        Args:
-            reference: Observations of the launches of the reference.
-            side: Observations of the launches of the environment that is compared with the reference.
-            names: Names of the reference and of the other environment, for the text about failures.
-            alpha: Error rate of the comparison.
+        changes their mean, so that on a busy machine a slowdown of any size could not be excluded. ``names``
+        are those of the reference and of the side, and ``alpha`` is the error rate of the comparison.
         """
         design = SequentialDesign(alpha=alpha)
         blocks = tuple(replace(block, means=()) for block in blocks_of(reference, side))
@@ -68,10 +61,7 @@ class Beside:
 
     @property
     def most_lost(self) -> float:
-        """Return the upper 95 % bound, over all slots, on the share of the speed that the side loses.
-
-        1 means that nothing is known.
-        """
+        """Return the upper 95 % bound, over all slots, on the share of the speed that the side loses."""
         return 1 - min((ratio_of(c.at_least) for c in self.comparisons), default=0.0)
 
     @property
@@ -86,8 +76,6 @@ class Beside:
     @property
     def bound(self) -> str:
         """Return a text that states the largest slowdown that is not excluded."""
-        return (
-            f"typical calls at most {self.most_lost:.1%} slower at any size (95 %)"
-            if self.comparisons
-            else "not compared"
-        )
+        if not self.comparisons:
+            return "not compared"
+        return f"typical calls at most {self.most_lost:.1%} slower at any size (95 %)"

@@ -15,15 +15,14 @@ from autotune.campaign.turns import Side, are_heats
 from autotune.commands.keys import quoted
 from autotune.errors import ExitCode, UserError, allowed
 from autotune.guard.beside import Beside
-from autotune.guard.heats import alone, blocks_in_time, environment_side
+from autotune.guard.heats import Span, alone, blocks_in_time, environment_side
 from autotune.guard.place import launching, settings_in
-from autotune.guard.span import Span
 from autotune.history.trial import Observation
 from autotune.stacks.installation import find
 from autotune.stacks.ports import Rendering
 from autotune.stacks.ucx import beside
 from autotune.verification.sequential import EACH, SequentialDesign
-from autotune.views.documents import json_text
+from autotune.views.documents import fields_of, json_text
 
 PARTS = ("mpi", "ucx", "settings")
 """Parts of an environment: ``mpi`` is a launcher or an installation prefix, ``ucx`` the folder of UCX's
@@ -37,24 +36,15 @@ class _Variant:
     """One environment to be launched: A, B, or A with one part replaced by that of B."""
 
     name: str
-    parts: Mapping[str, Path | None]
-    """Maps each name in ``PARTS`` to a path; None if the user named no such part (for ``ucx``: and the MPI
-    was installed without UCX)."""
-    part: str = ""
-    """Name of the only part in which this environment differs from A; empty for A itself, and if several
-    parts differ."""
+    parts: Mapping[str, Path | None]  # Path by name in ``PARTS``; None if there is no such part.
+    part: str = ""  # The only part in which it differs from A; empty for A itself, and if several differ.
 
 
 @heeded()
 def bisect(a: str, b: str, words: Sequence[str], blocks: int, as_json: bool) -> int:
     """Compare the speed of A with that of B, then of A with single parts of B, and print the result.
 
-    Args:
-        a: Environment A, as ``PREFIX`` or ``mpi=…,ucx=…,settings=…``.
-        b: Environment B, in the same notation.
-        words: Settings KEY=VALUE of the scenario: which collectives are measured, and on which nodes.
-        blocks: Maximum number of blocks of launches for each comparison.
-        as_json: Print a JSON document in place of text.
+    The arguments are the options of the command, which ``cli`` describes.
 
     Returns:
         The exit code: 0 if B is not slower than A, 1 if B is slower or fails more often, 3 if the result is
@@ -75,8 +65,8 @@ def bisect(a: str, b: str, words: Sequence[str], blocks: int, as_json: bool) -> 
             comparisons.append((variant, _compared(sides, blocks, 1 + len(swapped))))
             how = "at the same moments" if are_heats(sides) else "one after the other"
     if as_json:
-        rows = [{"what": v.name, "part": v.part, "slower": b.slower, "open": b.open, "failures": b.failures,
-                 "launches": b.launches, "how": how, "most_lost": b.most_lost, "slots": b.comparisons}
+        rows = [{"what": v.name, "part": v.part, **fields_of(b, "slower", "open", "failures", "launches"),
+                 "how": how, "most_lost": b.most_lost, "slots": b.comparisons}
                 for v, b in comparisons]  # fmt: skip
         sys.stdout.write(json_text(rows))
     else:
@@ -86,10 +76,7 @@ def bisect(a: str, b: str, words: Sequence[str], blocks: int, as_json: bool) -> 
 
 
 def _compared(sides: Sequence[Side], blocks: int, tests: int) -> Beside:
-    """Launch two environments in turn and return how the second one compares with the first one.
-
-    The error rate is divided by ``tests``, the number of comparisons that are made in all.
-    """
+    """Launch two environments in turn and compare them, in one of ``tests`` comparisons."""
     launches: tuple[list[Observation], list[Observation]] = ([], [])
     comparison, names = Beside(), (sides[0].name, sides[1].name)
     for block in blocks_in_time(sides, blocks * EACH, Span(math.inf)):
@@ -102,11 +89,7 @@ def _compared(sides: Sequence[Side], blocks: int, tests: int) -> Beside:
 
 
 def _environment(text: str) -> dict[str, Path | None]:
-    """Return the parts of an environment, written ``PREFIX`` or ``mpi=…,ucx=…,settings=…``.
-
-    Raises:
-        UserError: a part has an unknown name, a path does not exist, or no part is an MPI.
-    """
+    """Return the parts of an environment, written ``PREFIX`` or ``mpi=…,ucx=…,settings=…``."""
     parts: dict[str, Path | None] = dict.fromkeys(PARTS)
     for word in text.split(","):
         name, sign, value = word.partition("=")
@@ -125,11 +108,7 @@ def _environment(text: str) -> dict[str, Path | None]:
 
 
 def _variants(a: dict[str, Path | None], b: dict[str, Path | None]) -> list[_Variant]:
-    """Return the environments to launch: A, B and, if several parts differ, A with each of these parts of B.
-
-    Raises:
-        UserError: A and B do not differ.
-    """
+    """Return A, B and, if several parts differ, A with each of these parts of B."""
     for parts in (a, b):  # an MPI uses the UCX that it was installed with, unless the user names another
         parts["ucx"] = parts["ucx"] or _ucx_of(parts)
     differing_parts = [part for part in PARTS if a[part] != b[part]]
@@ -145,10 +124,8 @@ def _side(variant: _Variant, words: Sequence[str], work_folder: Path) -> Side:
     """Return the side of the comparison that launches an environment."""
     from autotune.commands.hydra_bridge import answer_of
 
-    conf_words = (
-        words if any(word.startswith("conf=") for word in words) else ("conf=allreduce_local", *words)
-    )
-    words = [*conf_words, f"mpi.mpirun={quoted(variant.parts['mpi'])}", "campaign.dir=guard"]
+    conf = [] if any(word.startswith("conf=") for word in words) else ["conf=allreduce_local"]
+    words = [*conf, *words, f"mpi.mpirun={quoted(variant.parts['mpi'])}", "campaign.dir=guard"]
     scenario, bench = answer_of(lambda scenario, bench: (scenario, bench), words)
     own_ucx = _ucx_of(variant.parts)
     ucx, settings = variant.parts["ucx"], variant.parts["settings"]
@@ -165,17 +142,13 @@ def _side(variant: _Variant, words: Sequence[str], work_folder: Path) -> Side:
 
 
 def _preloading(folder: Path) -> dict[str, str]:
-    """Return the variable that makes the loader load UCX's libraries from a folder before all others.
-
-    Raises:
-        UserError: the folder lacks one of the libraries.
-    """
-    libraries = [next(iter(sorted(folder.glob(f"{name}.so.[0-9]*"))), None) for name in _PRELOADED]
-    if None in libraries:
-        raise UserError(
-            f"{folder} holds no {_PRELOADED[libraries.index(None)]}.so", "ucx=FOLDER of UCX's libraries"
-        )
-    return {"LD_PRELOAD": ":".join(map(str, libraries))}
+    """Return the variable that makes the loader load UCX's libraries from a folder before all others."""
+    libraries = []
+    for name in _PRELOADED:
+        if not (files := sorted(folder.glob(f"{name}.so.[0-9]*"))):
+            raise UserError(f"{folder} holds no {name}.so", "ucx=FOLDER of UCX's libraries")
+        libraries.append(str(files[0]))
+    return {"LD_PRELOAD": ":".join(libraries)}
 
 
 def _ucx_of(parts: Mapping[str, Path | None]) -> Path | None:

@@ -19,7 +19,7 @@ from autotune.stacks.parameter_file import environment
 from autotune.stacks.ucx import detect
 
 _PLACES = (CONF_FILE, f"etc/{CONF_FILE}", UCX_FILE, f"etc/{UCX_FILE}", f"etc/ucx/{UCX_FILE}")
-_RULES = "coll_tuned_dynamic_rules_filename"
+_RULES = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
 
 
 def parameter_files(folder: Path) -> tuple[Path, ...]:
@@ -28,17 +28,10 @@ def parameter_files(folder: Path) -> tuple[Path, ...]:
 
 
 def copy_settings(files: tuple[Path, ...], mpirun: str | None, folder: Path) -> tuple[Path, ...]:
-    """Write the settings of parameter files, and the rule files that these settings name, to a folder.
-
-    They have the form that ``export`` writes.
-
-    Args:
-        files: Parameter files of Open MPI and UCX.
-        mpirun: The launcher; None means the one on the search path.
-        folder: Folder for the copies.
+    """Write the settings of parameter files, and of the rules file that they name, as ``export`` writes them.
 
     Returns:
-        The paths of the parameter files, and of the rules file that they name.
+        The paths of the parameter files, and of the rules file.
 
     Raises:
         UserError: the files set nothing or cannot be read, or the rules that they name have no effect.
@@ -46,20 +39,14 @@ def copy_settings(files: tuple[Path, ...], mpirun: str | None, folder: Path) -> 
     """
     installation = find(mpirun)
     env: dict[str, str] = {}
-    sources = list(files)
     for file in files:
-        if file.name == UCX_FILE:
-            env |= values_in(file)
-            continue
-        env |= environment(user_text(file, raised=UserError))
+        is_ucx = file.name == UCX_FILE
+        env |= values_in(file) if is_ucx else environment(user_text(file, raised=UserError))
     if not env:
         raise UserError(f"{', '.join(map(str, files))}: nothing is set there", "guard keeps settings")
-    rules: tuple[Rule, ...] = ()
-    text = ""
-    if rules_file := env.get(f"OMPI_MCA_{_RULES}"):
-        sources.append(Path(rules_file))
-        text = user_text(Path(rules_file), raised=UserError)
-        rules = tuple(_rules(Path(rules_file), text))
+    rules_files = [Path(env[_RULES])] if env.get(_RULES) else []
+    text = "".join(user_text(path, raised=UserError) for path in rules_files)
+    rules = tuple(rule for path in rules_files for rule in _rules(path, text))
     ucx = detect(installation.library)
     stack = f"Open MPI {installation.version}" + (f", UCX {ucx.version}" if ucx else "")
     source = Provenance("by hand", stack=stack, env=tuple(env.items()), family="openmpi")
@@ -71,30 +58,25 @@ def copy_settings(files: tuple[Path, ...], mpirun: str | None, folder: Path) -> 
     }
     contents = {folder / name: content for name, content in texts.items()}
     write_files(contents, parents=True, public=True, below=folder)
-    return tuple(sources)
+    return (*files, *rules_files)
 
 
 def _rules(path: Path, text: str) -> Iterator[Rule]:
-    """Yield the rules in a classic rules file of ``coll_tuned``, with message sizes as benchmarks count them.
-
-    Raises:
-        UserError: Open MPI would ignore a part of the file, or the file names an unknown algorithm.
-    """
+    """Yield the rules of a classic rules file, with message sizes as benchmarks count them."""
     classic = classic_rules.read(text)
     if classic.cut:
         line, effect, remedy = classic.cut
         raise UserError(f"{path}, line {line}: {effect}", remedy)
     for table in classic.collectives:
+        names = coll_tuned.algorithms(table.name)
         for entry in table.entries:
             unit_bytes = coll_tuned.threshold_bytes(table.name, 1, entry.comm_size)
             for _, row in entry.rows:
                 words = {"fanout": row.fanout, "segsize": row.segment_bytes}
                 options = {name: value for name, value in words.items() if value and row.algorithm}
-                names = coll_tuned.algorithms(table.name)
                 if row.algorithm >= len(names):
-                    raise UserError(
-                        f"{path}: {table.name} has no algorithm {row.algorithm}", ", ".join(names)
-                    )
+                    problem = f"{path}: {table.name} has no algorithm {row.algorithm}"
+                    raise UserError(problem, ", ".join(names))
                 choice = Point.of({"algorithm": names[row.algorithm], **options})
                 min_bytes = -(-row.threshold_bytes // unit_bytes) if unit_bytes else 0
                 yield Rule(table.name, entry.comm_size, min_bytes, choice)

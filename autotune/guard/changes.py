@@ -9,20 +9,16 @@ from autotune.guard.facts import FOLDERS, Facts, VariableDescription
 _PREFIX = "OMPI_MCA_"
 _NO_KNOBS = ("_version", "_configure_params")
 """Suffixes of MCA parameters that only describe a component and cannot be set."""
-_NAMED = 3
-"""Maximum number of changed variables that one line of the report names; the line only counts the others."""
+_NAMED = 3  # Maximum number of changed variables that one line names; the others are only counted.
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """One difference between the saved state of a machine and its current state."""
 
-    text: str
-    """The difference in words."""
-    breaks: bool = False
-    """Whether the difference keeps some value of the tuned settings from being in effect."""
-    names: tuple[str, ...] = ()
-    """All names that ``text`` mentions or counts, for the JSON report."""
+    text: str  # The difference in words.
+    breaks: bool = False  # Whether it keeps some value of the tuned settings from being in effect.
+    names: tuple[str, ...] = ()  # All names that ``text`` mentions or counts, for the JSON report.
 
     @classmethod
     def of(cls, title: str, names: Sequence[str]) -> "Change":
@@ -34,23 +30,17 @@ class Change:
 def changes(
     reference: Facts, current: Facts, settings: Mapping[str, str], files: Collection[str] = ()
 ) -> tuple[Change, ...]:
-    """Return all differences between the saved state of a machine and its current state.
+    """Return all differences between the state saved by ``guard keep`` and the current state of a machine.
 
-    Args:
-        reference: The state saved by ``guard keep``.
-        current: The state of today.
-        settings: Maps each variable that the tuned settings set to its value.
-        files: Paths of the files that apply the tuned settings.
+    ``settings`` are the variables that the tuned settings set, and ``files`` the paths that apply these.
     """
     return (
         *_pairs(reference.stack, current.stack),
-        *(_pairs(reference.offers, current.offers, words=True) if reference.offers else ()),
+        *_pairs(reference.offers, current.offers, words=True),
         *_pairs(reference.machine, current.machine),
         *_files(reference, current, files),
-        *(_environment(reference.environment, current.environment) if reference.environment else ()),
-        *_variables(
-            reference, current, {name.removeprefix(_PREFIX): value for name, value in settings.items()}
-        ),
+        *_environment(reference.environment, current.environment),
+        *_variables(reference, current, {n.removeprefix(_PREFIX): value for n, value in settings.items()}),
     )
 
 
@@ -59,12 +49,10 @@ def _pairs(old: Mapping[str, str], new: Mapping[str, str], words: bool = False) 
         old_value, new_value = old.get(name, ""), new.get(name, "")
         if old_value and new_value and (words or "built with" in name):
             old_words, new_words = set(old_value.split()), set(new_value.split())
-            for title, differing in (
-                ("no longer there", old_words - new_words),
-                ("new", new_words - old_words),
-            ):
-                if differing:
-                    yield Change.of(f"{name}: {title}", sorted(differing))
+            if removed := sorted(old_words - new_words):
+                yield Change.of(f"{name}: no longer there", removed)
+            if added := sorted(new_words - old_words):
+                yield Change.of(f"{name}: new", added)
         elif old_value != new_value:
             yield Change(f"{name}: {old_value or 'not there'} → {new_value or 'not there any more'}")
 
@@ -74,27 +62,19 @@ def _files(reference: Facts, current: Facts, settings_files: Collection[str]) ->
 
     Libraries are matched by name, because a new version has another path, and other files by path.
     """
-
-    def libraries(facts: Facts) -> dict[str, str]:
-        """Return a map from the name of each library, without its version, to its SHA-256."""
-        return {
-            Path(path).name.partition(".so")[0]: value for path, value in facts.files.items() if ".so" in path
-        }
-
-    old_libraries, new_libraries = libraries(reference), libraries(current)
-    if changed := sorted(
-        name
-        for name in old_libraries.keys() & new_libraries.keys()
-        if old_libraries[name] != new_libraries[name]
-    ):
+    old_libraries, new_libraries = (
+        {Path(path).name.partition(".so")[0]: value for path, value in files.items() if ".so" in path}
+        for files in (reference.files, current.files)
+    )
+    common = sorted(old_libraries.keys() & new_libraries.keys())
+    if changed := [name for name in common if old_libraries[name] != new_libraries[name]]:
         yield Change.of("other contents", changed)
     for path, value in current.files.items():
-        old_value = reference.files.get(path, "")
-        if (
-            ".so" not in path
-            and old_value != value
-            and (path in reference.files or path in current.parameters)
-        ):
+        old_value, known = (
+            reference.files.get(path, ""),
+            path in reference.files or path in current.parameters,
+        )
+        if ".so" not in path and old_value != value and known:
             change = "is gone" if not value else "was edited" if old_value else "is new"
             yield Change(f"{path} {change}", path in settings_files)
     for path in reference.parameters:
@@ -125,11 +105,10 @@ def _variables(reference: Facts, current: Facts, settings: Mapping[str, str]) ->
     for layer in reference.variables.keys() & current.variables.keys():
         old, new = reference.variables[layer], current.variables[layer]
         for name in sorted(settings.keys() & old.keys()):
-            if name not in new and name not in _other_names(new):
+            if name not in new and not any(name in variable.others for variable in new.values()):
                 renamed = _renamed(name, old, new)
-                yield Change(
-                    f"{name} is no longer known to {layer}{f'; {renamed} is' if renamed else ''}", True
-                )
+                also = f"; {renamed} is" if renamed else ""
+                yield Change(f"{name} is no longer known to {layer}{also}", True)
             elif name in new:
                 yield from _set_variable(name, settings[name], old[name], new[name])
         unset = [n for n in sorted(old.keys() & new.keys()) if n not in settings]
@@ -148,9 +127,8 @@ def _set_variable(
     """Yield the changes in the declaration of a variable that the settings set and that still exists."""
     if lost_words := [word for word in old.allowed if new.allowed and word not in new.allowed]:
         words = {part.strip().lower() for part in value.split(",")}
-        yield Change(
-            f"{name} lost {', '.join(lost_words)}", any(word.lower() in words for word in lost_words)
-        )
+        breaks = any(word.lower() in words for word in lost_words)
+        yield Change(f"{name} lost {', '.join(lost_words)}", breaks)
     if old.kind != new.kind:
         yield Change(f"{name} was {old.kind}, and is {new.kind}")
     if new.deprecated and not old.deprecated:
@@ -164,22 +142,10 @@ def _has_other_default(old: VariableDescription, new: VariableDescription) -> bo
     return bool(old.default and new.default) and old.default != new.default
 
 
-def _other_names(variables: Mapping[str, VariableDescription]) -> set[str]:
-    """Return all synonyms that some variables declare."""
-    return {name for variable in variables.values() for name in variable.others}
-
-
 def _renamed(
     name: str, old: Mapping[str, VariableDescription], new: Mapping[str, VariableDescription]
 ) -> str:
-    """Return the new name of a removed variable: that of the only new variable with the same documentation.
-
-    The name is empty if there is no such variable, or more than one.
-    """
-    documentation = old[name].about
-    candidates = [
-        candidate
-        for candidate in new.keys() - old.keys()
-        if documentation and new[candidate].about == documentation
-    ]
+    """Return the name of the only new variable with a removed one's documentation; empty if there is none."""
+    added = new.keys() - old.keys()
+    candidates = [n for n in added if old[name].about and new[n].about == old[name].about]
     return candidates[0] if len(candidates) == 1 else ""

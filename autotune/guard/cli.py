@@ -17,12 +17,8 @@ guard = typer.Typer(
 )
 verbs.add_typer(guard, name="guard")
 
-Source = Annotated[
-    Path | None,
-    typer.Argument(
-        metavar="DIR|PREFIX", help="what was kept; else $AUTOTUNE_GUARD, or the current directory"
-    ),
-]
+_SOURCE = "what was kept; else $AUTOTUNE_GUARD, or the current directory"
+Source = Annotated[Path | None, typer.Argument(metavar="DIR|PREFIX", help=_SOURCE)]
 To = Annotated[
     Path | None, typer.Option("--to", help="folder of your own for nights, where the settings' is read-only")
 ]

@@ -1,32 +1,44 @@
-"""Collect the state of this machine: versions, build options, firmware, drivers, file hashes, variables."""
+"""Collect the state of a machine: versions, build options, firmware, drivers, file hashes, variables.
+
+Compute nodes have other devices, kernels and firmware than the log-in node on which ``guard`` may run. So a
+process of one rank is started there, in the same way as the launches. It reads a question from a file in the
+directory of its launch, and writes the facts to the same directory.
+"""
 
 import hashlib
+import json
 import os
 import platform
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from zlib import crc32
 
+from autotune.campaign.bench import Bench
 from autotune.errors import StackError
-from autotune.stacks.installation import MAKERS, Installation, output
+from autotune.history.folder import make_empty
+from autotune.probe.protocol import ProbeResult
+from autotune.resources import user_text
+from autotune.stacks.installation import MAKERS, Installation, find, output
 from autotune.stacks.knobs import Knob, listings
 from autotune.stacks.knobs.openmpi import NEVER_SET, components
+from autotune.stacks.ports import LaunchRequest
 from autotune.stacks.ucx import detect, site_file
+from autotune.structure import Document, plain
 
-_LAYERS = {"ucx": "UCX", "ucc": "UCC", "libfabric": "libfabric"}
-"""Maps each library below MPI to its name in reports."""
+_LAYERS = {"ucx": "UCX", "ucc": "UCC", "libfabric": "libfabric"}  # Names of libraries below MPI in reports.
 _BUILD_COMMANDS = {"openmpi": ("ompi_info", "--parsable", "--config"), "mpich": ("mpichversion",)}
-"""Maps each MPI implementation to the command, installed next to its launcher, that prints how it was
-built."""
+"""Maps each MPI implementation to the command, next to its launcher, that prints how it was built."""
 _BUILD_LINES = ("config:cli:", "MPICH configure:", "MPICH Device:", "compiler:c:version:")
 """Beginnings of the lines with the build options in the output of ``_BUILD_COMMANDS``."""
 _LIBRARIES = ("libmpi*.so*", "libopen-*.so*", "libprrte.so*", "libuc[cpstm]*.so*", "libfabric.so*",
               "libpmix.so*", "libhwloc.so*")  # fmt: skip
-PREFIX = "prefix"
-"""Key in ``Facts.environment`` for the installation prefix of the MPI, which is no variable."""
+PREFIX = (
+    "prefix"  # Key in ``Facts.environment`` for the installation prefix of the MPI, which is no variable.
+)
 FOLDERS = (PREFIX, "LD_LIBRARY_PATH", "OPAL_PREFIX", "PMIX_PREFIX", "PRTE_PREFIX", "I_MPI_ROOT",
            "UCX_CONFIG_DIR", "UCX_MODULE_DIR")  # fmt: skip
 """Names in ``Facts.environment`` with values that are folders of libraries or of their files."""
@@ -34,76 +46,56 @@ _RELEVANT = re.compile(
     r"(OMPI|OPAL|PRTE|PMIX|UCX|UCC|HCOLL|FI|MPICH|MPIR|I_MPI|HYDRA|PSM2|PSM3|MLX5|IBV|RDMAV|LD_PRELOAD)(_.*)?"
 )
 """Names of environment variables that MPI and the libraries below it read."""
+_IRRELEVANT = re.compile(r"OMPI_ALLOW_RUN_AS_ROOT.*|PMIX_(RANK|NAMESPACE|SERVER_.*|SECURITY_MODE|HOSTNAME)")
+"""Variables without effect on speed, and those that are set for each process by its launcher."""
+_A_RANKS = re.compile(r"(OMPI|OPAL|PRTE|PMIX|PMI|MPI_LOCAL|MPIEXEC|HYDI|I_MPI_HYDRA)_.*")
+"""Variables that a launcher sets for each rank, and that the queried libraries would mistake for settings."""
 _CHECKSUM_DIGITS = 4
 """Hexadecimal digits of a short checksum: a changed value goes unnoticed in one of 65,536 cases, and 16 bits
 disclose no secret."""
-_IRRELEVANT = re.compile(r"OMPI_ALLOW_RUN_AS_ROOT.*|PMIX_(RANK|NAMESPACE|SERVER_.*|SECURITY_MODE|HOSTNAME)")
-"""Variables that are left out: some have no effect on speed, others are set for each process by its
-launcher."""
-_LARGEST = 1 << 30
-"""Size in bytes beyond which a file is not hashed: the largest library of any MPI has a tenth of that."""
+_LARGEST = 1 << 30  # Larger files are not hashed: the largest library of any MPI has a tenth of that.
 _SYSTEM, _PROCESSOR = Path("/sys"), Path("/proc/cpuinfo")
-_MOST_BYTES = 4096
-"""Maximum number of bytes that are read from a file of the kernel; such a file has one line."""
+_MOST_BYTES = 4096  # Maximum number of bytes that are read from a file of the kernel, which has one line.
+_QUESTION, _ANSWER = "question.json", "facts.json"
+_TIMEOUT_S = 120.0  # Querying the libraries twice takes seconds, but a shared file system may be slow.
 
 
 @dataclass(frozen=True, slots=True)
 class VariableDescription:
     """Declaration of one configuration variable, as its library prints it."""
 
-    kind: str
-    """Type of the value."""
-    default: str = ""
-    """Default as the library prints it; empty if it prints none, or another one each time."""
-    allowed: tuple[str, ...] = ()
-    """Allowed values; empty if the library does not list them."""
-    others: tuple[str, ...] = ()
-    """Other names of the variable."""
-    deprecated: bool = False
-    """Whether the library advises against its use."""
-    about: str = ""
-    """Checksum of the documentation of the variable."""
+    kind: str  # Type of the value.
+    default: str = ""  # As the library prints it; empty if it prints none, or another one each time.
+    allowed: tuple[str, ...] = ()  # Allowed values; empty if the library does not list them.
+    others: tuple[str, ...] = ()  # Other names of the variable.
+    deprecated: bool = False  # Whether the library advises against its use.
+    about: str = ""  # Checksum of the documentation of the variable.
 
     @classmethod
     def by(cls, knob: Knob) -> "VariableDescription":
         """Return the declaration of a variable from the listing that its library printed."""
         about = f"{crc32(knob.documentation.encode()):08x}" if knob.documentation else ""
-        other_names = (*knob.inherits, *knob.children)
-        return cls(
-            str(knob.kind),
-            _without_user_folders(knob.default),
-            knob.allowed,
-            other_names,
-            knob.deprecated,
-            about,
-        )
+        names, default = (*knob.inherits, *knob.children), _without_user_folders(knob.default)
+        return cls(str(knob.kind), default, knob.allowed, names, knob.deprecated, about)
 
 
 def _without_user_folders(default: str) -> str:
-    """Replace the user's home and current folder in a colon-separated list of folders.
-
-    Some defaults of Open MPI contain these folders, which differ between users.
-    """
+    """Replace the user's home and current folder in a list of folders, which Open MPI has as a default."""
     if ":" not in default:
         return default
     home, current = f"{Path.home()}/.openmpi", str(Path.cwd())
-    return ":".join(
-        "." if part == current else part.replace(home, "~/.openmpi") for part in default.split(":")
-    )
+    parts = default.split(":")
+    return ":".join("." if part == current else part.replace(home, "~/.openmpi") for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """State of a machine at one time, as far as an unprivileged user sees it."""
 
-    stack: Mapping[str, str] = field(default_factory=dict)
-    """Versions of MPI and the libraries below it, and how MPI was built."""
-    machine: Mapping[str, str] = field(default_factory=dict)
-    """Kernel, processor, firmware and drivers of this node."""
-    files: Mapping[str, str] = field(default_factory=dict)
-    """Maps the path of each file to its SHA-256, which is empty if there is no such file."""
-    mpirun: str = ""
-    """Path of the launcher."""
+    stack: Mapping[str, str] = field(default_factory=dict)  # Versions of MPI and the libraries below it.
+    machine: Mapping[str, str] = field(default_factory=dict)  # Kernel, processor, firmware and drivers.
+    files: Mapping[str, str] = field(default_factory=dict)  # SHA-256 by path; empty if there is no such file.
+    mpirun: str = ""  # Path of the launcher.
     variables: Mapping[str, Mapping[str, VariableDescription]] = field(default_factory=dict)
     """Maps each layer (MPI, UCX, …) to the variables that it declares, by name."""
     offers: Mapping[str, str] = field(default_factory=dict)
@@ -119,14 +111,49 @@ class Facts:
     def identity(self) -> str:
         """Return a checksum of versions, build options, machine, libraries and parameters, but no paths."""
         by_name = sorted((Path(path).name, value) for path, value in self.files.items() if ".so" in path)
-        identified: list[object] = [sorted(self.stack.items()), sorted(self.machine.items()), by_name]
         values = sorted((name, v) for name, v in self.environment.items() if name not in FOLDERS)
         contents = sorted(self.files[path] for path in self.parameters if self.files[path])
-        identified += [
-            part for part in (values, contents) if part
-        ]  # empty parts are left out, so that checksums of earlier versions of this program stay valid
-        text = repr(tuple(identified))
+        parts = (sorted(self.stack.items()), sorted(self.machine.items()), by_name)
+        text = repr((*parts, *filter(None, (values, contents))))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def facts_there(
+    bench: Bench,
+    installation: Installation,
+    settings: Iterable[Path],
+    work_folder: Path,
+    steady: bool = False,
+) -> Facts:
+    """Return the facts of the first node on which launches of a bench run; see ``facts_of``.
+
+    All nodes must see ``work_folder``.
+
+    Raises:
+        StackError: a library does not print its variables, or no process can be started on the node.
+    """
+    launcher = bench.launcher
+    if launcher is None or not getattr(launcher, "away", False):
+        return facts_of(installation, settings, steady)
+    directory = make_empty(work_folder / "facts").absolute()
+    paths = [str(path.absolute()) for path in settings]
+    question = {"mpirun": str(installation.mpirun), "settings": paths, "steady": steady,
+                "environment": sorted(os.environ)}  # fmt: skip
+    (directory / _QUESTION).write_text(json.dumps(question), encoding="utf-8")
+    outcome = launcher.run(
+        LaunchRequest(
+            directory=directory,
+            program=(sys.executable, "-P", "-m", __name__, str(directory)),
+            env={},
+            placement=replace(bench.placement, ranks=1, nodes=1, ppn=1, map_by="", bind_to=""),
+            timeout_s=_TIMEOUT_S,
+        )
+    )
+    path = directory / _ANSWER
+    if not path.exists():
+        raise StackError(f"no facts of the nodes: {outcome.reason}", f"see {directory}")
+    facts = Document(str(path), own=True).structured(Facts, json.loads(user_text(path)))
+    return replace(facts, environment=environment_of(installation))
 
 
 def facts_of(installation: Installation, settings: Iterable[Path] = (), steady: bool = False) -> Facts:
@@ -141,11 +168,11 @@ def facts_of(installation: Installation, settings: Iterable[Path] = (), steady: 
     Raises:
         StackError: An installed library does not print its variables.
     """
-    listed = listings(installation)
-    stack = {MAKERS[installation.flavour]: installation.version}
+    listed, maker = listings(installation), MAKERS[installation.flavour]
+    stack = {maker: installation.version}
     stack |= {_LAYERS[listing.layer]: listing.version for listing in listed if listing.layer in _LAYERS}
     if build_options := _build_options(installation):
-        stack[f"{MAKERS[installation.flavour]} built with"] = build_options
+        stack[f"{maker} built with"] = build_options
     library_folder = installation.library.parent  # also has the libraries below MPI, or a subfolder has
     folders = (library_folder, library_folder / "openmpi", library_folder / "mpich")
     libraries = {f.resolve() for folder in folders for name in _LIBRARIES for f in folder.glob(name)}
@@ -159,18 +186,14 @@ def facts_of(installation: Installation, settings: Iterable[Path] = (), steady: 
         }
         for listing in listed
     }
-    for second_listing in listings(installation) if steady else ():
-        described = variables[second_listing.layer]
-        for knob in (c.knob for c in second_listing.knobs):
-            if (
-                knob.name in described
-                and described[knob.name].default != VariableDescription.by(knob).default
-            ):
+    for listing in listings(installation) if steady else ():
+        described = variables[listing.layer]
+        for knob in (c.knob for c in listing.knobs if c.knob.name in described):
+            if described[knob.name].default != VariableDescription.by(knob).default:
                 described[knob.name] = replace(described[knob.name], default="")
-    offers = dict(_offers(installation))
-    environment = environment_of(installation)
     return Facts(
-        *(stack, dict(_machine()), files, str(installation.mpirun), variables, offers, environment),
+        *(stack, dict(_machine()), files, str(installation.mpirun), variables),
+        *(dict(_offers(installation)), environment_of(installation)),
         tuple(dict.fromkeys(str(path) for path in parameters)),
     )
 
@@ -204,12 +227,11 @@ def variables_read() -> dict[str, str]:
 
 def environment_of(installation: Installation) -> dict[str, str]:
     """Return the variables of ``variables_read`` without secrets, as described at ``Facts.environment``."""
-    return {PREFIX: str(installation.mpirun.resolve().parent.parent)} | {
-        name: value
-        if name in FOLDERS
-        else hashlib.sha256(value.encode(errors="replace")).hexdigest()[:_CHECKSUM_DIGITS]
-        for name, value in variables_read().items()
-    }
+    environment = {PREFIX: str(installation.mpirun.resolve().parent.parent)}
+    for name, value in variables_read().items():
+        checksum = hashlib.sha256(value.encode(errors="replace")).hexdigest()[:_CHECKSUM_DIGITS]
+        environment[name] = value if name in FOLDERS else checksum
+    return environment
 
 
 def replaced(reference: Facts) -> list[str]:
@@ -236,15 +258,14 @@ def _build_options(installation: Installation) -> str:
     if program is None or not program.exists():
         return ""
     with suppress(StackError):
-        lines = output([str(program), *options]).splitlines()
-        return "; ".join(
-            " ".join(line.partition(":")[2].split()) for line in lines if line.startswith(_BUILD_LINES)
-        )
+        lines = [
+            line for line in output([str(program), *options]).splitlines() if line.startswith(_BUILD_LINES)
+        ]
+        return "; ".join(" ".join(line.partition(":")[2].split()) for line in lines)
     return ""
 
 
 def _machine() -> Iterator[tuple[str, str]]:
-    """Yield (name, value) of the kernel, processor, firmware and drivers of this node."""
     yield "kernel", platform.release()
     with suppress(OSError), _PROCESSOR.open(encoding="utf-8", errors="replace") as lines:
         fields = {}
@@ -277,3 +298,19 @@ def _hash(path: Path) -> str:
             with path.open("rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()
     return ""
+
+
+def main(directory: Path) -> int:
+    """Collect the facts that the question in a directory asks for; this runs on the compute node."""
+    question = json.loads((directory / _QUESTION).read_text(encoding="utf-8"))
+    for name in set(os.environ) - set(question["environment"]):
+        if _A_RANKS.fullmatch(name):
+            del os.environ[name]
+    facts = facts_of(find(question["mpirun"]), map(Path, question["settings"]), question["steady"])
+    (directory / _ANSWER).write_text(json.dumps(plain(facts)), encoding="utf-8")
+    ProbeResult("ok").write(directory)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,20 +1,67 @@
 """Launch several environments in turn until the time limit of a ``guard`` command is reached."""
 
+import math
 import sys
+import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from autotune.campaign.observing import Measurement, Observer
 from autotune.campaign.turns import Side, Turn, are_heats, take_turns
-from autotune.guard.span import Span
 from autotune.history.trial import Observation, Phase, Subject, Trial
 from autotune.space import Point
 from autotune.verification.sequential import SequentialDesign
 
-FIRST_NUMBER = 100
-"""Number of the first launch of a comparison; launches that check whether files take effect have smaller
-numbers."""
+_T = TypeVar("_T")
+_LEAST_S = 1.0  # Smallest time limit in seconds of a launch, which could not even start with less.
+_FIRST_NUMBER = (
+    100  # Number of the first launch; those that check whether files take effect have smaller ones.
+)
+
+
+@dataclass
+class Span:
+    """Time of a whole ``guard`` command: of querying libraries, waiting in queues, and all launches."""
+
+    minutes: float  # Time limit in minutes.
+    clock: Callable[[], float] = time.monotonic  # Returns the time in seconds.
+    launch_s: float = (
+        0.0  # Duration of the longest launch so far, with its wait in a queue; 0: there was none.
+    )
+    began_s: float = field(init=False)  # Value of ``clock`` when the command began.
+
+    def __post_init__(self) -> None:
+        """Start the clock."""
+        self.began_s = self.clock()
+
+    @property
+    def spent_s(self) -> float:
+        """Return the seconds since the command began."""
+        return self.clock() - self.began_s
+
+    @property
+    def left_s(self) -> float:
+        """Return the seconds until the command has to end; negative after that."""
+        return 60 * self.minutes - self.spent_s
+
+    def within(self, timeout_s: float) -> float:
+        """Return the time limit of a launch in seconds, shortened to the remaining time of the command."""
+        return min(timeout_s, max(self.left_s, _LEAST_S))
+
+    def timed(self, launch: Callable[[], _T]) -> _T:
+        """Make a launch and return its result; its duration serves as an estimate for the next launches."""
+        started_s = self.clock()
+        result = launch()
+        self.launch_s = max(self.launch_s, self.clock() - started_s)
+        return result
+
+    def shortage_text(self, launches: int) -> str:
+        """Return a message that the time was used up, with the minutes that ``launches`` would need."""
+        minutes = math.ceil((self.spent_s + launches * self.launch_s) / 60)
+        message = f"--minutes {self.minutes:g} was used up before a first block of launches"
+        return f"{message}: about {minutes} would do" if self.launch_s else f"{message}: more are wanted"
 
 
 def alone(measurement: Measurement) -> Measurement:
@@ -23,14 +70,9 @@ def alone(measurement: Measurement) -> Measurement:
 
 
 def environment_side(name: str, observer: Observer, limit_s: float) -> Side:
-    """Return the side of a comparison that launches MPI in one environment.
+    """Return the side of a comparison that launches MPI in one environment, for ``limit_s`` at most.
 
     The trials themselves set nothing; the observer changes the environment of each launch.
-
-    Args:
-        name: Name of the environment in messages.
-        observer: Makes the launches, with the changes to their environment.
-        limit_s: Time limit of one launch in seconds.
     """
 
     def trial(turn: Turn) -> Trial:
@@ -45,30 +87,19 @@ def blocks_in_time(
 ) -> Iterator[tuple[tuple[int, Observation], ...]]:
     """Yield blocks of launches of all sides, each launch with the index of its side, and report each block.
 
-    The first block is begun only if there is time for its launches even one after the other.
-
-    Args:
-        sides: The environments.
-        per_side: Maximum number of launches of each side.
-        span: The time limit of the whole ``guard`` command.
+    The first block is begun only if there is time for its launches even one after the other. Each side is
+    launched ``per_side`` times at most.
     """
     design = SequentialDesign(setting_launches=per_side, heats=are_heats(sides))
     expected_s = span.launch_s * design.widths(len(sides))[0] * len(sides)
     began_s = span.spent_s
-    for number, block in enumerate(take_turns(sides, design, FIRST_NUMBER, span, expected_s), start=1):
-        names = [sides[turn.side].name for turn, _ in block]
-        _report_block(number, names, [observation for _, observation in block], span.spent_s - began_s)
+    for number, block in enumerate(take_turns(sides, design, _FIRST_NUMBER, span, expected_s), start=1):
+        failed: dict[str, dict[str, None]] = defaultdict(dict)
+        for turn, observation in block:
+            if not observation.ok:
+                failed[sides[turn.side].name][f"{observation.status}: {observation.reason}"] = None
+        outcome = "; ".join(f"{name}  {', '.join(why)}" for name, why in failed.items()) or "ok"
+        took_s = span.spent_s - began_s
+        sys.stderr.write(f"block {number}, {len(block)} launches, {took_s:.1f} s  {outcome}\n")
         yield tuple((turn.side, observation) for turn, observation in block)
         began_s = span.spent_s
-
-
-def _report_block(
-    number: int, names: Sequence[str], observations: Sequence[Observation], took_s: float
-) -> None:
-    """Print the number of a block, its number of launches and duration, and the failures of each side."""
-    failed: dict[str, list[str]] = defaultdict(list)
-    for name, observation in zip(names, observations, strict=True):
-        if not observation.ok:
-            failed[name].append(f"{observation.status}: {observation.reason}")
-    outcome = "; ".join(f"{name}  {', '.join(dict.fromkeys(why))}" for name, why in failed.items()) or "ok"
-    sys.stderr.write(f"block {number}, {len(names)} launches, {took_s:.1f} s  {outcome}\n")

@@ -1,7 +1,8 @@
 """Files of ``guard``: the saved state in ``kept.json``, and the record of each check in ``nights.jsonl``.
 
-A night is the record of one check. Both files are in ``guard/`` in the folder of the settings. Everybody may
-read them, and everybody who may write there adds nights.
+A night is the record of one check. Both files are in ``guard/`` in the folder of the settings; everybody may
+read them, and everybody who may write there adds nights. Dates are in ISO format and UTC. The key of a slot
+(collective, communicator size, message size) is the text ``collective/ranks/bytes``.
 """
 
 import fcntl
@@ -33,12 +34,9 @@ from autotune.views.documents import json_text
 from autotune.views.text import calls_text, size_text
 
 FOLDER, KEPT, NIGHTS = "guard", "kept.json", "nights.jsonl"
-VERSION = 1
-"""Version of the format of both files."""
-MOST_NIGHTS = 4000
-"""Maximum number of nights that are read: those of ten years."""
-_ONE_NIGHT_H = 12
-"""Checks that are fewer hours apart than this belong to the same night; nights are 24 hours apart."""
+VERSION = 1  # Version of the format of both files.
+MOST_NIGHTS = 4000  # Maximum number of nights that are read: those of ten years.
+_ONE_NIGHT_H = 12  # Checks that are fewer hours apart belong to the same night.
 _HINT = "autotune guard keep DIR|PREFIX writes it"
 
 
@@ -46,27 +44,19 @@ _HINT = "autotune guard keep DIR|PREFIX writes it"
 class Kept:
     """State of settings and machine on the day of ``guard keep``: the reference of later checks."""
 
-    date: str
-    """Date of ``guard keep``, in ISO format and UTC."""
-    settings: str
-    """Folder of the files that apply the settings."""
-    recommendation: Mapping[str, Any]
-    """The settings, as ``export --format json`` writes them."""
-    facts: Facts
-    """State of the machine."""
-    scenario: Mapping[str, Any]
-    """The scenario: what is launched and measured, and how."""
+    date: str  # Date of ``guard keep``.
+    settings: str  # Folder of the files that apply the settings.
+    recommendation: Mapping[str, Any]  # The settings, as ``export --format json`` writes them.
+    facts: Facts  # State of the machine.
+    scenario: Mapping[str, Any]  # The scenario: what is launched and measured, and how.
     launcher: Mapping[str, Any] = field(default_factory=dict)
     """Hydra's configuration node ``hydra.launcher``; empty for ``mpirun``."""
-    sources: tuple[str, ...] = ()
-    """Paths of the files that somebody wrote by hand, if ``settings`` contains copies of these."""
-    seal: str = ""
-    """Signature of ``meant`` by the user who ran ``guard keep``; empty if no key could be stored."""
-    private: str = ""
-    """SHA-256 of the file ``private.json`` in the same folder, which nobody else can read: the environment
-    and the parameter files; empty if there is none."""
-    version: int = VERSION
-    """Version of the format of this file."""
+    sources: tuple[str, ...] = ()  # Files that somebody wrote by hand, if ``settings`` has copies of these.
+    seal: str = (
+        ""  # Signature of ``meant`` by the user who ran ``guard keep``; empty if no key could be stored.
+    )
+    private: str = ""  # SHA-256 of ``private.json``, see ``before``; empty if there is none.
+    version: int = VERSION  # Version of the format of this file.
 
     @property
     def meant(self) -> Any:
@@ -79,63 +69,41 @@ class Kept:
 class Launched:
     """One launch of a check."""
 
-    tuned: bool
-    """Whether the tuned settings were in effect; otherwise MPI was launched with its own defaults."""
-    block: int
-    """Number of the block that the launch belongs to; the launches of a block are made in random order."""
+    tuned: bool  # Whether the tuned settings were in effect, and not MPI's own defaults.
+    block: int  # Number of its block, of which the launches are made in random order.
     times: Mapping[str, float] = field(default_factory=dict)
-    """Maps each slot, written ``collective/ranks/bytes``, to the median time of a call in seconds; empty if
-    the launch failed."""
-    reason: str = ""
-    """Why the launch failed."""
+    """Median time of a call in seconds, by key of the slot; empty if the launch failed."""
+    reason: str = ""  # Why the launch failed.
 
     def __post_init__(self) -> None:
-        """Raise an error unless all times are positive and finite.
-
-        Raises:
-            ValueError: A time is not finite or not above zero.
-        """
+        """Raise a ``ValueError`` unless all times are positive and finite."""
         for slot, seconds in self.times.items():
             if not 0 < seconds < math.inf:
                 raise ValueError(f"{slot} took {seconds} s; expected a finite number above zero")
 
     @classmethod
-    def all_of(cls, night: Sequence[tuple[bool, Observation]]) -> "tuple[Launched, ...]":
-        """Return the launches in some observations, each given with whether the settings were in effect."""
-        launches = []
-        for tuned, observation in night:
-            times = {slot_text(slot_of(e.cell)): e.median_s for e in observation.usable if e.median_s > 0}
-            launches.append(cls(tuned, observation.trial.block, times, observation.reason))
-        return tuple(launches)
+    def by(cls, tuned: bool, observation: Observation) -> "Launched":
+        """Return the launch that an observation is of."""
+        times = {slot_text(slot_of(e.cell)): e.median_s for e in observation.usable if e.median_s > 0}
+        return cls(tuned, observation.trial.block, times, observation.reason)
 
 
 @dataclass(frozen=True, slots=True)
 class Night:
     """Record of one ``guard check``, or of the launches that ``guard keep`` made."""
 
-    date: str
-    """Date of the check, in ISO format and UTC."""
-    state: str
-    """``Facts.identity`` of the machine: a checksum of its state."""
-    launches: tuple[Launched, ...] = ()
-    """The launches in order; empty for ``guard check --quick``."""
-    hosts: tuple[str, ...] = ()
-    """Names of the hosts that ran the launches."""
-    said: tuple[str, ...] = ()
-    """Lines of text that state the result of the check."""
-    code: int = 0
-    """Exit code of the check."""
+    date: str  # Date of the check.
+    state: str  # ``Facts.identity`` of the machine: a checksum of its state.
+    launches: tuple[Launched, ...] = ()  # The launches in order; empty for ``guard check --quick``.
+    hosts: tuple[str, ...] = ()  # Names of the hosts that ran the launches.
+    said: tuple[str, ...] = ()  # Lines of text that state the result of the check.
+    code: int = 0  # Exit code of the check.
     found: tuple[tuple[str, str], ...] = ()
-    """Key of each slot that was found slower (see ``slot_text``), with the first day of the slowdown. These
-    slots are reported again each night until the next ``guard keep``."""
-    lost: tuple[str, ...] = ()
-    """Keys of the slots to be tuned again (see ``slot_text``)."""
-    kept: bool = False
-    """Whether ``guard keep`` saved a new state here, so that later checks are not compared with
-    earlier nights."""
-    heats: bool = False
-    """Whether several launches ran at the same time, so that their times differ from those of single
-    launches."""
+    """Key of each slot that was found slower, with the first day of the slowdown. These slots are reported
+    again each night until the next ``guard keep``."""
+    lost: tuple[str, ...] = ()  # Keys of the slots to be tuned again.
+    kept: bool = False  # Whether ``guard keep`` saved a new state: later checks are compared from here on.
+    heats: bool = False  # Whether launches ran at the same time, so that they differ from single ones.
 
     @property
     def day(self) -> str:
@@ -152,8 +120,7 @@ class Night:
 
     def blocks(self, slots: Sequence[Slot]) -> list[Drawn]:
         """Return the times of each block of launches, for the randomisation test of ``verification``."""
-        names = [slot_text(slot) for slot in slots]
-        drawn = []
+        names, drawn = list(map(slot_text, slots)), []
         for number in dict.fromkeys(launch.block for launch in self.launches):
             block = [launch for launch in self.launches if launch.block == number]
             y = np.log([[launch.times.get(name, np.nan) for name in names] for launch in block])
@@ -161,11 +128,8 @@ class Night:
         return drawn
 
     def side(self, slots: Sequence[Slot], tuned: bool) -> Floats:
-        """Return ln of the times of launches with (``tuned``) or without the settings.
-
-        Times are in seconds; the shape is ``(n_launches, n_slots)``.
-        """
-        names = [slot_text(slot) for slot in slots]
+        """Return ln of the seconds of launches with or without the settings, ``(n_launches, n_slots)``."""
+        names = list(map(slot_text, slots))
         rows = [launch.times for launch in self.launches if launch.tuned is tuned and launch.times]
         return np.log([[times.get(name, np.nan) for name in names] for times in rows]).reshape(-1, len(names))
 
@@ -177,45 +141,22 @@ def slot_text(slot: Slot) -> str:
 
 
 def slot_words(slot: Slot) -> str:
-    """Return a slot (collective, communicator size, message size) in words for a report."""
+    """Return a slot in words for a report."""
     return "all sizes together" if slot == WHOLE else f"{calls_text(*slot[:2])}, {size_text(slot[2])}"
 
 
 def slot_in(key: str) -> Slot:
-    """Return the slot of a key ``collective/ranks/bytes``.
-
-    Raises:
-        UserError: The key does not have that form.
-    """
+    """Return the slot of a key, or raise a ``UserError`` if it is none."""
     collective, *numbers = key.split("/")
     if len(numbers) != 2 or collective not in COLLECTIVES or not all(n.isdecimal() for n in numbers):
         raise UserError(f"{key!r} in {NIGHTS} is no slot", "expected collective/ranks/bytes")
     return collective, int(numbers[0]), int(numbers[1])
 
 
-def by_sizes(keys: Sequence[str]) -> dict[tuple[int, ...], list[str]]:
-    """Group the collectives of some slots by the message sizes that they have.
-
-    Returns:
-        A map from each tuple of message sizes to the collectives that have exactly these sizes.
-
-    Raises:
-        UserError: A key does not have the form ``collective/ranks/bytes``.
-    """
-    sizes: dict[str, set[int]] = {}
-    for collective, _, size in map(slot_in, keys):
-        sizes.setdefault(collective, set()).add(size)
-    by_size: dict[tuple[int, ...], list[str]] = {}
-    for collective in sorted(sizes):
-        by_size.setdefault(tuple(sorted(sizes[collective])), []).append(collective)
-    return by_size
-
-
 def slots_of(nights: Sequence[Night]) -> tuple[Slot, ...]:
-    """Return all slots (collective, communicator size, message size) that some launch measured."""
-    return tuple(
-        sorted(map(slot_in, {n for night in nights for launch in night.launches for n in launch.times}))
-    )
+    """Return all slots that some launch measured."""
+    keys = {key for night in nights for launch in night.launches for key in launch.times}
+    return tuple(sorted(map(slot_in, keys)))
 
 
 def since_kept(nights: Sequence[Night]) -> tuple[Night, ...]:
@@ -228,8 +169,7 @@ def comparable(nights: Sequence[Night]) -> tuple[Night, ...]:
 
     Checks of one state that follow each other within half a day ran under the same conditions, and are merged
     into one night. The night of ``guard keep``, with which others are compared, and the last check, which is
-    to be evaluated, are never merged, so that both may be of one day. Nights that differ from the
-    last check in ``heats`` (whether launches ran at the same time) are left out.
+    to be evaluated, are never merged. Nights that differ from the last check in ``heats`` are left out.
     """
     launched = [night for night in since_kept(nights) if night.launches]
     launched = [night for night in launched if night.heats == launched[-1].heats]
@@ -260,10 +200,9 @@ def read_kept(folder: Path) -> Kept:
         raise UserError(f"{path} has version {reference.version}", f"this program reads {VERSION}")
     status = path.stat()
     if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
-        raise UserError(
-            f"{path} could have been written by another user than you and root",
-            "what it names would be started in your name; an administrator, or you, keep it",
-        )
+        problem = f"{path} could have been written by another user than you and root"
+        hint = "what it names would be started in your name; an administrator, or you, keep it"
+        raise UserError(problem, hint)
     return reference
 
 
@@ -271,23 +210,16 @@ def read_nights(*folders: Path) -> tuple[Night, ...]:
     """Return the last nights that were recorded in some folders.
 
     The nights of one folder are in the order in which they were added, even if a clock was wrong then; those
-    of several folders are merged by date. An incomplete last line is left out.
+    of several folders are merged by date.
 
     Raises:
         UserError: A line is not the record of a night.
     """
     nights: list[list[Night]] = []
-    for path in (folder / NIGHTS for folder in folders):
-        if not path.exists():
-            continue
-        nights.append([])
-        *lines, _ = user_text(path, raised=UserError).split(
-            "\n"
-        )  # a last line without a line end was cut short, or is being written
-        for number, line in enumerate(lines, start=1):
-            if line:
-                place = f"{path}, line {number}"
-                nights[-1].append(_night(line, place))
+    for path in (folder / NIGHTS for folder in folders if (folder / NIGHTS).exists()):
+        # A last line without a line end was cut short, or is being written.
+        *lines, _ = user_text(path, raised=UserError).split("\n")
+        nights.append([_night(line, f"{path}, line {n}") for n, line in enumerate(lines, start=1) if line])
     return tuple(merge(*nights, key=lambda night: night.date))[-MOST_NIGHTS:]
 
 
@@ -299,19 +231,12 @@ def _night(line: str, place: str) -> Night:
 
 
 def write_kept(folder: Path, kept: Kept) -> None:
-    """Write ``kept.json`` with permissions that let everybody read it.
-
-    Raises:
-        UserError: The file cannot be written there.
-        StorageError: The disk is full or read-only.
-    """
+    """Write ``kept.json`` with permissions that let everybody read it; see ``write_files`` for its errors."""
     write_files({folder / KEPT: json_text(kept)}, parents=True, public=True, below=folder)
 
 
 def add_night(folder: Path, night: Night) -> None:
-    """Append the record of one check to ``nights.jsonl``.
-
-    Once this returns, the record is on disk and survives a crash.
+    """Append the record of one check to ``nights.jsonl`` so that it survives a crash.
 
     Raises:
         OSError: The record cannot be written, or the file is a symbolic link.

@@ -47,12 +47,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autotune.verification.evidence import Drawn, log_evidence
 from autotune.verification.planned import ROBUST, median
 
 Floats = NDArray[np.float64]
@@ -74,7 +73,6 @@ weekday."""
 FRESH = 7
 """Maximum number of nights after a change in which the change must be detected; a slow drift of the machine
 is not a change."""
-_YEAR = 365
 _UPGRADES = 0.25
 """Share of the error rate spent on nights with a known change, compared with earlier nights; an equal share
 is spent on comparing with the state saved by ``guard keep``, launched at the same moments."""
@@ -82,8 +80,7 @@ _CLIP = 2.0
 """Launches farther from the median of their night than this number of robust standard deviations are clipped
 before the mean is taken. With normal launches this loses 3 % of the information, and one launch in ten may
 have any time."""
-_STEPS = 14
-"""Number of steps of the bisection for the ends of an interval."""
+_STEPS = 14  # Number of steps of the bisection for the ends of an interval.
 _LEAST = 1e-300
 _FAR = 4.0
 """Largest rise of ln t, beyond the estimated one, that is searched for an end of an interval: 55 times as
@@ -96,16 +93,14 @@ class Rates:
 
     a_year: float = 0.01
     """Expected number of false alarms in a year of nightly checks, over all slots and tests together."""
-    tests: int = 1
-    """Number of hypotheses that each night tests."""
+    tests: int = 1  # Number of hypotheses that each night tests.
 
     def limit(self, upgrade: int = 0) -> float:
         """Return ln of the evidence that is needed to report a slowdown.
 
-        Args:
-            upgrade: Number of the known change on the night of the test, from 1; 0 if there was none.
+        ``upgrade`` is the number of the known change on the night of the test, from 1; 0: there was none.
         """
-        alpha = self.of_change(upgrade) if upgrade else self.a_year * (1 - 2 * _UPGRADES) / _YEAR
+        alpha = self.of_change(upgrade) if upgrade else self.a_year * (1 - 2 * _UPGRADES) / 365
         return math.log(self.tests / alpha)
 
     def of_change(self, number: int) -> float:
@@ -117,13 +112,10 @@ class Rates:
 
 
 def of_launches(y: Floats) -> tuple[Floats, Floats]:
-    """Return the robust mean of ln t over a night's launches in each slot, and the variance between launches.
+    """Return the robust mean over a night's launches in each slot, and the variance between launches.
 
-    Args:
-        y: ln t of the launches, ``(n_launches, n_slots)``; t is the time of a call.
-
-    Returns:
-        The mean, NaN in slots without a launch, and the variance, NaN in slots with fewer than two.
+    ``y`` is ln t of the launches, ``(n_launches, n_slots)``. The mean is NaN in slots without a launch, the
+    variance in slots with fewer than two.
     """
     middle = median(y)
     reach = _CLIP * ROBUST * median(np.abs(y - middle))
@@ -138,11 +130,8 @@ def of_sizes(settings: Floats, default: Floats) -> Floats:
     """Return two series for each slot from which conditions that affect all slots cancel.
 
     The first is the settings less the median shift of all other slots, the second the settings less the
-    default; the shape is ``(2, n_nights, …, n_slots)``.
-
-    Args:
-        settings: Mean ln t of each night under the settings, ``(n_nights, …, n_slots)``.
-        default: Mean ln t of each night by default, of the same shape.
+    default; the shape is ``(2, n_nights, …, n_slots)``. The arguments are the mean ln t of each night under
+    the settings and by default, ``(n_nights, …, n_slots)``.
     """
     n, both_sides = settings.shape[-1], np.concatenate([settings, default], axis=-1)
     shifts = both_sides - both_sides.mean(axis=0)  # the median of uncentred times would jump between sizes
@@ -172,10 +161,8 @@ def log_evidence_of_rise(
         walks: Possible values of q, the relative variance of the random walk in the noise.
         launches: Number of launches of each night, ``(n_nights,)``; None if all nights have the same number.
     """
-    nights = tuple(range(views.shape[1]))
-    return _log_mean_evidence(
-        views, nights, since, tuple(walks), None if launches is None else tuple(launches)
-    )
+    counts = None if launches is None else tuple(launches)
+    return _log_mean_evidence(views, tuple(range(views.shape[1])), since, tuple(walks), counts)
 
 
 def log_claim_of_rise(
@@ -186,17 +173,16 @@ def log_claim_of_rise(
     In columns where the evidence of all these nights is below ``limit``, that evidence is returned. A single
     night from ``since`` on cannot show a slowdown: its value is at most 0.
     """
-    n, fresh = views.shape[1], range(since, views.shape[1])
+    fresh = range(since, views.shape[1])
     total = log_evidence_of_rise(views, since, walks, launches)
     if len(fresh) < 2:
         return np.minimum(total, 0.0)
     high = np.flatnonzero(total >= limit)
     counts = None if launches is None else tuple(launches)
-    for half in combinations(fresh, n - since - (n - since) // 2) if high.size else ():
+    for half in combinations(fresh, len(fresh) - len(fresh) // 2) if high.size else ():
         nights = (*range(since), *half)
-        total[high] = np.minimum(
-            total[high], _log_mean_evidence(views[:, nights][:, :, high], nights, since, tuple(walks), counts)
-        )
+        least = _log_mean_evidence(views[:, nights][:, :, high], nights, since, tuple(walks), counts)
+        total[high] = np.minimum(total[high], least)
     return total
 
 
@@ -234,32 +220,26 @@ def _noises(
 ) -> list[tuple[bool, Floats, Floats, float]]:
     """Return the parts of the formulas above for each possible covariance of the noise.
 
-    Returns:
-        For each covariance: whether it contains no random walk, the matrix that gives whitened residuals, the
-        vector c, and ln |Σ|^(−1/2) (1ᵀΣ⁻¹1)^(−1/2).
+    They are whether it contains no random walk, the matrix that gives whitened residuals, the vector c, and
+    ln |Σ|^(−1/2) (1ᵀΣ⁻¹1)^(−1/2).
     """
     t = np.array(nights)
     counts = np.ones(len(t)) if launches is None else np.array(launches)[t]
     variances = [np.ones(len(t)), *([counts.mean() / counts] if np.ptp(counts) else [])]
     noises = []
-    for q in walks:
-        for variance in variances:
-            white = np.linalg.inv(
-                np.linalg.cholesky(np.diag(variance) + q * np.minimum.outer(t + 1.0, t + 1.0))
-            )
-            ones, c = white.sum(axis=1), white @ (t >= since)
-            length = math.sqrt(ones @ ones)
-            level = ones / length
-            log_root = float(np.log(np.diag(white)).sum()) - math.log(length)
-            noises.append((q == 0, white - np.outer(level, level @ white), c - level * (level @ c), log_root))
+    for q, variance in product(walks, variances):
+        covariance = np.diag(variance) + q * np.minimum.outer(t + 1.0, t + 1.0)
+        white = np.linalg.inv(np.linalg.cholesky(covariance))
+        ones, c = white.sum(axis=1), white @ (t >= since)
+        length = math.sqrt(ones @ ones)
+        level = ones / length
+        log_root = float(np.log(np.diag(white)).sum()) - math.log(length)
+        noises.append((q == 0, white - np.outer(level, level @ white), c - level * (level @ c), log_root))
     return noises
 
 
 def rise(y: Floats, since: int) -> Floats:
-    """Return the mean of nights from ``since`` on less that of earlier ones, for each column.
-
-    The shape of ``y`` is ``(n_nights, n_columns)``.
-    """
+    """Return the mean over nights from ``since`` on less that over earlier ones, for each column."""
     return np.asarray(y[since:].mean(axis=0) - y[:since].mean(axis=0))
 
 
@@ -293,13 +273,9 @@ def bounds_of_rise(
 def components(y: Floats, within: Floats, launches: Floats) -> tuple[Floats, Floats]:
     """Return the standard deviations between nights, and between launches of one night, for each slot.
 
-    That between nights is a moment estimate: the variance of the nights' means less the part that the
-    launches of a night explain.
-
-    Args:
-        y: Mean ln t of each night, ``(n_nights, n_slots)``, of nights without a change between them.
-        within: Variance between the launches of each night, ``(n_nights, n_slots)``.
-        launches: Number of launches of each night, ``(n_nights,)``.
+    That between nights is a moment estimate: the variance of the nights' means ``y``, ``(n_nights,
+    n_slots)``, less the part that the launches of a night explain, with their number ``launches``,
+    ``(n_nights,)``, and their variance ``within``, ``(n_nights, n_slots)``.
     """
     with np.errstate(all="ignore"):
         launch = np.nan_to_num(np.nansum(within, axis=0) / np.isfinite(within).sum(axis=0))
@@ -329,11 +305,3 @@ def nights_wanted(loss: float, day: float, launch: float, launches: float, limit
         if k / 2 * math.log1p(z2 / k) - math.log(SHIFT / 2) >= limit:
             return n
     return math.inf
-
-
-def log_evidence_within(nights: Sequence[Sequence[Drawn]], log_gain: float) -> Floats:
-    """Return ln of the evidence that settings gain less than ``log_gain`` over the default.
-
-    The evidence compares launches of settings and default within blocks, in which their order is random.
-    """
-    return log_evidence([block for night in nights for block in night], log_gain, -1.0)

@@ -1,6 +1,7 @@
 """Find the settings that ``guard`` checks, and how launches on this machine put them into effect."""
 
 import fcntl
+import json
 import math
 import os
 import platform
@@ -24,8 +25,8 @@ from autotune.exporters.document import JsonDocument, recommendation_of
 from autotune.exporters.export_check import Checkable, Recipe
 from autotune.exporters.writing import write_files
 from autotune.guard.by_hand import copy_settings, parameter_files
+from autotune.guard.heats import Span
 from autotune.guard.kept import FOLDER, KEPT, Kept
-from autotune.guard.span import Span
 from autotune.history.folder import FILE, make_empty
 from autotune.recommend.recommendation import Recommendation
 from autotune.resources import user_text
@@ -38,14 +39,9 @@ from autotune.views.documents import json_text
 _CONF = {"openmpi": "allreduce_local", "mpich": "mpich_local", "intelmpi": "intelmpi_local"}
 """Maps each MPI implementation to the shipped scenario that ``guard keep`` measures by, unless the settings
 belong to a campaign."""
-_SMALL_BYTES = 8
-"""Message size in bytes that is measured for a rule without a lower size limit: that of one number."""
-_ROOM_BYTES = 1 << 20
-"""Free space in bytes that a folder for launches must have; requests, results and rules take a tenth of
-that."""
-_LEFT_S = 86400.0
-"""Age in seconds beyond which a folder of launches is removed, because a killed check must have left it
-behind."""
+_SMALL_BYTES = 8  # Message size that is measured for a rule without a lower size limit: that of one number.
+_ROOM_BYTES = 1 << 20  # Free space of a folder for launches; requests, results and rules take a tenth.
+_LEFT_S = 86400.0  # Age in seconds beyond which a killed check must have left a folder of launches behind.
 
 
 class MissingFilesError(UserError):
@@ -56,20 +52,13 @@ class MissingFilesError(UserError):
 class Place:
     """Tuned settings on this machine, and how MPI is launched with them."""
 
-    recommendation: Recommendation
-    """The tuned settings."""
-    files: Path
-    """Folder of the files that put the settings into effect."""
-    bench: Bench
-    """The MPI installed on this machine, and its launcher."""
-    scenario: Scenario
-    """The scenario: how launches are made, and what they measure."""
-    launcher: dict[str, Any]
-    """Hydra's configuration node ``hydra.launcher``; empty for the default launcher."""
-    name: str
-    """Name of the export format of the files."""
-    sources: tuple[Path, ...] = ()
-    """Paths of the files that somebody wrote by hand, if ``files`` contains copies of these."""
+    recommendation: Recommendation  # The tuned settings.
+    files: Path  # Folder of the files that put the settings into effect.
+    bench: Bench  # The MPI installed on this machine, and its launcher.
+    scenario: Scenario  # The scenario: how launches are made, and what they measure.
+    launcher: dict[str, Any]  # Hydra's configuration node ``hydra.launcher``; empty for the default launcher.
+    name: str  # Name of the export format of the files.
+    sources: tuple[Path, ...] = ()  # Files that somebody wrote by hand, if ``files`` has copies of these.
 
     @property
     def installation(self) -> Installation:
@@ -131,14 +120,15 @@ def place_to_keep(source: Path, words: Sequence[str], mpirun: str | None, confir
         return _placed(campaign.recommended(), source / "export", campaign.about.scenario, launcher, mpirun)
     files, sources = _installed(source, mpirun)
     recommendation = _recommendation(files)
-    if recommendation.provenance.stamp:
-        raise UserError(
-            f"{source} is {recommendation.provenance.stamp}: no MPI ran", "guard needs a real MPI"
-        )
+    provenance = recommendation.provenance
+    if provenance.stamp:
+        raise UserError(f"{source} is {provenance.stamp}: no MPI ran", "guard needs a real MPI")
     slots = [g.slot for g in recommendation.gains] or [
         (r.collective, r.comm_size, r.min_bytes or _SMALL_BYTES) for r in recommendation.rules
     ]
-    provenance = recommendation.provenance
+    if not (slots or sources):
+        problem = f"{files} sets nothing by size, and gains of no size are known"
+        raise UserError(problem, "export it with its gains")
     overrides = [
         f"conf={_CONF[find(mpirun).flavour]}",
         *([f"collective=[{','.join(sorted({slot[0] for slot in slots}))}]"] if slots else []),
@@ -146,27 +136,19 @@ def place_to_keep(source: Path, words: Sequence[str], mpirun: str | None, confir
         f"cluster.nodes={provenance.nodes}",
         *([f"cluster.ranks={provenance.ranks}"] if provenance.ranks else []),
         f"campaign.dir={quoted(source.absolute() / FOLDER)}",
+        *words,
     ]
-    if not (slots or sources):
-        raise UserError(
-            f"{files} sets nothing by size, and gains of no size are known", "export it with its gains"
-        )
-    scenario, launcher = answer_of(
-        lambda composed, bench: (composed, dict(bench.launched_by)), [*overrides, *words]
-    )
-    common_env = dict(provenance.both_sides)
-    scenario = replace(scenario, mpi=replace(scenario.mpi, env={**scenario.mpi.env, **common_env}))
+    scenario, launcher = answer_of(lambda composed, bench: (composed, dict(bench.launched_by)), overrides)
+    env = {**scenario.mpi.env, **dict(provenance.both_sides)}
+    scenario = replace(scenario, mpi=replace(scenario.mpi, env=env))
     return replace(_placed(recommendation, files, scenario, launcher, mpirun), sources=sources)
 
 
 def _installed(source: Path, mpirun: str | None) -> tuple[Path, tuple[Path, ...]]:
-    """Return the folder of the exported files in or below a directory.
+    """Return the folder of the exported files in or below a directory, and what these are copies of.
 
     If there are folders for several versions of Open MPI, that of the installed version is returned. If there
     are only parameter files that somebody wrote by hand, these are copied to a folder of exported files.
-
-    Returns:
-        The folder, and the paths of the files written by hand that the folder has copies of.
 
     Raises:
         UserError: the directory contains no settings.
@@ -180,14 +162,11 @@ def _installed(source: Path, mpirun: str | None) -> tuple[Path, tuple[Path, ...]
     if not trees and (files := parameter_files(source)):
         copy = source.absolute() / FOLDER / "settings"
         return copy, copy_settings(files, mpirun, copy)
-    hint = (
-        f"below it: {', '.join(trees)}; here is {version_name}"
-        if trees
-        else "no recommendation.json there or below"
-    )
+    below = f"below it: {', '.join(trees)}; here is {version_name}" if trees else ""
     raise UserError(
         f"{source} holds no settings to keep",
-        f"{hint}, no parameter file of Open MPI or UCX; export --prefix PREFIX, or --format json, writes one",
+        f"{below or 'no recommendation.json there or below'}, no parameter file of Open MPI or UCX; "
+        "export --prefix PREFIX, or --format json, writes one",
     )
 
 
@@ -198,7 +177,7 @@ def kept_place(reference: Kept, mpirun: str | None, working: Path, span: Span | 
         reference: The state saved by ``guard keep``.
         mpirun: Another launcher; None means the one in the scenario of the reference.
         working: Folder that replaces the campaign's directory: it records jobs of the batch system and the
-            nodes that they had. The folder is the same wherever the check is started.
+            nodes that they had.
         span: The time limit, which includes waiting for a job; None sets no limit.
 
     Raises:
@@ -206,16 +185,12 @@ def kept_place(reference: Kept, mpirun: str | None, working: Path, span: Span | 
         MissingFilesError: files that put the settings into effect no longer exist.
     """
     recommendation = recommendation_of(json_text(reference.recommendation), KEPT)
-    scenario = working_in(working, restored(reference.scenario))
+    scenario = restored(reference.scenario)
+    scenario = replace(scenario, campaign=replace(scenario.campaign, dir=str(working.absolute())))
     if span:
         queue_s = min(scenario.launch.queue_timeout_s, span.within(math.inf))
         scenario = replace(scenario, launch=replace(scenario.launch, queue_timeout_s=queue_s))
     return _placed(recommendation, Path(reference.settings), scenario, dict(reference.launcher), mpirun)
-
-
-def working_in(folder: Path, scenario: Scenario) -> Scenario:
-    """Return the scenario with another folder as the campaign's directory."""
-    return replace(scenario, campaign=replace(scenario.campaign, dir=str(folder.absolute())))
 
 
 def _placed(
@@ -235,11 +210,7 @@ def _placed(
 
 
 def _format(recommendation: Recommendation, files: Path, flavour: str) -> str:
-    """Return the name of the first export format that a launch can check and whose files all exist.
-
-    Raises:
-        MissingFilesError: every format lacks files, or cannot be checked.
-    """
+    """Return the name of the first export format that a launch can check and whose files all exist."""
     lacking = []
     for name in dict.fromkeys((*dialect(flavour).formats, "env_sh")):
         writer = exporter(name)
@@ -249,10 +220,8 @@ def _format(recommendation: Recommendation, files: Path, flavour: str) -> str:
             if texts and not missing:
                 return name
             lacking += [f"{', '.join(missing)} for {name}"] if missing else []
-    raise MissingFilesError(
-        f"{files} lacks files that put the settings into effect: {'; '.join(lacking)}",
-        "export them again, and keep them",
-    )
+    problem = f"{files} lacks files that put the settings into effect: {'; '.join(lacking)}"
+    raise MissingFilesError(problem, "export them again, and keep them")
 
 
 def _recommendation(folder: Path) -> Recommendation:
@@ -262,17 +231,13 @@ def _recommendation(folder: Path) -> Recommendation:
 
 def recommendation_document(recommendation: Recommendation) -> dict[str, Any]:
     """Return a recommendation as the document that ``export --format json`` writes."""
-    import json
-
-    document: dict[str, Any] = json.loads(next(iter(JsonDocument().export(recommendation, Path()).values())))
+    (text,) = JsonDocument().export(recommendation, Path()).values()
+    document: dict[str, Any] = json.loads(text)
     return document
 
 
 def exported_anew(place: Place, work_folder: Path) -> Place:
-    """Export the settings again, and return them with the new files.
-
-    This undoes changes that somebody made by hand to the files of ``place``.
-    """
+    """Return the settings with files that are exported again, without changes that somebody made by hand."""
     folder = work_folder / "settings"
     texts = exporter(place.name).export(place.recommendation, folder)
     write_files({folder / name: text for name, text in texts.items()}, parents=True, below=folder)
@@ -280,11 +245,7 @@ def exported_anew(place: Place, work_folder: Path) -> Place:
 
 
 def settings_in(folder: Path, bench: Bench, work_folder: Path) -> Callable[[Rendering], Rendering]:
-    """Return a function that amends a launch so that the settings in a folder are in effect.
-
-    Raises:
-        UserError: a launch cannot put the settings into effect.
-    """
+    """Return a function that amends a launch so that the settings in a folder are in effect."""
     recommendation = _recommendation(folder)
     flavour = bench.stack.installation.flavour if bench.stack else ""
     return _recipe(recommendation, folder, _format(recommendation, folder, flavour), work_folder).under
@@ -292,22 +253,19 @@ def settings_in(folder: Path, bench: Bench, work_folder: Path) -> Callable[[Rend
 
 def _recipe(recommendation: Recommendation, files: Path, name: str, work_folder: Path) -> Recipe:
     writer = exporter(name)
-    recipe = (
-        writer.recipe(recommendation, files, work_folder / "proof") if isinstance(writer, Checkable) else None
-    )
-    if recipe is None:
-        raise UserError(f"{files}: nothing there can be put into effect by a launch", "export it again")
-    return recipe
+    proof = work_folder / "proof"
+    if isinstance(writer, Checkable) and (recipe := writer.recipe(recommendation, files, proof)):
+        return recipe
+    raise UserError(f"{files}: nothing there can be put into effect by a launch", "export it again")
 
 
 @contextmanager
 def launching(folder: Path | None, alone: bool = False) -> Iterator[Path]:
     """Create a folder for launches, which is removed at the end of the ``with`` block.
 
-    Args:
-        folder: The folder in which it is created. If this is None or cannot be written, the home directory is
-            used, and after that the folder for temporary files, which not every node sees.
-        alone: Whether to raise an error if another check is measuring in the same folder.
+    It is created in ``folder``. If this is None or cannot be written, the home directory is used, and after
+    that the folder for temporary files, which not every node sees. ``alone`` makes it an error that another
+    check is measuring in the same folder.
 
     Raises:
         LockedError: another check is measuring.
@@ -339,19 +297,14 @@ def _launch_folder(folder: Path | None, stack: ExitStack, alone: bool) -> Path:
         work_folder = Path(tempfile.mkdtemp(prefix="autotune-guard-"))
     except OSError as exc:
         reasons = "; ".join((*failures, f"{tempfile.gettempdir()}: {exc.strerror}"))
-        raise StorageError(
-            f"nowhere to launch: {reasons}", "make room, or name a folder of your own"
-        ) from exc
+        hint = "make room, or name a folder of your own"
+        raise StorageError(f"nowhere to launch: {reasons}", hint) from exc
     stack.callback(shutil.rmtree, work_folder, ignore_errors=True)
     return work_folder
 
 
 def _lock(folder: Path, stack: ExitStack) -> None:
-    """Lock a folder, so that no other check measures; the kernel unlocks it however the process ends.
-
-    Raises:
-        LockedError: another check is measuring.
-    """
+    """Lock a folder, so that no other check measures; the kernel unlocks it however the process ends."""
     descriptor = os.open(folder / ".measuring", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     stack.callback(os.close, descriptor)
     try:

@@ -13,9 +13,9 @@ from autotune.guard.changes import Change
 from autotune.guard.kept import slot_words
 from autotune.guard.verdict import LOSS, Kind, Loss, NightVerdict, SlotEstimate
 from autotune.history.objectives import Slot, ratio_of
+from autotune.views.documents import fields_of
 from autotune.views.text import figure_text
 
-_METRIC = "autotune_guard"
 _PERCENT = 100
 
 
@@ -23,29 +23,17 @@ _PERCENT = 100
 class CheckReport:
     """The result of one check."""
 
-    kept: str
-    """Date of the ``guard keep`` that saved the reference of the check."""
-    changes: tuple[Change, ...]
-    """Differences between the machine now and that reference."""
-    not_in_effect: tuple[str, ...] = ()
-    """Reasons why the settings, or some of them, are not in effect; empty if all are."""
-    proof: str = ""
-    """Result of the launches that check whether the exported files take effect; empty if there were none."""
-    verdict: NightVerdict | None = None
-    """Comparison of the launches with earlier nights and the default; None for a quick check."""
-    beside: Beside | None = None
-    """Comparison of today's environment with that of the reference, launched in the same blocks; None if
-    these were not compared."""
-    how_beside: str = ""
-    """Heading of the text of that comparison: what was compared, and with how many launches."""
-    lacking: tuple[str, ...] = ()
-    """Descriptions of the parts of the reference that could not be restored for that comparison."""
-    other: str = ""
-    """Reason why nothing was compared, or no rank started; otherwise empty."""
-    how: tuple[str, ...] = ()
-    """Command-line settings KEY=VALUE of a campaign that launches as the check does."""
-    folder: str = ""
-    """Directory that contains the settings, or the user's own folder for records of checks."""
+    kept: str  # Date of the ``guard keep`` that saved the reference of the check.
+    changes: tuple[Change, ...]  # Differences between the machine now and that reference.
+    not_in_effect: tuple[str, ...] = ()  # Reasons why the settings, or some of them, are not in effect.
+    proof: str = ""  # Result of the launches that check whether the exported files take effect, if any.
+    verdict: NightVerdict | None = None  # Comparison with earlier nights and the default; None if quick.
+    beside: Beside | None = None  # Comparison with the reference, launched in the same blocks, if any.
+    how_beside: str = ""  # Heading of that comparison: what was compared, and with how many launches.
+    lacking: tuple[str, ...] = ()  # Parts of the reference that could not be restored for that comparison.
+    other: str = ""  # Reason why nothing was compared, or no rank started; otherwise empty.
+    how: tuple[str, ...] = ()  # Settings KEY=VALUE of a campaign that launches as the check does.
+    folder: str = ""  # Directory that contains the settings, or the user's own folder for records of checks.
 
     @property
     def code(self) -> ExitCode:
@@ -80,12 +68,11 @@ class CheckReport:
     @property
     def found(self) -> tuple[Loss, ...]:
         """Return the slowdowns against the reference, against earlier nights, and against the default."""
-        by_slot = {c.slot: c for c in self.beside.comparisons} if self.beside else {}
-        times = {slot: (-c.gain, -c.high, -c.low) for slot, c in by_slot.items()}
+        beside, day = self.beside or Beside(), self.kept[:10]
         losses = [
-            Loss(slot, Kind.KEPT, self.kept[:10], ratio_of(y), (ratio_of(low), ratio_of(high)), 1.0)
-            for slot, (y, low, high) in times.items()
-            if self.beside and slot in self.beside.slower
+            Loss(c.slot, Kind.KEPT, day, ratio_of(-c.gain), (ratio_of(-c.high), ratio_of(-c.low)), 1.0)
+            for c in beside.comparisons
+            if c.slot in beside.slower
         ]
         return (*losses, *(self.verdict.found if self.verdict else ()))
 
@@ -108,22 +95,15 @@ class CheckReport:
         if verdict.suspected:
             slots = ", ".join(map(slot_words, verdict.suspected))
             return f"{slots} may be slower: another night may resolve it"
-        worst = max(verdict.inconclusive, key=lambda estimate: estimate.nights_needed)
-        if worst.nights_needed <= verdict.nights:
-            loss_text = (
-                f"{_PERCENT * (worst.ratio_bound - 1):.0f} % slower"
-                if math.isfinite(worst.ratio_bound)
-                else "slower"
-            )
-            return f"{slot_words(worst.slot)} may be {loss_text}: another night may resolve it"
+        worst, nights = max(verdict.inconclusive, key=lambda one: one.nights_needed), verdict.nights
+        if worst.nights_needed <= nights:
+            bound = worst.ratio_bound
+            share = f"{_PERCENT * (bound - 1):.0f} % " if math.isfinite(bound) else ""
+            return f"{slot_words(worst.slot)} may be {share}slower: another night may resolve it"
         if math.isfinite(worst.nights_needed):
-            nights_text = (
-                f"{verdict.nights} earlier nights are" if verdict.nights != 1 else "1 earlier night is"
-            )
-            return (
-                f"{nights_text} known, and about {worst.nights_needed:.0f} "
-                f"would resolve a loss of {_PERCENT * LOSS:.0f} %"
-            )
+            known = f"{nights} earlier nights are" if nights != 1 else "1 earlier night is"
+            needed = f"about {worst.nights_needed:.0f} would resolve a loss of {_PERCENT * LOSS:.0f} %"
+            return f"{known} known, and {needed}"
         remedy = (
             "more launches a night" if worst.by_launches else "nothing but both sides at the same moments"
         )
@@ -139,7 +119,7 @@ class CheckReport:
         lines += [f"  {self.other}"] if self.other else []
         lines += [f"  {line}" for line in self._comparison_lines]
         lines += [f"  {_loss_text(entry)}" for entry in self.found]
-        lines += [f"  {_estimate_text(entry)}" for entry in (self.verdict.seen if self.verdict else ())]
+        lines += [f"  {_estimate_text(entry)}" for entry in self._seen]
         lines += [f"  tune these again: {self.again}"] if self.worse else []
         return "\n".join(lines) + "\n"
 
@@ -151,7 +131,7 @@ class CheckReport:
 
     @property
     def worse(self) -> tuple[Slot, ...]:
-        """Return the slots (collective, communicator size, message size) to be tuned again."""
+        """Return the slots to be tuned again."""
         by_nights = self.verdict.worse if self.verdict else ()
         return tuple(dict.fromkeys((*(self.beside.slower if self.beside else ()), *by_nights)))
 
@@ -163,32 +143,25 @@ class CheckReport:
 
     def document(self) -> dict[str, Any]:
         """Return the report as JSON values for programs."""
-        verdict = self.verdict
         return {
             "code": int(self.code),
-            "headline": self.headline,
-            "kept": self.kept,
-            "not_in_effect": list(self.not_in_effect),
-            "changes": [
-                {"text": c.text, "breaks": c.breaks, "names": list(c.names)} for c in self.changes
-            ],
-            "proof": self.proof,
-            "other": self.other,
-            "beside": {"how": self.how_beside, "slower": [_slot_fields(slot) for slot in self.beside.slower],
-                       "open": self.beside.open, "failures": self.beside.failures,
-                       "most_lost": self.beside.most_lost, "launches": self.beside.launches,
-                       "slots": [{**_slot_fields(c.slot), "speed": ratio_of(c.gain), "low": ratio_of(c.low),
-                                  "high": ratio_of(c.high)} for c in self.beside.comparisons],
-                       } if self.beside else None,
-            "lacking": list(self.lacking),
-            "found": [{**_slot_fields(entry.slot), "kind": str(entry.kind), "since": entry.since,
-                       "ratio": entry.ratio, "low": entry.interval[0],
-                       "high": entry.interval[1], "default_ratio": entry.default}
-                      for entry in self.found],
-            "slots": [{**_slot_fields(entry.slot), "settings_us": entry.settings_s * 1e6,
-                       "default_us": entry.default_s * 1e6, "not_excluded": entry.ratio_bound,
-                       "sd_between_days": entry.day, "sd_of_a_launch": entry.launch}
-                      for entry in (verdict.seen if verdict else ())],
+            **fields_of(self, "headline", "kept", "not_in_effect"),
+            "changes": [fields_of(change, "text", "breaks", "names") for change in self.changes],
+            **fields_of(self, "proof", "other"),
+            "beside": self.beside and {
+                "how": self.how_beside,
+                "slower": [_slot_fields(slot) for slot in self.beside.slower],
+                **fields_of(self.beside, "open", "failures", "most_lost", "launches"),
+                "slots": [{**_slot_fields(c.slot), "speed": ratio_of(c.gain), "low": ratio_of(c.low),
+                           "high": ratio_of(c.high)} for c in self.beside.comparisons],
+            },
+            "lacking": self.lacking,
+            "found": [{**_slot_fields(loss.slot), **fields_of(loss, "kind", "since", "ratio"),
+                       "low": loss.interval[0], "high": loss.interval[1], "default_ratio": loss.default}
+                      for loss in self.found],
+            "slots": [{**_slot_fields(slot.slot), "settings_us": slot.settings_s * 1e6,
+                       "default_us": slot.default_s * 1e6, "not_excluded": slot.ratio_bound,
+                       "sd_between_days": slot.day, "sd_of_a_launch": slot.launch} for slot in self._seen],
             "tune_again": self.again,
         }  # fmt: skip
 
@@ -196,18 +169,14 @@ class CheckReport:
         """Return the report as JUnit XML for CI, in the schema of Ant.
 
         There is a test case for whether the settings are in effect, one for the comparison with the
-        reference, and one for each slot (collective, communicator size, message size). An inconclusive test
-        case is marked as skipped.
+        reference, and one for each slot. An inconclusive test case is marked as skipped.
         """
-        cases: list[tuple[str, str, str]] = [
-            ("in effect", "failure" if self.not_in_effect else "", "\n".join(self.not_in_effect))
-        ]
-        if self.beside or self.other:
-            kind = "skipped" if self.other else ""
-            if self.beside and not self.other:
-                kind = "failure" if self.beside.worse else "skipped" if self.beside.open else ""
+        cases = [("in effect", "failure" if self.not_in_effect else "", "\n".join(self.not_in_effect))]
+        if (beside := self.beside) or self.other:
+            inconclusive = "skipped" if self.other or not beside or beside.open else ""
+            kind = "failure" if beside and beside.worse and not self.other else inconclusive
             cases.append(("as kept", kind, "\n".join([self.other or self.headline, *self._comparison_lines])))
-        losses = {entry.slot: _loss_text(entry) for entry in reversed(self.found)}
+        losses = {slot: _loss_text(loss) for slot, loss in self._loss_by_slot.items()}
         verdict = self.verdict or NightVerdict()
         open_ = {*(entry.slot for entry in verdict.inconclusive), *verdict.suspected} - losses.keys()
         for slot in dict.fromkeys((*losses, *(entry.slot for entry in verdict.seen))):
@@ -224,11 +193,9 @@ class CheckReport:
         for name, kind, detail in cases:
             case = ElementTree.SubElement(suite, "testcase", classname="autotune.guard", name=name, time="0")
             if kind:
-                attributes = {
-                    "message": detail.partition("\n")[0],
-                    **({"type": "guard"} if kind == "failure" else {}),
-                }
-                ElementTree.SubElement(case, kind, attributes).text = detail
+                attributes = {"type": "guard"} if kind == "failure" else {}
+                message = detail.partition("\n")[0]
+                ElementTree.SubElement(case, kind, {"message": message, **attributes}).text = detail
         for name in ("system-out", "system-err"):
             ElementTree.SubElement(suite, name)
         ElementTree.indent(suite)
@@ -236,43 +203,30 @@ class CheckReport:
 
     def metrics(self, at_s: float) -> str:
         """Return the report for the text-file collector of Prometheus' node exporter."""
-        lines = [
-            f"# HELP {_METRIC}_code 0 same, 1 slower or not in effect, 3 inconclusive",
-            f"# TYPE {_METRIC}_code gauge",
-            f"{_METRIC}_code {int(self.code)}",
-            f"# HELP {_METRIC}_checked_seconds when it was checked",
-            f"# TYPE {_METRIC}_checked_seconds gauge",
-            f"{_METRIC}_checked_seconds {at_s:.0f}",
-        ]
+        default = {_labels(one.slot): f"{one.default_s:.9g}" for one in self._seen}
+        settings = {_labels(one.slot): f"{one.settings_s:.9g}" for one in self._seen}
+        slower = {_labels(slot): f"{loss.ratio:.9g}" for slot, loss in self._loss_by_slot.items()}
+        lines = []
         for name, about, values in (
-            (
-                "settings_seconds",
-                "time of a call under the settings",
-                [(s.slot, s.settings_s) for s in self._slots],
-            ),
-            (
-                "default_seconds",
-                "time of a call of the untouched stack",
-                [(s.slot, s.default_s) for s in self._slots],
-            ),
-            (
-                "slower_ratio",
-                "time over earlier nights, of what is slower",
-                [(f.slot, f.ratio) for f in self._loss_by_slot],
-            ),
+            ("code", "0 same, 1 slower or not in effect, 3 inconclusive", {"": str(int(self.code))}),
+            ("checked_seconds", "when it was checked", {"": f"{at_s:.0f}"}),
+            ("settings_seconds", "time of a call under the settings", settings),
+            ("default_seconds", "time of a call of the untouched stack", default),
+            ("slower_ratio", "time over earlier nights, of what is slower", slower),
         ):
-            lines += [f"# HELP {_METRIC}_{name} {about}", f"# TYPE {_METRIC}_{name} gauge"] if values else []
-            lines += [f"{_METRIC}_{name}{{{_labels(slot)}}} {value:.9g}" for slot, value in values]
+            name = f"autotune_guard_{name}"
+            lines += [f"# HELP {name} {about}", f"# TYPE {name} gauge"] if values else []
+            lines += [f"{name}{labels} {value}" for labels, value in values.items()]
         return "\n".join(lines) + "\n"
 
     @property
-    def _slots(self) -> tuple[SlotEstimate, ...]:
+    def _seen(self) -> tuple[SlotEstimate, ...]:
         return self.verdict.seen if self.verdict else ()
 
     @property
-    def _loss_by_slot(self) -> tuple[Loss, ...]:
+    def _loss_by_slot(self) -> dict[Slot, Loss]:
         """Return the first slowdown of each slot."""
-        return tuple({loss.slot: loss for loss in reversed(self.found)}.values())
+        return {loss.slot: loss for loss in reversed(self.found)}
 
     def day_message(self) -> str:
         """Return the result as one line for a message of the day."""
@@ -281,30 +235,14 @@ class CheckReport:
 
 def reframe_test(directory: str, estimates: Sequence[SlotEstimate], program: str) -> str:
     """Return the source of a ReFrame test that runs the check; its references are the estimated times."""
-    references = "".join(
-        f"            {_figure(estimate.slot)!r}: "
-        f"({estimate.settings_s * 1e6:.4g}, None, {_margin(estimate):.2f}, 'us'),\n"
-        for estimate in estimates
-    )
-    return _REFRAME.format(
-        directory=directory,
-        quoted=shlex.quote(directory),
-        program=shlex.quote(program),
-        references=references,
-    )
-
-
-def _margin(estimate: SlotEstimate) -> float:
-    """Return by which share a single night may be slower before the ReFrame test fails.
-
-    The share is at least ``LOSS``, and larger if the times of nights and launches have a large spread.
-    """
-    spread = math.hypot(0.0 if math.isnan(estimate.day) else estimate.day, estimate.launch)
-    return max(LOSS, 4 * spread)  # one of 30,000 normal nights is beyond 4 standard deviations
-
-
-def _figure(slot: Slot) -> str:
-    return "_".join(map(str, slot))
+    references = ""
+    for one in estimates:
+        spread = math.hypot(0.0 if math.isnan(one.day) else one.day, one.launch)
+        margin = max(LOSS, 4 * spread)  # one of 30,000 normal nights is beyond 4 standard deviations
+        name = "_".join(map(str, one.slot))
+        references += f"            {name!r}: ({one.settings_s * 1e6:.4g}, None, {margin:.2f}, 'us'),\n"
+    quoted, program = shlex.quote(directory), shlex.quote(program)
+    return _REFRAME.format(directory=directory, quoted=quoted, program=program, references=references)
 
 
 _REFRAME = """# Are the MPI settings below {directory!a} still right? Written by autotune guard keep.
@@ -382,4 +320,5 @@ def _slot_fields(slot: Slot) -> dict[str, Any]:
 
 
 def _labels(slot: Slot) -> str:
-    return ",".join(f'{name}="{value}"' for name, value in _slot_fields(slot).items())
+    labels = ",".join(f'{name}="{value}"' for name, value in _slot_fields(slot).items())
+    return f"{{{labels}}}"

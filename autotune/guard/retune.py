@@ -1,11 +1,12 @@
 """Expand ``retune=DIR`` into campaigns that tune only calls that the last ``guard check`` found slower."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
 from autotune.commands.keys import quoted
 from autotune.errors import ScenarioError
-from autotune.guard.kept import FOLDER, NIGHTS, by_sizes, read_nights
+from autotune.guard.kept import FOLDER, NIGHTS, read_nights, slot_in
 
 _KEY = "retune="
 
@@ -35,15 +36,19 @@ def retuned(words: Sequence[str]) -> list[list[str]]:
     nights = read_nights(source / FOLDER if (source / FOLDER / NIGHTS).exists() else source)
     last = next((night for night in reversed(nights) if night.launches or night.lost), None)
     if last is None or not last.lost:
-        reason = "no check was made there"
-        reason = f"its check of {last.date} found nothing to be tuned again" if last else reason
-        raise ScenarioError(f"retune={source}: {reason}", "DIR is what `guard check` was given, or its --to")
-    groups = by_sizes(last.lost)
-    if len(groups) > 1 and "campaign.dir" in keys:
-        raise ScenarioError(
-            f"campaign.dir= names one folder, and retune={source} makes {len(groups)} campaigns",
-            "leave it out",
+        reason = (
+            f"its check of {last.date} found nothing to be tuned again" if last else "no check was made there"
         )
+        raise ScenarioError(f"retune={source}: {reason}", "DIR is what `guard check` was given, or its --to")
+    sizes_of: dict[str, set[int]] = defaultdict(set)
+    for collective, _, size in map(slot_in, last.lost):
+        sizes_of[collective].add(size)
+    groups: dict[tuple[int, ...], list[str]] = defaultdict(list)
+    for collective, sizes in sorted(sizes_of.items()):
+        groups[tuple(sorted(sizes))].append(collective)
+    if len(groups) > 1 and "campaign.dir" in keys:
+        problem = f"campaign.dir= names one folder, and retune={source} makes {len(groups)} campaigns"
+        raise ScenarioError(problem, "leave it out")
     return [
         [
             *([] if "campaign.dir" in keys else [f"campaign.dir=campaigns/retune-{last.day}-{names[0]}"]),

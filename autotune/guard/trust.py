@@ -13,33 +13,21 @@ from autotune.scenario import restored
 
 
 def check_kept(folder: Path, settings: Kept, unasked: bool) -> None:
-    """Ask the user for consent, unless this user or an administrator wrote the reference in a folder.
+    """Ask for consent, unless this user or an administrator wrote the reference in a folder.
 
-    Anybody may have written the reference, which names programs to start.
-
-    Args:
-        folder: The folder of ``kept.json``.
-        settings: The reference, as read from that file.
-        unasked: Whether to start the programs without asking.
+    To root, its own ownership proves nothing, because root owns every file that it unpacks, clones or copies.
 
     Raises:
         UserError: somebody else wrote the reference, and the user did not agree.
     """
-    if unasked or is_signed(settings.meant, settings.seal) or _is_an_administrators(folder / KEPT):
+    if unasked or is_signed(settings.meant, settings.seal):
+        return
+    if os.geteuid() != 0 and (folder / KEPT).stat().st_uid == 0:
         return
     programs = (
         f"  mpirun: {settings.facts.mpirun}\n{starts_text(restored(settings.scenario), settings.launcher)}"
     )
     request = f"this user has not kept {folder / KEPT}, which asks to start:\n{programs}"
     if not agreed_to(f"{request}start it?", sys.stderr):
-        raise UserError(
-            f"nothing was started: {request}".rstrip(), "look at it; --yes starts it all the same"
-        )
-
-
-def _is_an_administrators(path: Path) -> bool:
-    """Return whether a file is trusted because root owns it; False if the current user is root.
-
-    For root the owner proves nothing, because root owns every file that root unpacks, clones or copies.
-    """
-    return os.geteuid() != 0 and path.stat().st_uid == 0
+        problem = f"nothing was started: {request}".rstrip()
+        raise UserError(problem, "look at it; --yes starts it all the same")

@@ -2,6 +2,7 @@
 
 ``keep`` saves a reference: the settings, the state of the machine, and a first set of launches. ``check``
 compares today's machine with that reference, and adds the record of its launches (a "night") to a history.
+The arguments are the options of the commands, which ``cli`` describes.
 """
 
 import os
@@ -25,6 +26,7 @@ from autotune.exporters.export_check import Proof, check_export
 from autotune.exporters.version_check import guard_of
 from autotune.exporters.writing import write_files
 from autotune.guard.before import (
+    Private,
     Restoration,
     keep_private,
     kept_private,
@@ -34,7 +36,8 @@ from autotune.guard.before import (
     sides_of,
 )
 from autotune.guard.changes import Change, changes
-from autotune.guard.facts import Facts
+from autotune.guard.facts import Facts, facts_there
+from autotune.guard.heats import Span
 from autotune.guard.kept import (
     FOLDER,
     KEPT,
@@ -49,7 +52,6 @@ from autotune.guard.kept import (
     write_kept,
 )
 from autotune.guard.nights import Rates
-from autotune.guard.node_facts import facts_there
 from autotune.guard.place import (
     MissingFilesError,
     Place,
@@ -60,7 +62,6 @@ from autotune.guard.place import (
     recommendation_document,
 )
 from autotune.guard.report import CheckReport, reframe_test
-from autotune.guard.span import Span
 from autotune.guard.trust import check_kept
 from autotune.guard.verdict import judge
 from autotune.history.folder import make_empty
@@ -75,12 +76,9 @@ EACH_NIGHT = 24
 """Number of launches of each side in one check. On a machine whose launches differ by 5 % the result of a
 check is then known to 1 %, and a loss of 10 % at one size is found in three nights (docs/guard.md); with 16
 launches it is found on 92 of 100 machines."""
-MINUTES = 10.0
-"""Minutes that ``keep`` may take by default."""
-FIRST = 3 * EACH_IN_A_HEAT
-"""Number of launches in the first block of a comparison of three sides."""
-REFRAME = "autotune_guard_reframe.py"
-"""Name of the file with a ReFrame test that runs the check."""
+_MINUTES = 10.0  # Minutes that ``keep`` may take by default.
+_FIRST = 3 * EACH_IN_A_HEAT  # Number of launches in the first block of a comparison of three sides.
+_REFRAME = "autotune_guard_reframe.py"  # Name of the file with a ReFrame test that runs the check.
 
 
 @heeded()
@@ -89,13 +87,7 @@ def keep(
 ) -> int:
     """Save the settings and the state of the machine as a reference, with a first set of launches.
 
-    Args:
-        source: A campaign's directory, a site's prefix, or a folder of exported files.
-        words: Settings KEY=VALUE of a scenario, for keys that a prefix does not contain.
-        minutes: Time limit in minutes; None means ``MINUTES``. With 0, only the launches that check whether
-            the files take effect are made.
-        mpirun: The launcher; None means the one on the search path.
-        confirmed: Whether to start the programs that a campaign names without asking the user.
+    With 0 minutes, only the launches that check whether the files take effect are made.
 
     Returns:
         The exit code: ``FINDING`` if the files do not put the settings into effect, otherwise ``WELL``.
@@ -105,7 +97,7 @@ def keep(
         StackError: there is no MPI on this machine.
         StorageError: the disk is full or read-only.
     """
-    span, source = Span(MINUTES if minutes is None else minutes), source.absolute()
+    span, source = Span(_MINUTES if minutes is None else minutes), source.absolute()
     with unanswered(source):
         place, folder = place_to_keep(source, words, mpirun, confirmed), source / FOLDER
     sources = tuple(map(str, place.sources))
@@ -114,30 +106,29 @@ def keep(
         folder.mkdir(parents=True, exist_ok=True)
     with launching(folder, alone=measures) as work_folder, chdir(work_folder):
         facts = facts_there(place.bench, place.installation, files, work_folder, steady=True)
-        unchanged = _is_kept(folder, facts)
-        document = recommendation_document(place.recommendation)
-        settings = str(place.files.absolute())
-        scenario, node = plain(withheld(place.scenario)), place.launcher
-        private = keep_private(folder, facts)
-        reference = Kept(_now(), settings, document, facts, scenario, node, sources, private=private)
+        # With the same state of the machine, later checks stay comparable with earlier ones.
+        has_reference = bool(read_nights(folder)) and (folder / KEPT).exists()
+        unchanged = has_reference and read_kept(folder).facts.identity == facts.identity
+        document, scenario = recommendation_document(place.recommendation), plain(withheld(place.scenario))
+        about = (_now(), str(place.files.absolute()), document, facts, scenario, place.launcher, sources)
+        reference = Kept(*about, private=keep_private(folder, facts))
         write_kept(folder, replace(reference, seal=signed(reference.meant)))
         proof = _proof(place, work_folder, span if measures else None)
         night = Night(_now(), facts.identity)
         if measures:  # the settings compared with themselves show the repeatability of launches
-            night, self_comparison, _ = launch_sides(
-                night, sides_of(place, place, Restoration(), work_folder), EACH_NIGHT, span, 0.0
-            )
+            sides = sides_of(place, place, Restoration(), work_folder)
+            night, self_comparison, _ = launch_sides(night, sides, EACH_NIGHT, span, 0.0)
     result_lines = (str(proof) if proof else "nothing could be launched under the files",)
     night = replace(night, said=result_lines, code=int(bool(proof and proof.refutes)), kept=not unchanged)
     _append(folder, night)
     nights = comparable(_dated_until_now(read_nights(folder)))
     if nights:
         test = reframe_test(str(source.absolute()), judge(nights).seen, sys.executable)
-        write_files({folder / REFRAME: test}, public=True, below=folder)
+        write_files({folder / _REFRAME: test}, public=True, below=folder)
     state = ", ".join(f"{name} {version}" for name, version in facts.stack.items() if "built" not in name)
     sys.stdout.write(f"kept in {folder}: {state}; {len(nights)} night(s) of launches\n  {result_lines[0]}\n")
     if measures and not night.launches:
-        sys.stderr.write(f"no launches are kept: {span.shortage_text(FIRST)}\n")
+        sys.stderr.write(f"no launches are kept: {span.shortage_text(_FIRST)}\n")
     if night.launches:
         sys.stdout.write(f"  the settings beside themselves: {self_comparison.bound}\n")
     words = [sys.executable, "-P", "-m", "autotune", "guard", "check", str(source.absolute())]
@@ -160,22 +151,8 @@ def check(
 ) -> int:
     """Compare today's machine and settings with the saved reference, and print a report.
 
-    Args:
-        source: The directory given to ``guard keep``; None means that in the variable ``AUTOTUNE_GUARD``, or
-            the current directory.
-        quick: Whether to compare only versions and values in effect, with no launches but those that check
-            whether the files take effect.
-        minutes: Time limit in minutes.
-        against: An older ``mpirun``, which is launched in turn with the installed one.
-        rate: Expected number of false alarms in a year.
-        mpirun: The launcher; None means the one on the search path.
-        own_folder: Folder for the records of checks, for a user who cannot write to the folder of the
-            settings; None means the latter.
-        outputs: Maps the formats ``junit``, ``metrics`` and ``motd`` to paths of further files to write; None
-            means that no such file is written.
-        as_json: Print a JSON document in place of text.
-        confirmed: Whether to start the programs that a reference names without asking, even if another user
-            may have saved it.
+    A ``quick`` check makes no launches but those that check whether the files take effect. ``own_folder`` is
+    for the records of a user who cannot write to the folder of the settings; ``outputs`` are further files.
 
     Returns:
         The exit code: 0 if unchanged, 1 if slower or not in effect, 3 if inconclusive.
@@ -202,37 +179,33 @@ def check(
     else:
         handing_over = unanswered(folder.parent, as_json)
         with handing_over, launching(target, alone=not quick) as work_folder, chdir(work_folder):
-            facts = facts_there(
-                place.bench, place.installation, _files(place.files, reference.sources), work_folder
-            )
+            files = _files(place.files, reference.sources)
+            facts = facts_there(place.bench, place.installation, files, work_folder)
             report = _in_effect(report, reference, place, facts, work_folder, timed)
             night = replace(night, state=facts.identity)
             if not quick:
-                change, reference_place = _kept_side(
-                    folder, reference, place, facts, against, work_folder, span
-                )
                 differing = sum(past.state != reference.facts.identity for past in nights)
-                alpha = Rates(rate).of_change(1 + differing)
-                report, night = _compared(
-                    report, night, place, reference_place, change, work_folder, span, alpha
-                )
+                alpha, private = Rates(rate).of_change(1 + differing), kept_private(folder, reference)
+                kept = (reference, private, _earlier(reference, place, against))
+                report, night = _compared(report, night, place, facts, kept, work_folder, span, alpha)
     if night.launches:
         verdict = judge(comparable((*nights, night)), rate, at_once=bool(report.lacking))
         report = replace(report, verdict=verdict)
-    lost = tuple((slot_text(f.slot), f.since) for f in report.verdict.found) if report.verdict else ()
-    slots_to_tune = tuple(map(slot_text, report.worse))
-    _append(
-        target, replace(night, said=(report.headline,), code=int(report.code), found=lost, lost=slots_to_tune)
-    )
-    _write(report, outputs)
+    found = tuple((slot_text(f.slot), f.since) for f in report.verdict.found) if report.verdict else ()
+    night = replace(night, said=(report.headline,), code=int(report.code), found=found)
+    _append(target, replace(night, lost=tuple(map(slot_text, report.worse))))
+    texts = {
+        "junit": lambda: report.junit(_now(), platform.node()),
+        "metrics": lambda: report.metrics(time.time()),
+        "motd": report.day_message,
+    }
+    write_files({path: texts[name]() for name, path in outputs.items() if path is not None}, parents=True)
     sys.stdout.write(json_text(report.document()) if as_json else report.text())
     return report.code
 
 
 def history(source: Path | None, own_folder: Path | None, as_json: bool) -> None:
     """Print the date, exit code, number of launches and result of each recorded check.
-
-    ``source`` and ``own_folder`` are those of ``check``.
 
     Raises:
         UserError: there is no reference.
@@ -251,18 +224,8 @@ def history(source: Path | None, own_folder: Path | None, as_json: bool) -> None
         )
 
 
-def _is_kept(folder: Path, facts: Facts) -> bool:
-    """Return whether the saved reference is of the same machine state, so that its checks stay comparable."""
-    has_reference = bool(read_nights(folder)) and (folder / KEPT).exists()
-    return has_reference and read_kept(folder).facts.identity == facts.identity
-
-
 def _guarded(source: Path | None) -> Path:
-    """Return the folder of the reference below ``source``, ``AUTOTUNE_GUARD`` or the current directory.
-
-    Raises:
-        UserError: there is no reference in that directory.
-    """
+    """Return the folder of the reference below ``source``, ``AUTOTUNE_GUARD`` or the current directory."""
     directory = source or Path(os.environ.get("AUTOTUNE_GUARD") or ".")
     folder = directory / FOLDER
     if not (folder / KEPT).exists():
@@ -279,8 +242,7 @@ def _files(folder: Path, sources: Iterable[str]) -> list[Path]:
 def _dated_until_now(nights: Sequence[Night]) -> tuple[Night, ...]:
     """Return the recorded checks that are not dated in the future, and print a warning about the others.
 
-    A date in the future means that the clock was wrong then, or is wrong now. Records of ``guard keep`` are
-    returned whatever their date, because the checks are compared with these.
+    Records of ``guard keep`` are returned whatever their date, because the checks are compared with these.
     """
     past_nights = tuple(night for night in nights if night.kept or night.date <= _now())
     if later := len(nights) - len(past_nights):
@@ -291,11 +253,7 @@ def _dated_until_now(nights: Sequence[Night]) -> tuple[Night, ...]:
 
 @contextmanager
 def unanswered(source: Path, as_json: bool = False) -> Iterator[None]:
-    """Turn ``HandedOver``, raised when a batch job makes the check, into an error with the next command.
-
-    Raises:
-        UnansweredError: a job was submitted that makes the check, or an earlier one is still making it.
-    """
+    """Turn ``HandedOver``, raised when a batch job makes the check, into an error with the next command."""
     try:
         yield
     except HandedOver as job:
@@ -317,8 +275,9 @@ def _in_effect(
     }
     differences = changes(reference.facts, facts, values, set(map(str, files)))
     proof = _proof(place, work_folder, span)
-    reasons = (*_not_in_effect(place, facts, differences), *([str(proof)] if proof and proof.refutes else []))
     proof_text = str(proof) if proof else ""
+    refuted = [proof_text] if proof and proof.refutes else []
+    reasons = (*_not_in_effect(place, facts, differences), *refuted)
     report = replace(report, changes=differences, not_in_effect=reasons, proof=proof_text, how=place.words)
     if proof and proof.unseen and not proof.variables_seen:  # no rank started: nothing is known
         return replace(report, proof="", other=proof_text)
@@ -337,15 +296,8 @@ def _not_in_effect(place: Place, facts: Facts, differences: Sequence[Change]) ->
 def _proof(place: Place, work_folder: Path, span: Span | None) -> Proof | None:
     """Check by launches whether the exported files have the effect that they state.
 
-    Args:
-        place: The settings, and how they are launched.
-        work_folder: Folder for the launches; all nodes must see it.
-        span: The time limit of the whole command; None sets no limit.
-
-    Returns:
-        The result; None if launches cannot check the format of the files, or the files set nothing.
+    The result is None if launches cannot check the format of the files, or the files set nothing.
     """
-    folder = make_empty(work_folder / "check")
 
     def observers(measurement: Measurement, space: Space, directory: Path) -> Observer:
         if span is None:
@@ -354,10 +306,8 @@ def _proof(place: Place, work_folder: Path, span: Span | None) -> Proof | None:
         limited = replace(measurement, timeout_s=limit_s)
         return _Timed(place.bench.observer(limited, space, directory), span)
 
-    return check_export(
-        *([place.name], place.recommendation, place.files, observers, place.measurement),
-        *(place.bench.space, folder),
-    )
+    about = ([place.name], place.recommendation, place.files, observers, place.measurement)
+    return check_export(*about, place.bench.space, make_empty(work_folder / "check"))
 
 
 @dataclass(frozen=True)
@@ -372,58 +322,36 @@ class _Timed:
         return self.span.timed(partial(self.observer.observe, trial))
 
 
-def _kept_side(
-    folder: Path,
-    reference: Kept,
-    place: Place,
-    facts: Facts,
-    against: str | None,
-    work_folder: Path,
-    span: Span,
-) -> tuple[Restoration, Place]:
-    """Return how the settings are launched as they were on the day of ``guard keep``.
-
-    Returns:
-        The changes to a launch that restore the environment of the reference, and the settings with the MPI
-        of the reference, or with today's MPI if the former is no longer installed.
-    """
-    earlier = _earlier(reference, place, against)
-    reference_place = kept_place(reference, earlier, place.scenario.directory, span) if earlier else place
-    if any(
-        reference.facts.files.get(str(p), "") != facts.files.get(str(p), "") for p in _files(place.files, ())
-    ):
-        reference_place = exported_anew(reference_place, work_folder)
-    change = restoration(
-        reference, facts, kept_private(folder, reference), reference_place.installation, work_folder
-    )
-    lacking = (*change.lacking, *lost_for_good(reference, facts, bool(earlier)))
-    return replace(change, lacking=lacking), reference_place
-
-
 def _compared(
     report: CheckReport,
     night: Night,
     place: Place,
-    reference_place: Place,
-    change: Restoration,
+    facts: Facts,
+    kept: tuple[Kept, Private | None, str | None],
     work_folder: Path,
     span: Span,
     alpha: float,
 ) -> tuple[CheckReport, Night]:
     """Launch today's settings in turn with those of the reference, and add the result to report and night.
 
-    ``alpha`` is the error rate of the comparison.
+    ``kept`` is the reference, what was saved for this user alone, and the launcher of the reference's MPI,
+    which is None if that is today's or no longer installed. ``alpha`` is the error rate of the comparison.
     """
-    sides_differ = reference_place is not place or change.env or change.unset
-    sides = sides_of(place, reference_place, change, work_folder)
-    night, comparison, problem = launch_sides(night, sides, EACH_NIGHT, span, alpha if sides_differ else 0.0)
+    reference, private, earlier = kept
+    then = kept_place(reference, earlier, place.scenario.directory, span) if earlier else place
+    old, new = reference.facts.files, facts.files
+    if any(old.get(str(path), "") != new.get(str(path), "") for path in _files(place.files, ())):
+        then = exported_anew(then, work_folder)
+    change = restoration(reference, facts, private, then.installation, work_folder)
+    sides = sides_of(place, then, change, work_folder)
+    alpha = alpha if then is not place or change.env or change.unset else 0.0
+    night, comparison, problem = launch_sides(night, sides, EACH_NIGHT, span, alpha)
     reasons = (*report.not_in_effect, *filter(None, [problem]))
-    report = replace(report, not_in_effect=reasons, lacking=change.lacking)
+    lacking = (*change.lacking, *lost_for_good(reference, facts, bool(earlier)))
+    report = replace(report, not_in_effect=reasons, lacking=lacking)
     if not night.launches:
-        return replace(report, other=report.other or span.shortage_text(FIRST)), night
-    other_stack = (
-        f" under {reference_place.bench.description}" if reference_place.bench is not place.bench else ""
-    )
+        return replace(report, other=report.other or span.shortage_text(_FIRST)), night
+    other_stack = f" under {then.bench.description}" if then.bench is not place.bench else ""
     how = "at the same moments" if night.heats else "one after the other"
     heading = f"speed now over that as kept{other_stack}, {comparison.launches} launches each, {how}:"
     return replace(report, beside=comparison, how_beside=heading), night
@@ -432,9 +360,8 @@ def _compared(
 def _earlier(reference: Kept, place: Place, against: str | None) -> str | None:
     """Return the launcher of the reference's MPI, if that is still installed besides today's MPI.
 
-    Returns:
-        ``against`` if it is given; None if the launcher no longer exists, is today's launcher, or now belongs
-        to another version than the reference's.
+    ``against`` is taken if it is given. The result is None if the launcher no longer exists, is today's
+    launcher, or now belongs to another version than the reference's.
     """
     if against:
         return against
@@ -455,16 +382,6 @@ def _append(folder: Path, night: Night) -> None:
     except OSError as exc:
         hint = "--to DIR adds it in a folder of your own"
         sys.stderr.write(f"not added to the history: {folder}: {exc.strerror}; {hint}\n")
-
-
-def _write(report: CheckReport, outputs: dict[str, Path | None]) -> None:
-    texts = {
-        "junit": lambda: report.junit(_now(), platform.node()),
-        "metrics": lambda: report.metrics(time.time()),
-        "motd": report.day_message,
-    }
-    files = {path: texts[name]() for name, path in outputs.items() if path is not None}
-    write_files(files, parents=True)
 
 
 def _now() -> str:

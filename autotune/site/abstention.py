@@ -52,35 +52,26 @@ def bounds(model: Transfer, shapes: Sequence[Shape]) -> Bounds:
     From a job with n nodes, the model predicts up to n² nodes: as many doublings beyond the job as there are
     from one node to the job.
     """
-    predictions: dict[Shape, list[tuple[str, float, float]]] = {}
-    for shape in shapes:
-        predictions[shape] = []
+    predictions: dict[Shape, list[tuple[str, float, float]]] = {shape: [] for shape in shapes}
+    for shape, predicted in predictions.items():
         for choice in model.choices(shape.collective):
             job = model.nearest(choice, shape)
             if job is not None and shape.nodes <= job[0] ** 2:
                 (gain,), (sd,) = model.gains(choice, [shape])
-                predictions[shape].append((choice, float(gain), float(sd)))
+                predicted.append((choice, float(gain), float(sd)))
     return predictions
 
 
 def decide(predictions: Bounds, z: float | None) -> list[Decision]:
-    """Return for each shape the choice with the largest lower bound of its gain.
+    """Return for each shape the choice with the largest lower bound of its gain, if that is positive.
 
-    Where no lower bound is positive, the choice is left to the library.
-
-    Args:
-        predictions: Predictions for the shapes.
-        z: The lower bound is this number of standard deviations below the expected gain. None: the accuracy
-            of predictions is unknown, so every choice is left to the library.
+    The bound is ``z`` standard deviations below the expected gain. None: the accuracy of predictions is
+    unknown, so every choice is left to the library.
     """
     decisions = []
     for shape, choices in predictions.items():
-        best = Decision(shape, DEFAULT)
-        for choice, gain, sd in choices:
-            low = -math.inf if z is None else gain - z * sd
-            if low > best.low:
-                best = Decision(shape, choice, gain, low)
-        decisions.append(best)
+        known = [Decision(shape, name, gain, gain - z * sd) for name, gain, sd in choices if z is not None]
+        decisions.append(max([Decision(shape, DEFAULT), *known], key=lambda decision: decision.low))
     return decisions
 
 
@@ -114,23 +105,13 @@ def calibrated(tested: Iterable[Outcome]) -> float | None:
 def of_sample(sample: Sequence[tuple[Decision, bool]], z: float) -> float | None:
     """Return the smallest z that would have kept the losses of a job's predictions below the limit.
 
-    The job was measured after its choices were predicted. With this z and every larger one, at most ``RISK``
-    of these choices were losses.
-
-    Args:
-        sample: Decisions that were made with ``z``, and whether each one was a loss.
-        z: The value with which the decisions were made; the result is not smaller.
-
-    Returns:
-        ``z`` itself if few enough decisions were losses; None if too many were, whatever the value.
+    With this z and every larger one, at most ``RISK`` of the choices of the ``sample`` were losses, which had
+    been predicted with ``z`` before the job was measured. The result is not smaller than ``z``, and None if
+    too many were losses, whatever the value.
     """
     smallest = None
     for threshold in sorted({z, *(value for value in GRID if value > z)}, reverse=True):
-        losses = [
-            lost
-            for decision, lost in sample
-            if decision.gain > threshold * (decision.gain - decision.low) / z
-        ]
+        losses = [lost for one, lost in sample if one.gain > threshold * (one.gain - one.low) / z]
         if sum(losses) > RISK * len(losses):
             break
         smallest = threshold
@@ -150,11 +131,8 @@ def loss_removed(model: Transfer, decided: Iterable[Decision]) -> float:
     for decision in decided:
         by_collective.setdefault(decision.shape.collective, []).append(decision)
     for collective, decisions in by_collective.items():
-        shapes, decided_gains = (
-            [decision.shape for decision in decisions],
-            np.array([decision.gain for decision in decisions]),
-        )
-        best = np.zeros(len(decisions))
+        shapes = [decision.shape for decision in decisions]
+        decided_gains, best = np.array([decision.gain for decision in decisions]), np.zeros(len(shapes))
         for choice in model.choices(collective):
             gain, sd = model.gains(choice, shapes)
             finite = np.isfinite(gain)

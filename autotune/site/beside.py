@@ -26,7 +26,7 @@ _ROUND_S = 0.2  # Seconds between two checks whether a process has ended.
 def run_side_by_side(
     documents: Mapping[str, Mapping[str, Any]], origin: Mapping[str, Any], quiet: bool, folder: Path
 ) -> list[int]:
-    """Run the campaigns of several jobs at the same time until all have ended.
+    """Run the campaigns of several jobs at the same time until all have ended, and return the exit codes.
 
     The output of each campaign goes to a file and is printed when its process has ended.
 
@@ -35,9 +35,6 @@ def run_side_by_side(
         origin: The property ``origin`` of the composer, from which the processes make their own composer.
         quiet: Whether to print only the results.
         folder: Directory for the output; its earlier contents are removed.
-
-    Returns:
-        The exit codes, in the order in which the processes ended.
 
     Raises:
         Interrupted: the user ended the work, or an allocation is nearly over.
@@ -68,11 +65,7 @@ def run_side_by_side(
 
 
 def main(text: str) -> int:
-    """Run the campaign of a job in its own process, and return the exit code.
-
-    Args:
-        text: The job's configuration, the composer's origin and the option ``quiet``, as JSON.
-    """
+    """Run the campaign of a job in its own process, as a JSON document asks; return the exit code."""
     request = json.loads(text)
     try:
         with plain_output(), heeded():

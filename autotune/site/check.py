@@ -33,20 +33,11 @@ def read_back(
 ) -> int:
     """Launch with the exported files on the ranks of each job, and check that the library applies them.
 
-    A number of ranks for which the same files were checked before is not launched again.
-
-    Args:
-        recommendation: The recommendation that was exported.
-        formats: Names of the formats.
-        folder: Directory of the files.
-        jobs: The jobs whose numbers of ranks are checked.
-        place_of: Function that returns the scenario of a job and the means to launch it.
+    A number of ranks for which the same files were checked before is not launched again. ``place_of`` returns
+    the scenario of a job and the means to launch it.
 
     Returns:
         The exit code: that of a finding if the files do not have the intended effect.
-
-    Raises:
-        StorageError: the disk is full or read-only.
     """
     digest, results = _digest(folder), dict[str, str]()
     stored = _stored_results(folder / READ_BACK)
@@ -80,12 +71,10 @@ def read_back(
 
 def _digest(folder: Path) -> str:
     """Return the SHA-256 hash over the names and texts of all exported files."""
-    excluded = (PROOF_FILE, READ_BACK)
-    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name not in excluded)
-    digest = hashlib.sha256()
-    for path in files:
-        digest.update(f"{path.name}\n{user_text(path, lenient=True)}".encode())
-    return digest.hexdigest()
+    files = [path for path in sorted(folder.iterdir()) if path.is_file()]
+    files = [path for path in files if path.name not in (PROOF_FILE, READ_BACK)]
+    text = "".join(f"{path.name}\n{user_text(path, lenient=True)}" for path in files)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _stored_results(path: Path) -> dict[str, Any]:

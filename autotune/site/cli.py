@@ -48,8 +48,9 @@ class _Sites:
 
     def recommendation(self, directory: Path) -> "Recommendation":
         from autotune.site.directory import read_site
+        from autotune.site.files import recommendation_of
 
-        return read_site(directory).recommendation()
+        return recommendation_of(read_site(directory))
 
 
 companion = Companion(sites=_Sites())

@@ -28,10 +28,8 @@ class Offered:
 def common(offers: Mapping[J, Mapping[S, Offered]], usual: S, candidates: Sequence[S]) -> S:
     """Return the setting with the largest sum of gains over all jobs, among those that slow no job.
 
-    Args:
-        offers: The gains by job and setting. A setting that is missing for a job was not measured on it.
-        usual: The library's own setting, which is always allowed.
-        candidates: The other settings that may be chosen.
+    The library's own setting ``usual`` is always allowed. A setting that ``offers`` lack for a job was not
+    measured on it.
     """
     fit = [s for s in candidates if all(s in by and not by[s].loses for by in offers.values())]
     return max((usual, *fit), key=lambda s: sum(sum(by[s].gains) for by in offers.values()))

@@ -2,6 +2,10 @@
 
 The estimates follow from the launches of a few jobs that ``measure conf=site`` timed, and from the durations
 of the jobs that were measured so far.
+
+A launcher starts itself, a daemon on each node and a process for each rank, so a launch takes ``a + b·nodes +
+c·ranks``. A call takes ``a + b·log₂(ranks) + c·ranks + d·(ranks on other nodes)``. This covers the steps of
+trees, and algorithms in which every rank sends to every other one, which take longer between nodes.
 """
 
 import math
@@ -12,13 +16,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from autotune.errors import UserError
 from autotune.probe.protocol import OTHER_SHARE, UNTIMED
 from autotune.resources import space_text, user_text
 from autotune.scenario import sizes_of
 from autotune.scenario.whole_site import Job, communicators
 from autotune.site.directory import SiteDirectory
-from autotune.site.durations import call_s, duration_s
 from autotune.space import Space
 from autotune.space.loader import load_space
 from autotune.stacks import dialect
@@ -40,27 +45,16 @@ class TimedLaunch:
     """Collective → message size in bytes → seconds that one call with each per-size choice takes in total."""
 
     def __post_init__(self) -> None:
-        """Check the durations.
-
-        Raises:
-            ValueError: a duration is not above zero.
-        """
-        times = (
-            self.took_s,
-            self.sampled_s,
-            *(seconds for by_size in self.calls_s.values() for seconds in by_size.values()),
-        )
+        """Raise a ``ValueError`` unless all durations are above zero."""
+        times = (self.took_s, self.sampled_s, *self.calls.values())
         if not all(0 < seconds < math.inf for seconds in times):
             raise ValueError(f"{', '.join(map(str, times))} s: expected durations above zero")
 
     @property
     def calls(self) -> dict[tuple[str, int], float]:
         """Return the total seconds of one call with each choice, by collective and message size in bytes."""
-        return {
-            (name, int(size)): seconds
-            for name, by_size in self.calls_s.items()
-            for size, seconds in by_size.items()
-        }
+        pairs = ((name, by_size.items()) for name, by_size in self.calls_s.items())
+        return {(name, int(size)): seconds for name, sizes in pairs for size, seconds in sizes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +62,14 @@ class TimedJob:
     """The durations of one job's launches of both kinds."""
 
     launch: TimedLaunch  # A launch of the library's defaults.
-    sweep: TimedLaunch
-    """A launch that times all per-size choices. Their number depends on the job-wide values, so this is the
-    mean of two launches: with the first and with the last value of each job-wide parameter."""
+    sweep: TimedLaunch  # The mean of the launches that time all per-size choices.
 
 
 Starts = Mapping[Job, TimedJob]
 
 
 def read_starts(root: Path) -> dict[Job, TimedJob]:
-    """Return the durations of launches that ``measure conf=site`` has stored, by job.
-
-    The mapping is empty if that command was not run.
+    """Return the durations of launches that ``measure conf=site`` has stored; empty if it was not run.
 
     Raises:
         UserError: the file cannot be read.
@@ -87,28 +77,20 @@ def read_starts(root: Path) -> dict[Job, TimedJob]:
     if not (path := root / STARTS).is_file():
         return {}
     hint, reader = "autotune measure conf=site … writes it", Document(str(path), UserError)
+    starts = dict[Job, TimedJob]()
     try:
-        document = parsed(user_text(path), str(path), UserError, hint).items()
-        timed_jobs = {
-            tuple(map(int, name.split("x"))): reader.structured(TimedJob, values, name)
-            for name, values in document
-        }
+        for name, values in parsed(user_text(path), str(path), UserError, hint).items():
+            nodes, ppn = map(int, name.split("x"))
+            starts[nodes, ppn] = reader.structured(TimedJob, values, name)
     except (ValueError, TypeError, AttributeError) as exc:
         raise UserError(f"{path} cannot be read: {exc}", hint) from exc
-    if not all(len(job) == 2 and min(job) > 0 for job in timed_jobs):
-        raise UserError(f"{path}: {', '.join(map(str, timed_jobs))}", f"expected NODESxPPN; {hint}")
-    return {(nodes, ppn): timed_job for (nodes, ppn), timed_job in timed_jobs.items()}
+    if not all(min(job) > 0 for job in starts):
+        raise UserError(f"{path}: {', '.join(map(str, starts))}", f"expected NODESxPPN; {hint}")
+    return starts
 
 
 def cost_h(site: SiteDirectory, document: Mapping[str, Any], job: Job, launches: float = 0.0) -> float:
-    """Return the node-hours that a job is expected to take.
-
-    Args:
-        site: The site.
-        document: The site's configuration.
-        job: Numbers of nodes and of ranks per node.
-        launches: Number of launches to count; 0: all launches of the job that remain.
-    """
+    """Return the expected node-hours of some launches of a job; 0: all launches that remain."""
     finished = len(site.campaigns[job].history) if job in site.campaigns and not launches else 0
     remaining = max((launches or _launches(site, document, job[0])) - finished, 1.0)
     return remaining * job[0] * launch_s(site, document, job) / 3600
@@ -121,20 +103,13 @@ def launch_s(site: SiteDirectory, document: Mapping[str, Any], job: Job) -> floa
     the mean ratio of measured to estimated durations of the jobs so far. Else it is extrapolated from the
     durations of the jobs so far. Before any job was measured, it is the planned duration.
     """
-    took: dict[Job, list[float]] = {}
-    for measured_job, campaign in site.campaigns.items():
-        took.setdefault(measured_job, []).extend(
-            observation.duration_s for observation in campaign.history if observation.ok
-        )
-    means = {measured_job: fmean(durations_s) for measured_job, durations_s in took.items() if durations_s}
+    took = {other: [o.duration_s for o in one.history if o.ok] for other, one in site.campaigns.items()}
+    means = {other: fmean(durations_s) for other, durations_s in took.items() if durations_s}
     started = read_starts(site.path)
     if means and len(started) < 2:  # a single job says nothing about others
         return duration_s(means, job)
-    log_ratios = [
-        math.log(mean_s / _planned_s(started, document, measured_job))
-        for measured_job, mean_s in means.items()
-    ]
-    return _planned_s(started, document, job) * math.exp(fmean(log_ratios or [0.0]))
+    logs = [math.log(mean_s / _planned_s(started, document, other)) for other, mean_s in means.items()]
+    return _planned_s(started, document, job) * math.exp(fmean(logs or [0.0]))
 
 
 def sweep_s(started: Starts, document: Mapping[str, Any], job: Job) -> dict[tuple[str, int], float]:
@@ -142,7 +117,7 @@ def sweep_s(started: Starts, document: Mapping[str, Any], job: Job) -> dict[tupl
 
     Collectives and sizes that ``measure conf=site`` did not time are missing.
     """
-    sweeps = {timed_size: timed_job.sweep for timed_size, timed_job in started.items()}
+    sweeps = {other: timed_job.sweep for other, timed_job in started.items()}
     return _calls_s(sweeps, document, job[1], sizes_within(document, job))
 
 
@@ -155,31 +130,27 @@ def _planned_s(started: Starts, document: Mapping[str, Any], job: Job) -> float:
     untouched, verified, sweeps = _kinds(document, job[0])
     has_other_loop = document["verify"]["other_loop"] != "ignored" and document["probe"]["sync"] == "barrier"
     ranks = sizes_within(document, job) if started else ()
+    timed_defaults = {other: timed_job.launch for other, timed_job in started.items()}
+    timed_sweeps = {other: timed_job.sweep for other, timed_job in started.items()}
 
-    def kind_s(kind: Callable[[TimedJob], TimedLaunch], budget: float = 1.0) -> float:
+    def kind_s(timed_launches: Mapping[Job, TimedLaunch], budget: float = 1.0) -> float:
         """Return the seconds of a launch of one kind; ``budget`` multiplies the seconds of timed calls."""
-        timed_launches = {timed_size: kind(timed_job) for timed_size, timed_job in started.items()}
         if not timed_launches:
             return START_S + sampled_s(math.inf, document["probe"], budget)
         once_s = sum(_calls_s(timed_launches, document, job[1], ranks).values())
         sampled = sampled_s(once_s, document["probe"], budget)
         return duration_s(_starts_s(timed_launches), job) + UNTIMED * once_s + sampled
 
-    together_s = (
-        untouched * kind_s(lambda timed_job: timed_job.launch)
-        + verified * kind_s(lambda timed_job: timed_job.launch, 1 + has_other_loop * OTHER_SHARE)
-        + sweeps * kind_s(lambda timed_job: timed_job.sweep)
-    )
+    together_s = untouched * kind_s(timed_defaults)
+    together_s += verified * kind_s(timed_defaults, 1 + has_other_loop * OTHER_SHARE)
+    together_s += sweeps * kind_s(timed_sweeps)
     return together_s / max(untouched + verified + sweeps, 1)
 
 
 def sampled_s(once_s: float, probe: Mapping[str, Any], budget: float = 1.0) -> float:
     """Return an upper bound of the seconds that the timed calls of a launch take.
 
-    Args:
-        once_s: Total seconds of one call for each collective, communicator size, message size and choice.
-        probe: The configuration of the probe.
-        budget: Factor on the probe's budget of seconds.
+    One call of each takes ``once_s`` in all; ``budget`` is a factor on the probe's budget of seconds.
     """
     return min(budget * float(probe["budget_s"]), int(probe["max_samples"]) * once_s)
 
@@ -189,43 +160,27 @@ def _starts_s(timed_launches: Mapping[Job, TimedLaunch]) -> dict[Job, float]:
 
     Medians of few calls may exceed their mean, so that the plain difference could be too small.
     """
-    calls = {job: timed_launch.calls for job, timed_launch in timed_launches.items()}
-    common = _common(calls)
-    untimed = {job: UNTIMED * sum(seconds[cell] for cell in common) for job, seconds in calls.items()}
-    return {
-        job: max(timed_launch.took_s - timed_launch.sampled_s - untimed[job], timed_launch.took_s / 2)
-        for job, timed_launch in timed_launches.items()
-    }
+    common, starts_s = _common(timed_launches), dict[Job, float]()
+    for job, launch in timed_launches.items():
+        untimed_s = UNTIMED * sum(launch.calls[cell] for cell in common)
+        starts_s[job] = max(launch.took_s - launch.sampled_s - untimed_s, launch.took_s / 2)
+    return starts_s
 
 
-def _common(calls_s: Mapping[Job, Mapping[tuple[str, int], float]]) -> set[tuple[str, int]]:
-    """Return the collectives and message sizes that were timed on every job.
-
-    The time of all other calls counts as a part of their job's start.
-    """
-    return set.intersection(*map(set, calls_s.values()))
+def _common(timed_launches: Mapping[Job, TimedLaunch]) -> set[tuple[str, int]]:
+    """Return the calls that were timed on every job; the time of all others counts as a part of the start."""
+    return set.intersection(*(set(launch.calls) for launch in timed_launches.values()))
 
 
 def _calls_s(
     timed_launches: Mapping[Job, TimedLaunch], document: Mapping[str, Any], ppn: int, sizes: Sequence[int]
 ) -> dict[tuple[str, int], float]:
-    """Return the total seconds of one call with each choice on all communicators, by collective and size.
-
-    Args:
-        timed_launches: The timed launches of some jobs.
-        document: The site's configuration.
-        ppn: Ranks per node of the job.
-        sizes: Sizes of the communicators.
-    """
-    total_s = dict[tuple[str, int], float]()
-    calls = {job: timed_launch.calls for job, timed_launch in timed_launches.items()}
-    communicator_shapes = [(-(-ranks // ppn), min(ranks, ppn)) for ranks in sizes]
-    wanted_cells = set(product(document["site"]["collectives"], sizes_of(document["sizes"])))
-    for cell in sorted(wanted_cells & _common(calls)):
-        measured_s = {job: seconds[cell] for job, seconds in calls.items()}
-        total_s[cell] = sum(
-            call_s(measured_s, communicator_shape) for communicator_shape in communicator_shapes
-        )
+    """Return the total seconds of one call with each choice on communicators of some ``sizes``."""
+    shapes, total_s = [(-(-ranks // ppn), min(ranks, ppn)) for ranks in sizes], dict[tuple[str, int], float]()
+    wanted = set(product(document["site"]["collectives"], sizes_of(document["sizes"])))
+    for cell in sorted(wanted & _common(timed_launches)):
+        measured_s = {job: launch.calls[cell] for job, launch in timed_launches.items()}
+        total_s[cell] = sum(call_s(measured_s, shape) for shape in shapes)
     return total_s
 
 
@@ -261,15 +216,14 @@ def hours(document: Mapping[str, Any]) -> float:
 
 
 def _launches(site: SiteDirectory, document: Mapping[str, Any], nodes: int) -> float:
-    """Return the expected number of launches of a job.
+    """Return the mean number of launches of complete jobs of this kind (on one node, or on several).
 
-    It is the mean over the complete jobs of the same kind (on one node, or on several). Before any such job
-    is complete, it is the planned number.
+    Before any such job is complete, it is the planned number.
     """
-    complete_jobs = [job for job in site.campaigns if site.is_complete(job) and (job[0] > 1) == (nodes > 1)]
-    if complete_jobs:
-        return fmean(len(site.campaigns[job].history) for job in complete_jobs)
-    return float(sum(_kinds(document, nodes)))
+    alike = [job for job in site.campaigns if site.is_complete(job) and (job[0] > 1) == (nodes > 1)]
+    if not alike:
+        return float(sum(_kinds(document, nodes)))
+    return fmean(len(site.campaigns[job].history) for job in alike)
 
 
 def _kinds(document: Mapping[str, Any], nodes: int) -> tuple[int, int, int]:
@@ -289,3 +243,42 @@ def _kinds(document: Mapping[str, Any], nodes: int) -> tuple[int, int, int]:
     heats_untouched = untouched + sweeps if heats else 0
     both_sides = 2 * verify["launches"] if verify["enabled"] else 0
     return untouched + heats_untouched, both_sides, sweeps
+
+
+def duration_s(durations: Mapping[Job, float], job: Job) -> float:
+    """Return how many seconds a launch of a job takes, given the durations of one or more other jobs."""
+    return _by_others(durations, job, lambda nodes, ppn: (1, nodes, nodes * ppn))
+
+
+def call_s(durations: Mapping[Job, float], job: Job) -> float:
+    """Return how many seconds a call of a job takes, given the durations of one or more other jobs."""
+
+    def terms(nodes: int, ppn: int) -> tuple[float, ...]:
+        return 1, math.log2(nodes * ppn), nodes * ppn, (nodes - 1) * ppn
+
+    return _by_others(durations, job, terms)
+
+
+def _by_others(
+    durations: Mapping[Job, float], job: Job, terms: Callable[[int, int], tuple[float, ...]]
+) -> float:
+    """Extrapolate durations by least squares of relative errors, with coefficients that are not negative."""
+    from scipy.optimize import nnls
+
+    if job in durations or len(durations) < 2:
+        return durations.get(job, next(iter(durations.values())))
+    design = np.array([terms(*known) for known in durations]) / np.array([*durations.values()])[:, None]
+    lengths = np.linalg.norm(design, axis=0)
+    lengths[lengths == 0] = 1  # all jobs are on one node
+    coefficients, _ = nnls(design / lengths, np.ones(len(design)))
+    return float(np.dot(terms(*job), coefficients / lengths))
+
+
+def timed(jobs: tuple[Job, ...]) -> list[Job]:
+    """Return at most four jobs, ascending, whose launches are timed to extrapolate to all other jobs.
+
+    These are the smallest job, and on each of the three smallest numbers of nodes the job with most ranks a
+    node.
+    """
+    largest = {nodes: (nodes, ppn) for nodes, ppn in sorted(jobs)}
+    return list(dict.fromkeys((jobs[0], *[largest[nodes] for nodes in sorted(largest)[:3]])))

@@ -1,9 +1,11 @@
-"""The directory of a site: what the user asked for, a campaign for each job, and one recommendation from all.
+"""The directory of a site: what the user asked for, a campaign for each job, and what follows from all.
 
-A site is a cluster that is tuned as a whole. A job is a number of nodes with a number of ranks on each.
+A site is a cluster that is tuned as a whole. A job is a number of nodes with a number of ranks on each. A
+setting is a set of changes from the library's defaults that hold for a whole job.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -44,17 +46,11 @@ class Sample:
     """The predictions for one job. They are saved before the job is measured, so that they can be tested."""
 
     job: Job
-    z: float
-    """A choice was predicted only if its expected gain exceeded this many standard deviations of its
-    error."""
+    z: float  # How many standard deviations of its error the expected gain of a predicted choice exceeded.
     predicted: tuple[Decision, ...]
 
     def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            UserError: ``z`` is not positive.
-        """
+        """Raise a ``UserError`` unless ``z`` is positive."""
         if not self.z > 0:
             raise UserError(f"{SAMPLE}: z={self.z}", "expected a number above zero")
 
@@ -65,28 +61,21 @@ class SiteDirectory:
 
     path: Path
     wishes: Wishes
-    campaigns: Mapping[Job, CampaignDirectory]
-    """Campaigns, read from their journals, of all jobs begun so far."""
+    campaigns: Mapping[Job, CampaignDirectory]  # Campaigns of all jobs begun so far.
     sample: Sample | None = None  # None: no predictions were saved to be tested yet.
-    loads: Mapping[Job, Loads] = field(default_factory=dict)
-    """Results of the jobs that were also launched while other work loaded the machine."""
+    loads: Mapping[Job, Loads] = field(default_factory=dict)  # Results on the loaded machine.
 
     @property
     def node_hours(self) -> float:
         """Return the node-hours used so far."""
         alone_s = sum(job[0] * sum(o.duration_s for o in c.history) for job, c in self.campaigns.items())
-        loaded_s = sum(
-            job[0] * result.took_s for job, results in self.loads.items() for result in results.found
-        )
+        loaded_s = sum(job[0] * one.took_s for job, results in self.loads.items() for one in results.found)
         return (alone_s + loaded_s) / 3600
 
     def _without_lost_rules(self, job: Job, recommendation: Recommendation) -> Recommendation:
         """Return a job's recommendation without rules for calls that were slower on the loaded machine."""
-        return without_lost_rules(
-            recommendation,
-            self.under_load(job, recommendation),
-            dialect(self.campaigns[job].about.space.stack).one_row,
-        )
+        one_row = dialect(self.campaigns[job].about.space.stack).one_row
+        return without_lost_rules(recommendation, self.under_load(job, recommendation), one_row)
 
     def under_load(self, job: Job, recommendation: Recommendation) -> UnderLoad | None:
         """Return the results of a job's recommendation on the loaded machine; None if there are none."""
@@ -103,19 +92,14 @@ class SiteDirectory:
         Each tuple contains the job, the values that the setting changes for the whole job as text, and the
         recommendation.
         """
-        for job, recommendation in self.chosen.items():
-            if (
-                deploys(self.campaigns[job].about.space, recommendation)
-                and self.under_load(job, recommendation) is None
-            ):
-                yield job, self._setting_text(job, recommendation), recommendation
+        for job, chosen in self.chosen.items():
+            if deploys(self.campaigns[job].about.space, chosen) and self.under_load(job, chosen) is None:
+                yield job, self._setting_text(job, chosen), chosen
 
     @cached_property
     def settings(self) -> tuple[Point, ...]:
-        """Return each different set of job-wide changes that some job recommends; the first set is empty."""
-        changes = (
-            self._changes(job, recommendation.point) for job, recommendation in self.recommended.items()
-        )
+        """Return each different setting that some job recommends; the first is that of the defaults."""
+        changes = (self._changes(job, one.point) for job, one in self.recommended.items())
         return tuple(dict.fromkeys((Point(), *changes)))
 
     def _changes(self, job: Job, point: Point) -> Point:
@@ -124,10 +108,7 @@ class SiteDirectory:
         return space.changes(point).restricted(space.job_wide)
 
     def _settings_meaning(self, job: Job, changes: Point) -> list[Point]:
-        """Return those of the site's settings that have exactly these changes as their effect on a job.
-
-        A parameter that is not in the job's search space has no effect on that job.
-        """
+        """Return those of the site's settings that have exactly these changes as their effect on a job."""
         parameters = self.campaigns[job].about.space.job_wide
         return [setting for setting in self.settings if setting.restricted(parameters) == changes]
 
@@ -142,30 +123,20 @@ class SiteDirectory:
     def measured(self) -> list[Measured]:
         """Return the mean time of each shape and choice in all jobs, under each of the site's settings.
 
-        A shape is a collective with a number of nodes, of ranks per node, and a message size. Launches of
-        verifications are left out, because they measure chosen settings alone.
+        Launches of verifications are left out, because they measure chosen settings alone.
         """
-        logs_by_choice: dict[tuple[Shape, str], list[float]] = {}
+        logs_by_choice: dict[tuple[Shape, str], list[float]] = defaultdict(list)
         for job, campaign in self.campaigns.items():
-            for observation in (
-                observation for observation in campaign.history if observation.trial.phase is not Phase.VERIFY
-            ):
-                untouched = observation.trial.subject is Subject.UNTOUCHED
-                settings = (
-                    [Point()]
-                    if untouched
-                    else self._settings_meaning(job, self._changes(job, observation.trial.point))
-                )
-                cells = (
-                    (estimate, estimate.cell)
-                    for estimate in observation.usable
-                    if estimate.cell.comm_size == job[0] * job[1]
-                )
-                for (estimate, cell), setting in product(cells, settings):
-                    if untouched != bool(cell.choice):
+            for observation in (o for o in campaign.history if o.trial.phase is not Phase.VERIFY):
+                untouched, settings = observation.trial.subject is Subject.UNTOUCHED, [Point()]
+                if not untouched:
+                    settings = self._settings_meaning(job, self._changes(job, observation.trial.point))
+                for estimate, setting in product(observation.usable, settings):
+                    cell = estimate.cell
+                    if cell.comm_size == job[0] * job[1] and untouched != bool(cell.choice):
                         shape = Shape(cell.collective, *job, cell.message_bytes)
                         choice = DEFAULT if untouched else _choice_name(setting, cell.choice)
-                        logs_by_choice.setdefault((shape, choice), []).append(math.log(estimate.median_s))
+                        logs_by_choice[shape, choice].append(math.log(estimate.median_s))
         return [_mean_time(shape, choice, logs) for (shape, choice), logs in logs_by_choice.items()]
 
     @property
@@ -195,18 +166,15 @@ class SiteDirectory:
         """
         kind = ChoiceKind.RECOMMENDED if self.wishes.setting == "best" else ChoiceKind.HARMLESS
         choices = {job: self._concluded[job].choice(kind) for job in self.best}
-        without_lost, defaults_of = self._without_lost_rules, self._untouched
         return {
-            job: without_lost(job, choice.recommendation) if choice else defaults_of(job)
-            for job, choice in choices.items()
+            job: self._without_lost_rules(job, one.recommendation) if one else self._untouched(job)
+            for job, one in choices.items()
         }
 
     @property
     def best(self) -> dict[Job, Choice]:
         """Return the fastest setting of each job by itself, even if it slows calls that were not tuned."""
-        return {
-            job: conclusion.choices[0] for job, conclusion in self._concluded.items() if conclusion.choices
-        }
+        return {job: one.choices[0] for job, one in self._concluded.items() if one.choices}
 
     def _untouched(self, job: Job) -> Recommendation:
         """Return the library's defaults on a job as a recommendation, which needs no verification."""
@@ -216,22 +184,17 @@ class SiteDirectory:
 
     @cached_property
     def offered(self) -> dict[Job, dict[Point, Recommendation]]:
-        """Return what each job would recommend under each of the site's job-wide settings.
+        """Return what each job would recommend under each of the site's settings.
 
         Under a setting that another job recommends, the recommendation rests on the job's search alone and
         was not verified. A setting that cannot be applied to a job, or was not measured on it, is missing.
         """
         return {
-            job: {
-                setting: recommendation
-                for setting in self.settings
-                if (recommendation := self._recommended_under(job, setting))
-            }
+            job: {s: found for s in self.settings if (found := self._recommended_under(job, s))}
             for job in self.recommended
         }
 
     def _recommended_under(self, job: Job, setting: Point) -> Recommendation | None:
-        """Return a job's recommendation under a job-wide setting; None if the job did not measure it."""
         recommendation, campaign = self.recommended[job], self.campaigns[job]
         space = campaign.about.space
         changes = setting.restricted(space.job_wide)
@@ -248,44 +211,37 @@ class SiteDirectory:
 
     @cached_property
     def _offered_gains(self) -> dict[Job, dict[Point, Offered]]:
-        """Return for each job and setting the logarithms of the gains, and whether the job gets slower."""
         return {
             job: {
-                setting: Offered(_log_gains(recommendation), self._loses(job, recommendation))
-                for setting, recommendation in by_setting.items()
+                setting: Offered([math.log(gain.ratio) for gain in one.gains], self._loses(job, one))
+                for setting, one in by_setting.items()
             }
             for job, by_setting in self.offered.items()
         }
 
     def _loses(self, job: Job, recommendation: Recommendation) -> bool:
-        """Return whether a recommendation is slower than the defaults.
+        """Return whether a recommendation is slower on the loaded machine, in verification, or in the search.
 
-        It may be slower on the loaded machine, in its verification, or clearly slower in the search. If its
-        verification was conclusive, only the loaded machine counts.
+        If its verification was conclusive, only the loaded machine counts.
         """
         if (result := self.under_load(job, recommendation)) and result.refused:
             return True
         if recommendation.provenance.checked.done:
             return False
-        verdict = self._concluded[job].verdict
-        refused = any(
-            r.loses for r in (verdict.rounds if verdict else ()) if r.setting.point == recommendation.point
-        )
+        verdict, point = self._concluded[job].verdict, recommendation.point
+        rounds = verdict.rounds if verdict else ()
+        refused = any(one.loses for one in rounds if one.setting.point == point)
         return refused or any(gain.ratio < 1 - LOSS and gain.interval[1] < 1 for gain in recommendation.gains)
 
     @cached_property
     def common(self) -> Point:
-        """Return the job-wide changes that the files for all jobs contain.
+        """Return the setting of the files for all jobs.
 
-        These changes gain most over all jobs together and slow none of them. Only changes that rules can
-        restrict to the measured calls are allowed.
+        It gains most over all jobs together and slows none of them. Only settings that rules can restrict to
+        the measured calls are allowed.
         """
-        offers = self.offered.values()
-        expressible = [
-            s
-            for s in self.settings[1:]
-            if all(s in by_setting and site_rules.by_rules(by_setting[s]) for by_setting in offers)
-        ]
+        offers, others = self.offered.values(), self.settings[1:]
+        expressible = [s for s in others if all(s in by and site_rules.by_rules(by[s]) for by in offers)]
         return common(self._offered_gains, Point(), expressible)
 
     @cached_property
@@ -301,23 +257,16 @@ class SiteDirectory:
     def _for_files(self, recommendation: Recommendation) -> Recommendation:
         """Return a job's recommendation for its files, whose rules apply only to calls that were measured."""
         stack_dialect = dialect(self.first.about.space.stack)
-        recommendation = (
-            site_rules.handing_over(recommendation, stack_dialect.one_row)
-            if site_rules.sets_han_aside(recommendation)
-            else recommendation
-        )
-        return (
-            replace(recommendation, rules=site_rules.exact(recommendation.rules))
-            if stack_dialect.by_ranks
-            else recommendation
-        )
+        if site_rules.sets_han_aside(recommendation):
+            recommendation = site_rules.handing_over(recommendation, stack_dialect.one_row)
+        if not stack_dialect.by_ranks:
+            return recommendation
+        return replace(recommendation, rules=site_rules.exact(recommendation.rules))
 
     @cached_property
     def chosen(self) -> dict[Job, Recommendation]:
         """Return the recommendation for each measured job that is written to the files."""
-        return {
-            job: self.separate.get(job, by_setting[self.common]) for job, by_setting in self.offered.items()
-        }
+        return {job: self.separate.get(job, by[self.common]) for job, by in self.offered.items()}
 
     @cached_property
     def model(self) -> Transfer:
@@ -341,15 +290,12 @@ class SiteDirectory:
     def sample_outcomes(self) -> list[tuple[Decision, bool]]:
         """Return the saved predictions that were measured afterwards, and whether each was a loss."""
         times = {(m.shape, m.choice): m.time_s for m in self.measured}
-        pairs = (
-            (decision, times.get((decision.shape, decision.choice)), times.get((decision.shape, DEFAULT)))
-            for decision in (self.sample.predicted if self.sample else ())
-        )
-        return [
-            (decision, measured_s > (1 + LOSS) * default_s)
-            for decision, measured_s, default_s in pairs
-            if measured_s and default_s
-        ]
+        results = []
+        for one in self.sample.predicted if self.sample else ():
+            chosen_s, default_s = (times.get((one.shape, choice)) for choice in (one.choice, DEFAULT))
+            if chosen_s and default_s:
+                results.append((one, chosen_s > (1 + LOSS) * default_s))
+        return results
 
     @property
     def sample_text(self) -> str:
@@ -372,15 +318,11 @@ class SiteDirectory:
 
     @cached_property
     def decided(self) -> list[Decision]:
-        """Return the decision for each shape (collective, job and message size) that has no recommendation.
+        """Return the decision for each shape without a recommendation, under the common setting.
 
         A choice is predicted only if it occurs in a rule that some measured job recommends.
         """
-        return self._decisions_under(self.common)
-
-    def _decisions_under(self, setting: Point) -> list[Decision]:
-        """Return the decisions for all jobs without a recommendation, under one job-wide setting."""
-        jobs = [job for job in self.wishes.jobs if job not in self.recommended]
+        jobs, setting = [job for job in self.wishes.jobs if job not in self.recommended], self.common
         shapes = [Shape(*slot) for job in jobs for slot in self.wishes.slots(job)]
         if not self.measured or not shapes:
             return [Decision(shape, DEFAULT) for shape in shapes]
@@ -390,70 +332,15 @@ class SiteDirectory:
             if setting in self._settings_meaning(job, self._changes(job, recommendation.point))
             for rule in recommendation.rules
         }
-        predictions = bounds(self.model, shapes)
-        return decide(
-            {
-                shape: [bound for bound in predictions[shape] if (shape.collective, bound[0]) in ruled]
-                for shape in shapes
-            },
-            self.z,
-        )
+        predictions = {
+            shape: [prediction for prediction in predicted if (shape.collective, prediction[0]) in ruled]
+            for shape, predicted in bounds(self.model, shapes).items()
+        }
+        return decide(predictions, self.z)
 
     def decided_for(self, job: Job) -> list[Decision]:
         """Return the decisions for the shapes of one job without a recommendation."""
         return [decision for decision in self.decided if (decision.shape.nodes, decision.shape.ppn) == job]
-
-    def recommendation(self) -> Recommendation:
-        """Return the recommendation for the common files: one set of rules for all measured jobs.
-
-        With ``site.predicted=true`` the rules that are predicted for the other jobs are added.
-
-        Raises:
-            UserError: no job recommends anything yet, or the jobs ran on different versions of a stack.
-        """
-        if not self.recommended:
-            raise UserError(f"{self.path} recommends nothing yet", "its first job has to be measured")
-        stack_dialect = dialect(self.first.about.space.stack)
-        parts = [by_setting[self.common] for by_setting in self.offered.values()]
-        if aside := any(map(site_rules.sets_han_aside, parts)):
-            parts = [site_rules.handing_over(part, stack_dialect.one_row) for part in parts]
-        stacks = dict.fromkeys(part.provenance.stack for part in parts)
-        if len(stacks) > 1:
-            raise UserError(
-                f"{self.path}: its jobs ran on {' and on '.join(stacks)}",
-                "ids and defaults differ between versions: another campaign.dir for each",
-            )
-        within = {job: self.campaigns[job].about.scenario.cluster.comm_sizes for job in self.offered}
-        unmeasured_rules = site_rules.predicted_rules(
-            self.decided, self.choices, stack_dialect.one_row, aside
-        )
-        unmeasured_rules = {
-            job: rules if self.wishes.predicted else () for job, rules in unmeasured_rules.items()
-        }
-        recommendations = dict(zip(self.offered, parts, strict=True))
-        rules = site_rules.common_rules(
-            self.wishes.collectives, recommendations, within, unmeasured_rules, stack_dialect.one_row
-        )
-        rules = site_rules.exact(rules) if stack_dialect.by_ranks else rules
-        first = max(parts, key=lambda part: (len(part.provenance.env), any(r.sets for r in part.rules)))
-        predicted = self.wishes.predicted and sum(decision.choice != DEFAULT for decision in self.decided)
-        checked = [part.provenance.checked for part in parts]
-        doubts, holds = [c for c in checked if not c.done], checked.count(Checked.HOLDS)
-        text = f"{holds} of {len(parts)} jobs verified on fresh launches{site_rules.scopes(parts)}"
-        provenance = replace(
-            first.provenance,
-            campaign="site",
-            date=max(part.provenance.date for part in parts),
-            nodes=max(job[0] for job in self.offered),
-            ranks=max(part.provenance.ranks for part in parts),
-            commutative=any(part.provenance.commutative for part in parts),
-            verified=f"UNVERIFIED: {predicted} predicted; {text}" if predicted else text,
-            checked=Checked.UNFINISHED if predicted else next(iter(doubts), first.provenance.checked),
-            parts=tuple(site_rules.part(part) for part in parts),
-        )
-        # Where a job-wide setting disabled coll_han, the rules now have the same effect, so none is needed.
-        point = Point.of(self.first.about.space.untouched if aside else first.point)
-        return Recommendation(point, rules, tuple(gain for part in parts for gain in part.gains), provenance)
 
     @property
     def first(self) -> CampaignDirectory:
@@ -464,10 +351,6 @@ class SiteDirectory:
 def _choice_name(setting: Point, choice: Point) -> str:
     """Return the name by which the prediction model identifies a per-size choice under a job-wide setting."""
     return f"{setting}; {choice}" if setting else str(choice)
-
-
-def _log_gains(recommendation: Recommendation) -> list[float]:
-    return [math.log(gain.ratio) for gain in recommendation.gains]
 
 
 def _mean_time(shape: Shape, choice: str, logs: Sequence[float]) -> Measured:
@@ -485,12 +368,12 @@ def read_site(directory: Path) -> SiteDirectory:
         JournalError: a journal is damaged.
     """
     wishes = read_document(directory / WISHES, Wishes)
-    campaigns = {job: find_campaign(job_folder(directory, job)) for job in wishes.jobs}
-    begun_campaigns = {job: campaign for job, campaign in campaigns.items() if campaign is not None}
+    found = {job: find_campaign(job_folder(directory, job)) for job in wishes.jobs}
+    campaigns = {job: campaign for job, campaign in found.items() if campaign is not None}
     sample = read_document(directory / SAMPLE, Sample) if (directory / SAMPLE).exists() else None
-    paths = {job: job_folder(directory, job) / UNDER_LOAD for job in begun_campaigns}
+    paths = {job: job_folder(directory, job) / UNDER_LOAD for job in campaigns}
     loads = {job: read_document(path, Loads) for job, path in paths.items() if path.exists()}
-    return SiteDirectory(directory, wishes, begun_campaigns, sample, loads)
+    return SiteDirectory(directory, wishes, campaigns, sample, loads)
 
 
 def read_document(path: Path, kind: type[T]) -> T:

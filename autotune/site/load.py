@@ -53,11 +53,7 @@ class UnderLoad:
 
     @property
     def refused(self) -> bool:
-        """Whether the setting is refused as a whole.
-
-        It is refused if it is slower at any slot and has job-wide changes, because leaving out rules would
-        not undo these.
-        """
+        """Whether the setting is refused as a whole: leaving out rules would not undo job-wide changes."""
         return bool(self.setting and self.lost)
 
 
@@ -75,15 +71,10 @@ class Loads:
 def compare_under_load(
     command: str, setting: str, recommendation: Recommendation, scenario: Scenario, place: Bench, folder: Path
 ) -> UnderLoad:
-    """Compare a recommendation with the library's defaults while a command loads the machine.
+    """Compare a job's recommendation with the library's defaults while a shell command loads the machine.
 
-    Args:
-        command: A shell command that loads the machine until this function ends it.
-        setting: The values that the recommendation changes for the whole job, as text.
-        recommendation: The recommendation of a job.
-        scenario: The job's scenario, whose section ``verify`` says how many launches are made.
-        place: The means to launch the job.
-        folder: Directory for the files of the launches and the output of the command.
+    ``setting`` are the values that it changes for the whole job, as text. The section ``verify`` of the
+    scenario says how many launches are made; ``folder`` is for their files and the output of the command.
 
     Raises:
         CampaignError: the command ended by itself, or no launches of both sides could be compared.
@@ -128,10 +119,7 @@ def without_lost_rules(
 ) -> Recommendation:
     """Return a recommendation without its rules for the slots at which it was slower on the loaded machine.
 
-    Args:
-        recommendation: The recommendation of a job.
-        result: The results of the recommendation on the loaded machine; None: there are none.
-        one_row: Collectives whose table has a single row, for all message sizes.
+    The tables of collectives in ``one_row`` have a single row, for all message sizes.
     """
     if result is None or result.refused or not result.lost:
         return recommendation
@@ -149,13 +137,11 @@ def without_lost_rules(
 
 def load_text(result: UnderLoad) -> str:
     """Return a text on the slots where a setting was slower under load, with both speed-ups there."""
-    lost = [
-        f"{s.slot[0]} of {size_text(s.slot[2])} on {s.slot[1]} ranks "
-        f"{s.alone:.2f}× alone and {math.exp(s.gain):.2f}×"
-        for s in result.slots
-        if s.lost
-    ]
-    if not lost:
+    if not result.lost:
         return f"under load none of {len(result.slots)} slots loses"
+    texts = []
+    for (collective, ranks, size), one in ((one.slot, one) for one in result.slots if one.lost):
+        speeds = f"{one.alone:.2f}× alone and {math.exp(one.gain):.2f}×"
+        texts.append(f"{collective} of {size_text(size)} on {ranks} ranks {speeds}")
     consequence = f"{result.setting} is not taken" if result.refused else "the library decides there"
-    return f"under load {', '.join(lost)}: {consequence}"
+    return f"under load {', '.join(texts)}: {consequence}"

@@ -38,14 +38,13 @@ def site_page(title: str, remarks: Sequence[str], cells: Iterable[Mapped]) -> st
 
 def _table(collective: str, ppn: int, cells: dict[tuple[int, int], Gain]) -> str:
     """Return the table of a collective as HTML; the keys of ``cells`` are (bytes, nodes)."""
-    nodes = sorted({n for _, n in cells})
-    rows = []
+    nodes, rows = sorted({n for _, n in cells}), ""
     for size in sorted({b for b, _ in cells}):
         row = "".join(_cell(cells.get((size, n))) for n in nodes)
-        rows.append(f"<tr><th>{size_text(size)}</th>{row}</tr>")
+        rows += f"<tr><th>{size_text(size)}</th>{row}</tr>"
     head = "".join(f"<th>{n}</th>" for n in nodes)
     caption = f"{escape(collective)}, {ppn} ranks a node: bytes by nodes"
-    return f"<table><caption>{caption}</caption><tr><th></th>{head}</tr>{''.join(rows)}</table>"
+    return f"<table><caption>{caption}</caption><tr><th></th>{head}</tr>{rows}</table>"
 
 
 def _cell(cell: Gain | None) -> str:

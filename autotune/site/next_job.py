@@ -24,22 +24,16 @@ _FIRST = 2
 def upcoming(site: SiteDirectory, document: Mapping[str, Any], attempted: Collection[Job]) -> dict[Job, str]:
     """Return the jobs to measure next, at the same time, each with the reason for its choice.
 
-    All jobs are chosen from the present results, so that none waits for the results of another.
-
-    Args:
-        site: The site.
-        document: The site's configuration.
-        attempted: Jobs that were already attempted in this run and are not chosen again.
-
-    Returns:
-        The jobs with their reasons; empty if no remaining job fits the budget and would improve the
-        predictions.
+    All jobs are chosen from the present results, so that none waits for the results of another. Those that
+    were ``attempted`` in this run are not chosen again. The result is empty if no remaining job fits the
+    budget and would improve the predictions.
     """
     jobs: dict[Job, str] = {}
-    while len(jobs) < document["site"]["at_once"] and (
-        following := _following(site, document, attempted, jobs)
-    ):
-        jobs[following[0]] = following[1]
+    while len(jobs) < document["site"]["at_once"]:
+        if (following := _following(site, document, attempted, jobs)) is None:
+            break
+        job, reason = following
+        jobs[job] = reason
     return jobs
 
 
@@ -51,10 +45,9 @@ def _following(
     Jobs that were begun come first. Then the smallest jobs follow until two numbers of nodes were measured.
     From then on it is the job whose measurement is expected to gain most for its node-hours.
     """
-    candidates = [
-        job for job in site.wishes.jobs if job not in {*attempted, *neighbours} and not site.is_complete(job)
-    ]
-    candidates = [job for job in candidates if fits(site, document, job, neighbours)]
+    others = (job for job in site.wishes.jobs if job not in {*attempted, *neighbours})
+    remaining = [job for job in others if not site.is_complete(job)]
+    candidates = [job for job in remaining if _fits(site, document, job, neighbours)]
     if begun_jobs := [job for job in candidates if job in site.campaigns and job != site.sampled_job]:
         return begun_jobs[0], "continued"
     if not candidates:
@@ -71,22 +64,17 @@ def _following(
     return best, f"expected to gain {value[best] / len(decisions[best]):.1%} a slot, most for its node-hours"
 
 
-def fits(
-    site: SiteDirectory, document: Mapping[str, Any], job: Job, neighbours: Collection[Job] = ()
-) -> bool:
+def _fits(site: SiteDirectory, document: Mapping[str, Any], job: Job, neighbours: Collection[Job]) -> bool:
     """Return whether the remaining node-hours and the nodes suffice for a job beside the jobs ``neighbours``.
 
     Unless predictions were tested already, the node-hours also have to suffice for the two launches that test
     them. The number of nodes is that of the site's largest job.
     """
-    predicted_jobs = (
-        [candidate for candidate in site.predicted_jobs if candidate not in {job, *neighbours}]
-        if site.sample is None
-        else []
-    )
-    sample_h = min((cost_h(site, document, candidate, SAMPLED) for candidate in predicted_jobs), default=0.0)
-    jobs_h = sum(cost_h(site, document, candidate) for candidate in (job, *neighbours))
-    enough_nodes = sum(nodes for nodes, _ in (job, *neighbours)) <= max(site.wishes.nodes)
+    jobs = (job, *neighbours)
+    predicted = [one for one in site.predicted_jobs if one not in jobs] if site.sample is None else []
+    sample_h = min((cost_h(site, document, one, SAMPLED) for one in predicted), default=0.0)
+    jobs_h = sum(cost_h(site, document, one) for one in jobs)
+    enough_nodes = sum(nodes for nodes, _ in jobs) <= max(site.wishes.nodes)
     return enough_nodes and jobs_h + sample_h <= hours(document) - site.node_hours
 
 
@@ -108,23 +96,14 @@ def allowed_h(
 def cut_short(earlier: SiteDirectory, later: SiteDirectory, job: Job, neighbours: Collection[Job]) -> bool:
     """Return whether a job ended because its share of the node-hours was used up.
 
-    Such a job may continue if the jobs beside it have not used all of their shares. A job that made no launch
-    does not count.
-
-    Args:
-        earlier: The site before the job ran.
-        later: The site after it.
-        job: The job.
-        neighbours: All jobs that ran at the same time, including this one.
+    Such a job may continue if the jobs beside it have not used all of their shares; ``neighbours`` are all
+    that ran at the same time, including this one. A job that made no launch does not count.
     """
-    if (
-        len(neighbours) < 2
-        or job not in later.campaigns
-        or later.campaigns[job].state is not State.INTERRUPTED
-    ):
+    campaign = later.campaigns.get(job)
+    if len(neighbours) < 2 or campaign is None or campaign.state is not State.INTERRUPTED:
         return False
     launches = len(earlier.campaigns[job].history) if job in earlier.campaigns else 0
-    return len(later.campaigns[job].history) > launches
+    return len(campaign.history) > launches
 
 
 def job_document(
@@ -151,8 +130,6 @@ def job_document(
 
 def check_largest(document: Mapping[str, Any], compose: Compose, site: SiteDirectory) -> None:
     """Check that the largest number of ranks on a node fits the machine, before smaller jobs are measured.
-
-    For this check the job with most ranks per node on the fewest nodes is prepared, but nothing is launched.
 
     Raises:
         ScenarioError: a node has fewer cores than the job has ranks on it.

@@ -28,9 +28,9 @@ from autotune.site.costs import (
     sampled_s,
     space_of,
     sweep_s,
+    timed,
 )
 from autotune.site.directory import SiteDirectory
-from autotune.site.durations import timed
 from autotune.site.next_job import check_largest, job_document, job_text, site_at, wishes_of
 from autotune.space import Point
 from autotune.structure import plain
@@ -42,16 +42,8 @@ def plan_site(
 ) -> int:
     """Print the jobs of a site, the node-hours of each, and which of them the budget pays for.
 
-    The plan goes from small jobs to large ones. The real order is decided while the jobs are measured.
-
-    Args:
-        document: The site's configuration.
-        compose: Not used, because nothing is launched; every such command has this argument.
-        planned: A list to which a pair is appended: the total node-hours of all jobs as both lower and upper
-            end. None: there is no such list.
-
-    Returns:
-        The exit code.
+    The plan goes from small jobs to large ones. The real order is decided while the jobs are measured. The
+    node-hours of all jobs are appended to ``planned``, as both lower and upper end.
 
     Raises:
         ScenarioError: the configuration asks for something that is not allowed.
@@ -64,16 +56,13 @@ def plan_site(
     lines = [f"{'nodes':>6} {'ppn':>4} {'ranks':>6} {'node-hours':>10} {'GiB/node':>8}"]
     for job in wishes.jobs:
         is_complete = site.is_complete(job)
-        cost_h_of_job = 0.0 if is_complete else cost_h(site, document, job)
-        fits = spent_h + cost_h_of_job <= budget_h
-        spent_h += cost_h_of_job if fits else 0.0
+        job_h = 0.0 if is_complete else cost_h(site, document, job)
+        fits = spent_h + job_h <= budget_h
+        spent_h += job_h if fits else 0.0
         node_gib = max(node_bytes(*slot) for slot in wishes.slots(job)) / 2**30
-        outcome = (
-            "measured already" if is_complete else "measured" if fits else "predicted, or left to the library"
-        )
-        lines.append(
-            f"{job[0]:6} {job[1]:4} {job[0] * job[1]:6} {cost_h_of_job:10.3f} {node_gib:8.2f}  {outcome}"
-        )
+        outcome = "measured" if fits else "predicted, or left to the library"
+        outcome = "measured already" if is_complete else outcome
+        lines.append(f"{job[0]:6} {job[1]:4} {job[0] * job[1]:6} {job_h:10.3f} {node_gib:8.2f}  {outcome}")
     slots = len(wishes.jobs) * len(wishes.slots(wishes.jobs[0]))
     limit = f" of {budget_h:g}" if math.isfinite(budget_h) else ""
     basis = "launches as so far" if site.campaigns else "started as measured" if started else ""
@@ -88,10 +77,7 @@ def plan_site(
 
 
 def _calls_text(calls_s: Mapping[tuple[str, int], float], wishes: Wishes) -> str:
-    """Return a line on how many seconds one call with each per-size choice takes on the largest job.
-
-    For each collective the line gives the sum over all message sizes, and the size that takes longest.
-    """
+    """Return a line on how many seconds one call with each per-size choice takes on the largest job."""
     by_collective: dict[str, dict[int, float]] = defaultdict(dict)
     for (collective, size), seconds in calls_s.items():
         by_collective[collective][size] = seconds
@@ -111,9 +97,6 @@ def measure_site(document: Mapping[str, Any], compose: Compose) -> int:
 
     One launch uses the library's defaults, others time every per-size choice.
 
-    Returns:
-        The exit code.
-
     Raises:
         CampaignError: a launch failed.
         ScenarioError: a job does not fit this machine.
@@ -125,11 +108,10 @@ def measure_site(document: Mapping[str, Any], compose: Compose) -> int:
         def observed(point: Point | None, job: Job = job) -> Observation:
             job_keys, folder = job_document(document, root, job), make_empty(root / "start")
             # Smaller communicators are left out: their calls take as long as those of smaller jobs.
-            alone = {"cluster": {**job_keys["cluster"], "comm_sizes": []}}
-            # Examining the nodes needs files in the campaign's directory, which is ``start`` for these
-            # launches.
-            alone["campaign"] = {**job_keys["campaign"], "dir": str(folder)}
-            scenario, place = compose(job_keys | alone)
+            job_keys["cluster"] |= {"comm_sizes": []}
+            # Examining the nodes needs files in the campaign's directory.
+            job_keys["campaign"] |= {"dir": str(folder)}
+            scenario, place = compose(job_keys)
             measurement = measurement_of(place.asked(scenario), place.placement.ranks)
             trial = Trial(1, Phase.BASELINE, place.space.untouched, Subject.UNTOUCHED, seed=scenario.seed)
             if point is not None:
@@ -137,29 +119,20 @@ def measure_site(document: Mapping[str, Any], compose: Compose) -> int:
                 trial = replace(trial, phase=Phase.SEARCH, point=swept, subject=Subject.SWEEP)
             observation = place.observer(measurement, place.space, folder).observe(trial)
             if not observation.ok:
-                raise CampaignError(
-                    f"{job_text(job)}: the launch was {observation.status}: {observation.reason}"
-                )
+                outcome = f"{observation.status}: {observation.reason}"
+                raise CampaignError(f"{job_text(job)}: the launch was {outcome}")
             return observation
 
         # How many per-size choices are timed depends on the job-wide values, so two launches are averaged.
         free_parameters = [p for p in space_of(document).job if p.name not in (document["fix"] or {})]
-        ends = dict.fromkeys(
-            Point.of({p.name: p.values[index] for p in free_parameters}) for index in (0, -1)
-        )
-        swept = [observed(point) for point in ends]
-        durations = TimedJob(
-            *(_timed(job, document["probe"], launches) for launches in ([observed(None)], swept))
-        )
+        ends = dict.fromkeys(Point.of({p.name: p.values[i] for p in free_parameters}) for i in (0, -1))
+        swept, probe = [observed(point) for point in ends], document["probe"]
+        durations = TimedJob(_timed(job, probe, [observed(None)]), _timed(job, probe, swept))
         timed_jobs = {**read_starts(root), job: durations}
-        document_by_name = {
-            f"{nodes}x{ppn}": plain(timed_job) for (nodes, ppn), timed_job in timed_jobs.items()
-        }
-        write_files({root / STARTS: json.dumps(document_by_name) + "\n"}, below=root)
-        sys.stdout.write(
-            f"{job_text(job)}: {durations.launch.took_s:.2f} s a launch, "
-            f"{durations.sweep.took_s:.2f} s a sweep\n"
-        )
+        starts = {f"{nodes}x{ppn}": plain(timed_job) for (nodes, ppn), timed_job in timed_jobs.items()}
+        write_files({root / STARTS: json.dumps(starts) + "\n"}, below=root)
+        took_s, sweep_took_s = durations.launch.took_s, durations.sweep.took_s
+        sys.stdout.write(f"{job_text(job)}: {took_s:.2f} s a launch, {sweep_took_s:.2f} s a sweep\n")
     return ExitCode.WELL
 
 

@@ -1,55 +1,25 @@
 """The rules of all jobs of a site as one table. A rule selects the algorithm for a range of message sizes.
 
 The table changes only calls that were measured and, with ``site.predicted=true``, calls that were predicted.
+Some collectives (``one_row``) have tables of a single row, for all message sizes.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 
 from autotune.history.lookup import last_up_to, size_reach
 from autotune.history.trial import Rule
-from autotune.recommend.other_calls import slower
-from autotune.recommend.recommendation import Part, Recommendation
-from autotune.scenario.whole_site import Job
+from autotune.recommend.recommendation import Recommendation
 from autotune.site.abstention import Decision
 from autotune.site.transfer import DEFAULT, Shape
 from autotune.space import Point
 from autotune.stacks import han
 
 
-def common_rules(
-    collectives: Iterable[str],
-    jobs: Mapping[Job, Recommendation],
-    within: Mapping[Job, Iterable[int]],
-    predicted: Mapping[Shape, Sequence[Rule]],
-    one_row: Collection[str],
-) -> tuple[Rule, ...]:
-    """Return the rules on which all jobs agree.
-
-    Args:
-        collectives: The collectives of the site.
-        jobs: The recommendation of each measured job.
-        within: The smaller communicator sizes that each measured job measured as well.
-        predicted: Rules of the jobs that were not measured. If such a job has no rules, all calls on as many
-            ranks are left to the library, because rules do not distinguish numbers of nodes.
-        one_row: Collectives whose table has a single row; see ``merged_rules``.
-    """
-    tables: dict[tuple[str, int], list[Sequence[Rule]]] = {}
-    for job, recommendation in jobs.items():
-        sizes = {job[0] * job[1], *within[job], *(rule.comm_size for rule in recommendation.rules)}
-        for key in product(collectives, sizes):
-            table = [rule for rule in recommendation.rules if (rule.collective, rule.comm_size) == key]
-            tables.setdefault(key, []).append(table)
-    for shape, rules in predicted.items():
-        tables.setdefault((shape.collective, shape.ranks), []).append(rules)
-    return tuple(rule for _, several in sorted(tables.items()) for rule in merged_rules(several, one_row))
-
-
 def predicted_rules(
     decided: Iterable[Decision], choices: Mapping[str, Point], one_row: Iterable[str], aside: bool = False
 ) -> dict[Shape, tuple[Rule, ...]]:
-    """Return the rules of jobs that were not measured.
+    """Return the rules of jobs that were not measured, from the decisions at every message size.
 
     The keys are shapes (collective, nodes, ranks per node) whose message size is 0, as a rule has its own
     sizes.
@@ -57,8 +27,7 @@ def predicted_rules(
     Args:
         decided: The decisions at every message size of these jobs.
         choices: Maps the name of each choice to its per-size values.
-        one_row: Collectives whose table has a single row, for all message sizes. They get a rule only if the
-            decisions at all sizes agree.
+        one_row: These collectives get a rule only if the decisions at all sizes agree.
         aside: Whether the measured settings disable Open MPI's component ``coll_han``. Each rule then makes
             ``coll_han`` pass the call on to another component.
     """
@@ -68,21 +37,14 @@ def predicted_rules(
         jobs.setdefault(Shape(shape.collective, shape.nodes, shape.ppn, 0), []).append(decision)
     tables: dict[Shape, tuple[Rule, ...]] = {}
     for job, decisions in jobs.items():
-        points = [
-            choices[decision.choice] if decision.choice != DEFAULT else Point() for decision in decisions
-        ]
+        points = [choices[one.choice] if one.choice != DEFAULT else Point() for one in decisions]
         sizes = [decision.shape.message_bytes for decision in decisions]
         if job.collective in one_row:
-            points = points if len(set(points)) == 1 else [Point()] * len(points)
-            rows = [Rule(job.collective, job.ranks, 0, points[0])]
+            pairs = [(0, points[0] if len(set(points)) == 1 else Point())]
         else:
             low, beyond = size_reach(sizes)
-            starts = [low, *sizes[1:]]
-            rows = [
-                Rule(job.collective, job.ranks, start, point)
-                for start, point in zip(starts, points, strict=True)
-            ]
-            rows.append(Rule(job.collective, job.ranks, beyond, Point()))
+            pairs = [*zip([low, *sizes[1:]], points, strict=True), (beyond, Point())]
+        rows = [Rule(job.collective, job.ranks, start, point) for start, point in pairs]
         tables[job] = _without_repeats([han.handed_over(row) if aside and row.sets else row for row in rows])
     return tables
 
@@ -91,12 +53,7 @@ def merged_rules(tables: Sequence[Sequence[Rule]], one_row: Iterable[str] = ()) 
     """Merge the rules of several jobs for one collective and communicator size.
 
     Where the jobs' rules differ, the choice is left to the library: rules do not distinguish 32 ranks on four
-    nodes from 32 on one.
-
-    Args:
-        tables: The rules of each job.
-        one_row: Collectives whose table has a single row: all rules are dropped if the jobs differ at any
-            size.
+    nodes from 32 on one. Those of collectives in ``one_row`` are dropped if the jobs differ at any size.
     """
     rows = [rule for table in tables for rule in table]
     if not rows:
@@ -133,22 +90,15 @@ def handing_over(recommendation: Recommendation, one_row: Collection[str]) -> Re
     """Return a recommendation that disables ``coll_han`` only for the measured calls, by means of rules.
 
     By these rules ``coll_han`` passes the measured calls on to another component and serves all others.
-
-    Args:
-        recommendation: A recommendation that disables ``coll_han`` for the whole job.
-        one_row: Collectives whose table has a single row, for all message sizes.
     """
-    measured: dict[tuple[str, int], list[int]] = {}
+    tables: dict[tuple[str, int], tuple[list[int], list[Rule]]] = {}
     for collective, ranks, size in (gain.slot for gain in recommendation.gains):
-        measured.setdefault((collective, ranks), []).append(size)
+        tables.setdefault((collective, ranks), ([], []))[0].append(size)
+    for rule in recommendation.rules:
+        tables.setdefault((rule.collective, rule.comm_size), ([], []))[1].append(rule)
     rules: list[Rule] = []
-    for collective, ranks in dict.fromkeys(
-        [*measured, *((rule.collective, rule.comm_size) for rule in recommendation.rules)]
-    ):
-        table = [
-            rule for rule in recommendation.rules if (rule.collective, rule.comm_size) == (collective, ranks)
-        ]
-        rules += _handed_over(table, collective, ranks, measured.get((collective, ranks), ()), one_row)
+    for (collective, ranks), (sizes, table) in tables.items():
+        rules += _handed_over(table, collective, ranks, sizes, one_row)
     env = tuple(pair for pair in recommendation.provenance.env if pair[0] != han.PRIORITY)
     ordered = tuple(sorted(rules, key=lambda rule: (rule.collective, rule.comm_size, rule.min_bytes)))
     return replace(recommendation, rules=ordered, provenance=replace(recommendation.provenance, env=env))
@@ -159,8 +109,7 @@ def _handed_over(
 ) -> list[Rule]:
     """Return the rules of one collective and communicator size, by which ``coll_han`` passes the calls on.
 
-    The rules apply to message sizes close to those that were measured; smaller and larger messages are left
-    to the library.
+    They apply to message sizes close to those that were measured; others are left to the library.
     """
     if collective in one_row or not sizes:
         return [han.handed_over(rule) for rule in table or [Rule(collective, ranks, 0, Point())]]
@@ -183,12 +132,8 @@ def exact(rules: Iterable[Rule]) -> tuple[Rule, ...]:
         neighbours = {ranks + step for ranks in by_size for step in (-1, 1)} - by_size.keys()
         for ranks in sorted(neighbours - {1}):
             by_size[ranks] = [Rule(collective, ranks, 0, Point())]
-    return tuple(
-        rule
-        for _, by_size in sorted(tables.items())
-        for _, table in sorted(by_size.items())
-        for rule in table
-    )
+    ordered = (by_size[ranks] for _, by_size in sorted(tables.items()) for ranks in sorted(by_size))
+    return tuple(rule for table in ordered for rule in table)
 
 
 def _without_repeats(rows: Sequence[Rule]) -> tuple[Rule, ...]:
@@ -198,24 +143,3 @@ def _without_repeats(rows: Sequence[Rule]) -> tuple[Rule, ...]:
         if row.choice != (rules[-1].choice if rules else Point()):
             rules.append(row)
     return tuple(rules)
-
-
-def part(recommendation: Recommendation) -> Part:
-    """Return which campaign a recommendation comes from, for the record in a merged recommendation."""
-    tables = dict.fromkeys((rule.collective, rule.comm_size) for rule in recommendation.rules)
-    return Part(
-        recommendation.provenance.campaign,
-        recommendation.provenance.date,
-        recommendation.provenance.nodes,
-        tuple(tables),
-    )
-
-
-def scopes(parts: Iterable[Recommendation]) -> str:
-    """Return a text on which programs the settings are meant for, because they make other calls slower.
-
-    The text begins with a semicolon, to be appended to another one. It is empty if no setting slows other
-    calls.
-    """
-    names = dict.fromkeys(recommendation.scope for recommendation in parts if slower(recommendation.others))
-    return "".join(f"; {scope}" for scope in names)

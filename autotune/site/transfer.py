@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autotune.measure.launch_spread import LAUNCH_SPREAD
+from autotune.scenario.whole_site import Job
 
 Vector = NDArray[np.float64]
 
 DEFAULT = ""  # Name of the choice that the library makes itself.
-SHARED = 0.5
-"""Exponent of n/N in the scaled message size; 0.4 … 0.6 are equally good on recorded machines."""
+SHARED = 0.5  # Exponent of n/N in the scaled message size; 0.4 … 0.6 are equally good on recorded machines.
 OWN = 0.1
 """Standard deviation by which ln(time) of a choice deviates from the rule for each doubling of the nodes;
 0.07 … 0.17 on recorded machines."""
@@ -44,9 +44,6 @@ class Shape:
     def ranks(self) -> int:
         """Return the number of ranks on all nodes."""
         return self.nodes * self.ppn
-
-
-Job = tuple[int, int]  # Number of nodes, and of ranks on each.
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +66,8 @@ class Curve:
 
     def at(self, message: float) -> tuple[float, float]:
         """Return the gain and its variance at ln(bytes), interpolated; constant beyond the measured sizes."""
-        interpolated = (np.interp(message, self.messages, column) for column in (self.gains, self.variances))
-        gain, variance = (float(value) for value in interpolated)
-        return gain, variance
+        gain, variance = (np.interp(message, self.messages, y) for y in (self.gains, self.variances))
+        return float(gain), float(variance)
 
 
 @dataclass(frozen=True)
@@ -120,7 +116,6 @@ def _doublings(job: Job, shape: Shape) -> float:
 
 
 def _power(ranks: int) -> bool:
-    """Return whether a number of ranks is a power of two."""
     return ranks & (ranks - 1) == 0
 
 
@@ -133,15 +128,10 @@ def fitted(measured: Sequence[Measured]) -> Transfer:
     for shape, by_choice in sorted(times.items()):
         if DEFAULT not in by_choice:
             continue
-        default_mean, default_variance = _mean(by_choice[DEFAULT])
-        for choice in by_choice.keys() - {DEFAULT}:
-            choice_mean, choice_variance = _mean(by_choice[choice])
+        mean, variance = _mean(by_choice.pop(DEFAULT))
+        for choice, (choice_mean, choice_variance) in ((c, _mean(its)) for c, its in by_choice.items()):
+            point = (math.log(max(shape.message_bytes, 1)), mean - choice_mean, variance + choice_variance)
             jobs = points.setdefault((shape.collective, choice), {})
-            point = (
-                math.log(max(shape.message_bytes, 1)),
-                default_mean - choice_mean,
-                default_variance + choice_variance,
-            )
             jobs.setdefault((shape.nodes, shape.ppn), []).append(point)
     return Transfer(
         {key: {job: Curve(*np.array(rows).T) for job, rows in jobs.items()} for key, jobs in points.items()}

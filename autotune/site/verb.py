@@ -9,7 +9,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import astuple, replace
 from pathlib import Path
@@ -51,6 +51,7 @@ from autotune.site.directory import (
     job_folder,
     read_site,
 )
+from autotune.site.files import recommendation_of
 from autotune.site.load import UNDER_LOAD, Loads, compare_under_load, load_text
 from autotune.site.map import site_page
 from autotune.site.next_job import (
@@ -69,11 +70,7 @@ from autotune.structure import plain
 
 
 def site_status(directory: Path, as_json: bool) -> None:
-    """Print the progress of a site, as text or as JSON.
-
-    Raises:
-        AutotuneError: as ``read_site`` raises it.
-    """
+    """Print the progress of a site, as text or as JSON."""
     site = read_site(directory)
     document = {
         "node_hours": site.node_hours,
@@ -104,11 +101,7 @@ def site_progress(directory: Path) -> tuple[str, bool]:
 
 
 def site_report(directory: Path, out: Path | None) -> None:
-    """Write the page of a site with the map of its gains, by default ``report.html`` in its directory.
-
-    Raises:
-        AutotuneError: as ``read_site`` raises it, or the page cannot be written.
-    """
+    """Write the page of a site with the map of its gains, by default ``report.html`` in its directory."""
     site, target = read_site(directory), out or directory / "report.html"
     page = site_page(f"Site {directory.name}", status_text(site).splitlines(), _cells(site))
     write_files({target: printable(page)}, links=out is not None)
@@ -120,25 +113,16 @@ def _cells(site: SiteDirectory) -> Iterator[tuple[str, int, int, int, float, boo
 
     A speed-up of 1 means that the choice is left to the library.
     """
-    by_slot = {
-        (job, gain.slot): gain.ratio
-        for job, recommendation in site.chosen.items()
-        for gain in recommendation.gains
-    }
-    for job in site.chosen:
+    for job, recommendation in site.chosen.items():
+        ratios = {gain.slot: gain.ratio for gain in recommendation.gains}
         for name, nodes, ppn, size in site.wishes.slots(job):
-            yield name, nodes, ppn, size, by_slot.get((job, (name, nodes * ppn, size)), 1.0), False
+            yield name, nodes, ppn, size, ratios.get((name, nodes * ppn, size), 1.0), False
     for decision in site.decided:
         yield *astuple(decision.shape), math.exp(decision.gain), decision.choice != DEFAULT
 
 
 def tune_site(document: Mapping[str, Any], compose: Compose, quiet: bool = False) -> int:
     """Measure the jobs of a site until its node-hours are used up, and write the files for all jobs.
-
-    Args:
-        document: The site's configuration.
-        compose: Function that turns a job's configuration into a scenario and the means to launch it.
-        quiet: Whether to print the results alone.
 
     Returns:
         The largest exit code of the jobs.
@@ -153,12 +137,11 @@ def tune_site(document: Mapping[str, Any], compose: Compose, quiet: bool = False
     if document["campaign"].get("fresh"):
         raise ScenarioError("campaign.fresh=true is of a single campaign", "campaign.dir=… for another site")
     site = site_at(root, wishes)
-    stored_wishes = site.wishes
-    if differing := [
-        f"{name}={json.dumps(plain(getattr(stored_wishes, name)))}" for name in stored_wishes.without(wishes)
-    ]:
+    stored = site.wishes
+    if names := stored.without(wishes):
+        differing = ", ".join(f"{name}={json.dumps(plain(getattr(stored, name)))}" for name in names)
         raise ScenarioError(
-            f"{root} holds a site with other wishes: {', '.join(differing)}",
+            f"{root} holds a site with other wishes: {differing}",
             "campaign.dir=… for another; site.nodes and site.ppn may have further values",
         )
     check_largest(document, compose, replace(site, wishes=wishes))
@@ -167,12 +150,8 @@ def tune_site(document: Mapping[str, Any], compose: Compose, quiet: bool = False
         write_files(written, parents=True, below=root)
     lock = locked(root, WISHES)
     try:
-        if (stored_wishes.jobs, stored_wishes.predicted, stored_wishes.setting) != (
-            wishes.jobs,
-            wishes.predicted,
-            wishes.setting,
-        ):
-            if added_jobs := wishes.added_to(stored_wishes):
+        if any(getattr(stored, name) != getattr(wishes, name) for name in ("jobs", "predicted", "setting")):
+            if added_jobs := wishes.added_to(stored):
                 sys.stdout.write(f"further jobs: {', '.join(map(job_text, added_jobs))}\n")
             write_files(written, below=root)
             lock, former = locked(root, WISHES), lock  # write_files replaced the file: lock the new one
@@ -220,23 +199,22 @@ def _tune_jobs(root: Path, document: Mapping[str, Any], compose: Compose, quiet:
         documents, first = dict[str, dict[str, Any]](), 1
         for job, reason in jobs.items():
             sys.stdout.write(f"\n{job_text(job)}, beside others: {reason}\n")
-            launch = {**document["launch"], "first_node": first}
-            documents[job_text(job)] = job_configuration(
-                job, jobs, launch=launch, campaign=campaign_section(job)
-            )
+            changed = {"launch": {**document["launch"], "first_node": first}, "campaign": campaign_of(job)}
+            documents[job_text(job)] = job_configuration(job, jobs, **changed)
             place_of(job, documents[job_text(job)])  # an error is raised before anything is launched
             first += job[0]
         codes.extend(run_side_by_side(documents, compose.origin, quiet, root / "beside"))
 
     # A job of which only two launches were made, to test predictions, is measured anew in full.
-    def campaign_section(job: Job) -> dict[str, Any]:
+    def campaign_of(job: Job) -> dict[str, Any]:
         return {**document["campaign"], "fresh": job == site.sampled_job}
 
     def write(recommendation: Recommendation, folder: Path, jobs: Collection[Job]) -> None:
         formats = tuple(document.get("export") or ()) or dialect(recommendation.provenance.family).formats
         export_files(recommendation, formats, folder)
         codes.append(read_back(recommendation, formats, folder, jobs, place_of))
-        usage_texts.append(_use(recommendation, formats, folder))
+        use = how_to_use(recommendation, formats, folder)
+        usage_texts.append(f"use it with:\n  {use}" if use else unused(recommendation, folder))
 
     usage_texts, attempted = list[str](), list[Job]()
     site = read_site(root)
@@ -246,23 +224,23 @@ def _tune_jobs(root: Path, document: Mapping[str, Any], compose: Compose, quiet:
         if len(jobs) > 1:
             measure_side_by_side(jobs)
         else:
-            measure_job(*next(iter(jobs.items())), campaign=campaign_section(next(iter(jobs))))
+            ((job, reason),) = jobs.items()
+            measure_job(job, reason, campaign=campaign_of(job))
         earlier, site = site, read_site(root)
         attempted += [job for job in jobs if not cut_short(earlier, site, job, jobs)]
-    if (job_to_sample := _drawn_sample(site, document)) is not None:
+    if (drawn := _drawn_sample(site, document)) is not None:
         if site.sample is None:  # else an earlier process has saved the predictions already
-            predicted = tuple(
-                decision for decision in site.decided_for(job_to_sample) if decision.choice != DEFAULT
-            )
-            write_files(
-                {root / SAMPLE: json.dumps(plain(Sample(job_to_sample, site.z or 0.0, predicted))) + "\n"}
-            )
+            predicted = tuple(one for one in site.decided_for(drawn) if one.choice != DEFAULT)
+            sample = Sample(drawn, site.z or 0.0, predicted)
+            write_files({root / SAMPLE: json.dumps(plain(sample)) + "\n"})
         budget, verify = {**document["budget"], "launches": SAMPLED}, {**document["verify"], "enabled": False}
         fix = {**(document["fix"] or {}), **site.common}  # predictions are for this setting only
-        measure_job(job_to_sample, "a sample of what is predicted", budget=budget, verify=verify, fix=fix)
+        measure_job(drawn, "a sample of what is predicted", budget=budget, verify=verify, fix=fix)
         site = read_site(root)
     site = _under_load(site, document, place_of)
-    write(site.recommendation(), root / "export", [job for job in site.campaigns if job not in site.separate])
+    write(
+        recommendation_of(site), root / "export", [job for job in site.campaigns if job not in site.separate]
+    )
     for job in wishes_of(document).jobs:
         folder = job_folder(root / "export", job)
         if job in site.separate:
@@ -276,10 +254,7 @@ def _tune_jobs(root: Path, document: Mapping[str, Any], compose: Compose, quiet:
 def _under_load(
     site: SiteDirectory, document: Mapping[str, Any], place_of: Callable[[Job], tuple[Scenario, Bench]]
 ) -> SiteDirectory:
-    """Compare every chosen setting with the defaults on the loaded machine, as far as the node-hours allow.
-
-    The result is the site with the new results.
-    """
+    """Compare all chosen settings with the defaults under load, as far as the node-hours allow."""
     if not (command := site.wishes.under_load):
         return site
     launches = 2 * document["verify"]["launches"]
@@ -291,9 +266,8 @@ def _under_load(
         sys.stdout.write(f"\n{job_text(job)}: under load\n")
         sys.stdout.flush()
         folder = job_folder(site.path, job)
-        result = compare_under_load(
-            command, setting, recommendation, *place_of(job), make_empty(folder / "under_load")
-        )
+        work_folder = make_empty(folder / "under_load")
+        result = compare_under_load(command, setting, recommendation, *place_of(job), work_folder)
         sys.stdout.write(f"{job_text(job)}: {load_text(result)}\n")
         results = Loads((*site.loads.get(job, Loads()).found, result))
         write_files({folder / UNDER_LOAD: json.dumps(plain(results)) + "\n"})
@@ -309,56 +283,39 @@ def _drawn_sample(site: SiteDirectory, document: Mapping[str, Any]) -> Job | Non
     """
     if (sample := site.sample) is not None:
         campaign = site.campaigns.get(sample.job)
-        unfinished = campaign is None or (
-            site.sampled_job is not None and campaign.state is not State.COMPLETE
-        )
+        is_sample = campaign is not None and site.sampled_job is not None
+        unfinished = campaign is None or (is_sample and campaign.state is not State.COMPLETE)
         return sample.job if unfinished else None
     left_h = hours(document) - site.node_hours
     paid = [job for job in site.predicted_jobs if cost_h(site, document, job, SAMPLED) <= left_h]
-    if not paid:
-        return None
-    return paid[int(np.random.default_rng(document["seed"]).integers(len(paid)))]
-
-
-def _use(recommendation: Recommendation, formats: Sequence[str], folder: Path) -> str:
-    """Return a text on how to use the exported files in a folder, or why they need not be used."""
-    line = how_to_use(recommendation, formats, folder)
-    return f"use it with:\n  {line}" if line else unused(recommendation, folder)
+    return paid[int(np.random.default_rng(document["seed"]).integers(len(paid)))] if paid else None
 
 
 def status_text(site: SiteDirectory) -> str:
     """Return a text on the progress of a site, with a line for each job."""
     lines = []
-    separate_text = ", ".join(f"{job_text(job)} under {site.separate[job].point}" for job in site.separate)
     for job in site.wishes.jobs:
         if job in site.campaigns and job != site.sampled_job:
             campaign = site.campaigns[job]
-            lines.append(f"{job_text(job)}: {campaign.state.value}, {len(campaign.history)} launches")
+            texts = [f"{campaign.state.value}, {len(campaign.history)} launches"]
             if (untimed_calls := untimed(campaign.history)) is not None:
-                lines.append(f"{job_text(job)}: {untimed_calls.text}")
-            lines += [
-                f"{job_text(job)}: {load_text(result)}" for result in site.loads.get(job, Loads()).found
-            ]
+                texts.append(untimed_calls.text)
+            texts += map(load_text, site.loads.get(job, Loads()).found)
             if (best := site.best.get(job)) and best.harms:
-                decision_text = (
-                    "taken" if site.wishes.setting == "best" else "not taken (site.setting=best takes it)"
-                )
-                lines.append(f"{job_text(job)}: {decision_text}: {best.text}")
+                taken = site.wishes.setting == "best"
+                decision_text = "taken" if taken else "not taken (site.setting=best takes it)"
+                texts.append(f"{decision_text}: {best.text}")
         else:
             decisions = site.decided_for(job)
             count = sum(decision.choice != DEFAULT for decision in decisions)
-            lines.append(
-                f"{job_text(job)}: not measured; "
-                f"{count} of {len(decisions)} slots predicted, the library's else"
-            )
+            texts = [f"not measured; {count} of {len(decisions)} slots predicted, the library's else"]
+        lines += [f"{job_text(job)}: {text}" for text in texts]
     if site.settings[1:]:
         setting = f"under {site.common}" if site.common else "under the library's own job-wide values"
-        lines.append(f"one set of files {setting}; of their own: {separate_text or 'no job'}")
-    doubt = (
-        f"a prediction needs a gain above {site.z:g} standard deviations"
-        if site.z
-        else ("nothing is predicted: too few node counts were measured to say how predictions do")
-    )
+        separate = ", ".join(f"{job_text(job)} under {one.point}" for job, one in site.separate.items())
+        lines.append(f"one set of files {setting}; of their own: {separate or 'no job'}")
+    doubt = "nothing is predicted: too few node counts were measured to say how predictions do"
+    doubt = f"a prediction needs a gain above {site.z:g} standard deviations" if site.z else doubt
     usage = f"{site.node_hours:.2f} node-hours used; {doubt}"
     return "".join(f"{line}\n" for line in (*lines, site.sample_text, _written(site), usage) if line)
 

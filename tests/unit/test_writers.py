@@ -22,7 +22,7 @@ EXCEPTIONS = {
     "campaign.observing": FRESH,
     "campaign.sealing": "makes a new file in the folder of the user's own key (O_EXCL)",
     "guard.verbs": "makes the folder that the user named",
-    "guard.node_facts": FRESH,
+    "guard.facts": FRESH,
     "guard.place": f"{FRESH}; its lock is opened without following a link",
     "commands.kept_status": "removes a link of the name that it writes, not what the link leads to",
     "commands.repair": "makes a new file (O_EXCL), and removes a folder that was just made",

@@ -16,25 +16,16 @@ class Machine:
     """How much what differs, as standard deviations of ln t."""
 
     launch: float = 0.05
-    tails: bool = False
-    """Launches as t of three degrees of freedom."""
+    tails: bool = False  # Launches as t of three degrees of freedom.
     day: float = 0.0
-    drift: float = 0.0
-    """A walk from night to night."""
-    exchange: float = 0.0
-    """Of the speed of a node; one is exchanged every fifth night, for good."""
-    weekend: float = 0.0
-    """How much slower two nights of seven are."""
-    broken: float = 0.0
-    """Share of nights on which a node is 30 % slower."""
-    own_day: float = 0.0
-    """Of the day of each size alone."""
-    own_side: float = 0.0
-    """Of the day of each size on each side alone."""
-    own_drift: float = 0.0
-    """A walk of each size alone."""
-    own_exchange: float = 0.0
-    """A node of each size alone."""
+    drift: float = 0.0  # A walk from night to night.
+    exchange: float = 0.0  # Of the speed of a node; one is exchanged every fifth night, for good.
+    weekend: float = 0.0  # How much slower two nights of seven are.
+    broken: float = 0.0  # Share of nights on which a node is 30 % slower.
+    own_day: float = 0.0  # Of the day of each size alone.
+    own_side: float = 0.0  # Of the day of each size on each side alone.
+    own_drift: float = 0.0  # A walk of each size alone.
+    own_exchange: float = 0.0  # A node of each size alone.
     gain: float = 0.15
 
     def launches(self, n, series, rng, each, loss=None, slots=SLOTS):

@@ -75,10 +75,8 @@ def test_files_at_home_are_read_from_a_home_of_then(home, tmp_path):
     assert not (place / "ucx.conf").exists()
     assert change.env["XDG_CACHE_HOME"].startswith((str(home), "/"))
     assert change.lacking == ()
-    assert restoration(kept(then), now, None, HERE, tmp_path).lacking == (
-        f"{edited} as it was",
-        f"{gone} as it was",
-    )
+    lacking = restoration(kept(then), now, None, HERE, tmp_path).lacking
+    assert lacking == (f"{edited} as it was", f"{gone} as it was")
 
 
 def test_the_systems_parameter_file_is_named_by_a_variable_and_others_cannot_be(home, tmp_path):

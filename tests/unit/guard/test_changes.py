@@ -57,10 +57,8 @@ def test_a_variable_that_is_read_otherwise():
 
 
 def test_defaults_of_other_variables_are_counted_but_not_those_that_never_stand_still():
-    new = OLD | {
-        "UCX_SEG": VariableDescription("bytes", "4k"),
-        "UCX_ZCOPY_THRESH": VariableDescription("bytes", ""),
-    }
+    changed = {"UCX_SEG": "4k", "UCX_ZCOPY_THRESH": ""}
+    new = OLD | {name: VariableDescription("bytes", default) for name, default in changed.items()}
     assert told(new, {}) == [("ucx: other defaults: UCX_SEG=8k → 4k", False)]
 
 
@@ -75,13 +73,11 @@ UPGRADES = json.loads((Path(__file__).parents[2] / "data" / "upgrades.json").rea
 
 
 def said_by(version):
-    variables = {
-        layer: {
-            name: VariableDescription(kind, default, tuple(allowed), tuple(others), deprecated, about)
-            for name, (kind, default, allowed, others, deprecated, about) in its.items()
-        }
-        for layer, its in version["variables"].items()
-    }
+    def variable(kind, default, allowed, others, deprecated, about):
+        return VariableDescription(kind, default, tuple(allowed), tuple(others), deprecated, about)
+
+    layers = version["variables"].items()
+    variables = {layer: {name: variable(*one) for name, one in its.items()} for layer, its in layers}
     return Facts(version["stack"], variables=variables)
 
 
@@ -109,7 +105,7 @@ def test_everything_that_a_real_upgrade_changed_is_named_and_nothing_else(upgrad
             assert any(text.startswith(f"{name} is no longer known to {layer}") for text in texts)
 
 
-def test_components_and_transports_that_went_and_came_are_named_where_they_were_kept():
+def test_components_and_transports_that_went_and_came_are_named():
     old = Facts(offers={"components": "coll/tuned coll/sm", "transports of UCX": "rc posix"})
     new = Facts(offers={"components": "coll/tuned coll/han", "transports of UCX": "posix"})
     assert [(c.text, c.names) for c in changes(old, new, {})] == [
@@ -117,7 +113,6 @@ def test_components_and_transports_that_went_and_came_are_named_where_they_were_
         ("components: new: coll/han", ("coll/han",)),
         ("transports of UCX: no longer there: rc", ("rc",)),
     ]
-    assert changes(Facts(), new, {}) == ()
 
 
 def test_versions_builds_firmware_and_files():
@@ -162,26 +157,19 @@ def test_variables_and_prefixes_in_effect_are_named_and_not_their_values():
         "environment: no longer set: OMPI_MCA_pml",
         "environment: of another value: UCX_TLS",
     ]
-    assert changes(Facts(), new, {}) == ()  # kept by an earlier version
     assert old.identity != new.identity
     assert old.identity == replace(old, environment={**old.environment, "prefix": "/opt/b"}).identity
 
 
 def test_the_environment_is_what_libraries_read_without_its_values(monkeypatch, tmp_path):
-    for name in ("OMPI_MCA_my_password", "UCX_X_TOKEN", "FI_PROVIDER", "I_MPI_FABRICS", "MPIR_CVAR_X"):
+    read = {"OMPI_MCA_my_password", "UCX_X_TOKEN", "FI_PROVIDER", "I_MPI_FABRICS", "MPIR_CVAR_X"}
+    others = {"OMPI_ALLOW_RUN_AS_ROOT", "PMIX_RANK", "PATH_TO_NOTHING", "SLURM_JOB_ID"}
+    for name in read | others:
         monkeypatch.setenv(name, "a-secret")
-    for name in ("OMPI_ALLOW_RUN_AS_ROOT", "PMIX_RANK", "PATH_TO_NOTHING", "SLURM_JOB_ID"):
-        monkeypatch.setenv(name, "1")
     monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/lib")
     said = environment_of(Installation("openmpi", "5.0", tmp_path / "bin" / "mpirun", tmp_path, "x"))
     assert said["LD_LIBRARY_PATH"] == "/opt/lib"
     assert said["prefix"] == str(tmp_path.resolve())
-    assert {
-        "OMPI_MCA_my_password",
-        "UCX_X_TOKEN",
-        "FI_PROVIDER",
-        "I_MPI_FABRICS",
-        "MPIR_CVAR_X",
-    } <= said.keys()
-    assert not {"OMPI_ALLOW_RUN_AS_ROOT", "PMIX_RANK", "PATH_TO_NOTHING", "SLURM_JOB_ID"} & said.keys()
+    assert read <= said.keys()
+    assert not others & said.keys()
     assert "a-secret" not in said.values()

@@ -7,9 +7,8 @@ import pytest
 
 from autotune.cli import main
 from autotune.errors import ExitCode
-from autotune.guard.heats import blocks_in_time, environment_side
+from autotune.guard.heats import Span, blocks_in_time, environment_side
 from autotune.guard.kept import Kept, read_kept, write_kept
-from autotune.guard.span import Span
 from autotune.history.trial import Observation, Status
 from autotune.verification.sequential import SequentialDesign
 from tests.unit.commands.test_trust import at_home, kept  # noqa: F401 - a fixture

@@ -49,7 +49,7 @@ def test_one_bad_night_is_a_suspicion_and_no_claim():
 def test_what_was_found_stays_found_until_it_is_kept_or_comes_back():
     rng = np.random.default_rng(5)
     nights = Machine().nights(60, rng, each=16, loss=(30, SLOTS[2], 1.3, True))
-    nights[33] = _found(nights[33], SLOTS[2], nights[30].day)
+    nights[33] = replace(nights[33], found=((slot_text(SLOTS[2]), nights[30].day),))
     assert [f.slot for f in judge(nights).found if f.slot != WHOLE] == [SLOTS[2]]
     back = Machine().nights(60, rng, each=16)
     back[:34] = nights[:34]
@@ -77,10 +77,10 @@ def test_early_nights_say_how_many_are_wanted_and_later_ones_exclude_a_loss():
 
 def test_checks_of_one_day_are_one_night_and_what_was_kept_begins_anew():
     nights = Machine().nights(4, np.random.default_rng(7))
-    again = [nights[0], _dated(nights[1], nights[0].date), nights[2], nights[3]]
+    again = [nights[0], replace(nights[1], date=nights[0].date), nights[2], nights[3]]
     assert [len(night.launches) for night in comparable(again)] == [32, 16, 16]
     assert len({one.block for one in comparable(again)[0].launches}) == 4
-    kept = _kept(nights[2])
+    kept = replace(nights[2], kept=True)
     assert comparable([nights[0], nights[1], kept, nights[3]]) == (kept, nights[3])
 
 
@@ -94,13 +94,12 @@ DATES = {
 
 
 def kept_and_checked(
-    dates, ratio=3.0, slots=SLOTS[:5], each=8, seed=9, states=("old", "new"), stack_too=True
+    dates, loss=(1, None, 3.0, True), slots=SLOTS[:5], each=8, seed=9, states=("old", "new")
 ):
-    """Both nights, the second one with a loss in all sizes."""
-    loss = (1, None, ratio, stack_too) if ratio else None
-    made = Machine().nights(2, np.random.default_rng(seed), each=each, loss=loss, slots=slots, states=states)
-    first, second = (_dated(night, date) for night, date in zip(made, dates, strict=True))
-    return _kept(first), second
+    """Both nights, the second one with a loss, in all sizes where nothing else is said."""
+    rng = np.random.default_rng(seed)
+    first, second = Machine().nights(2, rng, each=each, loss=loss, slots=slots, states=states)
+    return replace(first, date=dates[0], kept=True), replace(second, date=dates[1])
 
 
 @pytest.mark.parametrize("dates", DATES.values(), ids=DATES)
@@ -116,18 +115,15 @@ def test_what_was_kept_and_a_check_after_an_upgrade_are_compared_whatever_the_cl
 
 
 def test_a_loss_of_one_size_after_an_upgrade_of_the_same_day_is_found_there():
-    first, second = DATES["on one day"]
-    made = Machine().nights(
-        2, np.random.default_rng(3), each=16, loss=(1, SLOTS[3], 2.0, True), states=["old", "new"]
-    )
-    found = judge(comparable((_kept(_dated(made[0], first)), _dated(made[1], second)))).found
+    made = kept_and_checked(DATES["on one day"], (1, SLOTS[3], 2.0, True), SLOTS, 16, seed=3)
+    found = judge(comparable(made)).found
     assert [one.slot for one in found if one.slot != WHOLE] == [SLOTS[3]]
 
 
 def test_an_upgrade_that_costs_nothing_makes_no_claim_on_the_same_day():
     for seed in range(12):
         nights = comparable(kept_and_checked(DATES["on one day"], None, SLOTS, 24, seed))
-        assert judge(nights, bounds=False).found == ()
+        assert judge(nights).found == ()
 
 
 def test_without_a_change_that_is_known_one_check_is_a_suspicion():
@@ -162,15 +158,3 @@ def test_two_checks_of_a_day_are_one_night_only_once_a_third_is_judged():
 
 def test_nothing_measured_is_nothing_said():
     assert judge([]).seen == ()
-
-
-def _found(night, slot, since):
-    return replace(night, found=((slot_text(slot), since),))
-
-
-def _dated(night, date):
-    return replace(night, date=date)
-
-
-def _kept(night):
-    return replace(night, kept=True)

@@ -90,14 +90,12 @@ def test_a_job_that_its_share_ended_may_have_what_others_left(state, more, besid
 
 def found(directory):
     """Of each job what its journal says of its launches."""
-    events = {
-        path.parent.name: [json.loads(line) for line in path.read_text().splitlines()]
-        for path in directory.glob("jobs/*/journal.jsonl")
-    }
-    return {
-        job: [(e["trial"], e["estimates"]) for e in mine if e["event"] == "observation"]
-        for job, mine in events.items()
-    }
+    launches = {}
+    for path in directory.glob("jobs/*/journal.jsonl"):
+        events = map(json.loads, path.read_text().splitlines())
+        observed = [(e["trial"], e["estimates"]) for e in events if e["event"] == "observation"]
+        launches[path.parent.name] = observed
+    return launches
 
 
 def test_beside_each_other_jobs_find_what_they_find_one_after_another(tmp_path, capfd):
@@ -108,10 +106,8 @@ def test_beside_each_other_jobs_find_what_they_find_one_after_another(tmp_path, 
     assert said.count("beside others: small jobs come first") == 2
     assert set(found(tmp_path / "two")) == {"1x4", "2x4", "4x4"}
     assert found(tmp_path / "two") == found(tmp_path / "one")
-    nodes = {
-        job: made.about.scenario.launch.first_node
-        for job, made in read_site(tmp_path / "two").campaigns.items()
-    }
+    campaigns = read_site(tmp_path / "two").campaigns
+    nodes = {job: made.about.scenario.launch.first_node for job, made in campaigns.items()}
     assert nodes == {(1, 4): 1, (2, 4): 2, (4, 4): None}
     files = {p.name: p.read_text() for p in (tmp_path / "one/export").iterdir()}
     assert {p.name for p in (tmp_path / "two/export").iterdir()} == set(files)

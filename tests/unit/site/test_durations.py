@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from autotune.site.durations import call_s, duration_s, timed
+from autotune.site.costs import call_s, duration_s, timed
 
 
 def test_what_a_launcher_a_daemon_and_a_process_take_is_found():

@@ -15,13 +15,7 @@ from autotune.history.trial import Cell, Estimate, Observation, Rule, Status, Su
 from autotune.probe.protocol import ProbeRequest
 from autotune.recommend.recommendation import Recommendation
 from autotune.site import load as site_load
-from autotune.site.load import (
-    LoadedSlot,
-    UnderLoad,
-    compare_under_load,
-    load_text,
-    without_lost_rules,
-)
+from autotune.site.load import LoadedSlot, UnderLoad, compare_under_load, load_text, without_lost_rules
 from autotune.space import Point
 
 SLOTS = (("bcast", 8, 8), ("bcast", 8, 65536))
@@ -30,17 +24,8 @@ CHOSEN = Recommendation(Point(), RULES)
 VERIFY = SimpleNamespace(launches=8, error_rate=0.05, max_loss=0.05, margin=0.1)
 WANTED = SimpleNamespace(verify=VERIFY, launch=SimpleNamespace(heats=True))
 
-PROBE = ProbeRequest(
-    ("bcast",),
-    (8,),
-    budget_s=1.0,
-    precision=0.1,
-    min_samples=6,
-    max_samples=9,
-    timing="auto",
-    sync="barrier",
-    check=True,
-)
+PROBE = ProbeRequest(("bcast",), (8,), budget_s=1.0, precision=0.1, min_samples=6, max_samples=9,
+                     timing="auto", sync="barrier", check=True)  # fmt: skip
 MEASUREMENT = Measurement(PROBE, 60.0, other_calls=("halo",))
 
 
@@ -80,7 +65,7 @@ def compared(command: str, flag: Path, folder: Path, monkeypatch: pytest.MonkeyP
     return compare_under_load(command, "", CHOSEN, WANTED, place, folder)  # type: ignore[arg-type]  # as much of them as is asked
 
 
-def test_what_is_best_alone_and_loses_beside_the_command_is_lost(
+def test_what_is_best_alone_and_loses_under_load_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flag = tmp_path / "loaded"

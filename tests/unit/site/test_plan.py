@@ -50,16 +50,10 @@ def timed(folder, call_s, **took_s):
 
     def kind(job, seconds):
         each = dict.fromkeys(("8", "1024", "65536"), call_s.get(job, 1e-9))
-        return {
-            "took_s": seconds + 0.3,
-            "sampled_s": 0.3,
-            "calls_s": dict.fromkeys(("allreduce", "bcast"), each),
-        }
+        calls_s = dict.fromkeys(("allreduce", "bcast"), each)
+        return {"took_s": seconds + 0.3, "sampled_s": 0.3, "calls_s": calls_s}
 
-    starts = {
-        job: {name: kind(job, s) for name, s in zip(("launch", "sweep"), both, strict=True)}
-        for job, both in took_s.items()
-    }
+    starts = {job: {"launch": kind(job, a), "sweep": kind(job, b)} for job, (a, b) in took_s.items()}
     (folder / "start.json").write_text(json.dumps(starts))
 
 
@@ -126,10 +120,9 @@ def test_what_measuring_did_not_write_is_refused(text, tmp_path, capsys):
 
 def test_communicators_within_a_job_are_planned_as_jobs_of_as_many_ranks():
     """What is timed of 4 and of 8 ranks holds for 8 ranks among 16."""
-    calls = {"1x4": 0.5, "1x8": 2.0}
     starts = {
-        (1, ranks): TimedJob(*[TimedLaunch(9.0, 1.0, {"bcast": {"8": calls[f"1x{ranks}"]}})] * 2)
-        for ranks in (4, 8)
+        (1, ranks): TimedJob(*[TimedLaunch(9.0, 1.0, {"bcast": {"8": call_s}})] * 2)
+        for ranks, call_s in ((4, 0.5), (8, 2.0))
     }
     document = {
         "site": {"collectives": ["bcast"], "nodes": [2], "ppn": [8], "within": True},

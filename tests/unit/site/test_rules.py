@@ -7,14 +7,7 @@ from autotune.history.trial import Rule
 from autotune.recommend.recommendation import Gain, Provenance, Recommendation
 from autotune.scenario.whole_site import node_bytes
 from autotune.site.abstention import Decision, loss_removed
-from autotune.site.rules import (
-    by_rules,
-    exact,
-    handing_over,
-    merged_rules,
-    predicted_rules,
-    sets_han_aside,
-)
+from autotune.site.rules import by_rules, exact, handing_over, merged_rules, predicted_rules, sets_han_aside
 from autotune.site.transfer import DEFAULT, Shape, fitted
 from autotune.space import Point
 from tests.unit.site.test_transfer import site

@@ -21,6 +21,7 @@ from autotune.lint.explained import explained
 from autotune.recommend.other_calls import OtherCall, OtherDecision
 from autotune.site.abstention import Decision
 from autotune.site.directory import Sample, SiteDirectory, read_site
+from autotune.site.files import recommendation_of
 from autotune.site.load import LoadedSlot, UnderLoad
 from autotune.site.transfer import Shape
 from autotune.site.verb import status_text
@@ -46,42 +47,33 @@ def made(tmp_path_factory):
     return directory
 
 
-def test_each_job_is_a_campaign_and_all_have_one_set_of_files(made, capsys):
+def test_each_job_is_a_campaign_and_all_have_one_set_of_files(made, tmp_path, capsys):
     assert sorted(p.name for p in (made / "jobs").iterdir()) == ["1x4", "2x4"]
-    assert (made / "export").is_dir()
+    text = (made / "export/coll_tuned_rules.conf").read_text()
+    assert "# rules know ranks, not nodes: measured on 1 node, 2 nodes, they hold on all\n" in text
     assert main(["status", str(made), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert [(j["nodes"], j["ppn"], j["state"]) for j in told["jobs"]] == [
-        (1, 4, "complete"),
-        (2, 4, "complete"),
-    ]
+    states = [(j["nodes"], j["ppn"], j["state"]) for j in told["jobs"]]
+    assert states == [(1, 4, "complete"), (2, 4, "complete")]
     assert told["node_hours"] > 0
-
-
-def test_a_complete_site_launches_nothing_more(made, capsys):
-    journals = {p: p.read_bytes() for p in made.glob("jobs/*/journal.jsonl")}
-    assert main(words(made)) == 0
-    assert {p: p.read_bytes() for p in made.glob("jobs/*/journal.jsonl")} == journals
-    assert "1 × 4 ranks: complete" in capsys.readouterr().out
-
-
-def test_a_site_that_ended_before_its_files_writes_them(made, capsys):
-    written = {p.name for p in (made / "export").iterdir()}
-    shutil.rmtree(made / "export")
-    assert main(words(made)) == 0
-    assert {p.name for p in (made / "export").iterdir()} == written
-
-
-def test_the_page_has_a_map_of_each_collective(made, tmp_path):
+    assert main(["status", str(made), "--watch"]) == 0  # which ends with the site
+    assert "2 × 4 ranks: complete" in capsys.readouterr().out
+    assert main(["export", str(made), "--out", str(tmp_path / "out")]) == 0
+    assert str(tmp_path / "out") in capsys.readouterr().out
     assert main(["report", str(made), "--out", str(tmp_path / "page.html")]) == 0
     page = (tmp_path / "page.html").read_text()
     assert page.count("<table>") == 2
     assert "allreduce, 4 ranks a node" in page
 
 
-def test_all_jobs_are_exported_together(made, tmp_path, capsys):
-    assert main(["export", str(made), "--out", str(tmp_path / "out")]) == 0
-    assert str(tmp_path / "out") in capsys.readouterr().out
+def test_a_complete_site_launches_nothing_more_and_writes_files_that_are_gone(made, capsys):
+    journals = {p: p.read_bytes() for p in made.glob("jobs/*/journal.jsonl")}
+    written = {p.name for p in (made / "export").iterdir()}
+    shutil.rmtree(made / "export")
+    assert main(words(made)) == 0
+    assert {p: p.read_bytes() for p in made.glob("jobs/*/journal.jsonl")} == journals
+    assert {p.name for p in (made / "export").iterdir()} == written
+    assert "1 × 4 ranks: complete" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -144,9 +136,9 @@ def test_a_budget_of_node_hours_leaves_large_jobs_to_prediction(tmp_path, capsys
 
 def test_files_leave_a_job_alone_that_was_not_measured_though_another_one_has_as_many_ranks(made):
     site = read_site(made)
-    assert {rule.comm_size for rule in site.recommendation().rules if rule.sets} == {2, 4, 8}
+    assert {rule.comm_size for rule in recommendation_of(site).rules if rule.sets} == {2, 4, 8}
     wider = replace(site, wishes=replace(site.wishes, ppn=(4, 8)))  # 1 × 8 beside 2 × 4
-    assert {rule.comm_size for rule in wider.recommendation().rules if rule.sets} == {2, 4}
+    assert {rule.comm_size for rule in recommendation_of(wider).rules if rule.sets} == {2, 4}
 
 
 @pytest.mark.parametrize("asked", [False, True])
@@ -156,7 +148,7 @@ def test_predicted_rules_are_in_the_files_where_somebody_asked_for_them(asked, m
     wishes = replace(site.wishes, nodes=(1, 2, 8), predicted=asked)
     site = replace(site, wishes=wishes)
     site.__dict__["decided"] = [Decision(Shape("bcast", 8, 4, 8), name, gain=0.5, low=0.1)]
-    found = site.recommendation()
+    found = recommendation_of(site)
     assert (32 in {rule.comm_size for rule in found.rules if rule.sets}) == asked
     assert ("1 predicted" in found.provenance.verified) == asked
     (said,) = (line for line in status_text(site).splitlines() if "the files" in line and "8 × 4" in line)
@@ -173,11 +165,6 @@ def test_whether_files_have_predictions_may_be_asked_later(made, tmp_path, capsy
         assert "further jobs" not in capsys.readouterr().out
 
 
-def test_files_say_that_rules_know_no_nodes(made):
-    text = (made / "export/coll_tuned_rules.conf").read_text()
-    assert "# rules know ranks, not nodes: measured on 1 node, 2 nodes, they hold on all\n" in text
-
-
 @pytest.mark.parametrize(
     ("word", "said"),
     [
@@ -185,6 +172,7 @@ def test_files_say_that_rules_know_no_nodes(made):
         ("site.collectives=[alreduce]", "allreduce"),
         ("site.nod=[1]", "site.nod"),
         ("site.memory_gib=1e-5", "sizes up to 1024 fit"),
+        ("site.setting=worst", "site.setting=worst"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_runs(word, said, tmp_path, capsys):
@@ -210,11 +198,6 @@ def test_a_job_of_more_ranks_than_cores_is_refused_before_a_smaller_one_is_measu
 def test_other_verbs_refuse_a_whole_site(tmp_path, capsys):
     assert main(["calibrate", *words(tmp_path)]) == 2
     assert "whole site" in capsys.readouterr().err
-
-
-def test_watch_ends_with_the_site(made, capsys):
-    assert main(["status", str(made), "--watch"]) == 0
-    assert "2 × 4 ranks: complete" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("verb", ["history", "verify", "compare", "winners"])
@@ -277,7 +260,7 @@ def test_a_sample_that_was_handed_to_a_job_or_interrupted_is_measured_all_the_sa
 
 def test_ucc_s_sections_give_each_team_of_a_site_its_rules(made):
     """UCC runs nowhere here: its names are put into a site's rules, and what reads its file is our own."""
-    found, teams = read_site(made).recommendation(), {2: 1, 4: 1, 8: 2}
+    found, teams = recommendation_of(read_site(made)), {2: 1, 4: 1, 8: 2}
     names = {"allreduce": ("knomial", "sra_knomial"), "bcast": ("knomial", "sag_knomial")}
     rules = tuple(
         replace(r, choice=Point.of({"ucc_algorithm": names[r.collective][n % 2]}) if r.sets else Point())
@@ -296,15 +279,12 @@ def test_jobs_measure_the_communicators_that_no_smaller_job_s_tables_reach(tmp_p
     def measured(name, *more):
         assert main(words(tmp_path / name, "site.nodes=[1,4]", "--quiet", *more)) == 0
         site = read_site(tmp_path / name)
-        sizes = {
-            job: {e.cell.comm_size for o in one.history for e in o.usable}
-            for job, one in site.campaigns.items()
-        }
-        return site, sizes
+        cells = {job: [e.cell for o in one.history for e in o.usable] for job, one in site.campaigns.items()}
+        return site, {job: {cell.comm_size for cell in mine} for job, mine in cells.items()}
 
     site, sizes = measured("site")
     assert sizes == {(1, 4): {2, 4}, (4, 4): {8, 16}}  # of 4 ranks a table holds below 8
-    rules = site.recommendation().rules
+    rules = recommendation_of(site).rules
     assert {rule.comm_size for rule in rules} >= {2, 4, 8, 16}
     assert {rule.comm_size for rule in rules if rule.sets} <= {2, 4, 8, 16}
     assert len({(r.collective, r.comm_size, r.min_bytes) for r in rules}) == len(rules)
@@ -321,24 +301,18 @@ def without_component(rule):
 def planted(directory, factor, *more):
     """A site on several nodes of which another component than the library's is asked."""
     knobs = f"simulate.knobs={{component: {{tuned: {factor}}}}}"
-    wide = (
-        "site.nodes=[1,2,4]",
-        "site.ppn=[4]",
-        "sizes=[8,256k]",
-        "verify.enabled=true",
-        "verify.launches=8",
-    )
+    wide = ("site.nodes=[1,2,4]", "sizes=[8,256k]", "verify.enabled=true", "verify.launches=8")
     assert main(words(directory, *wide, knobs, "--quiet", *more)) == 0
     return read_site(directory)
 
 
-def test_rules_that_need_a_job_wide_value_get_it_with_the_files(tmp_path):
-    site = planted(tmp_path / "site", 0.4)
+def test_rules_that_need_a_job_wide_value_get_it_with_the_files(wide):
+    site = read_site(wide)
     assert dict(site.common) == {"component": "tuned"}
     assert not site.separate
-    found = site.recommendation()
+    found = recommendation_of(site)
     assert "OMPI_MCA_coll_han_priority" not in dict(found.provenance.env)
-    parameters = (tmp_path / "site/export/openmpi-mca-params.conf").read_text()
+    parameters = (wide / "export/openmpi-mca-params.conf").read_text()
     assert "coll_han_priority" not in parameters
     assert "coll_han_use_dynamic_file_rules = 1" in parameters
     handed = {(r.collective, r.comm_size) for r in found.rules if r.choice.get("component") == "tuned"}
@@ -374,8 +348,8 @@ def wide(tmp_path_factory):
 
 def han_file(path):
     """Collective → ranks → bytes → component, as Open MPI reads the level of the whole communicator."""
-    words = iter([line.partition("#")[0].split() for line in path.read_text().splitlines()])
-    numbers = iter([word for line in words for word in line])
+    lines = path.read_text().splitlines()
+    numbers = iter([word for line in lines for word in line.partition("#")[0].split()])
     found = {}
     for _ in range(int(next(numbers))):
         name = next(numbers)
@@ -397,7 +371,7 @@ def test_the_component_of_the_library_stays_where_it_is_best(tmp_path):
     site = planted(tmp_path / "site", 3)
     assert not site.common
     assert not site.separate
-    assert not any("han" in name for name, _ in site.recommendation().provenance.env)
+    assert not any("han" in name for name, _ in recommendation_of(site).provenance.env)
 
 
 def test_a_rule_that_loses_under_load_is_the_librarys_there_and_said_so(tmp_path, monkeypatch, capsys):
@@ -406,16 +380,15 @@ def test_a_rule_that_loses_under_load_is_the_librarys_there_and_said_so(tmp_path
 
     def observed(command, setting, one, scenario, place, folder):
         asked.append((command, folder.is_dir(), [(r.collective, r.min_bytes) for r in one.rules if r.sets]))
-        lost = (
-            LoadedSlot(g.slot, g.ratio, -0.5 if g.slot[2] == 8 else 0.1, g.slot[2] == 8) for g in one.gains
-        )
+        slots = ((g, g.slot[2] == 8) for g in one.gains)
+        lost = (LoadedSlot(g.slot, g.ratio, -0.5 if loses else 0.1, loses) for g, loses in slots)
         return UnderLoad(setting, tuple(lost), took_s=3600)
 
     monkeypatch.setattr("autotune.site.verb.compare_under_load", observed)
     more = ("site.under_load=load the net", "site.nodes=[1]", "site.within=false", "--quiet")
     assert main(words(tmp_path, *more)) == 0
     assert asked == [("load the net", True, [("bcast", 4)])]
-    (kept,) = (rule for rule in read_site(tmp_path).recommendation().rules if rule.sets)
+    (kept,) = (rule for rule in recommendation_of(read_site(tmp_path)).rules if rule.sets)
     assert kept.collective == "bcast"
     assert 8 < kept.min_bytes <= 1024
     assert read_site(tmp_path).node_hours > 1
@@ -428,9 +401,8 @@ def test_a_rule_that_loses_under_load_is_the_librarys_there_and_said_so(tmp_path
 
 def test_a_job_wide_setting_that_loses_under_load_is_not_taken(tmp_path, monkeypatch):
     def observed(command, setting, one, *_):
-        return UnderLoad(
-            setting, tuple(LoadedSlot(g.slot, g.ratio, -0.5, bool(setting)) for g in one.gains), 1
-        )
+        slots = (LoadedSlot(g.slot, g.ratio, -0.5, bool(setting)) for g in one.gains)
+        return UnderLoad(setting, tuple(slots), took_s=1)
 
     monkeypatch.setattr("autotune.site.verb.compare_under_load", observed)
     site = planted(tmp_path / "site", 0.4, "site.under_load=load")
@@ -479,9 +451,4 @@ def test_a_site_takes_what_slows_other_calls_where_that_is_asked_for(made, tmp_p
     site = read_site(tmp_path / "site")
     assert site.wishes.setting == "best"
     assert any(rule.sets for rule in site.recommended[2, 4].rules)
-    assert "it makes other calls slower, 0.60×" in site.recommendation().provenance.verified
-
-
-def test_an_unknown_setting_of_a_site_is_refused(tmp_path, capsys):
-    assert main(words(tmp_path, "site.setting=worst")) == 2
-    assert "site.setting=worst" in capsys.readouterr().err
+    assert "it makes other calls slower, 0.60×" in recommendation_of(site).provenance.verified

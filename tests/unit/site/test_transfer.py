@@ -37,6 +37,11 @@ def seconds(choice: str, shape: Shape, gain: float, turns_at: float = math.inf) 
     return usual / gain * (1 + (shape.nodes / turns_at) ** 3)
 
 
+def loses(one: Decision, gain: float, turns_at: float) -> bool:
+    chosen_s = seconds(one.choice, one.shape, gain, turns_at)
+    return chosen_s > (1 + LOSS) * seconds(DEFAULT, one.shape, gain)
+
+
 def site(seed: int, counts: tuple[int, ...], gain: float, turns_at: float = math.inf) -> list[Measured]:
     rng = np.random.default_rng(seed)
     shapes = [Shape(kind, n, 1, size) for kind in SOUND + TEMPTING for n in counts for size in SIZES]
@@ -60,10 +65,7 @@ def test_a_crossover_that_small_jobs_cannot_show_makes_it_silent(counts: tuple[i
     for seed in range(20):
         gain, turns_at = 1.1 + 0.02 * (seed % 10), max(counts) * (2.2 + 0.1 * (seed % 5))
         made = decided(site(seed, counts, gain, turns_at), large)
-        wrong += any(
-            seconds(one.choice, one.shape, gain, turns_at) > (1 + LOSS) * seconds(DEFAULT, one.shape, gain)
-            for one in made
-        )
+        wrong += any(loses(one, gain, turns_at) for one in made)
         silent += not any(one.shape.collective in SOUND for one in made)
     assert wrong <= 1
     assert silent <= 1  # where small jobs do tell, it speaks
@@ -137,13 +139,7 @@ def test_a_sample_that_fails_widens_the_abstention_until_few_of_it_lose(turns_at
         shapes = [Shape(kind, 32, 1, size) for kind in SOUND + TEMPTING for size in SIZES]
         z = GRID[0]
         made = [one for one in decide(bounds(model, shapes), z) if one.choice != DEFAULT]
-        sample = [
-            (
-                one,
-                seconds(one.choice, one.shape, 1.6, turns_at) > (1 + LOSS) * seconds(DEFAULT, one.shape, 1.6),
-            )
-            for one in made
-        ]
+        sample = [(one, loses(one, 1.6, turns_at)) for one in made]
         wider = of_sample(sample, z)
         if not any(lost for _, lost in sample):
             assert wider == z

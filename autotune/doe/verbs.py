@@ -1,0 +1,139 @@
+"""``screen`` and ``model``: designs to carry out by hand, and the analysis of any user's table.
+
+The arguments are the options of the commands, which ``cli`` describes.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from autotune.doe.by_hand import Layout, factors_in, sensitivity
+from autotune.doe.follow_up import follow_up
+from autotune.doe.regression import Formula, fit
+from autotune.doe.screening_text import (
+    follow_up_document,
+    follow_up_text,
+    screening_document,
+    screening_text,
+    sensitivity_text,
+)
+from autotune.doe.table import Table, known_scale, named_responses, screen
+from autotune.errors import UserError
+from autotune.exporters.writing import write_files
+from autotune.text_table import read_rows
+from autotune.views.documents import csv_text, json_text
+
+
+def analyse_table(
+    path: Path | None, factors: str, responses: str, block: str | None, scale: str, as_json: bool
+) -> None:
+    """Print the effects of some columns of a table on others.
+
+    Raises:
+        UserError: no table is named, an option is malformed, or the table cannot be read or analysed.
+    """
+    table, goals = _table(path), named_responses(_words(responses), "--responses")
+    result = screen(table, _words(factors), goals, block, known_scale(scale))
+    sys.stdout.write(json_text(screening_document(result)) if as_json else screening_text(result))
+
+
+def fit_surface(
+    path: Path | None, factors: str, responses: str, desirability: str, scale: str, as_json: bool
+) -> None:
+    """Print the response surfaces over some columns of numbers, and the point that suits all responses.
+
+    Raises:
+        UserError: not exactly one of ``responses`` and ``desirability`` is given, no table is named, or the
+            table cannot be read or fitted.
+    """
+    if bool(responses) == bool(desirability):
+        raise UserError("--surface takes either --responses or --desirability", "--responses latency:min")
+    option = "--desirability" if desirability else "--responses"
+    goals = named_responses(_words(desirability or responses), option)
+    result = follow_up(_table(path), _words(factors), goals, known_scale(scale), bool(desirability))
+    sys.stdout.write(json_text(follow_up_document(result)) if as_json else follow_up_text(result))
+
+
+def write_design(
+    factors: str,
+    responses: str,
+    layout: Layout,
+    effect: float | None,
+    sigma: float | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Write the run table of a design as CSV, and print the effects that the design can detect.
+
+    The table has empty columns for the responses. If it goes to standard output (``out`` is None), the
+    effects are printed on standard error.
+
+    Raises:
+        UserError: no factors are named or they cannot be read, an effect is given without the standard
+            deviation of a run, or the file cannot be written.
+    """
+    if not factors:
+        raise UserError("a design needs its factors", "--factors FILE, a CSV with factor,low,high")
+    if effect is not None and sigma is None:
+        raise UserError("--effect needs the standard deviation of a run", "--effect 0.05 --sigma 0.03")
+    path = Path(factors)
+    design = layout.design(factors_in(path.name, *read_rows(path, "needed: factor, low, high")))
+    power = None if sigma is None else sensitivity(design, sigma, effect)
+    goals = named_responses(_words(responses), "--responses") if responses else ()
+    measured = {response.name: "" for response in goals}
+    rows = [
+        {"run": number, "block": int(block) + 1, **point, **measured}
+        for number, (block, point) in enumerate(zip(design.blocks, design.points(), strict=True), start=1)
+    ]
+    table, power_text = csv_text(rows, list(rows[0])), "" if power is None else sensitivity_text(power)
+    if out is not None:
+        write_files({out: table})
+    if as_json:
+        document = {"runs": rows, "sensitivity": None if power is None else asdict(power)}
+        sys.stdout.write(json_text(document))
+    elif out is None:
+        sys.stdout.write(table)
+        sys.stderr.write(power_text)
+    else:
+        sys.stdout.write(f"{out}\n{power_text}")
+
+
+def model(
+    path: Path, equation: Formula, conditions: tuple[str, ...], plot: Path | None, as_json: bool
+) -> None:
+    """Print the fit of a model to the rows of a table that meet all conditions ``COLUMN=VALUE``.
+
+    Raises:
+        UserError: a condition has no value, the table cannot be read or fitted, or the page ``plot`` cannot
+            be written.
+    """
+    from autotune.doe.regression_text import regression_document, regression_page, regression_text
+
+    table = Table(path.name, *read_rows(path, f"needed: {', '.join((equation.response, *equation.terms))}"))
+    for condition in conditions:
+        column, equals, value = condition.partition("=")
+        if not equals:
+            raise UserError(f"--where {condition} names no value", "--where algorithm=ring")
+        table = table.where(column.strip(), value.strip())
+    fitted = fit(table, equation)
+    if plot is not None:
+        write_files({plot: regression_page(fitted)})
+    sys.stdout.write(json_text(regression_document(fitted)) if as_json else regression_text(fitted))
+    if plot is not None:
+        sys.stderr.write(f"{plot}\n")
+
+
+def formula(response: str, terms: str, log2: str, intercept: bool) -> Formula:
+    """Return the model of a response; ``terms`` and ``log2`` are names of columns between commas."""
+    return Formula(response.strip(), tuple(_words(terms)), frozenset(_words(log2)), intercept)
+
+
+def _table(path: Path | None) -> Table:
+    if path is None:
+        raise UserError("no table is named", "screen TABLE --factors a,b --responses y:min, or --design N")
+    return Table(path.name, *read_rows(path, "needed: factors and responses"))
+
+
+def _words(text: str) -> Sequence[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]

@@ -1,1 +1,0 @@
-"""Commands for any user's designs and tables: ``screen`` and ``model``."""
