@@ -68,7 +68,7 @@ OWNERS = {
     "rich": {"views", "commands", "tables"},
     "threadpoolctl": {"recommend"},
     "scipy": {
-        *("measure", "screening", "recommend", "verification", "proposers"),
+        *("measure", "screening", "recommend", "verification"),
         *("application", "doe", "guard", "simulate", "site", "tables"),
     },
     "smac": {"proposers"},

@@ -9,8 +9,9 @@ import pytest
 from autotune.campaign.ports import Problem
 from autotune.history.objectives import Objective
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
-from autotune.proposers.acquisition import SearchState, launch_variances
+from autotune.proposers.acquisition import SearchState, _hypervolume_gain, launch_variances
 from autotune.proposers.curve import Curve, _chances
+from autotune.proposers.curve_model import CurveModel
 from autotune.recommend.posterior import expected_improvement
 from autotune.recommend.priors import Floats, coded
 from autotune.space import Level, Parameter, Point, Space
@@ -261,8 +262,6 @@ def swept(factor: dict[int, float], others: float = 1.5) -> tuple[list[Observati
 
 @pytest.mark.parametrize(("factor", "losers"), [(0.85, 4), (1.0, 0), (1.5, 0)])
 def test_what_a_family_loses_at_a_single_size_again_and_again_is_known(factor: float, losers: int) -> None:
-    from autotune.proposers.curve_model import CurveModel
-
     launches, untouched = swept({128: factor})
     state = SearchState.of(Problem(SWEPT, (LATENCY,), max_loss=0.01), launches, [untouched])
     assert np.isfinite(state.limit).all()
@@ -294,8 +293,6 @@ def test_a_family_that_lost_in_each_launch_is_not_hoped_for_anew_with_each_setti
 
 
 def test_a_lucky_launch_is_not_the_mark_that_others_must_beat() -> None:
-    from autotune.proposers.curve_model import CurveModel
-
     scale = tuple(f"{2**k}k" for k in range(10))
     space = Space("s", (Parameter("rndv", scale, "1k", ordered=True),))
     times = dict.fromkeys(scale, 2.0) | {"8k": 1.8}
@@ -362,8 +359,6 @@ def test_every_slot_of_every_pair_is_used() -> None:
 
 
 def test_hypervolume_counts_only_what_is_new() -> None:
-    from autotune.proposers.acquisition import _hypervolume_gain
-
     now = np.array([[0.0, 1.0], [1.0, 0.0]])
     after = np.array([[[0.5, 0.5], [2.0, 2.0], [0.0, 1.0]]])
     gain = _hypervolume_gain(now, after)
