@@ -58,7 +58,7 @@ class Traps:
 
 KINDS = (
     *("rules", "mca", "prte", "tune", "shell", "ucx", "environment"),
-    *("module", "yaml", "docker", "easybuild", "other"),
+    *("csh", "recipe", "other"),
 )
 """Kinds of file that belong to this project, so that plugins cannot use their names."""
 
