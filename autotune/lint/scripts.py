@@ -123,10 +123,16 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
     script, notes = read(text), Notes(path)
     foreign = bool(_FOREIGN.search(text)) and len(stated_versions(text)) != 1
     lines, alone = text.splitlines(), not _SOURCES.search(text)
-    assigned: dict[Assignment, None] = {}
+    perhaps = frozenset(name.removeprefix(MCA) for name in script.perhaps)
+
+    def certain(environment: Mapping[str, Value]) -> tuple[Assignment, ...]:
+        return tuple(a for a in _environment(path, environment) if a.name not in perhaps)
+
+    prepared = Reach(certain(script.environment), perhaps, alone=False)
+    assigned: dict[Assignment, None] = dict.fromkeys(prepared.assigned)
     launches: list[Reach] = []
     for call in script.calls:
-        sets = [a for name, value in call.sets for a in of_a_library(path, call.line, name, value)]
+        sets = tuple(a for name, value in call.sets for a in of_a_library(path, call.line, name, value))
         if call.exports or (call.sets and call.words and call.words[0].text not in DECLARES):
             assigned |= dict.fromkeys(sets)
         if call.words and call.words[0].text.rpartition("/")[2] in _SUBMITS:
@@ -137,19 +143,14 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
         launch = LaunchLine(path, call.line, version, is_openmpi=not foreign, mpi_type=_mpi_type(call))
         launch.read(call.words)
         marks = {USES_UCX} if any(_USES_UCX.search(word.text) for word in call.words) else set()
-        sure = [a for a in _environment(path, call.environment) if a.name not in script.perhaps]
-        reach = Reach(
-            (*sure, *sets, *launch.assigned), frozenset(_parameters(script) | marks), launch.closed, alone
-        )
-        launches.append(reach)
+        reaching = (*certain(call.environment), *sets, *launch.assigned)
+        launches.append(Reach(reaching, perhaps | marks, launch.closed, alone))
         names = {name: value.line for name, value in call.environment.items()}
         names |= {name: call.line for name, _ in call.sets}
         _bare(names | {a.name: a.line for a in launch.assigned if a.variable}, text, notes)
         written = call.words[at].text in "\n".join(lines[call.line - 1 : call.line + _SPREAD])
         notes.findings.extend(replace(found, sure=found.sure and written) for found in launch.findings)
-        assigned |= dict.fromkeys(filter(_isof_a_library, reach.assigned))
-    at_the_end = [a for a in _environment(path, script.environment) if a.name not in _parameters(script)]
-    prepared = Reach(tuple(at_the_end), frozenset(_parameters(script)), alone=False)
+        assigned |= dict.fromkeys(filter(_isof_a_library, reaching))
     for number, line in enumerate(lines, start=1):
         if export := _EXPORT.match(line):
             notes.findings.extend(cut_at_commas(path, number, export[1]))
@@ -190,11 +191,6 @@ def _mpi_type(call: Call) -> str:
     """Return Slurm's plugin for starting MPI that the environment of a launch names; empty if unknown."""
     word = dict(call.sets).get("SLURM_MPI_TYPE") or call.environment.get("SLURM_MPI_TYPE", (Word(""), 0))[0]
     return word.text if word.literal else ""
-
-
-def _parameters(script: Script) -> set[str]:
-    """Return the names of variables and MCA parameters that only some paths through a script set."""
-    return {name.removeprefix(MCA) for name in script.perhaps}
 
 
 def _prefixes() -> tuple[str, ...]:

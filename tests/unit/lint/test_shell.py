@@ -65,6 +65,8 @@ UCX, OB1 = "export OMPI_MCA_pml=ucx UCX_TLS=rc,sm,self", "export OMPI_MCA_pml=ob
         (IF.format(IF.format(UCX, OB1), OB1), False),
         (f"{OB1}\nexport UCX_TLS=rc\n", True),
         (IF.format(":", OB1) + f"export UCX_TLS=rc\n{RUN}", False),  # only perhaps
+        (f"{OB1} UCX_TLS=rc\nif a; then\n export OMPI_MCA_pml=ucx\nfi\n{RUN}", False),
+        (f"{OB1} UCX_TLS=rc\n{RUN}if a; then\n export OTHER=1\nfi\n", True),
     ],
 )
 def test_what_stands_in_two_branches_never_meets(text, contradicts):
