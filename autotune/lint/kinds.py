@@ -19,9 +19,9 @@ _SHELL = re.compile(r"(export|setenv|module|source|\.|srun|mpirun|mpiexec|alias|
 _INTERPRETED = re.compile(r"#!(?!.*(?:\b(?:ba|da|z|a|m?k|t?c)?sh\d*\b|[$@{<%])).*\w")
 """A first line that names an interpreter other than a shell; a line with a placeholder does not match."""
 _CSH = re.compile(r"#!\s*\S*(?:/|env\s+)t?csh\b")
-_SETENV = re.compile(r"^\s*setenv\s+\w+", re.MULTILINE)
+_SETENV = re.compile(r"^[^\S\n]*setenv\s+\w+", re.MULTILINE)
 _BOURNE = re.compile(
-    r"^\s*(?:export\s+\w|fi\b|done\b)|\A#!\s*\S*(?:/|env\s+)(?:ba|k|z|da)?sh\b", re.MULTILINE
+    r"^[^\S\n]*(?:export\s+\w|fi\b|done\b)|\A#!\s*\S*(?:/|env\s+)(?:ba|k|z|da)?sh\b", re.MULTILINE
 )
 _MODULE = re.compile(
     r"^\s*(?:(?:pushenv|setenv|prepend_path|whatis|help|load|depends_on)\s*\(|module-whatis\s)", re.M

@@ -7,15 +7,7 @@ from itertools import pairwise
 from pathlib import PurePath
 
 from autotune.errors import allowed
-from autotune.launch_command import (
-    LAUNCHERS,
-    RUNNERS,
-    WRAPPERS,
-    LauncherWords,
-    behind,
-    is_launcher,
-    programs,
-)
+from autotune.launch_command import LAUNCHERS, RUNNERS, WRAPPERS, LauncherWords, behind, is_launcher, programs
 from autotune.lint.assignment import Assignment, Source, listed, of_environment
 from autotune.lint.finding import Finding
 from autotune.lint.selection import FRAMEWORKS

@@ -20,8 +20,8 @@ _NO_SETTINGS = re.compile(
     r"/dev/|\.(?:log|txt|out|err|csv|md|json|dat|tex|html)\b|(?i:log|out|result|report)"
 )
 """Files that people read: logs and results."""
-_FILE = re.compile(r"(?:>|\btee\b)[^|;&]*?(?P<name>(?:mca-params|ucx)\.conf)")
-"""A redirection to a parameter file of a library."""
+_FILE = re.compile(r"(?P<name>(?:mca-params|ucx)\.conf)")
+"""A parameter file of a library."""
 _COMMENT = re.compile(r"^\s*(?:#|--|//)")
 _PRINTS = re.compile(r"^\s*(?:echo|printf)\b[^>]*$")
 _OPTIONS = re.compile(r"-x|-c\b|\beval\b|^\s*\w+\+?=")
@@ -41,7 +41,9 @@ def unread(text: str, read_names: Container[str]) -> Iterator[tuple[int, str]]:
         target, command = _INTO_A_FILE.search(line), _WRITES.search(line)
         writes = target and command and not _NO_SETTINGS.search(target["target"] or "")
         match = _SETS.search(line, command.end()) if writes and command else None
-        match = match or _ASSIGNS.match(line) or _FILE.search(line)
+        match = match or _ASSIGNS.match(line)
+        if match is None and target:
+            match = _FILE.search(line, target.start())
         if match is None and not _PRINTS.match(line):
             match = _PARAMETER.search(line) or (_SETS.search(line) if _OPTIONS.search(line) else None)
         if match and match["name"] not in read_names:

@@ -61,10 +61,7 @@ BAD = "UCX_RNDV_SCHEME=get_zcpy"
         *(f"srun --export=ALL,{BAD} ./a", f"mpiexec --env {BAD} ./a", f"aprun -e {BAD} -n 2 ./a"),
         *(f"jsrun -E {BAD} ./a", f"flux run --env={BAD} ./a", f"mpirun_rsh -np 2 {BAD} ./a"),
         *(f"srun env {BAD} ./a", f"docker run -e {BAD} image mpirun ./a", f"mpirun -np 2 env {BAD} ./a"),
-        *(
-            f"run() {{\n mpirun -x {BAD} ./a\n}}\nrun",
-            f"env {BAD} mpirun a",
-        ),
+        *(f"run() {{\n mpirun -x {BAD} ./a\n}}\nrun", f"env {BAD} mpirun a"),
         *(f"typeset -x {BAD}\nmpirun ./a", f"set -a\n{BAD}\nmpirun ./a", f"export SINGULARITYENV_{BAD}"),
         *(f"$MPIRUN -x {BAD} ./a", f"out=$(mpirun -x {BAD} ./a)", f"mpirun -x {BAD} ./a | tee log &"),
         f"if mpirun -x {BAD} ./a; then echo; fi",
@@ -188,19 +185,11 @@ def test_a_slip_is_one_of_the_hand(name, meant):
     [
         ("mpirun -n 2 -rf hosts ./a", "no option -rf", "--map-by rankfile:file=FILE"),
         ("mpirun -n 2 --bysocket ./a", "no option --bysocket", "--map-by package"),
-        (
-            "mpirun -npernode 2 --map-by core ./a",
-            "-npernode means --map-by",
-            "--map-by ppr:N:node alone",
-        ),
+        ("mpirun -npernode 2 --map-by core ./a", "-npernode means --map-by", "--map-by ppr:N:node alone"),
         ("mpirun -n 2 --mca pml ucx --mca btl openib,self ./a", "sends no message over a BTL", "UCX_TLS"),
         ("export UCX_KEEPALIVE_INTERVAL=0", "UCX refuses UCX_KEEPALIVE_INTERVAL = 0", "inf turns"),
         ("export UCX_KEEPALIVE_NUM_EPS=0", "UCX refuses", "1 or more"),
-        (
-            "export OMPI_MCA_coll_accelerator_priority=1",
-            "no coll_accelerator (6.0 has)",
-            "leave it out",
-        ),
+        ("export OMPI_MCA_coll_accelerator_priority=1", "no coll_accelerator (6.0 has)", "leave it out"),
         ("export OMPI_MCA_plm_rsh_args='-o A=b -q'", "PRRTE", "PRTE_MCA_plm_ssh_args='-o A=b -q'"),
     ],
 )

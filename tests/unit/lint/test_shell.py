@@ -23,11 +23,7 @@ RUN = "mpirun -np 2 ./a\n"
         *(f"for a in 1 2 3; do {FORCED}; done", f"if true; then {FORCED}; fi", f"timeout 60 {FORCED}"),
         *(f"! {FORCED}", f"time {FORCED}", f"while true; do {FORCED}; done", f"{{ {FORCED}; }}"),
         *(f"nice -n 10 {FORCED}", f"numactl --interleave=all {FORCED}", f"A=1 env B=2 {FORCED}"),
-        *(
-            f"test -f x && {FORCED}",
-            f"( {FORCED} )",
-            f"if false; then :; else {FORCED}; fi",
-        ),
+        *(f"test -f x && {FORCED}", f"( {FORCED} )", f"if false; then :; else {FORCED}; fi"),
         *(
             f"/usr/bin/time -v {FORCED}",
             f"stdbuf -oL {FORCED}",
