@@ -9,13 +9,11 @@ module             kind of file
 ``rules``          rules files of ``coll_tuned``; ``json_rules``: rules files in JSON
 ``parameters``     MCA parameter files, ``--tune`` files
 ``scripts``        scripts: the settings of each launch; ``launch``: the options of the launcher
-``shell``          the commands that a shell runs on each path (``words``, ``worlds``); ``csh``: csh scripts
-``recipes``        module files, YAML, Dockerfiles, EasyBuild's recipes, lists of variables
-``kinds``          recognising kinds; ``branches``: the versions for which a branch is taken
+``shell``          the simple commands of a shell script, and the variables that reach each
+``kinds``          recognising kinds
 ``settings``       MCA parameters, alone and combined; ``runtime``: parameters of the launcher
 ``selection``      lists of components; ``values``: values that a library refuses or misreads
-``ucx``            ``ucx.conf``; ``written``: files that scripts and recipes write;
-                   ``unread``: settings written in ways that are not followed
+``ucx``            ``ucx.conf``; ``unread``: settings written in ways that are not followed
 ``vendors``        variables of libfabric, MPICH and MPIs derived from it
 ``traps``          plugins: files and variables of further libraries
 =================  =========================================

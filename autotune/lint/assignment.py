@@ -1,13 +1,12 @@
 """Data types: one parameter or variable that a file sets, and all settings that apply to one launch."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePath
 from typing import NamedTuple
 
-from autotune.lint.branches import Branch
 from autotune.lint.finding import Finding
 from autotune.stacks import parameter_file
 from autotune.stacks.parameter_file import ENV_LIST, MCA
@@ -48,13 +47,12 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """All settings for one launch on one path through a script, or for scripts that source the file."""
+    """All settings that are certain for one launch of a script, or for scripts that source the file."""
 
     assigned: tuple[Assignment, ...] = ()
     """The assignments in order; a later one overrides an earlier one of the same name."""
     perhaps: frozenset[str] = frozenset()
-    """Names that only other paths to the same launch set, and the mark ``USES_UCX`` if the program uses
-    UCX."""
+    """Names that only some paths to the launch set, and the mark ``USES_UCX`` if the program uses UCX."""
     closed: bool = True
     """Whether all settings of the launch are known."""
     alone: bool = True
@@ -75,12 +73,9 @@ class Read(NamedTuple):
     findings: Sequence[Finding]
     """Mistakes in how the file is written."""
     launches: Sequence[Reach] = ()
-    """Settings of each launch, separately for each path through a script."""
-    prepared: Sequence[Reach] = ()
-    """Settings for launches of other files, for each path through this one; empty means everything that the
-    file sets."""
-    branches: Mapping[int, Branch] = {}
-    """Maps each line inside a branch on Open MPI's version to that branch."""
+    """Settings of each launch."""
+    prepared: Reach | None = None
+    """Settings for launches of other files; None means everything that the file sets."""
 
 
 USES_UCX = "a program with UCX"

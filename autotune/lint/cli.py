@@ -104,8 +104,9 @@ class _Lint(Companion):
 
     def environment_of(self, path: PurePath, text: str) -> dict[str, str] | None:
         from autotune.lint.files import environment_of, kind_of
+        from autotune.lint.kinds import UNREAD
 
-        return None if kind_of(path, text) == "other" else environment_of(path, text)
+        return None if kind_of(path, text) in UNREAD else environment_of(path, text)
 
 
 companion = _Lint(verbs)

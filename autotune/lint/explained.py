@@ -14,6 +14,7 @@ from autotune.collectives import COLLECTIVES
 from autotune.errors import TableError
 from autotune.lint.files import environment_of, kind_of
 from autotune.lint.finding import version_of
+from autotune.lint.kinds import UNREAD
 from autotune.lint.rules import rules_file
 from autotune.lint.traps import traps
 from autotune.stacks import classic_rules, coll_tuned, mpich_tree
@@ -59,7 +60,7 @@ def explained(path: PurePath, text: str, call: Asked, mpi: str, read: Read, fixe
             return _placed(_rules(path, text, call, version), call, version, {}, fixed)
         if kind in traps():
             return traps()[kind].explained(path, text, call)
-        if kind == "other":
+        if kind in UNREAD:
             return None
         return _variables(path, text, call, version, read, fixed)
     except ValueError as exc:

@@ -7,26 +7,28 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from itertools import product
 from pathlib import Path, PurePath
 
 from autotune.lint.assignment import Reach, Read
-from autotune.lint.branches import Branch
 from autotune.lint.finding import DEFAULT, Finding, version_of
-from autotune.lint.kinds import kind_of
+from autotune.lint.kinds import UNREAD, kind_of
 from autotune.lint.parameters import mca_file, tune_file
-from autotune.lint.recipes import docker_file, easybuild_file, environment_file, module_file, yaml_file
 from autotune.lint.rules import rules_file
 from autotune.lint.runtime import prte_file
-from autotune.lint.scripts import is_own, set_in, shell_file, stated_releases, stated_versions
+from autotune.lint.scripts import (
+    environment_file,
+    is_own,
+    set_in,
+    shell_file,
+    stated_releases,
+    stated_versions,
+)
 from autotune.lint.selection import FRAMEWORKS
 from autotune.lint.settings import released, settings, together
 from autotune.lint.traps import traps, unusable
 from autotune.lint.ucx import ucx_file, variables
-from autotune.lint.unread import KINDS as WRITING
 from autotune.lint.unread import unread
 from autotune.lint.vendors import beside, vendors
-from autotune.lint.worlds import MOST_PATHS
 from autotune.stacks.knobs import Knob
 from autotune.stacks.knobs.recorded import recorded
 from autotune.stacks.parameter_file import MCA
@@ -39,20 +41,12 @@ _READERS: Mapping[str, Callable[[PurePath, str, tuple[int, int]], Read]] = {
     "tune": tune_file,
     "shell": shell_file,
     "ucx": ucx_file,
-    "module": module_file,
-    "yaml": yaml_file,
-    "docker": docker_file,
-    "easybuild": easybuild_file,
     "environment": environment_file,
-    "other": lambda path, text, version: Read((), ()),
+    **dict.fromkeys(UNREAD, lambda path, text, version: Read((), ())),
 }
-"""Maps each kind of file with assignments to the function that reads it; no MPI reads files of kind
-``other``."""
+"""Maps each kind of file with assignments to the function that reads it."""
 
-_SAYING = ("shell", "module", "docker", "yaml", "easybuild")
-"""Kinds of file that may contain the version of Open MPI that they are for."""
-
-_OF_ANY = (*_SAYING, "mca", "tune")
+_OF_ANY = ("shell", "mca", "tune")
 """Kinds of file that may be for any Open MPI unless they state a version. But a file whose name contains
 ``mca-params`` is assumed to be for the version that the user, or the default, names."""
 
@@ -107,14 +101,13 @@ def lint(
     knobs = {**recorded(), **(knobs or {}), **words}
     findings: list[Finding] = []
     launches: list[tuple[Reach, tuple[tuple[int, int], ...], bool]] = []
-    around = [Reach()]
+    around = Reach()
     plugin_texts: dict[str, list[str]] = {}
     readings: list[tuple[tuple[tuple[int, int], ...], bool]] = []
-    branches: dict[tuple[PurePath, int], tuple[tuple[int, int], ...]] = {}
     for path, content in files.items():
         kind = kind_of(path, content)
         text = content.replace("\r\n", "\n")
-        says = (text, str(path)) if kind in _SAYING else (str(path),)
+        says = (text, str(path)) if kind == "shell" else (str(path),)
         stated = (forced_version,) if forced_version else next(filter(None, map(stated_versions, says)), ())
         is_stated = min(stated) >= _OLDER if stated else kind not in _OF_ANY or "mca-params" in path.name
         every = () if is_stated else (usual, _OLDER)
@@ -134,9 +127,6 @@ def lint(
             continue
         reads = cache(partial(_READERS[kind], path, text))
         read = reads(version)
-        branches |= {
-            (path, line): _versions_of(branch, forced_version) for line, branch in read.branches.items()
-        }
 
         def judge(version: tuple[int, int], reads: Callable[..., Read] = reads) -> list[Finding]:
             checks = (parameter_names, exists, knobs, components)
@@ -147,59 +137,20 @@ def lint(
                 *settings(file_read.assigned, version, *(checks if version == usual else reduced)),
             ]
 
-        findings += [*_by_branch(versions, judge, is_stated, branches), *vendors(read.assigned, text)]
+        findings += [*_in_all(versions, judge, is_stated), *vendors(read.assigned, text)]
         findings += variables(read.assigned, ucx, text)
-        of_any = [a for a in read.assigned if a.line not in read.branches]
-        findings += released(of_any, next(filter(None, map(stated_releases, says)), ()))
+        findings += released(read.assigned, next(filter(None, map(stated_releases, says)), ()))
         launches += [(reach, versions, is_stated) for reach in read.launches]
         if not read.launches:
-            prepared = read.prepared or (Reach(tuple(read.assigned)),)
-            around = [outer.beside(prepared_reach) for outer in around for prepared_reach in prepared][
-                :MOST_PATHS
-            ]
+            around = around.beside(read.prepared or Reach(tuple(read.assigned)))
     if not launches:
         launches = [(Reach(), *max(readings, key=lambda reading: reading[1], default=((usual,), True)))]
-    for outer, (reach, versions, is_stated) in product(around, launches):
-        combined = outer.beside(reach)
-        findings += _by_branch(
-            versions, partial(together, combined, one_node=nodes == 1), is_stated, branches
-        )
+    for reach, versions, is_stated in launches:
+        combined = around.beside(reach)
+        findings += _in_all(versions, partial(together, combined, one_node=nodes == 1), is_stated)
         findings += beside(combined.assigned, files.values(), plugin_texts)
     order = list(files)
     return tuple(sorted(dict.fromkeys(findings), key=lambda f: (order.index(f.file), f.line)))
-
-
-def _versions_of(branch: Branch, forced_version: tuple[int, int] | None) -> tuple[tuple[int, int], ...]:
-    """Return the versions that a branch is checked for; none if it excludes the version of ``--mpi``."""
-    versions = sorted({max(version, _OLDER) for version in branch.versions}, reverse=True)
-    if forced_version:
-        return (forced_version,) if forced_version in versions else ()
-    return tuple(versions[:1] if branch.named else versions)
-
-
-def _by_branch(
-    versions: Sequence[tuple[int, int]],
-    judge: Callable[[tuple[int, int]], Sequence[Finding]],
-    is_stated: bool,
-    branches: Mapping[tuple[PurePath, int], tuple[tuple[int, int], ...]],
-) -> list[Finding]:
-    """Return the findings for all versions of Open MPI that the lines of a file may be for.
-
-    Lines inside a branch on the version are checked for the versions of that branch, other lines for
-    ``versions``.
-    """
-    findings = [
-        finding
-        for finding in _in_all(versions, judge, is_stated)
-        if (finding.file, finding.line) not in branches
-    ]
-    for branch_versions in filter(None, dict.fromkeys(branches.values())):
-        findings += [
-            finding
-            for finding in _in_all(branch_versions, judge, True)
-            if branches.get((finding.file, finding.line)) == branch_versions
-        ]
-    return findings
 
 
 def _in_all(
@@ -258,13 +209,10 @@ def unjudged(files: Mapping[PurePath, str]) -> Iterator[tuple[PurePath, int, str
     Such a variable is not checked, so the user is shown its line instead.
     """
     for path, text in files.items():
-        if (kind := kind_of(path, text)) in WRITING:
-            read = _READERS[kind](path, text, version_of(DEFAULT)).assigned
-            read_names = {name for a in read for name in (a.name, f"{MCA}{a.name}")}
-            read_names |= set_in(path, text) if kind == "shell" else set()
-            yield from (
-                (path, line, name) for line, name in unread(text, kind, read_names) if not is_own(name)
-            )
+        if kind_of(path, text) == "shell":
+            read = shell_file(path, text, version_of(DEFAULT)).assigned
+            names = {name for a in read for name in (a.name, f"{MCA}{a.name}")} | set_in(text)
+            yield from ((path, line, name) for line, name in unread(text, names) if not is_own(name))
 
 
 def environment_of(path: PurePath, text: str) -> dict[str, str]:

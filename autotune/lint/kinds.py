@@ -18,10 +18,15 @@ _LAUNCH = re.compile(
 _SHELL = re.compile(r"(export|setenv|module|source|\.|srun|mpirun|mpiexec|alias|if|unset) ")
 _INTERPRETED = re.compile(r"#!(?!.*(?:\b(?:ba|da|z|a|m?k|t?c)?sh\d*\b|[$@{<%])).*\w")
 """A first line that names an interpreter other than a shell; a line with a placeholder does not match."""
+_CSH = re.compile(r"#!\s*\S*(?:/|env\s+)t?csh\b")
+_SETENV = re.compile(r"^[^\S\n]*setenv\s+\w+", re.MULTILINE)
+_BOURNE = re.compile(
+    r"^[^\S\n]*(?:export\s+\w|fi\b|done\b)|\A#!\s*\S*(?:/|env\s+)(?:ba|k|z|da)?sh\b", re.MULTILINE
+)
 _MODULE = re.compile(
     r"^\s*(?:(?:pushenv|setenv|prepend_path|whatis|help|load|depends_on)\s*\(|module-whatis\s)", re.M
 )
-_DOCKER = re.compile(r"^(?:FROM\s+\S+|ARG\s+\w+|# syntax=)", re.MULTILINE)
+_RECIPES = (".lua", ".eb", ".yaml", ".yml", ".dockerfile", ".Dockerfile", ".def")
 _EASYBUILD = re.compile(r"^(?:easyblock|toolchain|moduleclass)\s*=", re.MULTILINE)
 _YAML = re.compile(
     r"^(?:---\s*|(?:apiVersion|spack|packages|modules|services|version|kind|env):.*)$", re.MULTILINE
@@ -44,6 +49,13 @@ _NAMED_ENVIRONMENT = re.compile(r"environment|env(?:\.\w+)?|.*\.env|\.env\.\w+")
 _OF_PRRTE = re.compile(r"prte_\w+\s*=")
 """A line with a parameter of PRRTE, which has no effect in a parameter file of Open MPI."""
 
+UNREAD = {
+    "other": "is of an unknown kind",
+    "csh": "is a script for csh, whose commands are not followed",
+    "recipe": "is a module file, a recipe or a manifest, whose settings are not followed",
+}
+"""Maps each kind of file that is not judged to a text that says why."""
+
 _COLLECTIVES = 22  # COLLCOUNT in Open MPI's coll_base_functions.h: no count and no id is larger.
 _RULES_NAMES = ("", ".conf", ".rules", ".dat")  # Ends of names that rules files may have.
 _DOCUMENTS = (".md", ".html", ".rst", ".csv", ".json", ".jsonl", ".py", ".c", ".log", ".out", ".yaml", ".yml")
@@ -64,7 +76,7 @@ _TOLD = re.compile(
 
 
 def kind_of(path: PurePath, text: str) -> str:
-    """Return the kind of a file: one of those that ``lint`` can read, or ``other``.
+    """Return the kind of a file: one of those that ``lint`` can read, or one of ``UNREAD``.
 
     The content, without empty lines and comments, and the name of the file decide.
     """
@@ -76,7 +88,7 @@ def kind_of(path: PurePath, text: str) -> str:
     if _TEXTS.match(path.name) or path.suffix in _OTHERS or path.parent.name == "environment.d":
         return "other"
     if path.suffix in _SCRIPTS:
-        return "other" if _INTERPRETED.match(text) else "shell"
+        return _script(path, text)
     is_library_file = path.name in _OWN_NAMES or "mca-params" in path.name
     if not is_library_file and _is_environment(path, code_lines):
         return "environment"
@@ -88,11 +100,11 @@ def kind_of(path: PurePath, text: str) -> str:
     if first.startswith("{"):
         return "rules" if _RULES_KEY.search(text) else "other"
     if lines and lines[0].startswith("#!"):
-        return "other" if _INTERPRETED.match(lines[0]) else "shell"
-    if recipe := _recipe(path, text, lines[0] if lines else ""):
-        return recipe
+        return _script(path, text)
+    if _is_recipe(path, text):
+        return "recipe"
     if "mca-params" not in path.name and (_SHELL.match(first) or _SHELL_LINE.search(text)):
-        return "shell"
+        return _script(path, text)
     if re.match(r"--?(?:mca|x)\s", first):
         return "tune"
     if path.suffix in _DOCUMENTS:
@@ -114,7 +126,15 @@ def kind_of(path: PurePath, text: str) -> str:
         return "rules"
     prose = sum(bool(_PROSE.match(line)) for line in code_lines)
     is_likely_script = path.suffix != ".txt" and 4 * prose < len(code_lines)
-    return "shell" if is_likely_script and _LAUNCH.search(text) else "other"
+    return _script(path, text) if is_likely_script and _LAUNCH.search(text) else "other"
+
+
+def _script(path: PurePath, text: str) -> str:
+    """Return the kind of a script: for a Bourne shell, for csh, or for another interpreter."""
+    if _INTERPRETED.match(text):
+        return "other"
+    only_of_csh = _SETENV.search(text) and not _BOURNE.search(text)
+    return "csh" if path.suffix in (".csh", ".tcsh") or _CSH.match(text) or only_of_csh else "shell"
 
 
 def _is_ucx(path: PurePath, code_lines: Sequence[str]) -> bool:
@@ -144,19 +164,12 @@ def _is_environment(path: PurePath, code_lines: Sequence[str]) -> bool:
     return several or bool(_NAMED_ENVIRONMENT.fullmatch(path.name)) or path.suffix not in ("", ".conf")
 
 
-def _recipe(path: PurePath, text: str, first: str) -> str:
-    """Return the kind of a file of a tool that sets variables for jobs; empty if it is no such file."""
-    if first.startswith("#%Module") or path.suffix == ".lua" or (not path.suffix and _MODULE.search(text)):
-        return "module"
-    if path.suffix == ".eb" or len(_EASYBUILD.findall(text)) > 1:
-        return "easybuild"
-    if path.suffix in (".yaml", ".yml") or (path.suffix not in _DOCUMENTS and _YAML.match(text)):
-        return "yaml"
-    is_container_file = re.match(r"(?:Docker|Container)file", path.name) or path.suffix in (
-        ".dockerfile",
-        ".Dockerfile",
-    )
-    return "docker" if is_container_file and _DOCKER.search(text) else ""
+def _is_recipe(path: PurePath, text: str) -> bool:
+    """Whether a file is for a tool that sets variables: modules, containers, Spack, EasyBuild, YAML."""
+    named = path.suffix in _RECIPES or re.match(r"(?:Docker|Container)file", path.name)
+    is_module = text.startswith("#%Module") or (not path.suffix and _MODULE.search(text))
+    is_yaml = path.suffix not in _DOCUMENTS and _YAML.match(text)
+    return bool(named or is_module or is_yaml or len(_EASYBUILD.findall(text)) > 1)
 
 
 def _has_numbers(code_lines: Sequence[str]) -> bool:

@@ -7,26 +7,18 @@ from itertools import pairwise
 from pathlib import PurePath
 
 from autotune.errors import allowed
-from autotune.launch_command import (
-    LAUNCHERS,
-    RUNNERS,
-    WRAPPERS,
-    LauncherWords,
-    behind,
-    is_launcher,
-    programs,
-)
+from autotune.launch_command import LAUNCHERS, RUNNERS, WRAPPERS, LauncherWords, behind, is_launcher, programs
 from autotune.lint.assignment import Assignment, Source, listed, of_environment
 from autotune.lint.finding import Finding
 from autotune.lint.selection import FRAMEWORKS
-from autotune.lint.words import Word
+from autotune.lint.shell import Word
 from autotune.stacks.known import KNOWN
 from autotune.stacks.parameter_file import ENV_LIST
 
 _OPENMPI = re.compile(r"(?:mpirun|mpiexec)(?:\.openmpi)?|orterun|prterun")
 """Names of Open MPI's launcher; other MPI implementations use some of these names too."""
 _RSH = frozenset({"mpirun_rsh", "mpiexec.hydra"})
-_NAMED_SO = re.compile(r"\$\{?\w*(?:mpi_?(?:run|exec)|orterun)\w*\}?", re.IGNORECASE)
+_NAMED_SO = re.compile(r"\$\{?\w*(?:mpi_?(?:run|exec)|orterun)\w*(?::?-[^}]*)?\}?", re.IGNORECASE)
 """A shell variable whose name shows that it contains a launcher."""
 _HYDRA = frozenset(KNOWN["hydra"]["options"].split())
 """Options of Hydra's launcher that Open MPI's does not have."""

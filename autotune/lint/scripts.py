@@ -1,29 +1,21 @@
 """Read shell scripts: the variables that they export, and each launch with the settings that apply to it."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cache, lru_cache
 from pathlib import PurePath
 
 from autotune.lint.assignment import USES_UCX, Assignment, Reach, Read, of_environment
-from autotune.lint.branches import Branch, either, on_path
-from autotune.lint.csh import is_csh, translated
 from autotune.lint.finding import Notes
 from autotune.lint.launch import LaunchLine, cut_at_commas, place_of
 from autotune.lint.selection import component_of
-from autotune.lint.shell import DECLARES, Call, Followed, follow
+from autotune.lint.shell import DECLARES, Call, Script, Value, Word, read
 from autotune.lint.traps import traps
 from autotune.lint.ucx import COMMON
 from autotune.lint.vendors import PREFIXES
-from autotune.lint.words import Word
-from autotune.lint.worlds import World
-from autotune.lint.written import UNKNOWN, files_in
 from autotune.stacks.knobs.recorded import recorded
 from autotune.stacks.parameter_file import ENV_LIST, MCA
 
-_OPTIONS = re.compile(r"(?:^|\s)-|mpirun|mpiexec|srun")
-"""Pattern in values of variables that contain options of a launch."""
 _SLIP = re.compile(r"(?!(?:OMPI|PRTE|PMIX)_MCA_)(?:[OMPI]{3,5}|PR?TR?E)_+MCA_*(\w+)")
 """Misspellings of ``OMPI_MCA_`` and ``PRTE_MCA_``."""
 _BARE = re.compile(r"(?:btl|coll|mtl|osc|pml)_\w+")
@@ -55,14 +47,14 @@ _TYPESET = re.compile(r"[\u2010-\u2015](?=[A-Za-z-])|[\u201c-\u201f\u2018-\u201b
 """Typographic dashes, quotes and blanks, which have no special meaning in a shell."""
 _ASSIGNS = re.compile(r"\s*export\s+(\w+)(?:\s+=|=\s+(?!\w+=)[^\s#;&|\\-])")
 """An assignment with a blank next to ``=``, which no Bourne shell accepts."""
-_NOT_OF_CSH = re.compile(r"\s*(?:export\s+|setenv\s+)(\w+)=")
-"""An assignment in the syntax of another shell than csh."""
 _DIRECTIVE = re.compile(r"#(?:PBS|SBATCH|BSUB|\$)\s.*?(?:-v\s*|--export[= ]|-env\s+).*")
 """A directive that passes variables to a batch system."""
 _EXPORT = re.compile(r"#SBATCH\s.*?--export[= ](?:\"(?=[^\"]*\"\s*$))?([^\s\"]+)")
 """A directive that passes a list of variables to Slurm."""
 _SUBMITS = ("sbatch", "salloc")
 """Slurm's commands other than ``srun`` that have the option ``--export``."""
+_UNKNOWN = re.compile(r"[$`]|\{\{")
+"""Character of a line in which a shell or a template replaces something."""
 _PAIRS = re.compile(r"[\s,=\"'](\w+)=([^\s,;\"']*)")
 _STACK = re.compile(
     r"(?<![a-wyz])(?:open-?mpi|ompi|hpc-?x)(?:[-_a-z]*)"
@@ -70,15 +62,8 @@ _STACK = re.compile(
     re.IGNORECASE,
 )
 """Open MPI with its version, as in the names of modules, folders and packages."""
-_IMAGE = re.compile(
-    r"nvcr\.io/nvidia/|^FROM \S*(?:ubuntu[:-]?(?:1\d|2[0-4])\.|debian:1[0-2]|buster|bullseye|bookworm|"
-    r"fedora:(?:[23]\d|40))|"
-    r"^\s*runs-on: ubuntu-(?:1\d|2[0-4]|latest)(?![\s\S]*^\s*container:)|"
-    r"^\s*dist: (?:trusty|xenial|bionic|focal|jammy|noble)",
-    re.M,
-)
-"""Container images and CI systems with Open MPI 4.1 or older: NVIDIA's images contain HPC-X, the others the
-Open MPI of their Linux distribution."""
+_IMAGE = re.compile(r"nvcr\.io/nvidia/")
+"""Container images of NVIDIA's, which contain HPC-X with Open MPI 4.1."""
 _FUJITSU = re.compile(r"^#PJM |\bmpif(?:cc|rt)(?:px)?\b|\bfugaku\b", re.M | re.I)
 """Fujitsu's MPI, which is derived from Open MPI 4 and has parameters of its own."""
 _NAMED = re.compile(r"(?<![a-z])(?:openmpi|ompi)[-/@=]*([1-6])(?![\w.])", re.IGNORECASE)
@@ -135,86 +120,77 @@ def _versions(text: str, *forms: re.Pattern[str]) -> set[tuple[int, int]]:
 
 def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
     """Read a script: the settings that an MPI could see, and which of them apply to each launch."""
-    source = translated(text) if is_csh(path, text) else text
-    script = _followed(source)
+    script, notes = read(text), Notes(path)
     foreign = bool(_FOREIGN.search(text)) and len(stated_versions(text)) != 1
-    notes, lines, alone = Notes(path), source.splitlines(), not _SOURCES.search(source)
-    assigned: dict[Assignment, None] = {}
-    launches: dict[tuple[int, int], list[Reach]] = {}
+    lines, alone = text.splitlines(), not _SOURCES.search(text)
+    perhaps = frozenset(name.removeprefix(MCA) for name in script.perhaps)
+
+    def certain(environment: Mapping[str, Value]) -> tuple[Assignment, ...]:
+        return tuple(a for a in _environment(path, environment) if a.name not in perhaps)
+
+    prepared = Reach(certain(script.environment), perhaps, alone=False)
+    assigned: dict[Assignment, None] = dict.fromkeys(prepared.assigned)
+    launches: list[Reach] = []
     for call in script.calls:
+        sets = tuple(a for name, value in call.sets for a in of_a_library(path, call.line, name, value))
         if call.exports or (call.sets and call.words and call.words[0].text not in DECLARES):
-            assigned |= dict.fromkeys(
-                a for name, value in call.sets for a in of_a_library(path, call.line, name, value)
-            )
+            assigned |= dict.fromkeys(sets)
         if call.words and call.words[0].text.rpartition("/")[2] in _SUBMITS:
             lists = [w.text.removeprefix("--export=") for w in call.words if w.text.startswith("--export=")]
             notes.findings.extend(f for items in lists for f in cut_at_commas(path, call.line, items))
-        if call.words and place_of(call.words) is not None:
-            launch = LaunchLine(path, call.line, version, is_openmpi=not foreign, mpi_type=_mpi_type(call))
-            launch.read(call.words)
-            assignments = [a for name, value in call.sets for a in of_a_library(path, call.line, name, value)]
-            perhaps = frozenset([USES_UCX] if any(_USES_UCX.search(word.text) for word in call.words) else ())
-            reaching = (*_environment(path, call.world), *assignments, *launch.assigned)
-            reach = Reach(reaching, perhaps, launch.closed, alone)
-            launches.setdefault(call.at, []).append(reach)
-            names = {name: value.line for name, value in call.world.variables.items() if value.exported}
-            names |= {name: call.line for name, _ in call.sets}
-            _bare(names | {a.name: a.line for a in launch.assigned if a.variable}, source, notes)
-            near = "\n".join(lines[call.line - 1 : call.line + _SPREAD])
-            written = call.words[place_of(call.words) or 0].text in near
-            notes.findings.extend(
-                replace(finding, sure=finding.sure and written) for finding in launch.findings
-            )
-            assigned |= dict.fromkeys(a for a in reach.assigned if _isof_a_library(a))
-    prepared = dict.fromkeys(Reach(tuple(_environment(path, world)), alone=False) for world in script.ends)
-    assigned |= dict.fromkeys(a for reach in prepared for a in reach.assigned)
+        if (at := place_of(call.words)) is None:
+            continue
+        launch = LaunchLine(path, call.line, version, is_openmpi=not foreign, mpi_type=_mpi_type(call))
+        launch.read(call.words)
+        marks = {USES_UCX} if any(_USES_UCX.search(word.text) for word in call.words) else set()
+        reaching = (*certain(call.environment), *sets, *launch.assigned)
+        launches.append(Reach(reaching, perhaps | marks, launch.closed, alone))
+        names = {name: value.line for name, value in call.environment.items()}
+        names |= {name: call.line for name, _ in call.sets}
+        _bare(names | {a.name: a.line for a in launch.assigned if a.variable}, text, notes)
+        written = call.words[at].text in "\n".join(lines[call.line - 1 : call.line + _SPREAD])
+        notes.findings.extend(replace(found, sure=found.sure and written) for found in launch.findings)
+        assigned |= dict.fromkeys(filter(_isof_a_library, reaching))
     for number, line in enumerate(lines, start=1):
         if export := _EXPORT.match(line):
             notes.findings.extend(cut_at_commas(path, number, export[1]))
         for name, value in _PAIRS.findall(line) if _DIRECTIVE.match(line) else ():
-            assigned |= dict.fromkeys(of_a_library(path, number, name, Word(value, not UNKNOWN.search(line))))
-    for written_file in files_in(path, text, version, shell_file):
-        assigned |= dict.fromkeys(written_file.assigned)
-        notes.findings.extend(written_file.findings)
+            assigned |= dict.fromkeys(
+                of_a_library(path, number, name, Word(value, not _UNKNOWN.search(line)))
+            )
     _slips(script, notes)
     _typed(script, notes)
-    _parted(text, _NOT_OF_CSH if is_csh(path, text) else _ASSIGNS, notes)
-    _unseen(script, source, notes)
-    reached = tuple(reach for paths in launches.values() for reach in _known_of_each_other(paths))
-    branches = _branches(script)
-    return Read(tuple(assigned), tuple(dict.fromkeys(notes.findings)), reached, tuple(prepared), branches)
+    _parted(text, notes)
+    _unseen(script, text, notes)
+    return Read(tuple(assigned), tuple(dict.fromkeys(notes.findings)), launches, prepared)
 
 
-def _branches(script: Followed) -> dict[int, Branch]:
-    """Return the branch of each line, by number, that is only reached for some versions of Open MPI."""
-    paths: dict[int, list[Branch]] = {}
-    for call in script.calls:
-        paths.setdefault(call.line, []).append(on_path(call.world.facts))
-    by_line = {line: either(branches) for line, branches in paths.items()}
-    return {line: branch for line, branch in by_line.items() if branch.says}
+def environment_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
+    """Read a list of variables for PAM (``/etc/environment``), containers (``--env-file``) or systemd.
+
+    These programs differ in whether they remove quotes, so a value in quotes is not checked.
+    """
+    pairs = ((n, *line.strip().partition("=")) for n, line in enumerate(text.splitlines(), start=1))
+    return Read(
+        [
+            a
+            for number, name, equals, value in pairs
+            if equals and re.fullmatch(r"\w+", name)
+            for a in of_a_library(path, number, name, Word(value, not re.search(r"[\"'$\\]", value)))
+        ],
+        (),
+    )
 
 
-def set_in(path: PurePath, text: str) -> frozenset[str]:
+def set_in(text: str) -> frozenset[str]:
     """Return the names of all variables that a script's own commands set, exported or not."""
-    script = _followed(translated(text) if is_csh(path, text) else text)
-    return frozenset(name for call in script.calls for name, _ in call.sets)
+    return frozenset(name for call in read(text).calls for name, _ in call.sets)
 
 
 def _mpi_type(call: Call) -> str:
     """Return Slurm's plugin for starting MPI that the environment of a launch names; empty if unknown."""
-    value = call.world.variables.get("SLURM_MPI_TYPE")
-    assigned = [word for name, word in call.sets if name == "SLURM_MPI_TYPE"]
-    words = assigned or (value.words if value and value.exported else ())
-    return words[-1].text if words and words[-1].literal else ""
-
-
-@lru_cache(maxsize=1)
-def _followed(source: str) -> Followed:
-    """Return the commands of a script on all paths.
-
-    The result for the last script is cached, because a file may be checked for two versions.
-    """
-    return follow(source, _matters(), lambda words: place_of(words) is not None)
+    word = dict(call.sets).get("SLURM_MPI_TYPE") or call.environment.get("SLURM_MPI_TYPE", (Word(""), 0))[0]
+    return word.text if word.literal else ""
 
 
 def _prefixes() -> tuple[str, ...]:
@@ -233,28 +209,11 @@ def of_a_library(path: PurePath, line: int, name: str, value: Word) -> Iterator[
             yield a
 
 
-def _environment(path: PurePath, world: World) -> Iterator[Assignment]:
+def _environment(path: PurePath, environment: Mapping[str, Value]) -> Iterator[Assignment]:
     begins = (MCA, "PRTE_MCA_", "SINGULARITYENV_", "APPTAINERENV_", *_prefixes())
-    for name, value in world.variables.items():
-        if value.exported and len(value.words) == 1 and name.startswith(begins):
-            yield from of_a_library(path, value.line, name, value.words[0])
-
-
-def _matters() -> Callable[[str, str], bool]:
-    """Return a function of (name, value) of a variable that returns whether it can affect a launch.
-
-    Paths through a script that differ in such a variable must not be merged.
-    """
-    begins = (MCA, "PRTE_MCA_", *_prefixes())
-    return cache(lambda name, text: name.startswith(begins) or _OPTIONS.search(text) is not None)
-
-
-def _known_of_each_other(paths: Sequence[Reach]) -> Iterator[Reach]:
-    """Yield the settings of each path to one launch, with names that only other paths set in ``perhaps``."""
-    names = [frozenset(a.name for a in reach.assigned) for reach in paths]
-    every = frozenset[str]().union(*names)
-    for reach, own_names in zip(paths, names, strict=True):
-        yield replace(reach, perhaps=reach.perhaps | every - own_names)
+    for name, value in environment.items():
+        if name.startswith(begins):
+            yield from of_a_library(path, value.line, name, value.word)
 
 
 def _bare(lines: Mapping[str, int], source: str, notes: Notes) -> None:
@@ -269,14 +228,14 @@ def _bare(lines: Mapping[str, int], source: str, notes: Notes) -> None:
             notes.note(line, f"nothing reads {name}", f"did you mean {MCA}{name}?")
 
 
-def _slips(script: Followed, notes: Notes) -> None:
+def _slips(script: Script, notes: Notes) -> None:
     """Note misspelt prefixes, lists that the shell ends at a semicolon, and quotes that are not closed."""
     previous: Call | None = None
     for call in script.calls:
         for name, _ in call.sets:
             if slip := _SLIP.fullmatch(name):
                 notes.note(call.line, f"nothing reads {name}", f"did you mean {MCA}{slip[1]}?")
-            if previous and previous.line == call.line and previous.at != call.at and _ends_in_list(previous):
+            if previous and previous is not call and previous.line == call.line and _ends_in_list(previous):
                 effect = f"the shell ends the list at ';': {name} is not in it"
                 notes.note(call.line, effect, "put the value in quotes")
         previous = call
@@ -285,7 +244,7 @@ def _slips(script: Followed, notes: Notes) -> None:
             notes.note(line, "a quote is not closed", "close it")
 
 
-def _typed(script: Followed, notes: Notes) -> None:
+def _typed(script: Script, notes: Notes) -> None:
     """Note typographic dashes and quotes, and options on a line after a launch has ended."""
     previous: Call | None = None
     for call in script.calls:
@@ -297,20 +256,17 @@ def _typed(script: Followed, notes: Notes) -> None:
             if _TYPESET.match(word.text) or "\u00a0" in word.text:
                 effect = f"{word.text!r} is no option: its dash or blank is that of a typesetter"
                 notes.note(call.line, effect, "write - and a plain blank")
-        follows = previous and call.words and call.at != previous.at
-        if previous and follows and re.fullmatch(r"--?[a-z][\w-]*", call.words[0].text):
+        if previous and call.words and re.fullmatch(r"--?[a-z][\w-]*", call.words[0].text):
             effect = f"{call.words[0].text} is no part of the launch in line {previous.line}, which has ended"
             notes.note(call.line, effect, "end each line but the last in a backslash, and nothing behind it")
-        previous = call if launch else previous if previous and previous.at == call.at else None
+        previous = call if launch else None
 
 
-def _parted(text: str, form: re.Pattern[str], notes: Notes) -> None:
+def _parted(text: str, notes: Notes) -> None:
     """Note assignments of libraries' variables in a syntax that the shell refuses."""
     for number, line in enumerate(text.splitlines(), start=1):
-        match = form.match(line)
-        if match and match[1].startswith((MCA, "PRTE_MCA_", *_prefixes())):
-            remedy = f"write {'export A=b' if form is _ASSIGNS else 'setenv A b'}"
-            notes.note(number, f"the shell refuses this: {match[1]} is not set", remedy)
+        if (match := _ASSIGNS.match(line)) and match[1].startswith((MCA, "PRTE_MCA_", *_prefixes())):
+            notes.note(number, f"the shell refuses this: {match[1]} is not set", "write export A=b")
 
 
 def _ends_in_list(call: Call) -> bool:
@@ -320,27 +276,26 @@ def _ends_in_list(call: Call) -> bool:
     return bool(_LIST_BEGINS.search(last))
 
 
-def _unseen(script: Followed, source: str, notes: Notes) -> None:
+def _unseen(script: Script, source: str, notes: Notes) -> None:
     """Note variables of a library that a script sets before a launch but does not export."""
     if re.search(r"\bexport\s+(?:-\w\s+)?[\"']?\$", source):
         return  # the script exports a variable whose name is computed
-    worlds = {id(call.world): call.world for call in script.calls}
-    exported = {n for world in worlds.values() for n, v in world.variables.items() if v.exported}
     passed = set(re.findall(r"(?:-e|--env|-genvlist|-envlist|export)[ =,]([A-Z]\w+)", source))
     passed |= set(re.findall(r"-x[ =,]([A-Z]\w+)=", source))
     without_prints = "\n".join(
         line for line in source.splitlines() if not re.match(r"\s*(?:echo|printf)\b", line)
     )
     used = set(re.findall(r"\$\{?(\w+)", without_prints))
-    names: Iterable[tuple[str, int]] = dict.fromkeys(
-        (name, value.line)
-        for call in script.calls
-        if call.words and place_of(call.words) is not None
-        for name, value in call.world.variables.items()
-        if not value.exported and name.startswith((MCA, "PRTE_MCA_", *_prefixes()))
-    )
-    for name, line in names:
-        if name not in exported | passed | used and not is_own(name):
+    last = 0
+    names: dict[str, int] = {}
+    for call in script.calls:
+        if not call.exports and (not call.words or call.words[0].text in DECLARES):
+            sets = (name for name, _ in call.sets if name.startswith((MCA, "PRTE_MCA_", *_prefixes())))
+            names |= dict.fromkeys(sets, call.line)
+        if place_of(call.words) is not None:
+            last = len(names)
+    for name, line in list(names.items())[:last]:
+        if name not in script.exported | passed | used and not is_own(name):
             effect = f"{name} is set in the shell but not exported: no rank sees it"
             notes.note(line, effect, f"write export {name}=…")
 

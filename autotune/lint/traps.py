@@ -56,10 +56,7 @@ class Traps:
         return ()
 
 
-KINDS = (
-    *("rules", "mca", "prte", "tune", "shell", "ucx", "environment"),
-    *("module", "yaml", "docker", "easybuild", "other"),
-)
+KINDS = (*("rules", "mca", "prte", "tune", "shell", "ucx", "environment"), *("csh", "recipe", "other"))
 """Kinds of file that belong to this project, so that plugins cannot use their names."""
 
 

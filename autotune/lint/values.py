@@ -38,25 +38,10 @@ _SUFFIX = re.compile(rf"{_WHOLE.pattern}[kmg]?b?", re.IGNORECASE)
 """Syntax of numbers in Open MPI."""
 
 
-_BOOL_OF_MPICH = (
-    "1",
-    "yes",
-    "YES",
-    "true",
-    "TRUE",
-    "on",
-    "ON",
-    "0",
-    "no",
-    "NO",
-    "false",
-    "FALSE",
-    "off",
-    "OFF",
-)
-"""Words for booleans that MPICH accepts."""
 _BOOL_OF_LIBFABRIC = ("1", "yes", "true", "on", "0", "no", "false", "off")
 """Words for booleans that libfabric accepts, in upper case too."""
+_BOOL_OF_MPICH = frozenset({*_BOOL_OF_LIBFABRIC, *map(str.upper, _BOOL_OF_LIBFABRIC)})
+"""Words for booleans that MPICH accepts."""
 
 
 def values(a: Assignment, knob: Knob) -> Iterator[Finding]:

@@ -81,7 +81,7 @@ OWNERS = {
     },
     "tree_sitter": {"lint"},
     "tree_sitter_bash": {"lint"},
-    "yaml": {"space", "scenario", "stacks.knobs.rules", "commands", "lint"},
+    "yaml": {"space", "scenario", "stacks.knobs.rules", "commands"},
     "subprocess": {"stacks.application", "stacks.installation", "probe.compiling", "launchers"},
 }
 """Who may import a library: a room, or one module of it. Starting processes counts as one."""

@@ -350,8 +350,8 @@ def test_without_a_proof_nothing_is_refuted(tmp_path):
         (verified_in, MOST_LINES * "\n"),
         (nodes_of, MOST_LINES * "#\n"),
         (lambda text: _LAUNCH.search(text), MOST_LINES * " \n"),
-        (lambda text: list(unread(text, "shell", ())), 20_000 * "sed "),
-        (lambda text: list(unread(text, "shell", ())), 20_000 * "echo " + "> a"),
+        (lambda text: list(unread(text, ())), 20_000 * "sed "),
+        (lambda text: list(unread(text, ())), 20_000 * "echo " + "> a"),
         (lambda text: read_report(f"UCX  INFO  ep_cfg[0]: tag({text}"), 2_000_000 * "a"),
     ],
 )

@@ -10,6 +10,7 @@ from autotune.exporters.origin import nodes_of, other_version
 from autotune.lint.files import kind_of, unjudged, unusable
 from autotune.lint.files import lint as linted
 from autotune.lint.finding import DEFAULT
+from autotune.lint.kinds import UNREAD
 from autotune.resources import user_text
 from autotune.stacks.installation import find
 from autotune.stacks.knobs import Knob
@@ -46,10 +47,13 @@ def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None, everything
         if path not in folders:
             files[path] = user_text(path, raised=UserError, line_ends=True)
     sys.stderr.writelines(f"left out: {folder} is a folder\n" for folder in folders)
-    unknown_files = [path for path, text in files.items() if kind_of(path, text) == "other"]
-    sys.stderr.writelines(f"not checked: {path} is of an unknown kind\n" for path in unknown_files)
+    kinds = {path: kind_of(path, text) for path, text in files.items()}
+    unread_files = {path: UNREAD[kind] for path, kind in kinds.items() if kind in UNREAD}
+    sys.stderr.writelines(f"not judged: {path} {why}\n" for path, why in unread_files.items())
     lines = [f"{path}:{line}: {name}" for path, line, name in unjudged(files)]
-    sys.stderr.writelines(f"not judged: {line} is set in a way that is not followed\n" for line in lines)
+    sys.stderr.writelines(
+        f"not judged: {line} is set or written in a way that is not followed\n" for line in lines
+    )
     sys.stderr.writelines(f"not judged, a plugin is left out: {why}\n" for why in unusable())
     with suppress(StackError):
         version = find(stack="openmpi").version
@@ -61,11 +65,11 @@ def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None, everything
     findings = [finding for finding in all_findings if finding.sure]
     for finding in all_findings if everything else findings:
         sys.stdout.write(f"{finding}\n")
-    count, plural = len(files) - len(unknown_files), "s" * (len(findings) != 1)
+    count, plural = len(files) - len(unread_files), "s" * (len(findings) != 1)
     sys.stdout.write(f"{len(findings)} finding{plural} in {count} file(s) for {mpi or DEFAULT}\n")
     if notes := 0 if everything else len(all_findings) - len(findings):
         sys.stdout.write(f"{notes} note{'s' * (notes != 1)} not shown: --all, or --mpi for one version\n")
-    return ExitCode.FINDING if findings else ExitCode.UNKNOWN if unknown_files or lines else ExitCode.WELL
+    return ExitCode.FINDING if findings else ExitCode.UNKNOWN if unread_files or lines else ExitCode.WELL
 
 
 def measured_on(texts: Iterable[str]) -> int | None:

@@ -88,16 +88,11 @@ OLD, NEW = (
 def test_a_file_for_two_versions_is_wrong_where_both_are():
     assert "silently ignored" in found(OLD, "", name="ci.sh")[0][1]
     assert found(OLD + NEW, "", name="ci.sh") == []  # each reads its own
-    spack = "modules:\n  openmpi@4.1.6:\n    set:\n      OMPI_MCA_oob_tcp_if_exclude: mgt\n"
-    spack += "  openmpi@5:\n    set:\n      OMPI_MCA_rmaps_default_mapping_policy: ':hwtcpus'\n"
-    (only,) = lint({PurePath("modules.yaml"): spack})
-    assert (only.line, "PRTE_MCA" in only.remedy) == (7, True)  # 4.1 does not know it, 5.0 looks elsewhere
 
 
-def test_the_place_in_a_tree_of_modules_says_the_version():
-    text = 'setenv("OMPI_MCA_rmaps_base_oversubscribe", "1")\n'
-    assert lint({PurePath("modulefiles/gcc/openmpi/4.1.3.lua"): text}) == ()
-    assert len(lint({PurePath("modulefiles/gcc/openmpi/5.0.5.lua"): text})) == 1
+def test_the_place_in_a_tree_says_the_version():
+    assert lint({PurePath("/opt/openmpi/4.1.3/env.sh"): OLD}) == ()
+    assert len(lint({PurePath("/opt/openmpi/5.0.5/env.sh"): OLD})) == 1
 
 
 def test_a_comment_says_the_version_where_no_command_does():
@@ -130,15 +125,3 @@ def test_a_word_that_means_what_it_is_taken_for_is_left_alone(word, findings):
     text = f"export OMPI_MCA_{knob.name}={word}\n"
     said = lint({PurePath("a.sh"): text}, "openmpi5", [knob.name], knobs={knob.name: knob})
     assert len(said) == findings
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "FROM fedora:27\nENV OMPI_MCA_btl_vader_single_copy_mechanism=none\n",
-        "FROM a/b\nENV OMPI_MCA_btl_vader_single_copy_mechanism=none\nRUN apt-get install -y mpich gcc\n",
-    ],
-)
-def test_an_image_with_another_mpi_or_an_older_one(text):
-    assert found(text, "", name="Dockerfile") == []
-    assert found(text, "openmpi5", name="Dockerfile") != []

@@ -255,7 +255,7 @@ def test_what_is_exported_on_request_has_the_finding_that_it_names():
     assert only.effect.startswith("mca_base_env_list")
 
 
-@pytest.mark.parametrize("name", ["openmpi_mca", "tune", "env_sh", "env_csh", "slurm", "lmod", "modulefile"])
+@pytest.mark.parametrize("name", ["openmpi_mca", "tune", "env_sh", "slurm"])
 def test_on_one_node_han_steps_aside_by_itself(name):
     def effects(measured, nodes=None):
         env = tuple(pair for pair in OPENMPI.provenance.env if pair[0] != "OMPI_MCA_coll_han_priority")

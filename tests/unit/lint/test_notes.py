@@ -45,8 +45,6 @@ def test_what_holds_for_one_version_is_a_note_until_somebody_names_it(text):
         "export OMPI_MCA_coll_tuned_bcast_algorithm=6\n",  # for a launch that may set the switch
         "source env.sh\nmpirun --mca coll_tuned_bcast_algorithm 6 ./a\n",
         "export UCX_TLS=tcp OMPI_MCA_osc_ucx_tls=tcp\n",  # so that osc ucx is taken
-        "case $M in\n a) kind=s; run=(srun);;\n b) kind=m; run=(mpirun);;\nesac\n"
-        'if [ "$kind" != s ]; then\n  timeout 60 \\\n  "${run[@]}" --map-by ppr:2:node ./a\nfi\n',
         f"mpirun {RULES} --mca coll_tuned_dynamic_rules_filename /not/here ./a\n",  # another machine's
     ],
 )

@@ -95,8 +95,8 @@ LINTED = [
     ),
     (
         "open-mpi/ompi#11458: a parameter in capitals",
-        "job.csh",
-        "setenv OMPI_MCA_BTL self,^tcp,^openib\n",
+        "job.sh",
+        "export OMPI_MCA_BTL=self,^tcp,^openib\n",
         "nothing reads BTL",
     ),
     (

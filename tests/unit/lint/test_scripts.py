@@ -32,18 +32,12 @@ TRAPS = [
     ("srun -x", "srun -n 2 -x UCX_TLS=rc ./a\n", 1, "excludes nodes"),
     ("srun --map-by", "#!/bin/sh\n#SBATCH -N 2\nsrun --map-by core ./a\n", 3, "not an option of srun"),
     ("srun --tune", "srun --tune=a.tune ./a\n", 1, "not an option of srun"),
-    ("Tcl", "#%Module\nsetenv UCX_RNDV_THRESH intra:64k\n", 2, "aborts"),
 ]
 
 
 @pytest.mark.parametrize(("text", "line", "words"), [t[1:] for t in TRAPS], ids=[t[0] for t in TRAPS])
 def test_a_trap_in_a_script(text, line, words):
     assert any(at == line and words in effect for at, effect in found(text, name="job.sh"))
-
-
-def test_a_trap_in_a_module_in_lua():
-    text = 'setenv("OMPI_MCA_coll_tuned_bcast_algorithm", 99)\n'
-    assert any("the default runs" in effect for _, effect in found(text, name="openmpi.lua"))
 
 
 SOUND = [

