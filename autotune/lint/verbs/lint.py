@@ -21,8 +21,8 @@ from autotune.stacks.knobs.openmpi import components
 def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None, everything: bool = False) -> int:
     """Print what the MPI would ignore or misread in files, and return the exit code.
 
-    The exit code is 1 if there is a finding. Otherwise it is 5 if something was not checked: a file of an
-    unknown kind, or a line that sets a library's variable in a way that ``lint`` does not understand; else 0.
+    The exit code is 1 if there is a finding. Otherwise it is 5 if something was not judged: a file of a kind
+    in ``UNREAD``, or a line that makes a setting in a way that ``lint`` does not follow; else 0.
 
     A finding that depends on more than the content of the files is a note, which does not affect the exit
     code. Folders are left out and named on standard error, because a pattern of the shell such as

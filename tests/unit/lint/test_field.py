@@ -41,6 +41,7 @@ def test_a_file_of_the_field(name, said):
     )
     for line, words in said.items():
         assert any(f.line == line and words in f.effect for f in seen), seen
+    assert not said or any(f.sure for f in seen)
 
 
 KNOWN = {
@@ -120,8 +121,6 @@ def test_a_script_is_known_by_its_content(name, text):
         ),
         ("deep.sh", "#!/bin/bash\n" + "( " * 5000 + "mpirun ./a"),
         ("deep2.sh", "#!/bin/bash\n" + "$( " * 3000),
-        ("many.sh", "#!/bin/bash\n" + "if a; then export UCX_TLS=rc; fi\n" * 300),
-        ("self.sh", "#!/bin/bash\nf() { f; g; }\ng() { f; }\nf\neval 'f; f'\n"),
     ],
 )
 def test_what_cannot_be_read_gets_no_verdict(name, text):

@@ -1,6 +1,6 @@
 """Findings hold wherever a file is used; what depends on more than it says is a note."""
 
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 import pytest
 
@@ -9,7 +9,6 @@ from autotune.lint.files import lint
 from autotune.lint.verbs.lint import lint as verb
 from tests.unit.lint.test_no_wrong_all_clear import UCX
 
-FIELD = Path(__file__).parents[2] / "data/field"
 RULES = "--mca coll_tuned_use_dynamic_rules 1 --mca coll_han_priority 0"
 
 
@@ -74,22 +73,6 @@ def test_what_depends_on_build_machine_or_program_is_a_note(text):
 )
 def test_a_fault_in_an_otherwise_good_script_is_a_finding(text):
     assert True in sure(text, knobs=UCX)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "f1_dynamic_rules.txt",
-        "i1_do_mpirun.sh",
-        "k1_mca-params.conf",
-        "l1_mca-params.conf",
-        "m1_rules.conf",
-        "m3_mca-params.conf",
-        "n1_ucx_value.sh",
-    ],
-)
-def test_the_cases_of_the_field_are_findings(name):
-    assert True in sure((FIELD / name).read_text(), name, knobs=UCX)
 
 
 def test_a_fragment_of_parameters_may_be_for_any_version():
