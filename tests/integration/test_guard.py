@@ -266,7 +266,7 @@ def test_a_night_is_kept_and_a_parameter_file_that_makes_calls_slower_is_found_o
     assert {"collective": "allreduce", "ranks": 2, "bytes": 65536} in slower["beside"]["slower"]
     assert [one["text"] for one in slower["changes"]] == [f"{parameters} was edited"]
     assert "64 KiB: slower than as kept" in slower["headline"]
-    next(site.glob("openmpi-*/*.conf")).unlink()
+    next(site.glob("openmpi-*/*.sh")).unlink()
     done = ran(words, cwd=folder, env=hidden)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "slower, or not in effect" in done.stdout
