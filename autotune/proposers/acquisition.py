@@ -102,7 +102,9 @@ class SearchState:
             problem.known,
             slots,
             _weights(problem, slots),
-            Curves(points, logs[has_data], sems[has_data]),
+            Curves(
+                points, logs[has_data], sems[has_data], _launch_sds(points, logs[has_data], sems[has_data])
+            ),
             envelopes,
             limit,
             default,
@@ -207,7 +209,7 @@ class SearchState:
             return {}
         errors = np.nan_to_num(self.curves.sems)
         launches = [(self.curves.logs[rows], errors[rows]) for rows in by_point.values()]
-        between = launch_variances(launches)
+        between = launch_variances(launches, LAUNCH_SPREAD.largest_sd**2)
         means, shifts = [], []
         for (logs, sems), variance in zip(launches, between, strict=True):
             precision = np.where(np.isnan(logs), 0.0, 1 / (sems**2 + variance))
@@ -262,7 +264,7 @@ class SearchState:
         return joined
 
 
-def launch_variances(launches: Sequence[tuple[Floats, Floats]]) -> Floats:
+def launch_variances(launches: Sequence[tuple[Floats, Floats]], prior: float) -> Floats:
     """Return the variance of ln t between launches of each of k settings, shape ``(k,)``.
 
     This variance is in addition to standard errors. A setting's own variance is shrunk towards the usual
@@ -270,7 +272,8 @@ def launch_variances(launches: Sequence[tuple[Floats, Floats]]) -> Floats:
     inverse χ² prior (Gelman et al., Bayesian Data Analysis, 3rd ed., section 3.2). Launches with larger
     standard errors have less weight.
 
-    ``launches`` are ln t and its standard errors of each setting's launches, both of shape ``(n, m)``.
+    ``launches`` are ln t and its standard errors of each setting's launches, both of shape ``(n, m)``;
+    ``prior`` is the usual variance that is assumed before any setting was repeated.
     """
     squares, freedom = np.zeros(len(launches)), np.array([len(logs) - 1 for logs, _ in launches])
     between = LAUNCH_SPREAD.largest_sd**2
@@ -281,9 +284,28 @@ def launch_variances(launches: Sequence[tuple[Floats, Floats]]) -> Floats:
                 mean = np.nansum(weights * logs, axis=0) / weights.sum(axis=0)
             squares[i] = np.nansum(weights * (logs - mean) ** 2) / logs.shape[1]
     repeats = int(freedom.sum())
-    usual = RULE.trusted * between + repeats * usual_variance(squares, freedom)
+    usual = RULE.trusted * prior + repeats * usual_variance(squares, freedom)
     usual /= RULE.trusted + repeats
     return np.asarray((RULE.trusted * usual + squares) / (RULE.trusted + freedom))
+
+
+def _launch_sds(points: Sequence[Point], logs: Floats, sems: Floats) -> Floats:
+    """Return for each launch the standard deviation between whole launches of its setting, ``(n,)``.
+
+    A setting whose launches differ widely, as over TCP on one node, would else bend the model. It is 0 until
+    a setting was repeated, because the model has a prior of its own.
+    """
+    rows_of: dict[Point, list[int]] = {}
+    for i, point in enumerate(points):
+        rows_of.setdefault(point, []).append(i)
+    n_slots = np.maximum((~np.isnan(logs)).sum(axis=1, keepdims=True), 1)
+    means = np.nansum(logs, axis=1, keepdims=True) / n_slots
+    errors = np.sqrt(np.nansum(sems**2, axis=1, keepdims=True)) / n_slots
+    variances = launch_variances([(means[rows], errors[rows]) for rows in rows_of.values()], 0.0)
+    sds = np.zeros(len(points))
+    for rows, variance in zip(rows_of.values(), variances, strict=True):
+        sds[rows] = math.sqrt(variance)
+    return sds
 
 
 def _hypervolume_gain(costs_now: Floats, costs_after: Floats) -> Floats:

@@ -51,8 +51,8 @@ class Curves:
     logs: Floats  # ln t, shape ``(n, m)``; NaN where a slot was not measured.
     sems: Floats  # Standard errors of ``logs``, shape ``(n, m)``; NaN where unknown.
     doubts: Floats = field(default_factory=lambda: np.zeros(1))
-    """Standard deviation of an unknown shift of each whole curve, as of one from another campaign, shape
-    ``(n,)``, or one for all."""
+    """Standard deviation of an unknown shift of each whole curve, shape ``(n,)``, or one for all: between
+    launches of one setting, or of a curve from another campaign."""
 
 
 @dataclass(frozen=True)

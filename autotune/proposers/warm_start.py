@@ -68,7 +68,8 @@ def with_finished(
             logs.append(reference + _compared(envelope(campaign.space, [launch]), default_envelope, slots))
     n = len(points) - len(measured.points)
     sems = np.vstack([measured.sems, np.full((n, len(slots)), np.nan)])
-    return Curves(points, np.array(logs), sems, np.r_[np.zeros(len(points) - n), np.full(n, DOUBT)])
+    doubts = np.broadcast_to(measured.doubts, len(measured.points))
+    return Curves(points, np.array(logs), sems, np.r_[doubts, np.full(n, DOUBT)])
 
 
 def _translated(point: Point, old: Space, new: Space) -> Point | None:
