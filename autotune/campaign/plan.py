@@ -155,7 +155,8 @@ class Plan:
             self.verifier.design.launches,
             self.verifier.design.setting_launches,
         )
-        # Two settings and the defaults; then, if one setting was inconclusive, it and the defaults again.
+        # Launches of two settings and the defaults, and again of one setting and the defaults if it was
+        # inconclusive.
         reserved = round_launches if self.budget.total_seconds is None else 5 * setting_launches
         if in_time > reserved or self.campaign.discovering or self.verifier.wants(at_one_moment(history)):
             return reserved

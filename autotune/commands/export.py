@@ -32,7 +32,7 @@ def export(
     module: str = "openmpi",
     confirmed: bool = False,
 ) -> None:
-    """Write the files of one recommendation, or of those of several campaigns or sites merged into one.
+    """Write the files of one recommendation; those of several campaigns or sites are merged into one first.
 
     ``out`` is by default ``export`` in the first directory; without ``format_names`` the usual formats of the
     MPI are written. With a ``prefix`` a tree of files for all users of a site is written there instead, whose

@@ -61,7 +61,7 @@ class Beside:
 
     @property
     def most_lost(self) -> float:
-        """Return the upper 95 % bound, over all slots, on the share of the speed that the side loses."""
+        """Return the largest upper 95 % bound of all slots on the share of its speed that the side loses."""
         return 1 - min((ratio_of(c.at_least) for c in self.comparisons), default=0.0)
 
     @property

@@ -63,7 +63,7 @@ class StoppingRule:
     budget_s: float  # Time for all sampling of the launch, in seconds.
     half_width: float = 0.02  # Target: both ends of the median's interval within this fraction of the median.
     confidence: float = 0.95  # Coverage of the median's interval.
-    margin: float = MARGIN  # Multiple of the best median up to which cells are measured; at least 1.
+    margin: float = MARGIN  # Cells slower than this multiple of the best median are left; at least 1.
     error_rate: float = 0.05  # Accepted probability, per launch, that the best of a group is eliminated.
     min_samples: int = 10  # n₀: samples before an interval is used; a far too slow cell gets no more.
     max_samples: int = 4000  # Number of samples after which a cell gets no more, whether precise or not.

@@ -109,7 +109,7 @@ class Turns:
 
     @property
     def over(self) -> bool:
-        """Return whether the heat's time is over; it starts when any job on this node first asks for this."""
+        """Whether the heat's time is over; its clock starts when a job on this node first reads this."""
         return self._area.left_s(self._heat.seconds) <= 0
 
     def leave(self, turn: int, last: bool) -> None:

@@ -188,8 +188,8 @@ class SearchState:
         jointly = expected_improvement(costs_now.mean(axis=1).min(), joint_mean, joint_sd)
         gain = np.maximum(each.max(axis=1), jointly) * probability
         promising = np.argsort(-gain, kind="stable")[: RULE.promising]
-        # The joint improvement breaks ties between points none of whose drawn curves improves the Pareto
-        # front.
+        # Points of which no drawn curve improves the Pareto front would be tied; the joint improvement ranks
+        # them.
         rank = 1e-6 * jointly * probability
         rank[promising] += _hypervolume_gain(costs_now, costs_after[:, promising]) * probability[promising]
         return rank, gain

@@ -54,7 +54,7 @@ class Ax:
 
             try:
                 [(_, parameters)] = client.get_next_trials(max_trials=1).items()
-            except SearchSpaceExhausted:  # Ax ignores conditions, so the remaining points look alike to it
+            except SearchSpaceExhausted:  # Ax sees no difference in parameters that have no effect here
                 return "drawn: Ax has nothing more to suggest"
         return {name: int(index) for name, index in parameters.items()}
 

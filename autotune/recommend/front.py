@@ -69,7 +69,7 @@ def untouched(objectives: Sequence[Objective], space: Space, history: History) -
 
 @remembered
 def curve_of(space: Space, launches: tuple[Observation, ...]) -> Envelope:
-    """Return the envelope of launches that have the same job-wide setting."""
+    """Return the best time in each slot among launches that have the same job-wide setting."""
     return envelope(space, launches)
 
 
@@ -114,7 +114,7 @@ def ranked(objectives: Sequence[Objective], candidates: Sequence[Candidate]) -> 
 
 
 def loss(objectives: Sequence[Objective], candidate: Candidate) -> float:
-    """Return the cost by which ``ranked`` sorts; the best values, which are equal for all, are left out."""
+    """Return the cost by which ``ranked`` sorts: the mean without the best values, which change no order."""
     return sum(o.cost(score) for o, score in zip(objectives, candidate.scores, strict=True))
 
 

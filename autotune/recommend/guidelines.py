@@ -122,7 +122,7 @@ def handed_over(guideline: Guideline, space: Space, recommendation: Recommendati
 
 
 def of_table(measurements: Iterable[BenchmarkRow]) -> tuple[Guideline, ...]:
-    """Return the guidelines that a table can test: within each setting, and the default against each setting.
+    """Return the guidelines that a table can test, on times of one setting or of the default and one setting.
 
     Rows that differ in further columns belong to different settings, unless the column numbers launches or is
     a further measurement. All rows of a plain table belong to one launch, each operation in a benchmark's log

@@ -28,8 +28,8 @@ class Memory:
     cache_copy_bytes_per_s: float  # Payload that one core copies while the data are in caches.
     cache_bytes: float  # Size of the caches that a core does not share.
     socket_cache_bytes: float  # Size of the cache that the cores of a socket share.
-    socket_bytes_per_s: float  # Payload that all cores of a socket together copy from memory to memory.
-    cross_socket_bytes_per_s: float  # Payload in one direction between two sockets, for all ranks together.
+    socket_bytes_per_s: float  # Bandwidth at which all cores of a socket together copy memory.
+    cross_socket_bytes_per_s: float  # Bandwidth in one direction between two sockets, which all ranks share.
     reduce_bytes_per_s: float  # Payload that one core combines (sum of doubles) while the data are in caches.
     latency_s: float  # Shared-memory latency of a message inside a NUMA domain, without the overheads.
     domain_latency_s: float  # Latency in addition to `latency_s` between two NUMA domains of one socket.

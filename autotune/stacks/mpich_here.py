@@ -1,4 +1,4 @@
-"""MPICH and Intel MPI on this machine: what is installed, and a trial as environment and control variables.
+"""Find MPICH and Intel MPI on this machine, and turn a trial into their environment and control variables.
 
 MPICH's choices of algorithms are control variables that a running program can write
 (``MPIR_CVAR_*_INTRA_ALGORITHM``), so one launch measures all algorithms; for users, the choices are written

@@ -227,7 +227,7 @@ def main_effect(
 
 
 def _launched(setting: Recommendation, verdict: Verdict | None) -> VerificationRound | None:
-    """Return the last complete round with a comparison of a setting's job-wide values; None without one."""
+    """Return the last complete round that compared a setting's job-wide values; None if there is none."""
     rounds = verdict.rounds if verdict else ()
     comparable = [r for r in rounds if r.setting.point == setting.point and r.comparisons and r.complete]
     return comparable[-1] if comparable else None

@@ -138,7 +138,7 @@ class Known:
         }
         alone = self._sds / math.sqrt(candidate.launches)
         mean, sd = self.believed.get(candidate.point, (ratios, alone))
-        # Of two launches one may have been slow: where they differ by more than is usual, that counts.
+        # One of two launches may have been slow: where they differ by more than is usual, that counts.
         sd = np.maximum(sd, [curve[slot].sem_s / curve[slot].median_s for slot in self.baseline])
         quantile = float(t.isf(self.design.alpha / 2 / len(curve), self.noise.freedom))
         reach = dict(zip(self.baseline, quantile * self._spread(sd), strict=True))

@@ -204,7 +204,7 @@ class _Setting:
 class _FloorSearch:
     recorded: Recording
     bench: Bench
-    measurements: Sequence[Measurement]  # Of the collectives, and in a second launch of the transfers.
+    measurements: Sequence[Measurement]  # The collectives', and those of the transfers from a second launch.
     directory: Path  # Folder for the launches.
     seconds: float  # Time limit of the search in seconds.
     launches: list[FloorLaunch] = field(default_factory=list)

@@ -192,7 +192,7 @@ def _alone(arm: Arm, runs: Sequence[Run], number: int, fit: JointFit) -> dict[Ch
 
 
 def _spread(differences: Sequence[Floats]) -> Floats | float:
-    """Return a robust standard deviation, (n_sizes,), of one round's difference, the same for all changes.
+    """Return a robust standard deviation of a change's difference in one round, (n_sizes,), for all changes.
 
     ``differences`` contains for each change its differences from the reference, (n_rounds, n_sizes). They are
     needed because launches of a confirmation may scatter more than those of the screening, and because all

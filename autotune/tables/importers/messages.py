@@ -29,7 +29,7 @@ def one_sided(collective: str, labels: dict[str, str]) -> str:
 
 
 def ranks(collective: str, pairs: int | None) -> int | None:
-    """Return the number of ranks of an operation between pairs of ranks; None for any other operation.
+    """Return how many ranks take part in a point-to-point operation; None for any other operation.
 
     It is two for each pair; OSU's benchmarks that print no number of pairs have one pair.
     """
