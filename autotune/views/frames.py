@@ -1,8 +1,9 @@
 """Show the measurements as tables, for pandas, spreadsheets and other readers of CSV or Parquet.
 
-Place in the flow of ``autotune/__init__.py``: after step 8. Only this module uses pandas. A row of the history is one estimate of a time: for one trial (launch),
-collective, communicator size, message size and choice of the parameters that can vary from call to call. A
-launch that measured nothing has one row, so that tables also show failures.
+Place in the flow of ``autotune/__init__.py``: after step 8. Only this module uses pandas. A row of the
+history is one estimate of a time: for one trial (launch), collective, communicator size, message size and
+choice of the parameters that can vary from call to call. A launch that measured nothing has one row, so that
+tables also show failures.
 """
 
 from __future__ import annotations
