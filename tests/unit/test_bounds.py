@@ -29,7 +29,7 @@ from autotune.resources import MOST_CELLS, MOST_COLUMNS, MOST_LINES, MOST_YAML, 
 from autotune.scenario import sizes_of
 from autotune.screening import Factor, plackett_burman
 from autotune.screening.analysis import analyse
-from autotune.screening.design import MOST
+from autotune.screening.design import _MOST_FACTORS, _MOST_RUNS
 from autotune.space import Parameter, Point, size_in_bytes
 from autotune.space.loader import load_space
 from autotune.tables.importers import osu, read
@@ -51,7 +51,7 @@ def factors(n):
 @pytest.mark.parametrize(
     ("n", "keys"),
     [
-        (MOST.factors + 1, {}),
+        (_MOST_FACTORS + 1, {}),
         (10**6, {}),
         (4, {"min_runs": 10**12}),
         (4, {"blocks": 10**12}),
@@ -59,13 +59,13 @@ def factors(n):
     ],
 )
 def test_a_design_that_has_no_room_is_refused_before_it_is_made(n, keys):
-    with pytest.raises(UserError, match=rf"at most {MOST.factors}|at most {MOST.runs}"):
+    with pytest.raises(UserError, match=rf"at most {_MOST_FACTORS}|at most {_MOST_RUNS}"):
         plackett_burman(factors(n), RNG, **keys)
 
 
 def test_the_largest_design_is_made_and_few_factors_of_many_runs_are_analysed():
-    design = plackett_burman(factors(MOST.factors), RNG)
-    assert (design.coded.T @ design.coded == design.n_runs * np.eye(MOST.factors)).all()
+    design = plackett_burman(factors(_MOST_FACTORS), RNG)
+    assert (design.coded.T @ design.coded == design.n_runs * np.eye(_MOST_FACTORS)).all()
     wide = plackett_burman(factors(20), RNG)
     assert analyse(wide, np.exp(wide.coded[:, 3])).effects[3].effect == pytest.approx(2)
 

@@ -92,6 +92,7 @@ SLOWER = {
     "verification.interruptions": "whether calls are interrupted more often: ranks within blocks",
     "verification.known": "before any fresh launch: what the search's launches say",
     "verification.course": "whether further launches could change a decision",
+    "verification.forecast": "what they are expected to show",
     "verification.evidence": "of two sides, over nights without an end, for which no plan is made: e-values",
     "guard.nights": "of nights, where no order of launches was drawn across them",
     "recommend.guideline_test": "of two calls in the same launches: no order was drawn between calls",

@@ -11,7 +11,7 @@ from autotune.guard.heats import Span, blocks_in_time, environment_side
 from autotune.guard.kept import Kept, read_kept, write_kept
 from autotune.history.trial import Observation, Status
 from autotune.verification.sequential import SequentialDesign
-from tests.unit.commands.test_trust import at_home, kept  # noqa: F401 - a fixture
+from tests.unit.commands.test_trust import at_home, kept, program  # noqa: F401 - fixtures
 from tests.unit.launchers.test_slurm_submit import folder  # noqa: F401 - a fixture
 
 EACH = 24

@@ -177,7 +177,9 @@ def test_one_setting_whose_launches_jump_leaves_no_doubt_of_the_others(first: fl
     worth = state.worth_of_repeating()
     assert max(worth.values()) < 0.02
     spread = dict(zip((o.trial.point["x"] for o in launches), state.curves.doubts, strict=True))
-    assert spread["jumps"] > (10 if sem < 1.0 else 1) * max(spread[x] for x in "abd")  # it bends the model less
+    assert spread["jumps"] > (10 if sem < 1.0 else 1) * max(
+        spread[x] for x in "abd"
+    )  # it bends the model less
     without = [o for o in launches if o.trial.point["x"] != "jumps"]
     alone = SearchState.of(Problem(space, (LATENCY,)), without).worth_of_repeating()
     assert all(worth[point] == pytest.approx(alone[point], abs=1e-3) for point in alone)
