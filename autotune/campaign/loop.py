@@ -131,6 +131,7 @@ class CampaignLoop:
         return (narrowed_event(narrowing),)
 
     def _due(self, history: History, time: TimeLeft) -> tuple[Trial, ...]:
+        """Return the next trial, or those of the next heat with the time for which each measures."""
         if self.observe_heat is not None:
             trials = self.strategy.next_heat(history, time)
             return with_length(trials, history, self.plan.campaign.scenario)

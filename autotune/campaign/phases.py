@@ -137,8 +137,17 @@ class Search:
     proposer: Proposer
 
     def due(self, standing: Standing) -> Iterator[Trial]:
-        """Yield the next trial, then a leader, further choices of the proposer, and further leaders."""
-        if standing.room <= 0 or (first := self._next(standing)) is None:
+        """Yield the next trial, then a leader, further choices of the proposer, and further leaders.
+
+        The next trial is the one that precedes the proposer's choice, else that choice, else a leader.
+        """
+        if standing.room <= 0:
+            return
+        preceding = self._preceding(standing)
+        first = preceding if isinstance(preceding, Trial) else self._proposed(standing.history, preceding)
+        if first is None and not self.plan.recorded and (best := self._leaders(standing)):
+            first = self._again(standing, best[0], ": nothing else is left")
+        if first is None:
             return
         yield first
         room = standing.room - 1
@@ -148,16 +157,6 @@ class Search:
         pending = [first.point, *leaders[:1]]
         yield from islice(self._further(standing, pending), room - len(trials[:1]))
         yield from trials[1:]
-
-    def _next(self, standing: Standing) -> Trial | None:
-        """Return the trial before the proposer's choice if one is due, else that choice, else a leader."""
-        preceding = self._preceding(standing)
-        if isinstance(preceding, Trial):
-            return preceding
-        if (proposed := self._proposed(standing.history, preceding)) is not None:
-            return proposed
-        best = None if self.plan.recorded else next(iter(self._leaders(standing)), None)
-        return None if best is None else self._again(standing, best, ": nothing else is left")
 
     def _preceding(self, standing: Standing) -> Trial | Mapping[str, Value]:
         """Return the trial that precedes the proposer's choice.

@@ -376,6 +376,7 @@ def _earlier(reference: Kept, place: Place, against: str | None) -> str | None:
 
 
 def _append(folder: Path, night: Night) -> None:
+    """Add a night to the history; a folder that cannot be written is a warning."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         add_night(folder, night)
