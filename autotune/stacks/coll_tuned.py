@@ -38,8 +38,8 @@ PAIRS_ONLY = "two_proc"
 """The algorithm for two ranks; on more ranks it fails with MPI_ERR_UNSUPPORTED_OPERATION."""
 
 CHAIN_FANOUT = 4
-"""Fan-out of a forced ``chain`` (``coll_tuned_init_chain_fanout``). With 0 in a file, the chain would be a
-pipeline."""
+"""Fan-out that a rules file gives to ``chain``: Open MPI's own for a forced chain
+(``coll_tuned_init_chain_fanout``). With a fan-out of 0 the chain would be a pipeline."""
 
 
 SEGMENTED: Mapping[str, frozenset[str]] = {
@@ -65,7 +65,8 @@ _UNTOUCHED = (TunedRow(0, 0),)  # A table that leaves every choice to Open MPI.
 
 Tables = Mapping[str, Mapping[int, tuple[TunedRow, ...]]]  # Collective → communicator size → rows, ascending.
 
-NO_ALGORITHM = 99  # Id of no algorithm in any version: Open MPI refuses a call for which a rule names it.
+NO_ALGORITHM = 99
+"""Id that no algorithm has in any version; Open MPI refuses a call for which a rule names this id."""
 
 
 def algorithm_id(collective: str, name: str | int) -> int:
@@ -94,7 +95,7 @@ def algorithm_id(collective: str, name: str | int) -> int:
 def algorithms(collective: str, version: tuple[int, int] | None = None) -> tuple[str, ...]:
     """Return the names of a collective's algorithms in the order of their ids, ``default`` first.
 
-    Open MPI's (major, minor) ``version`` leaves out newer algorithms; None: those of all versions.
+    ``version`` is Open MPI's (major, minor): newer algorithms are left out. None: no algorithm is left out.
 
     Raises:
         UserError: ``coll_tuned`` offers no choice for this collective.
@@ -174,7 +175,7 @@ def table(rules: Iterable[Rule]) -> dict[str, dict[int, tuple[TunedRow, ...]]]:
 
 
 def row_at(tables: Tables, slot: Slot) -> TunedRow:
-    """Return the row that applies to a call (collective, ranks, bytes); if none does, one with id 0."""
+    """Return the row that applies to a call (collective, ranks, bytes); if none applies, a row with id 0."""
     collective, comm_size, size = slot
     rows = last_up_to(tables.get(collective, {}), comm_size) or _UNTOUCHED
     threshold = threshold_bytes(collective, size, comm_size) if collective in tables else 0
@@ -194,9 +195,9 @@ def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:
 
 
 def refusing(tables: Tables, spared_bytes: int) -> Tables:
-    """Return the tables with ``NO_ALGORITHM`` in each row that applies to ``spared_bytes`` or more.
+    """Return the tables with ``NO_ALGORITHM`` in each row for messages of ``spared_bytes`` or more.
 
-    Open MPI then refuses these calls. Rows that leave the choice to Open MPI stay as they are.
+    Open MPI then refuses calls with such messages. Rows that leave the choice to Open MPI stay as they are.
     """
 
     def with_refusals(collective: str, comm_size: int, rows: Sequence[TunedRow]) -> tuple[TunedRow, ...]:
@@ -241,7 +242,7 @@ def _row(rule: Rule) -> TunedRow:
         if name not in words and (name, rule.choice[name]) != (
             "component",
             "tuned",
-        ):  # the rules file of coll_han contains this choice
+        ):  # component=tuned is written to the rules file of coll_han
             raise UserError(
                 f"coll_tuned rules cannot say {name}={rule.choice[name]!r}", allowed(name, sorted(words))
             )
@@ -266,7 +267,7 @@ def _number(choice: Point, name: str) -> int:
 
 
 def _fenced(collective: str, by_size: Mapping[int, tuple[TunedRow, ...]]) -> dict[int, tuple[TunedRow, ...]]:
-    """Return the tables of one collective, and one with id 0 for communicator sizes that no table is for."""
+    """Return the tables of one collective, with a table of id 0 for communicator sizes that have none."""
     names = algorithms(collective)
     pairs = {n for n, rows in by_size.items() if PAIRS_ONLY in {names[row.algorithm] for row in rows}}
     fenced: dict[int, tuple[TunedRow, ...]] = {}
