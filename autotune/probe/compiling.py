@@ -1,6 +1,6 @@
-"""Compilation of C code into a shared library by the MPI's own compiler, once, where nobody else can write.
+"""Compile C code once into a shared library by the MPI's own compiler, where nobody else can write.
 
-Programs without MPI use this module too: it does not load MPI into their process.
+Programs without MPI also use this module, since it does not load MPI into their process.
 """
 
 import os
@@ -102,12 +102,12 @@ def _stored(
 
 
 def built(compiler: Path, text: str, library: Path | None, path: Path, flags: Sequence[str] = FLAGS) -> Path:
-    """Compile a source in C to ``path``, which is returned, unless a file of the user's own is there already.
+    """Compile a source in C to ``path``, unless the user's own file is there already, and return ``path``.
 
     Args:
         compiler: Path of the compiler.
         text: The source in C.
-        library: The MPI library that the result must load; None: any library, or none.
+        library: The MPI library that the result must load; None: the result may load any library or none.
         path: Path of the shared library.
         flags: Options of the compiler.
 

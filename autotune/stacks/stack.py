@@ -85,7 +85,7 @@ class Stack(ABC):
 
     @abstractmethod
     def _facts(self) -> set[str]:
-        """Return the implementation's own facts about this machine, which ``facts`` adds to the common facts."""
+        """Return the implementation's own facts about this machine; ``facts`` adds the common facts."""
 
     @abstractmethod
     def _own_findings(self) -> list[tuple[str, str]]:
