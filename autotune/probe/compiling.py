@@ -65,7 +65,7 @@ def compiled(
         version: Version of the MPI library.
         flags: Options of the compiler.
         include: Folder of headers to compile against; then the result may be linked to any MPI library with
-            the same binary interface. None: it must be linked to this very MPI library.
+            the same binary interface. None: the result must be linked to ``library``.
         hint: Hint of the error.
 
     Raises:
@@ -177,7 +177,7 @@ def _exit_code(process: "subprocess.Popen[bytes]", folder: Path) -> int | None:
 
 
 def _progress(session: int, folder: Path) -> tuple[int, ...]:
-    """Return numbers of a compiler's processes and files that change while it is active."""
+    """Return figures about a compiler's processes and files, which change while the compiler is active."""
     processes, ticks = 0, 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

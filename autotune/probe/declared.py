@@ -43,7 +43,7 @@ class Operation:
     initial: Callable[[int, int], Blocks] = lambda _rank, _size: ()
     """Blocks that the receive buffer must contain before the call; empty: its content does not matter."""
     share: Callable[[int], float] = lambda _rank: 1.0
-    """Factor by which a rank's time is multiplied to give the operation's; 0: its time does not count."""
+    """Factor by which a rank's time is multiplied to give the operation's time; 0: it is ignored."""
     exposes: str = ""
     """Buffer that other ranks can access through a window, ``send`` or ``recv``; empty: no window is used."""
     epoch: str = "flush"
@@ -62,7 +62,7 @@ class Operation:
 
     @property
     def in_a_row(self) -> bool:
-        """Return whether calls back to back need no barrier in between, since their messages wait anyway."""
+        """Return whether calls back to back need no barrier in between: their messages keep ranks in step."""
         return self.between and not self.overlaps
 
     def blocks(self, size: int) -> int:
@@ -87,7 +87,7 @@ def opposite(peers: Sequence[int]) -> list[int]:
 
 
 def vector(sources: Callable[[int, int], Iterable[int]]) -> Callable[[int, int], Blocks]:
-    """Return a function like ``Operation.receives``: every rank has one block, the sum over these sources.
+    """Return a function like ``Operation.receives``: every rank has one block, the sum of sources' blocks.
 
     A rank without sources has no block.
     """
@@ -115,7 +115,7 @@ def last(rank: int, size: int) -> bool:
 
 
 def one_block(_rank: int, _size: int) -> Sequence[int]:
-    """Return the destinations of a rank that sends one block, the same whoever receives it."""
+    """Return the destinations of a rank that sends one block, which is the same for every receiver."""
     return (0,)
 
 
@@ -140,5 +140,5 @@ def scattered(rank: int, size: int) -> Blocks:
 
 
 def first_only(rank: int) -> float:
-    """Return the factor of a rank's time where only the first rank's time counts: 1 for it, 0 for others."""
+    """Return a rank's share if only the first rank's time counts: 1 for the first rank, 0 for all others."""
     return 0.0 if rank else 1.0

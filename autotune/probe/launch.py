@@ -36,7 +36,7 @@ from autotune.probe.protocol import (
 from autotune.probe.sweeps import loop_of, sweeps
 
 _BESIDE_SHARE = 0.02
-"""Share of a launch's time for the operations of ``beside``: less than the durations of launches differ."""
+"""Share of a launch's time for the operations of ``beside``, smaller than the difference between launches."""
 _OVERHEAD_CALLS = 500  # Number of calls whose median is the cost of timing; they take about a millisecond.
 
 
@@ -89,7 +89,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class _Proof:
-    """Result of checking the settings: the problem is the same on all ranks, the rest is a rank's own."""
+    """Result of checking the settings; all ranks have the same problem, but notes and values of their own."""
 
     problem: tuple[str, str] | None  # Status and reason; None: all ranks have the expected settings.
     notes: tuple[str, ...]  # UCX's warnings.
@@ -125,7 +125,7 @@ def _proof(
 ) -> _Proof:
     """Check every rank's settings.
 
-    The problem is the first check that fails; the reason is the one of the lowest rank on which it fails.
+    The problem is that of the first check that fails, as the lowest rank on which it fails describes it.
     """
     expect = request.expect
     cvars_wrong, applied = unset_variables(expect, tools)

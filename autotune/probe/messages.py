@@ -1,4 +1,4 @@
-"""Declares the patterns of messages: pairs, neighbours, one-sided operations and non-blocking calls.
+"""Declare the patterns of messages: pairs, neighbours, one-sided operations and non-blocking calls.
 
 Ping-pong and the one-sided operations run between the first and the last rank, so that their messages take
 the same path as messages between distant ranks of the communicator. Only the first rank's time counts; for
@@ -140,7 +140,7 @@ def _grid(size: int, dimensions: int) -> tuple[int, ...]:
 
 
 def neighbours(rank: Any, size: int, dimensions: int = 2) -> list[Any]:
-    """Return the ranks below and above a rank in each dimension of the grid that has more than one rank.
+    """Return the ranks below and above a rank in each dimension of the grid that is longer than one rank.
 
     ``rank`` is one rank or an array of ranks; each entry of the result is of the same kind.
     """

@@ -88,7 +88,7 @@ class ToolInterface:
         return self._known[name]
 
     def read(self, name: str) -> str:
-        """Return the value of a control variable that is in effect.
+        """Return the value of a control variable that the library uses at present.
 
         Raises:
             StackError: If there is no such variable, or it cannot be read.
@@ -193,7 +193,7 @@ class ControlVariables:
 
     @property
     def read_back(self) -> dict[str, str]:
-        """Return for each variable that was set the values read afterwards, with the library's names."""
+        """Return variable → the values read after each time it was set, with the library's names for them."""
         return {name: ", ".join(values) for name, values in self._labels.items()}
 
     def enforce(self, cvars: Mapping[str, int | str]) -> None:
@@ -266,7 +266,7 @@ def names_of_description(text: str) -> dict[str, int]:
 
 
 def _number(variable: ControlVariable, value: int | str) -> Any:
-    """Return a value as the number that MPI_T expects; raise a StackError if it is none of the variable's."""
+    """Return a value as the number that MPI_T expects; raise a StackError if the value is not allowed."""
     names = variable.enumerator
     if isinstance(value, str) and value in names:
         return names[value]

@@ -188,7 +188,7 @@ class Sweep:
 
     @property
     def note(self) -> str:
-        """Return how many cells ended without being precise, in words, on rank 0; empty if there are none."""
+        """Return, on rank 0, a text on how many cells ended before they were precise; empty if none did."""
         words = {
             CellStatus.ELIMINATED: "given up as too slow to win",
             CellStatus.SAMPLED_OUT: "at the largest number of samples before they were precise",

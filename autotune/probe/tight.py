@@ -32,7 +32,7 @@ from autotune.probe.loops import Loop, took
 from autotune.probe.sweep import Sweep
 from autotune.probe.swept import SweptCell
 
-_CALLS = 1000  # Least number of calls of a cell, if its time permits: IMB makes as many of small messages.
+_CALLS = 1000  # Least number of calls of a cell, if its time permits; IMB's number for small messages.
 _MOST_CALLS = 20_000  # Largest number of calls of a cell whose two halves of runs never agree.
 _RUNS = 20  # Number of runs in a cell's share of the time, enough to estimate the error of its time.
 _LEAST_RUNS = 12  # Least number of runs: fewer show little on a busy machine.

@@ -74,7 +74,7 @@ class Turns:
         over_nodes = world if self._node.size < world.size else None
         self._file, self._path, problem = -1, "", ""
         self._host = re.sub(r"[^A-Za-z0-9]", "_", os.uname().nodename)  # this name does not depend on the MPI
-        self._elsewhere: set[int] = set()  # jobs without a rank on this node; only its first rank fills this
+        self._elsewhere: set[int] = set()  # jobs without a rank on this node; only the first rank here knows
         hosts = world.gather(self._host)
         if hosts is not None:
             with suppress(OSError):  # without the file, nodes without this job's ranks wait join_s for it
@@ -238,7 +238,10 @@ class _NativeArea:
         return int(self._kernel.autotune_turns_wait(self._area, self._file, job, last_turn, *arguments))
 
     def left_s(self, seconds: float) -> float:
-        """Return the remaining seconds of a heat that lasts ``seconds`` from the first call of this."""
+        """Return the remaining seconds of a heat.
+
+        The heat lasts ``seconds`` from the first call of this method by a job on this node.
+        """
         return float(self._kernel.autotune_turns_left(self._area, ctypes.c_double(seconds)))
 
     def leave(self, job: int, turn: int, last: bool) -> None:

@@ -13,7 +13,8 @@ that list the lanes of a configuration depends on the release:
 to 1.11         ``ep_cfg[1]: tag(sysv/memory cma/memory);``, which does not say where the other process is
 1.12, 1.13      ``  ep_cfg[1]: tag(sysv/memory cma/memory)``; with UCX_PROTO_ENABLE=y only tables, which
                 have the same names of configurations
-1.14            ``0x2d96740 intra-node cfg#2tag(sysv/memory cma/memory)``, in places without a blank
+1.14            ``0x2d96740 intra-node cfg#2tag(sysv/memory cma/memory)``, sometimes with a blank before
+                ``tag``
 from 1.15       ``ucp_context_0 intra-node cfg#1 tag(sysv/memory cma/memory)``, and tables
 ==============  ==========================================================================================
 

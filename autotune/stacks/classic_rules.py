@@ -248,5 +248,8 @@ def _compared(call: Asked, threshold: int) -> str:
 
 
 def _last_up_to(bounds: Sequence[int], value: int) -> int:
-    """Return the index of the last of these (unsorted) bounds before the first one above a value."""
+    """Return the index of the bound before the first bound that is above a value, at least 0.
+
+    The bounds are compared in the order of the file; they need not be sorted.
+    """
     return max(0, next((i for i, bound in enumerate(bounds) if bound > value), len(bounds)) - 1)

@@ -94,7 +94,7 @@ class Clearance:
     """Says which algorithms may be forced in one version of a stack."""
 
     flavour: str
-    versions: tuple[str, ...]  # Versions whose checks decide: several only if none of the series was checked.
+    versions: tuple[str, ...]  # Versions whose checks decide: one, or all if none of the series was checked.
     checked: Mapping[str, frozenset[str]]  # Collective → algorithms that were checked.
     faults: Mapping[tuple[str, str], Fault]  # (collective, algorithm) → its failure.
     note: str = ""  # Remark that the version in use was not checked itself; empty if it was checked.

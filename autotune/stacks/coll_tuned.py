@@ -26,7 +26,8 @@ COLLECTIVE_IDS: Mapping[str, int] = {name: openmpi.id for name, openmpi in _OPEN
 ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     name: (DEFAULT, *openmpi.algorithms) for name, openmpi in _OPEN_MPI.items() if openmpi.algorithms
 }
-"""Maps a collective to its algorithms, indexed by their ids. Old versions lack some: see ``algorithms``."""
+"""Maps a collective to its algorithms, indexed by their ids. Old versions lack some algorithms: see
+``algorithms``."""
 
 ONE_ROW = frozenset(name for name in ALGORITHMS if _OPEN_MPI[name].lookup in (Lookup.NOTHING, Lookup.ROOT))
 """Collectives whose rules must be the same for all message sizes: see ``Lookup``."""
@@ -154,7 +155,7 @@ def table(rules: Iterable[Rule]) -> dict[str, dict[int, tuple[TunedRow, ...]]]:
     differ by size.
 
     Raises:
-        UserError: ``coll_tuned`` has no word for a collective, an algorithm or a value of the rules.
+        UserError: ``coll_tuned`` cannot express a collective, an algorithm or a value of the rules.
     """
     tables: dict[str, dict[int, list[TunedRow]]] = {}
     for rule in sorted(rules, key=lambda r: (COLLECTIVE_IDS.get(r.collective, 99), r.comm_size, r.min_bytes)):
@@ -188,7 +189,7 @@ def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:
     The file begins with ``comments``, given without the ``#``.
 
     Raises:
-        UserError: ``coll_tuned`` has no word for a collective, an algorithm or a value of the rules.
+        UserError: ``coll_tuned`` cannot express a collective, an algorithm or a value of the rules.
     """
     tables = table(rules)
     return text(tables, comments) if tables else ""

@@ -26,7 +26,7 @@ COMPONENT = "component"  # Per-size parameter whose value is the component for a
 LEVELS: Mapping[str, int] = {"han_intra": 0, "han_inter": 1, COMPONENT: 2}
 """Maps a per-size parameter to its topological level: inside a node, between nodes, whole communicator."""
 
-PRIORITY = "OMPI_MCA_coll_han_priority"  # Variable with the priority of ``coll_han``; with 0 it runs no call.
+PRIORITY = "OMPI_MCA_coll_han_priority"  # Variable with ``coll_han``'s priority; 0: ``coll_han`` is off.
 
 
 def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:

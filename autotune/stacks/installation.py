@@ -115,7 +115,7 @@ def _launchers(origin: str, all_of_them: bool) -> Iterator[tuple[Path, str]]:
                 if path := _on_path(name, folders):
                     yield path, "site"
                     break
-            for name in ("mpirun.openmpi", "mpirun.mpich") if all_of_them else ():  # Debian can have both
+            for name in ("mpirun.openmpi", "mpirun.mpich") if all_of_them else ():  # names in Debian
                 if path := _on_path(name, folders):
                     yield path, "site"
     if origin != "site":

@@ -103,7 +103,7 @@ def check(collective: str, algorithm: str) -> str:
     """Return the name of an algorithm, or ``auto`` for an empty name or ``default``.
 
     Raises:
-        UserError: MPICH has no such algorithm; it would abort in MPI_Init.
+        UserError: MPICH has no such algorithm, and would abort in MPI_Init.
     """
     names = algorithms(collective)
     if algorithm in ("", "default"):

@@ -127,7 +127,7 @@ class OpenMpiStack(Stack):
         return cleared(offered, self.installation.flavour, self.installation.version, self.commutative)
 
     def _as_fixed(self, space: Space) -> Space:
-        """Return the space without a choice of the point-to-point component (pml), if the scenario fixes one.
+        """Return the space without a choice of the point-to-point component (pml), if the scenario fixes it.
 
         Parameters that need another pml are removed too.
         """

@@ -24,8 +24,8 @@ class Placement:
     ranks: int  # Number of ranks of the whole launch.
     nodes: int = 1  # Number of nodes over which the ranks are spread.
     ppn: int = 0  # Ranks on each node; 0: as many as fit.
-    map_by: str = ""  # As in Open MPI's option (``core``, ``ppr:2:node`` …); empty: the launcher's default.
-    bind_to: str = ""  # As in Open MPI's option (``core``, ``none`` …); empty: the launcher's default.
+    map_by: str = ""  # As Open MPI's ``--map-by`` (``core``, ``ppr:2:node``); empty: the launcher's default.
+    bind_to: str = ""  # As Open MPI's ``--bind-to`` (``core``, ``none``); empty: the launcher's default.
     hosts: tuple[str, ...] = ()  # Names of the nodes; empty: this machine, or the present allocation.
     oversubscribe: bool = False  # Whether there are more ranks than cores.
 

@@ -20,7 +20,7 @@ from autotune.stacks.installation import Installation
 from autotune.stacks.ports import Rendering
 from autotune.stacks.words import targets
 
-WORKS = "MPI works"  # Text that a rank of the launch which tests an MPI prints before the number of ranks.
+WORKS = "MPI works"  # Text that a program which tests an MPI prints, followed by the number of ranks.
 
 
 @dataclass(frozen=True)

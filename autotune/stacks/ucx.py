@@ -31,10 +31,10 @@ class Ucx:
 
 
 def site_file(libmpi: Path) -> Path | None:
-    """Return the path of all users' settings file of the UCX next to an MPI library; None if there is no UCX.
+    """Return the path of the file with UCX's settings for all users; None if no UCX is next to ``libmpi``.
 
-    UCX 1.20 reads ``../etc/ucx/ucx.conf`` relative to the folder of its libraries; 1.13 does not. Both read
-    the configuration directory that was set when they were built. This was tried out.
+    UCX 1.20 reads ``../etc/ucx/ucx.conf`` relative to the folder of its libraries; 1.13 does not. Both also
+    read the configuration directory that was set when they were built. This was tried out.
     """
     library = beside(libmpi)
     return None if library is None else library.parent.parent / "etc" / "ucx" / "ucx.conf"

@@ -46,7 +46,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "ud": ("ud_mlx5", "ud_verbs"),
     "ib": ("rc_mlx5", "rc_verbs", "dc_mlx5", "ud_mlx5", "ud_verbs"),
 }
-"""Maps each name in UCX's variables for a family of transports to the transports of the family."""
+"""Maps a family of transports, by its name in UCX's variables, to the transports of the family."""
 
 
 def families_of(lanes: Collection[str]) -> set[str]:
@@ -99,7 +99,7 @@ class Decision:
     knob: Classed
     value: Value | None  # The level, or None for the variable as a whole.
     kept: bool  # Whether the variable or level is in the space.
-    reason: str  # Why it is in the space, or why it is not.
+    reason: str  # Why the variable or level is in the space, or why it is not.
 
 
 def decisions(knobs: Sequence[Classed], space: Space) -> tuple[Decision, ...]:
@@ -162,7 +162,7 @@ def _parents_first(conditions: Mapping[str, Collection[str]]) -> tuple[str, ...]
 
 
 def _without_effect(classed: Classed, facts: Collection[str], stack: str, listed: Collection[str]) -> str:
-    """Return the reason why a knob has no effect of its own here; empty if it may have one."""
+    """Return the reason why a knob has no effect of its own here; empty if it may have an effect."""
     knob = classed.knob
     if knob.deprecated:
         return "deprecated"

@@ -1,9 +1,9 @@
 """Choose the values (*levels*) of a knob that are worth trying, by the type of its value.
 
 A *knob* is a variable that a library declares. Numbers are spaced on a log scale around the default.
-Thresholds are also tried at the message sizes that are measured, since moving a threshold from one value
-between two neighbouring sizes to another changes no measured call. Words that the syntax allows in place of a
-number (``auto``, ``inf``) come last.
+Thresholds are also tried at the message sizes that are measured, since all thresholds between two
+neighbouring measured sizes have the same effect. Words that the syntax allows in place of a number (``auto``,
+``inf``) come last.
 """
 
 import math
@@ -18,7 +18,8 @@ UNSAID = "default"  # Word for a default whose value the library does not print.
 _NEAR = (0.25, 0.5, 1, 2, 4)  # Factors by which a default count or ratio is multiplied.
 _SIZES = (1 / 16, 1 / 4, 1, 4, 16)  # Factors by which a default size is multiplied.
 _COSTS = (0.125, 0.5, 1, 2, 8)
-"""Factors by which the library's estimate of a cost is multiplied; it is seldom right to a factor of two."""
+"""Factors by which the library's estimate of a cost is multiplied: estimates are often wrong by a factor of
+two."""
 _COUNTS = (1, 4, 16)  # Levels of a count whose default is no positive number.
 _RATIOS = (0.25, 1, 4)  # Levels of a ratio whose default is no positive number.
 _APART = 4  # A measured size that is closer than this factor to another level does not become a level.

@@ -113,7 +113,7 @@ class _Library:
             yield name, kind, value, categories.get(index, ""), text
 
     def _value(self, index: int, datatype: int) -> tuple[str, str]:
-        """Return the names of a variable's datatype and value.
+        """Return the datatype and the value of a variable as texts.
 
         In MPICH's handle of a datatype, the second byte is the size of the datatype in bytes.
         """

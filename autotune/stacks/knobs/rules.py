@@ -22,7 +22,7 @@ from autotune.stacks.knobs.knob import Knob, KnobKind
 from autotune.structure import Document
 
 _COLLECTIVE = "(?i:(?P<collective>" + "|".join(sorted(MEASURED, key=len, reverse=True)) + "))"
-"""Replacement for ``{collective}`` in a pattern."""
+"""Regular expression that replaces ``{collective}`` in a pattern."""
 
 _PLACE = "0collective0"  # Replaces ``{collective}`` while a glob is translated into a regular expression.
 
@@ -66,7 +66,7 @@ class KnobRule:
         return tuple(re.compile(_expression(p)) for p in globs)
 
     def is_strong(self, name: str) -> bool:
-        """Whether ``strong`` has a pattern that matches a variable: it mattered on other machines."""
+        """Whether a pattern in ``strong`` matches a name: the variable mattered most on other machines."""
         return any(name == p or re.fullmatch(_expression(p), name) for p in self.strong)
 
     def names(self, name: str) -> bool:

@@ -40,7 +40,7 @@ _SYNTAXES: tuple[tuple[str, KnobKind], ...] = (
 
 
 def read(layer: str, folders: Iterable[Path]) -> tuple[Knob, ...]:
-    """Return the variables of UCX or UCC, with those that set several others; empty if it is not installed.
+    """Return the variables of a layer, with parents that set several of them; empty if it is not installed.
 
     Args:
         layer: ``ucx`` or ``ucc``.
@@ -138,7 +138,7 @@ def _print(layer: str, folder: str) -> None:
     """Load UCX or UCC with its transports, and let its parser print all variables.
 
     References:
-        UCX 1.20, ``ucs/config/parser.h``; UCC 1.3, ``utils/ucc_parser.h``, which uses UCX's.
+        UCX 1.20, ``ucs/config/parser.h``; UCC 1.3, ``utils/ucc_parser.h``, which uses UCX's parser.
     """
     loaded = {}
     for name in _LIBRARIES[layer]:
