@@ -1,6 +1,6 @@
-"""Compilation of C code into a shared library by the MPI's own compiler, once, where nobody else can write.
+"""Compile C code once into a shared library by the MPI's own compiler, where nobody else can write.
 
-Programs without MPI use this module too: it does not load MPI into their process.
+Programs without MPI also use this module, since it does not load MPI into their process.
 """
 
 import os
@@ -65,7 +65,7 @@ def compiled(
         version: Version of the MPI library.
         flags: Options of the compiler.
         include: Folder of headers to compile against; then the result may be linked to any MPI library with
-            the same binary interface. None: it must be linked to this very MPI library.
+            the same binary interface. None: the result must be linked to ``library``.
         hint: Hint of the error.
 
     Raises:
@@ -102,12 +102,12 @@ def _stored(
 
 
 def built(compiler: Path, text: str, library: Path | None, path: Path, flags: Sequence[str] = FLAGS) -> Path:
-    """Compile a source in C to ``path``, which is returned, unless a file of the user's own is there already.
+    """Compile a source in C to ``path``, unless the user's own file is there already, and return ``path``.
 
     Args:
         compiler: Path of the compiler.
         text: The source in C.
-        library: The MPI library that the result must load; None: any library, or none.
+        library: The MPI library that the result must load; None: the result may load any library or none.
         path: Path of the shared library.
         flags: Options of the compiler.
 
@@ -177,7 +177,7 @@ def _exit_code(process: "subprocess.Popen[bytes]", folder: Path) -> int | None:
 
 
 def _progress(session: int, folder: Path) -> tuple[int, ...]:
-    """Return numbers of a compiler's processes and files that change while it is active."""
+    """Return figures about a compiler's processes and files, which change while the compiler is active."""
     processes, ticks = 0, 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

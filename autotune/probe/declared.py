@@ -1,11 +1,11 @@
-"""Declaration of a collective or a pattern: who sends what, what each rank must receive, and the MPI call.
+"""Declare a collective or a pattern: which blocks ranks send, which blocks each must receive, and the call.
 
 Notation: p ranks, rank r, root 0. A *block* is ``message_bytes`` long; ``patterns.block(sources,
 destination)`` is its expected content. A declaration lists
 
 - ``sends(r, p)``: destinations of the blocks in the send buffer of rank r, in order;
 - ``receives(r, p)``: (sources, destination) of each block that rank r must have after the call, in order;
-- ``initial(r, p)``: the same for the receive buffer before the call, if the call depends on its content;
+- ``initial(r, p)``: the same for the receive buffer before the call, if the call depends on that content;
 - ``call(exchange)``: a function without arguments that makes the MPI call;
 - ``share(r)``: the factor by which rank r's time is multiplied to give the time of the operation.
 
@@ -28,13 +28,13 @@ Blocks: TypeAlias = Sequence[tuple[Iterable[int], int]]  # The (source ranks, de
 COMPUTE_S, COMPUTE_S_A_BYTE = 10e-6, 0.5e-9
 """Duration of the computation inside of an overlapping call, in seconds and in seconds a byte.
 
-It is about as long as the call itself takes in shared memory, and the same under every setting, so that
-settings can be compared. OSU's benchmarks compute for as long as each setting's own call takes."""
+The computation takes about as long as the call itself in shared memory, and equally long under every setting,
+so that settings can be compared. OSU's benchmarks compute for as long as each setting's own call takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One collective, or one pattern of messages; functions of two numbers get a rank and their number."""
+    """One collective, or one pattern of messages; its functions get a rank, most also the number of ranks."""
 
     name: str  # Name in ``collectives.MEASURED``.
     sends: Callable[[int, int], Sequence[int]]  # Destinations of the blocks that a rank sends.
@@ -43,14 +43,14 @@ class Operation:
     initial: Callable[[int, int], Blocks] = lambda _rank, _size: ()
     """Blocks that the receive buffer must contain before the call; empty: its content does not matter."""
     share: Callable[[int], float] = lambda _rank: 1.0
-    """Factor by which a rank's time is multiplied to give the operation's; 0: its time does not count."""
+    """Factor by which a rank's time is multiplied to give the operation's time; 0: it is ignored."""
     exposes: str = ""
     """Buffer that other ranks can access through a window, ``send`` or ``recv``; empty: no window is used."""
     epoch: str = "flush"
     """Kind of the window's epochs: ``flush`` (one for all calls), ``lock`` or ``fence`` (one for each)."""
     peers: Callable[[int, int], Sequence[int]] = lambda _rank, _size: ()
     """Ranks to which a rank sends its blocks; the j-th block comes from the peer with index j xor 1."""
-    between: bool = False  # Whether messages go between single ranks, so that at least two are needed.
+    between: bool = False  # Whether messages go between single ranks, so that two ranks are needed.
     overlaps: bool = False  # Whether the rank computes something while the messages are on their way.
     sized: bool = True  # Whether the operation carries data.
     graph: bool = False  # Whether the call needs a communicator whose graph connects the peers.
@@ -62,7 +62,7 @@ class Operation:
 
     @property
     def in_a_row(self) -> bool:
-        """Return whether calls back to back need no barrier in between: messages wait for each other."""
+        """Return whether calls back to back need no barrier in between: their messages keep ranks in step."""
         return self.between and not self.overlaps
 
     def blocks(self, size: int) -> int:
@@ -87,7 +87,7 @@ def opposite(peers: Sequence[int]) -> list[int]:
 
 
 def vector(sources: Callable[[int, int], Iterable[int]]) -> Callable[[int, int], Blocks]:
-    """Return a function like ``Operation.receives``: every rank has one block, the sum over these sources.
+    """Return a function like ``Operation.receives``: every rank has one block, the sum of sources' blocks.
 
     A rank without sources has no block.
     """
@@ -115,7 +115,7 @@ def last(rank: int, size: int) -> bool:
 
 
 def one_block(_rank: int, _size: int) -> Sequence[int]:
-    """Return the destinations of a rank that sends one block, the same whoever receives it."""
+    """Return the destinations of a rank that sends one block, which is the same for every receiver."""
     return (0,)
 
 
@@ -140,5 +140,5 @@ def scattered(rank: int, size: int) -> Blocks:
 
 
 def first_only(rank: int) -> float:
-    """Return the factor of a rank's time where only the first rank's time counts: 1 for it, 0 for others."""
+    """Return a rank's share if only the first rank's time counts: 1 for the first rank, 0 for all others."""
     return 0.0 if rank else 1.0

@@ -1,4 +1,4 @@
-"""Buffers, communicator and window of an MPI call, all of them created before anything is timed."""
+"""Create the buffers, communicator and window of an MPI call, before anything is timed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autotune.probe import patterns
 from autotune.probe.declared import Blocks, Operation
 
 View: TypeAlias = "memoryview[Any]"
-"""Memory that a call sends from or receives into; MPI takes the type of its elements from it."""
+"""View of the memory that a call sends from or receives into; MPI reads the elements' type from the view."""
 
 
 _NOTHING = ctypes.c_char * 0  # A C type of 0 bytes, which can be placed in any buffer, even in an empty one.
@@ -34,7 +34,7 @@ class Exchange:
     datatype: MPI.Datatype  # MPI type of an element.
     sum: MPI.Op  # The reduction operation.
     window: MPI.Win | None = None
-    """Window of a one-sided operation; with epochs of kind ``flush`` an epoch with all ranks is open."""
+    """Window of a one-sided operation; with epochs of the kind ``flush``, an epoch with all ranks is open."""
     compute_s: float = 0.0  # Duration of the computation inside of a call, in seconds; it is not timed.
     away_s: float = 0.0  # Duration of the computation in the last call, in seconds.
     requests: list[Any] = field(default_factory=list)  # Persistent requests that were created for the call.
@@ -125,7 +125,7 @@ class Pool:
     def _window_memory(self, n_bytes: int) -> View:
         """Return memory allocated by MPI, as the standard advises: some libraries access it directly.
 
-        It begins at a page, like that of ``buffer``: the operating system copies page by page.
+        The memory begins at a page, as in ``buffer``, since the operating system copies page by page.
         """
         allocated: Any = MPI.Alloc_mem(n_bytes + mmap.PAGESIZE)
         self._allocated.append(allocated)
@@ -175,7 +175,7 @@ class Pool:
 def _blocks_of(operation: Operation, rank: int, size: int) -> tuple[int, int]:
     """Return the numbers of blocks that a rank sends and receives.
 
-    The latter is at least 1: rank 0 of an exclusive scan receives nothing, but must pass a buffer.
+    The second number is at least 1: rank 0 of an exclusive scan receives nothing, but must pass a buffer.
     """
     return len(operation.sends(rank, size)), max(1, len(operation.receives(rank, size)))
 

@@ -1,4 +1,4 @@
-"""The order in which cells are timed for the first time, and which cells are too slow to be timed at all.
+"""Decide in which order cells are timed for the first time, and which cells are too slow to be timed at all.
 
 A *cell* is one message size with one choice, such as an algorithm. Small messages are timed first, and at
 each size the choices in the order of their times at the next smaller size. A larger message takes at least as
@@ -48,7 +48,7 @@ def _fastest_s(cells: Sequence[SweptCell], index: int | None) -> float:
 
 
 def _below(cells: Sequence[SweptCell], cell: SweptCell) -> int | None:
-    """Return the index of the same choice's cell at the next smaller size that was timed, if any."""
+    """Return the index of the same choice's cell at the next smaller timed size; None if there is none."""
     smaller = [
         index
         for index, candidate in enumerate(cells)

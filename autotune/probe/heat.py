@@ -1,4 +1,4 @@
-"""Measures the cells of one job of a heat in its turns, and returns raw samples with the round of each.
+"""Measure the cells of one job of a heat in the job's turns, and return raw samples with the round of each.
 
 A *heat* is a group of jobs that are alive at once on the same cores and measure in turns. A *cell* is one
 message size with one choice of algorithm. A turn measures some cells, each for a slice of time: in blocks of
@@ -46,12 +46,13 @@ _MOST_CALLS = 5000  # Largest number of calls in a slice, which limits arrays of
 _WARM_SHARE = 2
 """The first 1/``_WARM_SHARE`` of a slice (a cell's time in one turn) warms up and is not timed.
 
-At 1 MiB, from the fifth call on, calls take within 1 % of the time of later ones (9 calls a slice; the first
-takes 2.1 times as long). With UCX this is so from the 64th call on, when its ring of messages has been used
-once (at 8 KiB earlier calls take 1.3 times as long). The table shows the ratio of UCX to the default in the
-tight loop, for slices of three lengths and three warm-ups, relative to the ratio in the later half of slices
-of 3 ms. It is computed from the times of single calls; two quiet cores of an AMD EPYC, Open MPI 5.0.11,
-57 visits, November 2026, at 8, 32, 128 KiB and 1 MiB:
+At 1 MiB, calls from the fifth on take as long as later calls within 1 % (a slice has 9 calls; the first call
+takes 2.1 times as long). With UCX that holds only from the 64th call on, after UCX's ring of messages was
+used once (at 8 KiB, earlier calls take 1.3 times as long). The table shows by how much the measured ratio of
+UCX's time to the default's differs from the ratio in the later half of slices of 3 ms. It has slices of three
+lengths, three warm-ups (no call, three calls, half of the slice), and for each of these the sizes 8, 32,
+128 KiB and 1 MiB. It is computed from the times of single calls in the tight loop, on two quiet cores of an
+AMD EPYC, Open MPI 5.0.11, 57 visits, November 2026:
 
     slice    0.3 ms                    1 ms                      3 ms
     0 calls  −9.2  −10.1  −9.8  −12.5  −3.0  −3.5  −3.3  −4.4 %  −1.0  −1.2  −1.1  −1.7 %
@@ -59,18 +60,21 @@ of 3 ms. It is computed from the times of single calls; two quiet cores of an AM
     a half   +0.7   −3.0  −2.7   +0.5   0.0  −0.2   0.0  +0.5    (the reference)
 """
 _PIECES = 8
-"""Most samples of a visit in the tight loop, and least number of calls in each sample.
+"""Largest number of samples of a visit in the tight loop, and least number of calls in each sample.
 
 A visit is divided into samples so that a preempted rank disturbs only one of them. In three heats, each
 beside some twenty busy processes, the ratio of two jobs at 8 B had a standard deviation of 11 %; with one
-sample a visit it was a factor of ten. At 8 KiB and more such a sample takes too long."""
+sample for each visit, the ratio varied by a factor of ten. At 8 KiB and more, samples of so many calls take
+too long for this."""
 _LEAST_CALLS = 8
-"""Least number of calls in a slice, if that many fit into four slices: half of them warm up, as for 1 MiB."""
+"""Least number of calls in a slice, if so many fit into four slices. Half of them warm up, which is enough at
+1 MiB."""
 _FALLING, _IN_A_ROW, _MOST_DOUBLINGS = 1.02, 4, 2
-"""The ratio of earlier to later calls above which calls are still becoming faster; the number of such visits
-in a row after which a slice is doubled; and the largest number of doublings. Noise that is as often up as
-down causes four such visits in a row in 6 % of all cases, which costs nothing but time. Turns of 3 ms a size
-and more were preempted beside a busy process."""
+"""``_FALLING`` is the ratio of the times of earlier calls to those of later calls above which calls count as
+still becoming faster. After ``_IN_A_ROW`` visits in a row with such calls, a cell's slice is doubled, at most
+``_MOST_DOUBLINGS`` times. Noise that is as often up as down causes four such visits in a row in 6 % of all
+cases, which costs nothing but time. Doublings are limited because turns of 3 ms and more for each size were
+preempted beside a busy process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +94,10 @@ class _Slice:
     first: int = 0  # Index of the first visit that counts: in earlier visits the slice was too short.
 
     def learn(self, falling: float, visit: int) -> None:
-        """Double the slice if calls, in several visits in a row, became faster until the timed part began.
+        """Double the slice if, in several visits in a row, calls became faster until the timed part began.
 
-        ``falling`` is the ratio of the times of warm-up calls to those of timed calls, in this visit.
+        ``falling`` is the ratio of the mean time of warm-up calls to the mean time of timed calls in the
+        visit with the index ``visit``.
         """
         self.falls = self.falls + 1 if falling > _FALLING else 0
         if self.falls == _IN_A_ROW and self.doublings < _MOST_DOUBLINGS:
@@ -110,7 +115,7 @@ class TightBlocks(BarrierSynchronisation):
     falling, call_s = 1.0, 0.0
 
     def block(self, exchange: Exchange, count: int, warm_up: bool = True) -> None:
-        """Time a block as ``Synchronisation.block`` describes; ``warm_up`` leaves its first half untimed."""
+        """Time a block as ``Synchronisation.block`` describes; with ``warm_up`` its first half is untimed."""
         warm_calls, pieces, self.falling = max(1, count // _WARM_SHARE) if warm_up else 0, 1, 1.0
         if exchange.operation.in_a_row:  # the clock is read before the first call and after the last one
             if warm_calls:
@@ -144,7 +149,7 @@ class HeatSweep(Sweep):
     """
 
     loops: list[BarrierSynchronisation]
-    """The loop of the request (interleaved or tight), then the other one if cells are measured in both."""
+    """The loop of the request (interleaved or tight), then the other loop if cells are measured in both."""
 
     def prepare(self, heat: Heat) -> None:
         """Check each cell's result, warm up, and estimate how long its calls take, before any timed turn.
@@ -247,7 +252,7 @@ class HeatSweep(Sweep):
         return tuple(samples)
 
     def _of_loop(self, loop: int) -> dict[int, list[tuple[int, Timed]]]:
-        """Return, on rank 0, the index of each cell → round and samples of its visits in one of the loops."""
+        """Return, on rank 0, index of a cell → (round, samples) of each of its visits in one of the loops."""
         visits, by_cell = self._visits[loop], dict[int, list[tuple[int, Timed]]]()
         collected = self.loops[loop].collect() if visits else []
         if self.sync.rank == 0:
@@ -271,7 +276,7 @@ class HeatSweep(Sweep):
         return spent_s
 
     def _learn(self, index: int, enough_s: float) -> None:
-        """Estimate the duration of a warm call, with more and more calls until these take ``enough_s``."""
+        """Estimate the duration of a warm call, by more and more calls until they take ``enough_s``."""
         cell, count = self._cells[index], self.sync.bcast(1 if self._is_long(index) else WARM_UP)
         self._call(index, count, self._synchronisation.loop.run)
         cell.fastest_s = min(cell.fastest_s, cell.latest_s)
@@ -355,7 +360,7 @@ def measure_heat(
 def _sweeps(
     world: MPI.Intracomm, request: ProbeRequest, kernel: CDLL | None, variables: ControlVariables
 ) -> list[HeatSweep | None]:
-    """Create a sweep for each collective and communicator size; None where this rank is not in the latter."""
+    """Create a sweep for each collective and communicator size; None if the communicator lacks this rank."""
     sweeps: list[HeatSweep | None] = []
     for collective in dict.fromkeys(request.collectives):
         for size in request.comm_sizes or (world.size,):
@@ -376,7 +381,7 @@ def _loops(request: ProbeRequest) -> tuple[str, ...]:
 def _plan(
     request: ProbeRequest, n_own: int, other_sizes: Sequence[tuple[int, ...]], heat: Heat
 ) -> list[list[_Part]]:
-    """Return what each turn measures: a list for every visit of all cells, each in random order.
+    """Return a list for each visit of all cells: the parts that single turns measure, in random order.
 
     In one of three visits the cells are measured in the other loop. The operations of
     ``ProbeRequest.beside``, with the sizes ``other_sizes``, are measured in one of six visits, alternately in

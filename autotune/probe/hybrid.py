@@ -1,10 +1,10 @@
-"""Program of ``conf=hybrid``: times steps in which threads multiply matrices and then ranks sum a vector.
+"""The program of ``conf=hybrid`` times steps in which threads multiply matrices and then ranks sum a vector.
 
     mpirun --map-by slot:PE=THREADS python -m autotune.probe.hybrid THREADS BYTES
 
-The total work does not depend on the number of ranks. With more ranks more of them take part in the sum; with
-more threads each rank waits longer for its slowest thread. Rank 0 prints the median duration of a step as
-JSON.
+The total work does not depend on the number of ranks. The more ranks there are, the more take part in the
+sum; the more threads a rank has, the longer it waits for its slowest thread. Rank 0 prints the median
+duration of a step as JSON.
 """
 
 import json

@@ -1,9 +1,9 @@
 /* The timed loop, which native.py compiles and calls.
  *
- * native.py puts `enum operation { OP_ALLREDUCE, ... };`, from OPERATIONS, and WINDOW in front, so that the numbers
- * agree. Handles are addresses of mpi4py's own handles, which are pointers in one MPI and integers in another. There is
- * nothing but the call between two readings of the clock. After the library's own barrier the library's clock is used,
- * as in OSU's and IMB's loops: some libraries read theirs faster. */
+ * native.py puts `enum operation { OP_ALLREDUCE, ... };`, made from OPERATIONS, and WINDOW in front of this file, so
+ * that the numbers agree. Handles are addresses of mpi4py's own handles, which are pointers in one MPI and integers in
+ * another. Between two readings of the clock there is only the call. After the library's own barrier the library's
+ * clock is used, as in OSU's and IMB's loops, since some libraries read their clock faster. */
 #include <mpi.h>
 #include <stddef.h>
 #include <time.h>
@@ -31,7 +31,7 @@ struct exchange {
 
 struct barrier {
     MPI_Comm *comm;
-    int rounds; /* rounds, or LIBRARYS_OWN: MPI_Barrier, or IN_A_ROW: MPI_Barrier before the first call alone */
+    int rounds; /* number of rounds; LIBRARYS_OWN: MPI_Barrier; IN_A_ROW: MPI_Barrier only before the first call */
     const int *tell; /* rank to notify in each round */
     const int *hear; /* rank to wait for in each round */
 };
@@ -103,7 +103,7 @@ static int window(const struct exchange *x, int peer, int sends, int receives)
     return code ? code : MPI_Waitall(n, requests, MPI_STATUSES_IGNORE);
 }
 
-/* Send WINDOW messages in one direction, and return one byte when all have arrived. */
+/* Send WINDOW messages in one direction; the receiver sends one byte back when all have arrived. */
 static int acknowledged(const struct exchange *x, int peer)
 {
     char byte = 0;
@@ -137,7 +137,7 @@ static int prepare(const struct exchange *x, MPI_Request *requests)
     POST(MPI_Recv_init, MPI_Send_init);
 }
 
-/* Wait for one request as programs do, since MPI_Waitall takes longer for it. */
+/* Wait for requests; a single one is waited for by MPI_Wait, as in programs, since MPI_Waitall takes longer. */
 static inline int complete(int n, MPI_Request *requests)
 {
     return n == 1 ? MPI_Wait(requests, MPI_STATUS_IGNORE) : MPI_Waitall(n, requests, MPI_STATUSES_IGNORE);
@@ -156,7 +156,7 @@ static int computed(const struct exchange *x, int n, MPI_Request *requests)
     return complete(n, requests);
 }
 
-/* Time each call by two readings of the clock; or all calls together, each with their mean as its time. */
+/* Time each call by two readings of the clock; IN_A_ROW: time all calls together, and give each the mean time. */
 #define TIMED(call)                                                                                          \
     if (b->rounds == IN_A_ROW) {                                                                             \
         int code = MPI_Barrier(*b->comm);                                                                    \
@@ -189,7 +189,7 @@ static int time_persistent(int n, MPI_Request *requests, const struct barrier *b
     TIMED((n == 1 ? MPI_Start(requests) : MPI_Startall(n, requests)) ?: complete(n, requests));
 }
 
-/* Time calls of persistent requests, which are created before and freed after them. */
+/* Time calls of persistent requests, which are created before the calls and freed after them. */
 #define PERSISTENT(made, how_many)                                                                           \
     int code = (made), n_made = (how_many);                                                                  \
     code = code ?: time_persistent(n_made, requests, b, starts, calls, begins, ends);                        \
@@ -210,8 +210,8 @@ static int time_persistent(int n, MPI_Request *requests, const struct barrier *b
 #define FENCED(call)                                                                                         \
     TIMED(MPI_Win_fence(0, *x->window) ?: (rank ? MPI_SUCCESS : (call)) ?: MPI_Win_fence(0, *x->window))
 
-/* Time `calls` calls, and return an MPI error code. The times `starts` (seconds of CLOCK_MONOTONIC), if not NULL,
- * replace the barrier. */
+/* Time `calls` calls, and return an MPI error code. If `starts` (seconds of CLOCK_MONOTONIC) is not NULL, each call
+ * begins at its time in `starts` instead of after a barrier. */
 int autotune_time(const struct exchange *x, const struct barrier *b, const double *starts, int calls,
                   double *begins, double *ends)
 {
@@ -324,7 +324,7 @@ int autotune_time_nothing(const struct barrier *b, int calls, double *begins, do
     TIMED(MPI_SUCCESS);
 }
 
-/* Return an address inside of the library that this is linked to; no tool interposes that function. */
+/* Return the address of a function of the MPI library that this file is linked to; no tool replaces this function. */
 void *autotune_library(void)
 {
     return (void *)&PMPI_Get_library_version;

@@ -1,4 +1,4 @@
-"""The course of the probe on every rank: it reads the request, checks settings, measures, writes the result.
+"""Run the probe on every rank: read the request, check the settings, measure, and write the result.
 
 Any mistake in the request ends all ranks in the same way, within seconds, with one line from rank 0.
 """
@@ -35,7 +35,8 @@ from autotune.probe.protocol import (
 )
 from autotune.probe.sweeps import loop_of, sweeps
 
-_BESIDE_SHARE = 0.02  # Share of a launch's time for the calls of ``beside``: shorter than launches differ by.
+_BESIDE_SHARE = 0.02
+"""Share of a launch's time for the operations of ``beside``, smaller than the difference between launches."""
 _OVERHEAD_CALLS = 500  # Number of calls whose median is the cost of timing; they take about a millisecond.
 
 
@@ -50,10 +51,11 @@ def run(
 
     Args:
         world: All ranks of the launch.
-        directory: Directory of the request and the result, which must exist for rank 0 alone.
+        directory: Directory of the request and the result, which only rank 0 must be able to access.
         environment: Environment of this rank as the launcher set it.
         ucx_log: Path to which UCX in this process writes its log; None: UCX was not asked for a log.
-        moments: Times at which parts of the launch began, see ``ProbeResult.moments``; later ones are added.
+        moments: Times at which parts of the launch began, see ``ProbeResult.moments``; the times of later
+            parts are added.
     """
     moments["proof"] = time.monotonic()
     tools = ToolInterface(MPI)
@@ -87,7 +89,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class _Proof:
-    """Result of checking the settings: all ranks have the same problem, and each its notes and values."""
+    """Result of checking the settings; all ranks have the same problem, but notes and values of their own."""
 
     problem: tuple[str, str] | None  # Status and reason; None: all ranks have the expected settings.
     notes: tuple[str, ...]  # UCX's warnings.
@@ -121,7 +123,10 @@ def _proof(
     environment: Mapping[str, str],
     ucx_log: Path | None,
 ) -> _Proof:
-    """Check every rank's settings; the first check that fails, on its lowest rank, is the problem."""
+    """Check every rank's settings.
+
+    The problem is that of the first check that fails, as the lowest rank on which it fails describes it.
+    """
     expect = request.expect
     cvars_wrong, applied = unset_variables(expect, tools)
     ucx_wrong, report = ucx_contradiction(world, expect, ucx_log)
@@ -226,7 +231,7 @@ def _other_calls_s(
 
 
 def _means(cells: Iterable[CellSamples]) -> dict[str, float]:
-    """Return name and size of each operation → seconds of a call: the median over visits of their means.
+    """Return ``NAME SIZE`` of each operation → seconds of a call: the median over visits of a visit's mean.
 
     A visit is a block of calls in a turn. A time in the tight loop has a key of its own, ``NAME SIZE tight``.
     Invalid samples are left out.
@@ -279,7 +284,7 @@ def _parameters(world: MPI.Intracomm, tools: ToolInterface) -> dict[str, str]:
 
 
 def _from_rank_0(world: MPI.Intracomm, words: tuple[str, str]) -> tuple[str, str]:
-    """Return rank 0's texts on every rank, by messages to which no rule for collectives applies."""
+    """Return rank 0's texts on every rank, sent by messages to which no rule for collectives applies."""
     rank, size, reached = world.rank, world.size, 1
     while reached < size:
         if rank < reached:

@@ -1,4 +1,4 @@
-"""Asks UCX for a log of this process, before MPI is initialised; ``ucx`` reads the log later."""
+"""Ask UCX for a log of this process, before MPI is initialised; the module ``ucx`` reads the log later."""
 
 import json
 import os

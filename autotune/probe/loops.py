@@ -36,16 +36,17 @@ class Loop(Protocol):
     ) -> tuple[Times, Times]:
         """Time calls, and return when each call began and ended on this rank: two rows of length ``calls``.
 
-        If ``tight`` is true and the operation is ``in_a_row``, a barrier is only before the first call, and
-        each call has the mean as its time. Computation inside of a call is subtracted from its end.
+        If ``tight`` is true and the operation is ``in_a_row``, there is a barrier only before the first call,
+        and every call gets the mean duration. The time of computation inside of a call is subtracted from the
+        end of the call.
 
         Args:
             exchange: The call, with its buffers and communicator.
             calls: Number of calls.
             starts_s: Agreed start of each call on this rank's clock, in seconds; None: a barrier precedes
                 each call.
-            tight: Whether this barrier is the MPI library's own on the call's communicator, and times are
-                those of ``MPI_Wtime``; otherwise they are seconds of CLOCK_MONOTONIC.
+            tight: Whether the barrier is the MPI library's own, on the call's communicator, and ``MPI_Wtime``
+                is the clock; otherwise the barrier is ours, and CLOCK_MONOTONIC is the clock.
 
         Raises:
             MPI.Exception: If a call fails.

@@ -58,7 +58,7 @@ def counters() -> Counters | None:
 def since(world: "MPI.Intracomm", earlier: Look) -> Disturbance | None:
     """Return the interference of other work with the ranks since an earlier reading.
 
-    All ranks must call this together, and get the same result: each figure is that of the node where it is
+    All ranks must call this together, and get the same result: each figure comes from the node where it is
     worst. The result is None if no node could be observed.
     """
     later = look()
@@ -78,7 +78,7 @@ class _RankReadings:
     """Two readings of the counters by one rank, and what the rank observed of its own core."""
 
     first: Counters | None  # Counters at the first reading; None if the kernel has no such counters.
-    second: Counters | None  # Counters at the second reading; None likewise.
+    second: Counters | None  # Counters at the second reading; None as for ``first``.
     own_s: float  # Processor time of the rank between the readings, in seconds.
     clock_share: float  # Frequency of the rank's core, as a share of the core's highest frequency.
     allowed: int  # Cores that the rank may use, one bit each.

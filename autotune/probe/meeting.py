@@ -21,7 +21,8 @@ def create(name: str, join_s: float) -> tuple[int, str, str]:
     """Create the file of a heat on this node, or open it if another job has created it.
 
     The file is in the node's shared memory, or else in the directory for temporary files. A job waits
-    ``join_s`` seconds for the others; files older than twice that are removed.
+    ``join_s`` seconds for the other jobs; files of earlier heats that are older than twice this time are
+    removed.
 
     Returns:
         Descriptor, path and an empty text; if no file can be created, −1, an empty path and the reason.

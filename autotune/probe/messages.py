@@ -1,16 +1,16 @@
-"""Declares the patterns of messages: pairs, neighbours, one-sided operations and non-blocking calls.
+"""Declare the patterns of messages: pairs, neighbours, one-sided operations and non-blocking calls.
 
 Ping-pong and the one-sided operations run between the first and the last rank, so that their messages take
-the same way as those between distant ranks of the communicator. Only the first rank's time counts; for
-ping-pong it is half of the round trip. A one-sided time is that of the operation and of the flush that
-completes it at the target, inside of one epoch (``MPI_Win_lock_all``). With ``_lock`` it includes an epoch
-for each call, with ``_fence`` two fences.
+the same path as messages between distant ranks of the communicator. Only the first rank's time counts; for
+ping-pong it is half of the round trip. The time of a one-sided operation includes the flush that completes
+the operation at the target, and all calls are inside of one epoch (``MPI_Win_lock_all``). In operations whose
+names end with ``_lock``, the time includes an epoch for each call instead, and with ``_fence`` two fences.
 
-Pairs send ``WINDOW`` messages in a row, as OSU's ``osu_mbw_mr`` and ``osu_bibw`` do. The time is that of one
-message; its inverse is a pair's message rate. In a halo exchange a rank sends a block to both neighbours in
-each dimension of a periodic grid that has more than one rank: block j goes to the j-th neighbour, and block j
-comes from the opposite neighbour. For patterns that overlap communication with computation, only the time
-inside of MPI counts, without the computation between the two calls.
+Pairs send ``WINDOW`` messages in a row, as OSU's ``osu_mbw_mr`` and ``osu_bibw`` do. The time is the time of
+one message; its inverse is a pair's message rate. In a halo exchange a rank sends a block to both neighbours
+in each dimension of a periodic grid that has more than one rank: block j goes to the j-th neighbour, and
+block j comes from the opposite neighbour. For patterns that overlap communication with computation, only the
+time inside of MPI counts, without the computation between the two calls.
 """
 
 from __future__ import annotations
@@ -62,7 +62,10 @@ def _pingpong(x: Exchange) -> Callable[[], object]:
 
 
 def _one_sided(name: str, side: str) -> Callable[[Exchange], Callable[[], object]]:
-    """Return a function that makes the window's call of this name with the first rank's buffer ``side``."""
+    """Return a function like ``Operation.call`` for a window's method, such as ``Put``.
+
+    The first rank passes its buffer ``side`` (``send`` or ``recv``) to the method.
+    """
 
     def bound(x: Exchange) -> Callable[[], object]:
         window, last, epoch = x.window, x.comm.size - 1, x.operation.epoch
@@ -129,7 +132,7 @@ def _wait(requests: Sequence[Request]) -> None:
 
 @cache
 def _grid(size: int, dimensions: int) -> tuple[int, ...]:
-    """Return the extents of a grid of ``size`` ranks, largest first, as even as a greedy search finds."""
+    """Return the extents of a grid of ``size`` ranks, largest first, as equal as a greedy search finds."""
     if dimensions == 1:
         return (size,)
     extent = max(n for n in range(1, size + 1) if size % n == 0 and n**dimensions <= size)
@@ -137,7 +140,7 @@ def _grid(size: int, dimensions: int) -> tuple[int, ...]:
 
 
 def neighbours(rank: Any, size: int, dimensions: int = 2) -> list[Any]:
-    """Return the ranks below and above a rank in each dimension of the grid that has more than one rank.
+    """Return the ranks below and above a rank in each dimension of the grid that is longer than one rank.
 
     ``rank`` is one rank or an array of ranks; each entry of the result is of the same kind.
     """
@@ -171,7 +174,10 @@ def _halo(x: Exchange) -> Callable[[], object]:
 
 
 def _persistent(make: Callable[[Exchange], list[Any]]) -> Callable[[Exchange], Callable[[], object]]:
-    """Return a function that calls by persistent requests, which ``make`` creates when it is first bound."""
+    """Return a function like ``Operation.call`` whose calls start persistent requests.
+
+    ``make`` creates the requests of an exchange when a call is made for that exchange for the first time.
+    """
 
     def bound(x: Exchange) -> Callable[[], object]:
         x.requests = requests = x.requests or make(x)
@@ -208,9 +214,9 @@ def _of_neighbours(
 
 
 def _nonblocking(name: str, *how: str) -> Callable[[Exchange], Callable[[], object]]:
-    """Return a function that makes the call of a non-blocking collective: start, computation, wait.
+    """Return a function like ``Operation.call`` for a non-blocking collective: start, computation, wait.
 
-    The exchange's attributes with the names ``how`` are passed after the buffers.
+    The exchange's attributes with the names ``how`` are passed to the collective after the buffers.
     """
 
     def bound(x: Exchange) -> Callable[[], object]:

@@ -1,9 +1,10 @@
-"""MPI_T control variables of the library that mpi4py has loaded (mpi4py itself has no MPI_T).
+"""Read and write MPI_T control variables of the MPI library that mpi4py has loaded; mpi4py has no MPI_T.
 
 Values are passed as text, as in a parameter file: an integer, ``0``/``1`` for booleans, a word for strings.
-Variables with an enumerator also accept its names.
+Variables with an enumerator also accept the names in it.
 
-Notation: a *control variable* (cvar) has a name, an MPI datatype and perhaps an enumerator name → number.
+Notation: a *control variable* (cvar) has a name, an MPI datatype and perhaps an *enumerator*, which maps the
+names of values to numbers.
 
 References:
     MPI: A Message-Passing Interface Standard, version 4.1, chapter 15.3 (the MPI tool information interface).
@@ -49,13 +50,15 @@ class ToolInterface:
     """The control variables of this process, through MPI_T."""
 
     def __init__(self, mpi: Any) -> None:
-        """Start MPI_T for ``mpi4py.MPI``; MPI must be initialised, since components register variables then.
+        """Start MPI_T for ``mpi4py.MPI``.
+
+        MPI must be initialised before, since components register their variables during the initialisation.
 
         Raises:
             StackError: If the library refuses MPI_T.
         """
-        # Symbols are looked up in mpi4py's extension module and its dependencies. So they are those of the
-        # very library that mpi4py calls, wherever it is and whatever else this process has loaded.
+        # Symbols are looked up in mpi4py's extension module and its dependencies. So they belong to the very
+        # library that mpi4py calls, wherever it is and whatever else this process has loaded.
         self._lib = ctypes.CDLL(mpi.__file__)
         self._handle_type = ctypes.c_void_p if mpi._sizeof(mpi.Datatype) == 8 else ctypes.c_int
         self._kinds = {
@@ -78,14 +81,14 @@ class ToolInterface:
         """Return a control variable by its name.
 
         Raises:
-            StackError: If there is no such variable, or a variable of its kind cannot be set here.
+            StackError: If there is no such variable, or the probe does not support its datatype.
         """
         if name not in self._known:
             self._known[name] = self._bind(name)
         return self._known[name]
 
     def read(self, name: str) -> str:
-        """Return the value of a control variable that is in effect.
+        """Return the value of a control variable that the library uses at present.
 
         Raises:
             StackError: If there is no such variable, or it cannot be read.
@@ -101,7 +104,7 @@ class ToolInterface:
         """Set a control variable in this process, and return its value as it is read afterwards.
 
         Raises:
-            StackError: If there is no such variable, or it has another value than this one afterwards.
+            StackError: If there is no such variable, or the value that is read afterwards is not ``value``.
         """
         variable = self.variable(name)
         if variable.kind == "CHAR":
@@ -190,11 +193,11 @@ class ControlVariables:
 
     @property
     def read_back(self) -> dict[str, str]:
-        """Return for each variable that was set the values read afterwards, with the library's names."""
+        """Return variable → the values read after each time it was set, with the library's names for them."""
         return {name: ", ".join(values) for name, values in self._labels.items()}
 
     def enforce(self, cvars: Mapping[str, int | str]) -> None:
-        """Set these variables, and reset every other variable that was ever set to its initial value.
+        """Set these variables; every other variable that was set before gets its initial value again.
 
         Raises:
             StackError: If a variable does not exist, or refuses its value.
@@ -217,8 +220,8 @@ def described(
 ) -> tuple[str, str]:
     """Return the name and the description that a function of MPI_T gives, and fill its other outputs.
 
-    All such functions have their arguments in the same order: those bound in ``call``, the name, those of
-    ``before_text``, the description, those of ``after_text``.
+    All such functions have their arguments in the same order: the arguments bound in ``call``, the name, the
+    arguments in ``before_text``, the description, the arguments in ``after_text``.
     """
     name, text = ctypes.create_string_buffer(_NAME_BYTES), ctypes.create_string_buffer(TEXT_BYTES)
     name_length, text_length = ctypes.c_int(_NAME_BYTES), ctypes.c_int(TEXT_BYTES)
@@ -228,7 +231,7 @@ def described(
 
 
 def named(value: str, enumerator: Mapping[str, int]) -> str:
-    """Return a value with the library's name for it, such as ``6 rabenseifner``; unchanged without a name."""
+    """Return a value with the library's name for it, such as ``6 rabenseifner``, or only the value."""
     return next((f"{value} {name}" for name, number in enumerator.items() if str(number) == value), value)
 
 
@@ -254,7 +257,7 @@ def same_value(actual: str, target: object, enumerator: Mapping[str, int] | None
 
 
 def names_of_description(text: str) -> dict[str, int]:
-    """Return name → number of the values that a description of MPICH's lists.
+    """Return name → number of the values that MPICH lists in its description of a variable.
 
     Each value has a line ``name - meaning``; the numbers start at 0.
     """
@@ -263,7 +266,7 @@ def names_of_description(text: str) -> dict[str, int]:
 
 
 def _number(variable: ControlVariable, value: int | str) -> Any:
-    """Return a value as the number that MPI_T expects; raise a StackError if there is none."""
+    """Return a value as the number that MPI_T expects; raise a StackError if the value is not allowed."""
     names = variable.enumerator
     if isinstance(value, str) and value in names:
         return names[value]

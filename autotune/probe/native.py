@@ -1,10 +1,10 @@
 """The timing loop in C (the *kernel*): built once with the MPI library's own compiler, called through ctypes.
 
-mpi4py adds about half a microsecond to a call, several times what a small collective takes over shared
+mpi4py adds about half a microsecond to a call, several times the duration of a small collective over shared
 memory. The source is compiled with the ``mpicc`` that is installed next to the MPI library that this process
 has loaded. The compiled kernel is saved in the user's cache directory under a name derived from the source,
-the MPI library and its version. It is refused unless it calls that very library and nobody else can have
-written it.
+the MPI library and its version. A saved kernel is refused unless it calls that very library and nobody else
+can have written the file.
 
 One rank of each node compiles, under a lock; the others wait until it is done.
 """
@@ -133,10 +133,10 @@ class NativeLoop:
 
 
 def load(world: MPI.Intracomm, library: Path, fallback: Path) -> ctypes.CDLL:
-    """Return the kernel (the timing loop in C), compiled first if needed; called on every rank.
+    """Return the kernel (the timing loop in C), compiled first if needed; all ranks must call this together.
 
-    ``library`` is the MPI library that this process has loaded; the directory ``fallback`` is for the kernel
-    if the user's cache cannot be written.
+    ``library`` is the MPI library that this process has loaded. The kernel is saved in the directory
+    ``fallback`` if the user's cache cannot be written.
 
     Raises:
         StackError: If there is no compiler, it fails, or it belongs to another MPI. All ranks raise it.

@@ -1,4 +1,4 @@
-"""Files that no other user can have written: the ranks load code only from such files."""
+"""Create and open files that no other user can have written: the ranks load code only from such files."""
 
 import errno
 import fcntl

@@ -1,13 +1,13 @@
-"""Test data that identify their place in a buffer, and what each rank must have after a collective.
+"""Make test data that identify their place in a buffer, and the data expected on a rank after a collective.
 
 In the block that rank s sends to rank d, element i is the whole number
 
     v(s, d, i) = i mod 251 + (31 s + 17 d) mod 1021
 
-so that a block from the wrong rank, for the wrong rank or from the wrong place differs. Each rank computes
-the sum over any set of ranks by a closed form, without a message. Sums are exact in single precision up to
-13,000 ranks (13,000 · 1270 < 2²⁴). Messages whose size is not a multiple of four bytes consist of unsigned
-bytes, which are added modulo 256.
+so that a block from the wrong rank, for the wrong rank or from the wrong place has other values. Each rank
+computes the sum over any set of ranks by a closed form, without a message. Sums are exact in single precision
+up to 13,000 ranks (13,000 · 1270 < 2²⁴). Messages whose size is not a multiple of four bytes consist of
+unsigned bytes, which are added modulo 256.
 """
 
 from array import array

@@ -1,8 +1,8 @@
-"""Checks on every rank that a launch has its settings: library, environment, control variables, UCX.
+"""Check on every rank that a launch has its settings: library, environment, control variables, UCX.
 
-Without these checks, times of a setting that was silently not applied would be recorded as its results. So
-each rank compares its actual settings with ``Expectation``; the error message quotes the first rank that
-differs.
+Without these checks, a setting that was silently not applied would be recorded with times that were measured
+without it. So each rank compares its actual settings with ``Expectation``; the error message quotes the first
+rank whose settings differ.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def ucx_contradiction(
 
 
 def unset_variables(expect: Expectation, tools: ToolInterface) -> tuple[str, dict[str, str]]:
-    """Return a description of a control variable without its expected value, and all values by name.
+    """Return a description of the first control variable with an unexpected value, and all values by name.
 
     The description is empty if every variable has its expected value on this rank.
     """

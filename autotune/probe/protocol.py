@@ -1,13 +1,13 @@
 """The two documents that the driver and the probe exchange: ``request.json`` and ``result.json``.
 
-Both the driver and the ranks import this module. So it needs the standard library alone, except for reading a
+Both the driver and the ranks import this module. So it needs only the standard library, except for reading a
 result. Raw samples are next to the result in ``samples.npz`` (compressed). ``result.json`` is written last
 and atomically, so that its presence shows that the measurement is complete. An exit code does not show that,
 since a launcher returns 0 when its allocation is lost.
 
-Notation: a *choice* is what a call can choose, such as an algorithm. A *cell* is (collective, communicator
-size, message size, index of the choice). A *heat* is a group of jobs that are alive at once on the same cores
-and measure in turns.
+Notation: a *choice* has the values that can differ from call to call within a launch, such as the algorithm.
+A *cell* is (collective, communicator size, message size, index of the choice). A *heat* is a group of jobs
+that are alive at once on the same cores and measure in turns.
 """
 
 import json
@@ -46,9 +46,9 @@ A cell takes a few hundred bytes in ``result.json``; a minute of calls of 1 µs,
 480 MB in ``samples.npz``."""
 
 
-UNTIMED = 1  # Number of untimed calls of a cell: the check of its result, which also makes its connections.
+UNTIMED = 1  # Number of untimed calls of a cell: one call checks the result and makes the connections.
 NO_HEAT = "no heat is possible here"  # Part of the reason if a job could not measure in turns with others.
-NOT_TIMED = "cells were not timed"  # Part of the note of a launch whose budget did not reach every cell.
+NOT_TIMED = "cells were not timed"  # Part of the note of a launch whose budget did not suffice for all cells.
 OTHER_SHARE = 0.5  # Extra time for the other of ``LOOPS``, as a share of the time for the campaign's loop.
 LOOPS = ("interleaved", "tight")
 """Orders in which calls are timed: blocks of all cells in turn, or one cell's calls back to back."""
@@ -58,12 +58,12 @@ eager limit in shared memory, and one beyond every eager limit of the shipped sp
 BESIDE_CALLS = 20
 """Least number of calls of each operation of ``ProbeRequest.beside``.
 
-With that many calls, launches differ by more than the error of their means."""
+With so many calls, the error of a launch's mean is smaller than the difference between launches."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweptChoice:
-    """One call-level choice, such as an algorithm, as the probe applies it."""
+    """One choice for calls, such as an algorithm, as the probe applies it."""
 
     values: Mapping[str, Any]  # Parameter → value of the choice, copied into the result.
     cvars: Mapping[str, int | str] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Expectation:
 class TakenOut(StrEnum):
     """Reason why a job did not complete all of its turns. Values are written to files: never change one."""
 
-    DIED = "died"  # A rank of the job ended before its turns did.
+    DIED = "died"  # A rank of the job ended before the job's last turn.
     STUCK = "stuck"  # The job kept a turn for longer than the heat allows, and was killed.
 
 
@@ -102,11 +102,12 @@ class Heat:
     token: str  # Secret name of the file in which the jobs of a node meet.
     job: int  # Number of this job, from 0.
     jobs: int  # Number of jobs in the heat.
-    seconds: float  # Seconds from the first turn of any job to the last one.
+    seconds: float  # Seconds from the first turn of any job to the last turn.
     seed: int = 0  # Seed of the order of jobs and message sizes, the same for all jobs.
     slice_s: float = 1e-3  # Seconds for one cell in a turn; at least one call is timed.
-    sizes_a_turn: int = 8  # Most message sizes measured in a turn; the others wait for the job's next turn.
-    join_s: float = 60.0  # Seconds for which a job waits for the others to start.
+    sizes_a_turn: int = 8
+    """Largest number of message sizes measured in a turn; other sizes wait for the job's next turn."""
+    join_s: float = 60.0  # Seconds for which a job waits for the other jobs to start.
     turn_limit_s: float = 30.0
     """Seconds after which a job that does not end its turn is taken out of the heat and killed."""
 
@@ -132,7 +133,7 @@ class Heat:
             return ()
 
     def note_hosts(self, hosts: Iterable[str]) -> None:
-        """Write a file with the nodes on which this job has ranks; only there do other jobs wait for it."""
+        """Write a file with the nodes on which this job has ranks; jobs on other nodes do not wait for it."""
         partial = self._hosts(self.job).with_suffix(".part")
         partial.write_text(json.dumps(sorted(set(hosts))), encoding="utf-8")
         partial.replace(self._hosts(self.job))
@@ -166,14 +167,15 @@ class ProbeRequest:
     reach: bool = False
     """Whether each call is made only once, without timing, to find out which calls the library refuses.
 
-    If ``expect`` is empty too, ranks exchange no data beforehand: the tested rules could refuse those calls.
+    If ``expect`` is also empty, ranks exchange no data beforehand, since the tested rules could make the
+    library refuse the calls by which data are exchanged.
     """
     seed: int = 0  # Seed of the order of cells and of the data.
     expect: Expectation = Expectation()  # Settings that every rank must have.
     loop: str = "interleaved"  # The order in which calls are timed, one of ``LOOPS``.
     other_loop: str = ""
-    """The other one of ``LOOPS``, if each cell is also measured in it, afterwards and for half as long; else
-    empty."""
+    """The other one of ``LOOPS``, if each cell is afterwards also measured in that loop, for half as long;
+    else empty."""
     beside: tuple[str, ...] = ()
     """Names of other operations, measured briefly to show whether a setting changes their times too."""
     heat: Heat | None = None
@@ -280,8 +282,8 @@ class CellSamples:
     samples_s: Floats
     """Times of shape ``(n,)``, in seconds.
 
-    In the interleaved loop there is one for each call, the maximum over the ranks. In the tight loop there is
-    one for each run of calls, the mean on the slowest rank."""
+    In the interleaved loop there is a time for each call, the maximum over the ranks. In the tight loop there
+    is a time for each run of calls, the mean on the slowest rank."""
     status: str = "ok"  # A name of ``history.trial.Status``.
     reason: str = ""  # Why the status is not ``ok``, in words.
     validity: Codes | None = None
@@ -295,9 +297,10 @@ class CellSamples:
     extra: Mapping[str, float] = field(default_factory=dict)
     """Further figures in seconds, by name.
 
-    A tight loop adds the median over runs of the fastest rank's mean (``ranks_min_s``) and of the average
-    over ranks (``ranks_avg_s``), as OSU and IMB print them beside the maximum. If the other of ``LOOPS`` was
-    measured too, the median of its samples is ``other_loop_s`` and their mean ``other_loop_mean_s``."""
+    A tight loop takes each rank's median over runs, and adds the smallest of the medians (``ranks_min_s``)
+    and their average (``ranks_avg_s``), as OSU and IMB print such figures beside the maximum. If the other
+    one of ``LOOPS`` was measured too, ``other_loop_s`` is the median of the samples in that loop, and
+    ``other_loop_mean_s`` their mean."""
 
     def __post_init__(self) -> None:
         """Raise a UserError unless the samples are one row of times, and the other rows are as long."""
@@ -334,9 +337,10 @@ class ProbeResult:
     parameters: Mapping[str, str] = field(default_factory=dict)
     """Maps every control variable that can be read to its value, or to each rank's value if ranks differ.
 
-    Only launches with ``ProbeRequest.reach`` fill it."""
+    It is empty except in launches with ``ProbeRequest.reach``."""
     machine: Mapping[str, float] = field(default_factory=dict)
-    """Figures of the interference with the ranks by name, see ``measure.machine``; empty: not known."""
+    """Figures, by name, of how other work interfered with the ranks, see ``measure.machine``; empty: not
+    known."""
     moments: Mapping[str, float] = field(default_factory=dict)
     """Time at which each part of the launch began on rank 0, in seconds of CLOCK_MONOTONIC.
 

@@ -1,4 +1,4 @@
-"""Writes rows of numbers in numpy's file format without numpy: the samples that rank 0 saves for the driver.
+"""Write rows of numbers in numpy's file format without numpy: the samples that rank 0 saves for the driver.
 
 References:
     NumPy, ``numpy.lib.format``: the NPY format, version 1.0; an NPZ file is a ZIP archive of such files.

@@ -1,4 +1,4 @@
-"""Checks which calls the MPI library refuses, to prove that exported rules apply; nothing is timed.
+"""Check which calls the MPI library refuses, to prove that exported rules apply; nothing is timed.
 
 If a rules file names algorithms that do not exist, MPI refuses exactly the calls to which one of its rows
 applies. The probe and the library also use collectives to exchange data between ranks or to split a

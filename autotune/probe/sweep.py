@@ -1,8 +1,8 @@
-"""Measures all cells of one collective and communicator size: rounds of small blocks in shuffled order.
+"""Measure all cells of one collective and communicator size: rounds of small blocks in shuffled order.
 
 Notation: a *cell* is one message size with one choice, such as an algorithm. A *block* is a few calls of one
-cell in a row. It is preceded by one call that is not counted, since caches then contain the previous cell's
-data, unless calls are long. A *sweep* is the measurement of all cells of one collective and communicator
+cell in a row. Unless the calls are long, a block begins with a call that is not counted, since caches then
+contain the previous cell's data. A *sweep* is the measurement of all cells of one collective and communicator
 size.
 
 A sweep has two parts. ``begin`` checks each cell, in a call that is also its warm-up, and times its first
@@ -39,10 +39,10 @@ from autotune.probe.synchronisation import Synchronisation
 
 WARM_UP = 2  # Warm-up calls of each cell before the first timed turn, where jobs measure in turns.
 _REFILL_S = 2e-4
-"""Seconds in which a cache of 2 MB, as a core has it, is refilled at 10 GB/s.
+"""Seconds in which a core's cache of 2 MB is refilled at 10 GB/s.
 
-A call may take that much longer after calls of another cell. If this is less than the requested precision, no
-warm-up call is made."""
+A call may take longer by this time after calls of another cell. If the requested precision of the call's time
+is coarser, no warm-up call is made."""
 BLOCK = 50  # Largest number of samples in a block.
 MOST_BYTES = 2**31 - 1  # Largest value of the ``int`` counts and displacements of MPI.
 _Setting: TypeAlias = tuple[tuple[str, int | str], ...]  # Pairs of a control variable and its value.
@@ -128,7 +128,7 @@ class Sweep:
 
         A cell is expected to take as long as other cells of its message size. If none was measured, the time
         at the largest measured size below is scaled in proportion to the size. If this sweep has no times,
-        those of ``other_sweeps`` are used. The result is not a number if no sweep has times.
+        the times of ``other_sweeps`` are used. The result is NaN if no sweep has times.
         """
         took_by_size = self._took_by_size()
         for sweep in other_sweeps:
@@ -188,7 +188,7 @@ class Sweep:
 
     @property
     def note(self) -> str:
-        """Return how many cells ended without being precise, in words, on rank 0; empty if there are none."""
+        """Return, on rank 0, a text on how many cells ended before they were precise; empty if none did."""
         words = {
             CellStatus.ELIMINATED: "given up as too slow to win",
             CellStatus.SAMPLED_OUT: "at the largest number of samples before they were precise",
@@ -200,7 +200,7 @@ class Sweep:
 
     @property
     def _long_s(self) -> float:
-        """Return the duration of a call above which the caches' content hardly affects it, in seconds."""
+        """Return the seconds above which the duration of a call hardly depends on the content of caches."""
         return _REFILL_S / self._request.precision
 
     def _sample(self, budget_s: float, rng: Random) -> None:
@@ -274,7 +274,7 @@ class Sweep:
         if not self.sync.allreduce(len(wrong)):  # only a number is sent, since this is done for every cell
             return
         for verdicts in self.sync.allgather(wrong):
-            for index, verdict in verdicts:  # if several ranks have a reason, that of the lowest counts
+            for index, verdict in verdicts:  # if several ranks have a verdict, the lowest rank's one counts
                 if self._cells[index].verdict == OK:
                     self._cells[index].verdict = verdict
 
@@ -328,9 +328,9 @@ def _setting(choice: SweptChoice) -> _Setting:
 
 
 def _took_at(took_by_size: Mapping[int, float], message_bytes: int) -> float:
-    """Return how many seconds the first block at a message size will take; NaN if none is known.
+    """Return how many seconds the first block at a message size will take; NaN if no duration is known.
 
-    ``took_by_size`` is message size in bytes, ascending → mean duration of first blocks in seconds.
+    ``took_by_size`` maps message sizes in bytes, ascending, to the mean duration of first blocks in seconds.
     """
     below = [size for size in took_by_size if size <= message_bytes]
     if not took_by_size:

@@ -1,4 +1,4 @@
-"""All sweeps of a launch and how they share its time (step 6 of the data flow: the probe).
+"""Run all sweeps of a launch, and share its time among them (step 6 of the data flow: the probe).
 
 A *sweep* is the measurement of all cells of one collective and communicator size; a *cell* is one message
 size with one choice, such as an algorithm. First each cell of every sweep is timed once, then rounds of
@@ -42,8 +42,8 @@ def sweeps(
     """Run all sweeps, and return their samples, notes for the user, and when and how long calls were timed.
 
     Each sweep has its share of the whole time, with checks and warm-up; the next ones share the time that it
-    leaves. All cells have their first block of calls before any cell has its second one. If ``first_s`` is
-    given, first blocks have so many seconds on top of the budget.
+    leaves. All cells have their first block of calls before any cell has its second block. If ``first_s`` is
+    given, the first blocks may take so many seconds in addition to the budget.
     """
     rng = random.Random(request.seed)  # noqa: S311 - the order of calls is no secret
     cells, notes, timed = list[CellSamples](), list[str](), list[TimedPart]()
@@ -152,7 +152,7 @@ def _untimed(
 ) -> tuple[str, str]:
     """Return a note for the user about cells without a first block, and the reason that each such cell gets.
 
-    The note is empty if there are none. Both texts come from rank 0, which is in every sweep.
+    The note is empty if there are no such cells. Both texts come from rank 0, which is in every sweep.
     """
     pending = Counter[str]()
     for sweep in sweeps:
@@ -171,7 +171,7 @@ def _untimed(
 def _with_other_loop(
     cells: Sequence[CellSamples], other_cells: Sequence[CellSamples]
 ) -> Iterator[CellSamples]:
-    """Yield the cells with the median and mean of the same cells in the other loop, if any."""
+    """Yield each cell, with the median and mean of its times in the other loop if it has any."""
     for cell, other_cell in zip(cells, other_cells, strict=True):
         times: Any = other_cell.samples_s
         if other_cell.status == "ok" and len(times):
@@ -194,7 +194,7 @@ def _synchronisation(request: ProbeRequest, sync: MPI.Intracomm, kernel: CDLL | 
 
 
 def first_ranks(world: MPI.Intracomm, size: int) -> MPI.Intracomm | None:
-    """Return a communicator of the first ranks, None on the others; all ranks must call this together."""
+    """Return a communicator of the first ranks, None on all others; all ranks must call this together."""
     comm = world.Split(0 if world.rank < size else MPI.UNDEFINED, world.rank)
     return comm if isinstance(comm, MPI.Intracomm) and comm != MPI.COMM_NULL else None
 

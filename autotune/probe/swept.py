@@ -47,8 +47,8 @@ class SweptCell:
     """The state of one cell while it is measured: one message size with one choice, such as an algorithm."""
 
     message_bytes: int  # Message size in bytes.
-    choice: SweptChoice  # The call-level choice, such as an algorithm.
-    verdict: Verdict = OK  # Status and reason.
+    choice: SweptChoice  # The choice for the calls, such as an algorithm.
+    verdict: Verdict = OK  # Status of the cell, and the reason for the status.
     exchange: Exchange | None = None  # Everything that the MPI call needs; None if the call is impossible.
     blocks: list[Timed] = field(default_factory=list)  # Samples and validity codes of each block, on rank 0.
     valid: Row = field(default_factory=Row)  # The valid samples.

@@ -1,10 +1,10 @@
 """Ways to synchronise ranks before each call, and how the time of a call is computed.
 
-- ``BarrierSynchronisation``: a barrier is before each call; the time is the maximum over ranks of each rank's
-  own time.
-- ``window.WindowSynchronisation``: all ranks start at agreed moments on a shared clock; the time is last
-  exit − first entry, and each sample has a validity code. The length of the windows between two starts is
-  adapted to each call. Waiting ranks do nothing but read the clock, so every rank needs a core of its own.
+- ``BarrierSynchronisation``: ranks meet in a barrier before each call; the time of the call is the maximum of
+  the ranks' own times.
+- ``window.WindowSynchronisation``: all ranks start at agreed moments on a shared clock; the time of the call
+  is last exit − first entry, and each sample has a validity code. The length of the windows between two
+  starts is adapted to each call. Waiting ranks only read the clock, so every rank needs a core of its own.
 
 Both classes store the times of blocks of calls until ``collect``, so that only calls happen between blocks.
 
@@ -36,7 +36,7 @@ class Synchronisation(ABC, Generic[BlockTimes]):
     """A way to synchronise ranks before each call; every method must be called on all ranks."""
 
     def __init__(self, sync: MPI.Intracomm, loop: Loop) -> None:
-        """Time calls with a loop, on a communicator of the ranks that are measured."""
+        """Store the loop that times the calls, and the communicator of the ranks that are measured."""
         self._sync, self.loop = sync, loop
         self._blocks: list[BlockTimes] = []
 
@@ -70,7 +70,7 @@ class BarrierSynchronisation(Synchronisation[Times]):
 
 
 def parts(blocks: Sequence[Times]) -> Iterator[slice]:
-    """Yield for each block the slice where its times are in the concatenation of all blocks."""
+    """Yield for each block the slice of its times in the concatenation of all blocks."""
     begin = 0
     for block in blocks:
         yield slice(begin, begin + len(block))

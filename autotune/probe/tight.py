@@ -1,16 +1,17 @@
-"""Measures all cells of one collective and communicator size with each cell's calls back to back.
+"""Measure all cells of one collective and communicator size with each cell's calls back to back.
 
-A *cell* is one message size with one choice, such as an algorithm. Calls back to back are what benchmarks
-time: one buffer, one code path and the other ranks stay warm, which an application's call rarely finds so
-(see ``sweep``). Between two calls is the library's own barrier on the same communicator, as in the loops of
-the OSU benchmarks and of IMB (its default, ``-sync on``). A rank's time is the mean over calls of its own
+A *cell* is one message size with one choice, such as an algorithm. Benchmarks time calls back to back: the
+buffer, the code path and the other ranks then stay warm, as they seldom are when an application calls (see
+``sweep``). Between two calls is the library's own barrier on the same communicator, as in the loops of the
+OSU benchmarks and of IMB (its default, ``-sync on``). A rank's time is the mean over calls of the rank's own
 time inside of the call.
 
 Calls are made in *runs*; between two runs rank 0 collects each rank's mean, and nothing else happens. A cell
 is complete when it has been called ``_CALLS`` times and the later half of its runs agrees with the earlier
 half, or when its share of the time is used up. A sample is one run's mean on the slowest rank, which OSU
-prints as ``t_max``; ``ranks_avg_s`` is its ``t_avg``. The scenario's estimator is applied to the runs: the
-median ignores the runs in which a rank lost its core, ``mean`` is equivalent to one long run.
+prints as ``t_max``; the figure ``ranks_avg_s`` corresponds to OSU's ``t_avg``. The scenario's estimator is
+applied to the runs: the median ignores the runs in which a rank lost its core, ``mean`` is equivalent to one
+long run.
 
 References:
     OSU Micro-Benchmarks 7, ``c/mpi/collective/blocking/osu_allreduce.c``; Intel MPI Benchmarks,
@@ -31,7 +32,7 @@ from autotune.probe.loops import Loop, took
 from autotune.probe.sweep import Sweep
 from autotune.probe.swept import SweptCell
 
-_CALLS = 1000  # Least number of calls of a cell, if its time permits: IMB makes as many of small messages.
+_CALLS = 1000  # Least number of calls of a cell, if its time permits; IMB's number for small messages.
 _MOST_CALLS = 20_000  # Largest number of calls of a cell whose two halves of runs never agree.
 _RUNS = 20  # Number of runs in a cell's share of the time, enough to estimate the error of its time.
 _LEAST_RUNS = 12  # Least number of runs: fewer show little on a busy machine.
@@ -90,7 +91,7 @@ class TightSweep(Sweep):
             complete = self.sync.bcast(complete)
         self.timed.add(time.perf_counter() - begin)
         if means:
-            runs = [row for row in zip(*means, strict=True) if max(row) > 0]  # for ranks whose time counts
+            runs = [row for row in zip(*means, strict=True) if max(row) > 0]  # only ranks whose time counts
             ranks = list(map(median, runs))
             cell.blocks, cell.valid = [], Row()
             cell.add((array("d", runs[ranks.index(max(ranks))]), None))
@@ -113,7 +114,7 @@ class TightSweep(Sweep):
 
 
 def _call_s(loop: Loop, exchange: Exchange) -> float:
-    """Return the approximate duration of a call on this rank in seconds, robust against lost cores."""
+    """Return the approximate duration of a call in seconds, even if this rank loses its core for a while."""
     if not exchange.operation.in_a_row:
         begins, _ = loop.run(exchange, _FIRST, tight=True)
         return median(later - earlier for earlier, later in pairwise(begins))

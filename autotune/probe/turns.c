@@ -1,8 +1,9 @@
 /* Turns: several jobs are alive on the same cores, and one of them runs.
  *
- * The jobs of a heat share one small file on each node. Its word `turn` counts turns; `order` gives the job of each
- * turn. Ranks of all other jobs sleep in a futex. The last rank of a job to leave on a node passes the turn there. So
- * no message between nodes is needed, and no rank of the next job wakes while one of the last job still runs.
+ * Such a group of jobs is a heat. Its jobs share one small file on each node. The word `turn` of the file counts turns;
+ * `order` gives the job of each turn. Ranks of all other jobs sleep in a futex. On each node, the last rank of a job to
+ * leave its turn passes the turn to the next job. So no message between nodes is needed, and on a node no rank of the
+ * next job wakes while a rank of the last job still runs.
  *
  * A job that ends early must not stop the others. Each rank holds a lock on a byte of the file, which the kernel
  * releases however the rank ends. One sleeping rank of each job checks now and then whether the ranks of the running
@@ -31,7 +32,7 @@ struct turns {
     int64_t end_ns; /* time at which the last round begins; 0: nothing was timed yet */
     struct job {
         int state, members, joined, left;
-        uint64_t namespace; /* the PID namespace of its pids */
+        uint64_t namespace; /* the PID namespace of the job's processes on this node */
         int pids[MOST_MEMBERS];
     } jobs[MOST_JOBS];
 };
@@ -63,7 +64,7 @@ static struct flock lock_of(int job, int member, short type)
     return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = job * MOST_MEMBERS + member, .l_len = 1};
 }
 
-/* Return the PID namespace of this process: containers have their own, with the same numbers for other processes. */
+/* Return the PID namespace of this process; in another namespace (container) a number means another process. */
 static uint64_t pid_namespace(void)
 {
     struct stat about;
@@ -92,7 +93,7 @@ int autotune_turns_join(struct turns *t, int file, int job, int member, int memb
     return 0;
 }
 
-/* Continue without a job that has not come. */
+/* Mark a job that has not joined as dead, so that the other jobs start without it. */
 void autotune_turns_without(struct turns *t, int job)
 {
     change(&t->jobs[job], ABSENT, DIED);
@@ -113,7 +114,7 @@ static void pass(struct turns *t, int turn)
         futex(&t->turn, FUTEX_WAKE, INT_MAX, NULL);
 }
 
-/* Take a job out whose ranks have died, or whose turn began more than `limit_s` ago. */
+/* Take a job out of the heat if a rank of it has died or its turn began more than `limit_s` ago, and kill its ranks. */
 static void look_after(struct turns *t, int file, int job, double limit_s)
 {
     struct job *j = &t->jobs[job];
@@ -130,7 +131,7 @@ static void look_after(struct turns *t, int file, int job, double limit_s)
             kill(j->pids[m], SIGKILL);
 }
 
-/* Return the seconds until the last round, which is `seconds` after the first such question. */
+/* Return the seconds until the last round, which begins `seconds` after the first call of this function on the node. */
 double autotune_turns_left(struct turns *t, double seconds)
 {
     int64_t end_ns = 0, now = now_ns();
@@ -140,12 +141,12 @@ double autotune_turns_left(struct turns *t, double seconds)
     return 1e-9 * (double)(end_ns - now);
 }
 
-/* Sleep until it is this job's turn, and return its number; below 0: the reason why it never comes.
+/* Sleep until it is this job's turn, and return the turn's number; below 0: the reason why the turn never comes.
  *
  * Job -1 - j is job j after its last turn; it sleeps until no job measures any more. `after` is the turn that this rank
- * has left, while others of its job may still be in it. `order` gives the job of each turn of a period. `looks`:
- * whether this rank checks that other jobs are alive. With `comm`, messages make progress meanwhile: a rank of the same
- * job on another node may wait for one. */
+ * has left, while other ranks of its job may still be in that turn. `order` gives the job of each turn of a period.
+ * `looks`: whether this rank checks that other jobs are alive. With `comm`, messages make progress meanwhile, since a
+ * rank of the same job on another node may wait for a message. */
 int autotune_turns_wait(struct turns *t, int file, int job, int after, const int *order, int period, int looks,
                         double limit_s, MPI_Comm *comm)
 {
@@ -186,7 +187,7 @@ int autotune_turns_wait(struct turns *t, int file, int job, int after, const int
     }
 }
 
-/* Leave the turn; the last rank of the job on this node to do so passes it. `done`: the job needs no more turns. */
+/* Leave the turn; the job's last rank on this node to leave it passes it on. `done`: the job needs no more turns. */
 void autotune_turns_leave(struct turns *t, int job, int turn, int done)
 {
     struct job *j = &t->jobs[job];

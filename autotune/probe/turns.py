@@ -1,13 +1,13 @@
-"""Turns of MPI jobs that are alive at once on the same cores: each node decides which job measures now.
+"""Let MPI jobs that are alive at once on the same cores take turns: each node decides which job measures now.
 
-A *heat* is such a group of jobs, each with its own setting. They find each other on a node by a small file,
-whose name contains a token that the driver drew for this heat. The file is in the node's memory, has mode
-0600, and is removed as soon as all jobs have opened it.
+A *heat* is a group of such jobs, each with its own setting. On each node the jobs find each other by a small
+file, whose name contains a token that the driver drew for this heat. The file is in the node's memory, has
+mode 0600, and is removed as soon as all jobs have opened it.
 
-Where the timing loop is compiled, the turns are too; ``turns.c`` describes how a job passes its turn to the
-next one. Without a compiled loop, integers in the file are changed under a lock, and each rank reads every
-millisecond whether its job's turn has come. So up to a millisecond passes between two turns, and the waiting
-ranks take some time of the cores.
+Where the timing loop is compiled, the code of the turns is compiled too; ``turns.c`` describes how a job
+passes its turn to the next job. Without compiled code, integers in the file are changed under a lock, and
+each rank reads every millisecond whether its job's turn has come. So up to a millisecond passes between two
+turns, and the waiting ranks take some time of the cores.
 """
 
 import ctypes
@@ -34,7 +34,8 @@ from autotune.probe.exchange import address
 from autotune.probe.meeting import BYTES, create, open_own
 from autotune.probe.protocol import NO_HEAT, Heat, TakenOut
 
-_MOST_JOBS, _MOST_MEMBERS = 16, 1024  # Most jobs of a heat, and ranks of a job on a node, as in turns.c.
+_MOST_JOBS, _MOST_MEMBERS = 16, 1024
+"""Largest numbers of jobs of a heat and of ranks of a job on a node, as in turns.c."""
 _ROUNDS = 64  # Rounds after which the order of jobs repeats.
 _LONGEST_LOOK_S = 0.3
 """Longest pause between two reads of the heat's directory, in seconds; the first pauses are milliseconds."""
@@ -46,15 +47,15 @@ _TAKEN_OUT, _NOBODY_PASSES = -1, -2  # Return values of a wait for a turn that n
 class _State(IntEnum):
     """State of one job of a heat on this node, as in turns.c."""
 
-    ABSENT = 0  # Not all of its ranks on this node have joined.
-    IN = 1  # It takes turns.
-    DONE = 2  # It has ended its last turn.
+    ABSENT = 0  # Not all ranks of the job on this node have joined.
+    IN = 1  # The job takes turns.
+    DONE = 2  # The job has ended its last turn.
     DIED = 3  # A rank has ended early, or the job did not join in time.
-    STUCK = 4  # It kept a turn for too long.
+    STUCK = 4  # The job kept a turn for too long.
 
 
 def order(heat: Heat) -> Sequence[int]:
-    """Return which job has each turn, until the order repeats: each job once a round, in random order."""
+    """Return the job of each turn until the order repeats: each job has one turn a round, in random order."""
     rng = random.Random(f"jobs {heat.seed}")  # noqa: S311 - the order of measurements is no secret
     return [job for _ in range(_ROUNDS) for job in shuffled(range(heat.jobs), rng)]
 
@@ -73,10 +74,10 @@ class Turns:
         over_nodes = world if self._node.size < world.size else None
         self._file, self._path, problem = -1, "", ""
         self._host = re.sub(r"[^A-Za-z0-9]", "_", os.uname().nodename)  # this name does not depend on the MPI
-        self._elsewhere: set[int] = set()  # jobs without a rank on this node; only its first rank fills this
+        self._elsewhere: set[int] = set()  # jobs without a rank on this node; only the first rank here knows
         hosts = world.gather(self._host)
         if hosts is not None:
-            with suppress(OSError):  # if it fails, nodes without a rank of this job wait for it until join_s
+            with suppress(OSError):  # without the file, nodes without this job's ranks wait join_s for it
                 heat.note_hosts(hosts)
         if heat.jobs > _MOST_JOBS or self._node.size > _MOST_MEMBERS:
             problem = f"a heat has at most {_MOST_JOBS} jobs of {_MOST_MEMBERS} ranks a node"
@@ -185,7 +186,10 @@ class Turns:
 
 
 def _same_host(world: MPI.Intracomm) -> MPI.Intracomm:
-    """Return a communicator of the ranks with this host name: settings may hide shared memory."""
+    """Return a communicator of the ranks with this rank's host name.
+
+    The ranks are not split by shared memory, since a setting may hide shared memory from MPI.
+    """
     hosts = world.allgather(MPI.Get_processor_name())
     return MPI.Intracomm(world.Split(hosts.index(hosts[world.rank]), world.rank))
 
@@ -234,7 +238,10 @@ class _NativeArea:
         return int(self._kernel.autotune_turns_wait(self._area, self._file, job, last_turn, *arguments))
 
     def left_s(self, seconds: float) -> float:
-        """Return the remaining seconds of a heat that lasts so many from a job's first call of this."""
+        """Return the remaining seconds of a heat.
+
+        The heat lasts ``seconds`` from the first call of this method by a job on this node.
+        """
         return float(self._kernel.autotune_turns_left(self._area, ctypes.c_double(seconds)))
 
     def leave(self, job: int, turn: int, last: bool) -> None:
@@ -289,7 +296,7 @@ class _PolledArea:
                 self._pass(turn)
                 continue
             waited_s = time.monotonic() - since_s
-            if self._looks and holder != own_job:  # the kernel does not report a rank's own lock to it
+            if self._looks and holder != own_job:  # the kernel does not report a process's locks to itself
                 self._look_after(holder, waited_s)
             if waited_s > 2 * self._limit_s + 10:
                 return _NOBODY_PASSES
@@ -315,7 +322,7 @@ class _PolledArea:
         self._pass(turn)
 
     def _look_after(self, job: int, waited_s: float) -> None:
-        """Take a job out of the heat, and kill it, if a rank has died or it kept its turn too long."""
+        """Take a job out of the heat, and kill it, if one of its ranks died or it kept its turn too long."""
         members = range(int(self._jobs[job][self._MEMBERS]))
         alive = [member for member in members if self._lives(job, member)]
         if len(alive) == len(members) and waited_s <= self._limit_s:
@@ -328,7 +335,7 @@ class _PolledArea:
                     os.kill(int(self._jobs[job][self._PIDS + member]), signal.SIGKILL)
 
     def _lives(self, job: int, member: int) -> bool:
-        """Return whether a rank of a job is alive, since the kernel still lists its lock on the file."""
+        """Return whether a rank of a job is alive: the kernel then lists the rank's lock on the file."""
         answer = fcntl.fcntl(self._file, fcntl.F_OFD_GETLK, _lock(fcntl.F_WRLCK, job, member))
         return bool(struct.unpack_from("h", answer)[0] != fcntl.F_UNLCK)
 

@@ -1,19 +1,20 @@
-"""Finds out from UCX's own log of one process whether UCX ran with the settings of its launch.
+"""Find out from UCX's own log of one process whether UCX ran with the settings of its launch.
 
 UCX reports few mistakes. A misspelt variable or a transport that does not exist gives one line of warning in
-a log that nobody reads, and without a component that uses UCX its variables change nothing at all. So each
+a log that nobody reads, and if no component of MPI uses UCX, UCX's variables change nothing at all. So each
 rank lets UCX write to a file (``listening``, before MPI is initialised), sends a few messages, and reads the
 file.
 
-Notation: a *configuration* is UCX's name for the way in which two processes are connected; its *lanes* are
-``transport/device``; a *protocol* covers a range of message sizes there. The lines that list a
-configuration's lanes depend on the release:
+Notation: a *configuration* is UCX's name for the way in which two processes are connected. Its *lanes* are
+pairs ``transport/device``; each of its *protocols* covers a range of message sizes. The form of the lines
+that list the lanes of a configuration depends on the release:
 
 ==============  ==========================================================================================
 to 1.11         ``ep_cfg[1]: tag(sysv/memory cma/memory);``, which does not say where the other process is
-1.12, 1.13      ``  ep_cfg[1]: tag(sysv/memory cma/memory)``; with UCX_PROTO_ENABLE=y tables alone, of the
-                same configurations
-1.14            ``0x2d96740 intra-node cfg#2tag(sysv/memory cma/memory)``, in places without that blank
+1.12, 1.13      ``  ep_cfg[1]: tag(sysv/memory cma/memory)``; with UCX_PROTO_ENABLE=y only tables, which
+                have the same names of configurations
+1.14            ``0x2d96740 intra-node cfg#2tag(sysv/memory cma/memory)``, sometimes with a blank before
+                ``tag``
 from 1.15       ``ucp_context_0 intra-node cfg#1 tag(sysv/memory cma/memory)``, and tables
 ==============  ==========================================================================================
 
@@ -99,7 +100,7 @@ class UcxReport:
 def last_errors(directory: Path) -> tuple[str, ...]:
     """Return the errors in UCX's logs in the directory of a launch.
 
-    The driver shows them if a launch ended without a result, since its standard error does not contain them.
+    The driver shows them if a launch ended without a result, since the launch's standard error lacks them.
     """
     logs = []
     for path in sorted(directory.glob("ucx.*.log")):
@@ -142,7 +143,7 @@ def read_report(log: str) -> UcxReport:
 
 
 def contradiction(report: UcxReport, requested: Mapping[str, str]) -> str:
-    """Return how UCX deviates from the requested variables, in words; empty if it does not.
+    """Return how UCX deviates from the requested variables, in words; empty if it does not deviate.
 
     Args:
         report: Content of the log of a process that has sent messages.
@@ -165,9 +166,9 @@ def contradiction(report: UcxReport, requested: Mapping[str, str]) -> str:
 def unread(requested: Mapping[str, str]) -> str:
     """Describe a variable that does not have its requested value in this process's UCX; empty if all do.
 
-    UCX prints its values twice: as they are, and after the requested ones are put into the environment, where
-    they override its configuration file. Where a value changes, UCX did not use the requested one. So UCX
-    itself decides which spellings mean the same value.
+    UCX prints its values twice: first as they are, then after the requested values were put into the
+    environment, where they override UCX's configuration file. If a value changes in between, UCX did not use
+    the requested value before. In this way UCX itself decides which spellings mean the same value.
     """
     in_effect = _values_in_effect()
     original = {name: os.environ.get(name) for name in requested}
@@ -188,7 +189,7 @@ def unread(requested: Mapping[str, str]) -> str:
 
 
 def _values_in_effect() -> dict[str, str]:
-    """Return variable → value of the UCX in this process, as UCX prints them; empty without UCX."""
+    """Return variable → value of the UCX in this process, as UCX prints them; empty if there is no UCX."""
     libraries = re.findall(
         r"(/.*/libucs\.so\S*)$", Path("/proc/self/maps").read_text(encoding="utf-8"), re.MULTILINE
     )

@@ -45,7 +45,7 @@ class SharedClock:
         self._offsets: list[ClockOffset] = []
         self._estimated_s = -math.inf
         self.model = Clock(0.0, 0.0, 0.0, 0.0)
-        """Converts between this rank's clock and that of rank 0; on rank 0 it changes nothing."""
+        """Converts between this rank's clock and the clock of rank 0; on rank 0 it changes nothing."""
         self.refresh()
 
     def refresh(self) -> None:
@@ -72,7 +72,7 @@ class SharedClock:
             self._sync.Send(own_time, rank)
 
     def _ask(self) -> tuple[Times, Times, Times]:
-        """Exchange messages with rank 0: when each was sent, rank 0's clock, when it was answered."""
+        """Exchange messages with rank 0; return when each was sent, rank 0's time, when the answer came."""
         sent, remote, received = array("d"), array("d"), array("d")
         question, answer = array("d", [0.0]), array("d", [0.0])
         for _ in range(_EXCHANGES):
@@ -164,7 +164,8 @@ class WindowSynchronisation(Synchronisation[_Block]):
     ) -> Timed:
         """Return the times and validity codes of a block, and adapt the length of its call's windows.
 
-        ``bounds`` has each rank's bound of the clock error in seconds, ``begins`` and ``ends`` its moments.
+        ``bounds`` has each rank's bound of the clock error in seconds. ``begins`` and ``ends`` have for each
+        rank the moments at which it entered and left the calls.
         """
         operation = block.exchange.operation
         timed_ranks = [rank for rank in range(self._sync.size) if operation.share(rank)]

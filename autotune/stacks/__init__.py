@@ -1,7 +1,9 @@
-"""MPI implementations, one module each: names and syntax, detection, and how a trial becomes a launch.
+"""Describe the MPI implementations, each in a module of its own.
 
-A *dialect* knows the names and the syntax of an implementation, whether or not it is installed. To add an
-implementation, write a module with a subclass of ``words.Dialect``, and add a line to ``DIALECTS``.
+A module has the names and the syntax of its implementation, detects an installation on this machine, and
+turns a trial (the settings of one launch) into a launch. A *dialect* knows the names and the syntax of an
+implementation, whether or not it is installed. To add an implementation, write a module with a subclass of
+``words.Dialect``, and add a line to ``DIALECTS``.
 """
 
 from importlib import import_module
@@ -21,13 +23,13 @@ DIALECTS = {
 
 
 def dialect(name: str) -> "Dialect":
-    """Return the dialect of a stack; for an unknown stack, the base class with what all stacks share."""
+    """Return the dialect of a stack; an unknown stack gets the base class, which knows what all share."""
     module, _, cls = DIALECTS.get(name, "words:Dialect").partition(":")
     words: Dialect = getattr(import_module(f"autotune.stacks.{module}"), cls)()
     return words
 
 
 def implementations() -> dict[str, "Dialect"]:
-    """Return the dialects of the implementations that have a launcher, by name, in a fixed order."""
+    """Return name → dialect of each implementation that has a launcher, in a fixed order."""
     dialects = {name: dialect(name) for name in DIALECTS}
     return {name: words for name, words in dialects.items() if words.banner}

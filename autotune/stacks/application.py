@@ -1,8 +1,8 @@
-"""Runs a user's application by the user's own command, to record its MPI calls or to switch algorithms.
+"""Run a user's application by the user's own command, to record its MPI calls or to switch algorithms.
 
 This is not part of a tuning campaign. The output of the application goes to the outputs of this process. The
 command is not changed, with two exceptions: Open MPI's launcher gets options to forward this module's
-variables to other nodes, and libraries that the command preloads are preloaded together with this module's.
+variables to other nodes, and libraries that the command preloads are preloaded after this module's library.
 """
 
 import contextlib
@@ -35,14 +35,14 @@ RUN_FOLDER = "AUTOTUNE_RUN"  # Variable with the path of the folder for the swit
 _LAUNCHERS = ("mpirun", "mpiexec", "orterun", "prterun")
 _FLAGS = (*FLAGS, "-ftls-model=initial-exec", "-Wl,--as-needed")
 _LIBRARIES = {"switcher": ("-Wl,--push-state,--no-as-needed,-lm,--pop-state",)}
-"""Maps a preloaded library to linker flags before its source, for libraries that the linker would drop."""
+"""Maps a preloaded library to linker flags that keep the linker from dropping other libraries in use."""
 _LATER = {
     "NO_LARGE": b"PMPI_Allreduce_c",
     "NO_PERSISTENT": b"PMPI_Allreduce_init",
     "NO_REVOKE": b"PMPIX_Comm_revoke",
 }
-"""Maps a macro, which says to the preloaded source that the MPI lacks a feature, to a function of the
-feature. The macro is defined if the MPI library does not export the function."""
+"""Maps a macro to a function of MPI. The macro is defined if the MPI library does not export the function;
+the source of the preloaded library then does without the feature to which the function belongs."""
 _PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 """Signals that batch systems send before a time limit; an application may then write a checkpoint."""
 _TAIL = 300  # Characters that a message quotes from the end of a program's output.
@@ -162,7 +162,7 @@ def run(
         check: Function that is called whenever ``alarm`` can be read. If it raises, the application is ended
             and the exception is passed on.
         alarm: A file descriptor; None: ``check`` is only called when the application has ended.
-        out: File for the application's standard output; None: it goes to that of this process.
+        out: File for the application's standard output; None: the standard output of this process.
 
     Raises:
         StackError: the application cannot be started.
@@ -241,13 +241,13 @@ def _guarded() -> Iterator[tuple[str, Callable[[int], None]]]:
 
     with guard:  # leaving this context closes the pipe and waits for the guard
         yield f"{driver}:", tell
-        guard.kill()  # before the pipe closes: processes that an application leaves on purpose keep running
+        guard.kill()  # before the pipe closes, so that processes which an application left on purpose survive
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
     """Ask a process to end, and kill it if it does not end in time or if Ctrl-C is pressed again.
 
-    ``timeout`` signals the process as well as this one, so a second interrupt may follow at once.
+    The command ``timeout`` signals both that process and this one, so a second interrupt may follow at once.
     """
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(signal.SIGTERM)
@@ -259,9 +259,10 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 class Background:
-    """Runs a line of shell in the background while the context lasts; ``ended`` reports its end.
+    """Runs a shell command line in the background while the context lasts; ``ended`` reports its end.
 
-    The line and all that it starts run in a session that ends when this process closes a pipe, or is killed.
+    The line and all processes that it starts run in a session of their own, which ends when this process
+    closes a pipe or is killed.
     """
 
     _LINE = 'exec 3<&0 </dev/null; (cat <&3 >/dev/null; kill 0) & eval "$1" 3<&-'
@@ -294,7 +295,7 @@ class Background:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code of the line, −N for signal N; None while it runs."""
+        """The exit code of the line, −N for signal N; None while the line runs."""
         return self._process.poll()
 
     @property
@@ -304,7 +305,7 @@ class Background:
 
     @property
     def ended(self) -> str:
-        """How the line ended by itself, with the end of its output; empty while it runs."""
+        """How the line ended by itself, in words, with the end of its output; empty while the line runs."""
         if self.exit_code is None:
             return ""
         printed = self.printed[-_TAIL:].strip()

@@ -1,4 +1,4 @@
-"""A call of a collective, and which algorithm of which component a tuning file makes it run, with reasons."""
+"""Describe a call of a collective, and the algorithm that a tuning file selects for it, with the reasons."""
 
 from dataclasses import dataclass, field
 
@@ -35,10 +35,10 @@ def collective_named(text: str) -> str:
 class Asked:
     """Describes one call of a collective."""
 
-    collective: str  # Name of the collective.
+    collective: str
     ranks: int  # Ranks of the communicator.
     nbytes: int  # Message size in bytes, as the OSU benchmarks count it: see ``COUNTS``.
-    ppn: int = 0  # Ranks on a node; 0: all are on one node.
+    ppn: int = 0  # Ranks on a node; 0: all ranks are on one node.
 
     @property
     def nodes(self) -> int:
@@ -60,7 +60,7 @@ class Asked:
 class Answer:
     """Holds the algorithm that a tuning file selects for a call, and the reasons."""
 
-    collective: str  # Name of the collective.
+    collective: str
     algorithm: str = ""  # Name of the algorithm; empty: the library decides by itself.
     line: int = 0  # Number of the file's line that selects the algorithm; 0: no line does.
     component: str = ""  # Component of the library that runs the call.

@@ -1,9 +1,10 @@
-"""Reads the classic rules file of ``coll_tuned``, and looks calls up in it, both as Open MPI does.
+"""Read the classic rules file of ``coll_tuned``, and look calls up in it, both as Open MPI does.
 
 Open MPI reads the file as a sequence of numbers in C's notation, whatever lines they are on, and skips
-everything else; if it does not understand a number, it ignores the whole file. To look up a call, it searches
-from the front for the last bound that is not larger: the entry of the first communicator size applies to all
-smaller ones too, and that of the last one to all larger ones.
+everything else; if it does not understand a number, it ignores the whole file. To look up a call, Open MPI
+goes through the entries from the front, until the communicator size of an entry is larger than the call's,
+and takes the entry before. So the first entry also applies to all smaller communicators, and the last entry
+to all larger communicators. In the entry, a row is found in the same way by its bytes.
 
 References:
     Open MPI 5.0, ompi/mca/coll/tuned: coll_tuned_dynamic_file.c, coll_tuned_dynamic_rules.c.
@@ -24,7 +25,7 @@ NAMES = {number: name for name, number in coll_tuned.COLLECTIVE_IDS.items()}  # 
 IGNORED = "the whole file is silently ignored"  # Consequence of a mistake in the file, in words.
 COLUMNS = ("the message size", "the algorithm", "the fan-out", "the segment size")
 SECOND = {(4, 1): (4, 1, 8), (5, 0): (5, 0, 7)}
-"""Maps a version of Open MPI to its first release that knows the header, from the tags of the sources.
+"""Maps (major, minor) of Open MPI to the first release that knows the header, by the tags of the sources.
 Earlier releases read the number in the header as a count."""
 
 
@@ -32,11 +33,11 @@ class Token(NamedTuple):
     """A number in the file."""
 
     value: int
-    line: int  # Number of the line that it is on.
+    line: int  # Number of the line that contains the number.
 
 
 class RulesRow(NamedTuple):
-    """One row with its place in the file."""
+    """One row of a rules file, with its line."""
 
     line: int  # Number of the line where the row begins.
     row: coll_tuned.TunedRow
@@ -82,7 +83,7 @@ def heading(lines: Sequence[str]) -> int:
 
 
 def read(text: str) -> RulesFile:
-    """Return what a classic file contains, up to where Open MPI gives up or counts contradict the lines."""
+    """Return the rules in a classic file, up to where Open MPI gives up or a count contradicts the lines."""
     reader = _Reader(text)
     try:
         reader.file()
@@ -186,14 +187,15 @@ def _tokens(lines: Sequence[str], headed: bool) -> Iterator[Token]:
 
 
 def entries(text: str) -> Mapping[str, Sequence[RulesEntry]]:
-    """Return the entries of each collective in the order of the file; the last of several blocks counts."""
+    """Return collective → entries, in the order of the file; the last block of a collective counts."""
     return {its.name: its.entries for its in read(text).collectives}
 
 
 def looked_up(name: str, text: str, call: Asked, version: tuple[int, int]) -> Answer:
-    """Return the algorithm that a file selects for a call, and as reasons the entry and the row that apply.
+    """Return the algorithm that a file selects for a call; the reasons are the entry and the row that apply.
 
-    ``name`` is the file in the reasons; the known algorithms depend on Open MPI's (major, minor) version.
+    ``name`` is the file's name in the reasons. Open MPI's ``version`` (major, minor) decides which algorithms
+    exist.
     """
     answer = Answer(call.collective)
     size_entries = entries(text).get(call.collective)
@@ -246,5 +248,8 @@ def _compared(call: Asked, threshold: int) -> str:
 
 
 def _last_up_to(bounds: Sequence[int], value: int) -> int:
-    """Return the index of the last of these (unsorted) bounds before the first one above a value."""
+    """Return the index of the bound before the first bound that is above a value, at least 0.
+
+    The bounds are compared in the order of the file; they need not be sorted.
+    """
     return max(0, next((i for i, bound in enumerate(bounds) if bound > value), len(bounds)) - 1)

@@ -1,17 +1,18 @@
-"""Which algorithms may be forced on a user's program, by a table of checked algorithms and their failures.
+"""Decide which algorithms may be forced on a user's program, by a table of checked algorithms and failures.
 
-``conformance.toml`` is written by ``python -m tests.conformance`` (``make conformance``), which runs every
-algorithm that can be forced against results that no MPI computed. An algorithm is *cleared* in a version if
-it was checked there and nothing failed. An algorithm that failed only for operations that do not commute is
-cleared for users who say that their programs have none (``operations=commutative``), since Open MPI forces it
-on every operation (``tests/integration/test_conformance.py``). For a version that was not checked, the
-nearest checked version of its series decides (``SERIES``). If its series has none, all versions of the stack
-decide together: what fails in one of them is refused.
+``python -m tests.conformance`` (``make conformance``) writes the table, ``conformance.toml``: it runs every
+algorithm that can be forced, and compares the results with results that were computed without MPI. An
+algorithm is *cleared* in a version if it was checked there and nothing failed. An algorithm that failed only
+for operations that do not commute is cleared for users who say that their programs have no such operations
+(``operations=commutative``); for other users it is refused, since Open MPI forces an algorithm on every
+operation (``tests/integration/test_conformance.py``). For a version that was not checked, the nearest checked
+version of its series decides (``SERIES``). If no version of the series was checked, all versions of the stack
+decide together: an algorithm that fails in any of them is refused.
 
 MPICH has more variables that choose how a collective runs: the algorithm of its layer for shared memory, the
-composition inside and between nodes, whether the device may do it. They are rows of their own, such as
-``bcast posix`` (``mpich.chosen_by``), as is Intel MPI's other way within a node; what is in no row was never
-checked and is refused.
+composition of parts inside and between nodes, and whether the network device may run the collective. Each of
+these has rows of its own, such as ``bcast posix`` (``mpich.chosen_by``), and so has the other way in which
+Intel MPI can run a collective within a node. An algorithm without a row was never checked and is refused.
 """
 
 import re
@@ -31,8 +32,8 @@ from autotune.stacks.installation import MAKERS
 from autotune.stacks.words import ALGORITHM_OF, without_algorithms
 
 SERIES = {"openmpi": 2, "mpich": 2, "intelmpi": 1}
-"""Maps a stack to how many numbers of its version name the series: Open MPI 5.0.11 belongs to 5.0, Intel MPI
-2021.18.1 to 2021."""
+"""Maps a stack to how many numbers at the beginning of a version are the name of its series: Open MPI 5.0.11
+belongs to the series 5.0, Intel MPI 2021.18.1 to the series 2021."""
 
 _OWN = ("", "0", "-1", "auto", "default", "ignore")  # Values that leave the choice to the library.
 
@@ -43,14 +44,15 @@ _VARIABLES = {
     "intelmpi": re.compile(r"I_MPI_ADJUST_(?P<row>[A-Z_]+?)(?:_(?P<part>COMPOSITION|NETWORK|NODE|LIST))?"),
 }
 """Maps a flavour to the pattern of the variables that force an algorithm. Groups of the pattern are the
-collective and which part of the collective the algorithm is for; for MPICH see ``mpich.chosen_by``."""
+collective (``row``; ``adapt`` for the component of this name) and the part of the collective for which the
+algorithm is forced (``part``). For MPICH see ``mpich.chosen_by``."""
 
 _SWITCHES: Mapping[tuple[str, str], tuple[str, tuple[tuple[str, str], ...]]] = {
     ("openmpi", "coll_sm_priority"): (
         "",
         tuple((f"{name} component", "sm") for name in ("allreduce", "reduce", "bcast", "barrier")),
     ),
-    # What the component runs by default.
+    # By default the component runs algorithm 1 of both collectives.
     ("openmpi", "coll_adapt_priority"): ("", (("reduce adapt", "1"), ("bcast adapt", "1"))),
     ("mpich", "MPIR_CVAR_DEVICE_COLLECTIVES"): (
         "none",
@@ -61,9 +63,10 @@ _SWITCHES: Mapping[tuple[str, str], tuple[str, tuple[tuple[str, str], ...]]] = {
         tuple((f"{name} intranode", "pt2pt") for name, known in COLLECTIVES.items() if known.intel),
     ),
 }
-"""Maps the flavour and name of a variable that switches several collectives at once to the value that does so
-(empty: any value but those of ``_OWN``) and to the rows of what runs then. Components of Open MPI are then
-preferred to ``coll_tuned``; Intel MPI's other value, ``shm``, is the default."""
+"""Maps (flavour, variable) of a variable that switches several collectives at once to the value that switches
+them (empty: any value that is not in ``_OWN``), and to the (row, algorithm) pairs of the table that run then.
+The variables of Open MPI make it prefer a component to ``coll_tuned``; the default of Intel MPI's variable is
+its other value, ``shm``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +94,14 @@ class Clearance:
     """Says which algorithms may be forced in one version of a stack."""
 
     flavour: str
-    versions: tuple[str, ...]  # Versions whose checks decide; all, if no version of the series was checked.
+    versions: tuple[str, ...]  # Versions whose checks decide: one, or all if none of the series was checked.
     checked: Mapping[str, frozenset[str]]  # Collective → algorithms that were checked.
-    faults: Mapping[tuple[str, str], Fault]  # (collective, algorithm) → what failed.
-    note: str = ""  # Remark if another version was checked than the one in use; else empty.
+    faults: Mapping[tuple[str, str], Fault]  # (collective, algorithm) → its failure.
+    note: str = ""  # Remark that the version in use was not checked itself; empty if it was checked.
     commutative: bool = False  # Whether all operations of the users' programs commute.
 
     def refusal(self, collective: str, algorithm: str) -> str:
-        """Return the reason why an algorithm may not be forced, in words; empty if it may be."""
+        """Return the reason why an algorithm may not be forced, in words; empty if it may be forced."""
         name = _canonical(self.flavour, collective, algorithm)
         fault = self.faults.get((collective, name))
         if fault and not (fault.commuting_right and self.commutative):
@@ -109,7 +112,10 @@ class Clearance:
         return ""
 
     def commuting_alone(self, collective: str, algorithm: str) -> str:
-        """Return how an algorithm fails only for operations that do not commute, in words; else empty."""
+        """Return how an algorithm fails, in words, if it fails only for operations that do not commute.
+
+        The text is empty for any other algorithm.
+        """
         fault = self.faults.get((collective, _canonical(self.flavour, collective, algorithm)))
         return fault.proof(self.flavour) if fault and fault.commuting_right else ""
 
@@ -207,7 +213,8 @@ def check_rules(
 
     Args:
         flavour: The stack that the rules are written for.
-        described: The stack that was measured, as for ``clearance_of``; another flavour refuses nothing.
+        described: The stack that was measured, as for ``clearance_of``; nothing is refused if its flavour
+            is not ``flavour``.
         rules: The rules as (collective, algorithm) pairs.
         variables: Job-wide variables that are written together with the rules, as (name, value) pairs.
         commutative: Whether all operations of the users' programs commute.
@@ -274,10 +281,11 @@ def _versions(flavour: str) -> Mapping[str, Clearance]:
 
 
 def left_out(space: Space, described: str, collectives: Collection[str] = ()) -> str:
-    """Return a sentence on algorithms that are left out for operations that do not commute alone.
+    """Return a sentence on the algorithms that are left out only because some operations do not commute.
 
-    It is empty if there are none. ``described`` is the stack, as for ``clearance_of``. The sentence is about
-    ``collectives``; empty: about all.
+    The sentence is empty if there are no such algorithms. ``described`` is the stack, as for
+    ``clearance_of``. The sentence names only algorithms of ``collectives``; if these are empty, of all
+    collectives.
     """
     permission = clearance_of(described)
     dropped = ((drop.parameter.removeprefix(ALGORITHM_OF), str(drop.value)) for drop in space.dropped)
@@ -306,9 +314,9 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _canonical(flavour: str, collective: str, word: str) -> str:
-    """Return this project's name of the algorithm that a value selects; the value itself if it is unknown.
+    """Return this project's name of the algorithm that the value ``word`` of a variable selects.
 
-    The name is empty if the value leaves the choice to the library.
+    The name is empty if the value leaves the choice to the library; an unknown value is returned as it is.
     """
     choice = collective.partition(" ")[2]
     own = mpich.OWN[choice] if choice and flavour == "mpich" else _OWN

@@ -26,7 +26,8 @@ COLLECTIVE_IDS: Mapping[str, int] = {name: openmpi.id for name, openmpi in _OPEN
 ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     name: (DEFAULT, *openmpi.algorithms) for name, openmpi in _OPEN_MPI.items() if openmpi.algorithms
 }
-"""Maps a collective to its algorithms, indexed by their ids. Old versions lack some: see ``algorithms``."""
+"""Maps a collective to its algorithms, indexed by their ids. Old versions lack some algorithms: see
+``algorithms``."""
 
 ONE_ROW = frozenset(name for name in ALGORITHMS if _OPEN_MPI[name].lookup in (Lookup.NOTHING, Lookup.ROOT))
 """Collectives whose rules must be the same for all message sizes: see ``Lookup``."""
@@ -38,8 +39,8 @@ PAIRS_ONLY = "two_proc"
 """The algorithm for two ranks; on more ranks it fails with MPI_ERR_UNSUPPORTED_OPERATION."""
 
 CHAIN_FANOUT = 4
-"""Fan-out of a forced ``chain`` (``coll_tuned_init_chain_fanout``). With 0 in a file, the chain would be a
-pipeline."""
+"""Fan-out that a rules file gives to ``chain``: Open MPI's own for a forced chain
+(``coll_tuned_init_chain_fanout``). With a fan-out of 0 the chain would be a pipeline."""
 
 
 SEGMENTED: Mapping[str, frozenset[str]] = {
@@ -65,7 +66,8 @@ _UNTOUCHED = (TunedRow(0, 0),)  # A table that leaves every choice to Open MPI.
 
 Tables = Mapping[str, Mapping[int, tuple[TunedRow, ...]]]  # Collective → communicator size → rows, ascending.
 
-NO_ALGORITHM = 99  # Id of no algorithm in any version: Open MPI refuses a call for which a rule names it.
+NO_ALGORITHM = 99
+"""Id that no algorithm has in any version; Open MPI refuses a call for which a rule names this id."""
 
 
 def algorithm_id(collective: str, name: str | int) -> int:
@@ -94,7 +96,7 @@ def algorithm_id(collective: str, name: str | int) -> int:
 def algorithms(collective: str, version: tuple[int, int] | None = None) -> tuple[str, ...]:
     """Return the names of a collective's algorithms in the order of their ids, ``default`` first.
 
-    Open MPI's (major, minor) ``version`` leaves out newer algorithms; None: those of all versions.
+    ``version`` is Open MPI's (major, minor): newer algorithms are left out. None: no algorithm is left out.
 
     Raises:
         UserError: ``coll_tuned`` offers no choice for this collective.
@@ -153,7 +155,7 @@ def table(rules: Iterable[Rule]) -> dict[str, dict[int, tuple[TunedRow, ...]]]:
     differ by size.
 
     Raises:
-        UserError: ``coll_tuned`` has no word for a collective, an algorithm or a value of the rules.
+        UserError: ``coll_tuned`` cannot express a collective, an algorithm or a value of the rules.
     """
     tables: dict[str, dict[int, list[TunedRow]]] = {}
     for rule in sorted(rules, key=lambda r: (COLLECTIVE_IDS.get(r.collective, 99), r.comm_size, r.min_bytes)):
@@ -174,7 +176,7 @@ def table(rules: Iterable[Rule]) -> dict[str, dict[int, tuple[TunedRow, ...]]]:
 
 
 def row_at(tables: Tables, slot: Slot) -> TunedRow:
-    """Return the row that applies to a call (collective, ranks, bytes); if none does, one with id 0."""
+    """Return the row that applies to a call (collective, ranks, bytes); if none applies, a row with id 0."""
     collective, comm_size, size = slot
     rows = last_up_to(tables.get(collective, {}), comm_size) or _UNTOUCHED
     threshold = threshold_bytes(collective, size, comm_size) if collective in tables else 0
@@ -187,16 +189,16 @@ def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:
     The file begins with ``comments``, given without the ``#``.
 
     Raises:
-        UserError: ``coll_tuned`` has no word for a collective, an algorithm or a value of the rules.
+        UserError: ``coll_tuned`` cannot express a collective, an algorithm or a value of the rules.
     """
     tables = table(rules)
     return text(tables, comments) if tables else ""
 
 
 def refusing(tables: Tables, spared_bytes: int) -> Tables:
-    """Return the tables with ``NO_ALGORITHM`` in each row that applies to ``spared_bytes`` or more.
+    """Return the tables with ``NO_ALGORITHM`` in each row for messages of ``spared_bytes`` or more.
 
-    Open MPI then refuses these calls. Rows that leave the choice to Open MPI stay as they are.
+    Open MPI then refuses calls with such messages. Rows that leave the choice to Open MPI stay as they are.
     """
 
     def with_refusals(collective: str, comm_size: int, rows: Sequence[TunedRow]) -> tuple[TunedRow, ...]:
@@ -241,7 +243,7 @@ def _row(rule: Rule) -> TunedRow:
         if name not in words and (name, rule.choice[name]) != (
             "component",
             "tuned",
-        ):  # the rules file of coll_han contains this choice
+        ):  # component=tuned is written to the rules file of coll_han
             raise UserError(
                 f"coll_tuned rules cannot say {name}={rule.choice[name]!r}", allowed(name, sorted(words))
             )
@@ -266,7 +268,7 @@ def _number(choice: Point, name: str) -> int:
 
 
 def _fenced(collective: str, by_size: Mapping[int, tuple[TunedRow, ...]]) -> dict[int, tuple[TunedRow, ...]]:
-    """Return the tables of one collective, and one with id 0 for communicator sizes that no table is for."""
+    """Return the tables of one collective, with a table of id 0 for communicator sizes that have none."""
     names = algorithms(collective)
     pairs = {n for n, rows in by_size.items() if PAIRS_ONLY in {names[row.algorithm] for row in rows}}
     fenced: dict[int, tuple[TunedRow, ...]] = {}

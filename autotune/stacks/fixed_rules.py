@@ -1,13 +1,13 @@
 """Default algorithms of Open MPI's ``tuned`` component: its fixed rules, as tables.
 
 The simulated cluster runs the algorithms that these rules choose, and ``lint --explain`` reports them for
-calls that no rule of the user's decides.
+calls to which none of the user's own rules applies.
 
 Notation: a table has a row for each range of communicator sizes; the first row whose bound is above the size
 applies. A row is a list of entries ``name<bytes`` in order; the first entry whose bound is above the message
-size applies, and the last one has no bound. A message size is that of one rank's vector in a call; for
-allgather and alltoall it is that of one block (a *rules file* counts it otherwise), and for reduce-scatter
-that of the whole vector.
+size applies, and the last entry has no bound. The message size is the size of one rank's vector in a call.
+For allgather and alltoall it is the size of one block (a *rules file* counts their sizes differently), and
+for reduce-scatter the size of the whole vector.
 """
 
 from collections.abc import Mapping
@@ -146,7 +146,7 @@ def fixed_algorithm(collective: str, ranks: int, nbytes: int) -> str:
 
 
 def fixed_choice(rules: Rules, size: int, nbytes: NDArray[np.float64]) -> list[str]:
-    """Return the algorithm that rules choose on ``size`` ranks for each of (n,) message sizes."""
+    """Return the algorithm that the rules choose on ``size`` ranks for each message size in ``nbytes``."""
     bounds, names = _row(rules[next(bound for bound in rules if size < bound)])
     return [names[i] for i in np.searchsorted(bounds, nbytes, side="right")]
 

@@ -1,8 +1,10 @@
-"""The rules file of Open MPI's ``coll_han`` as text: which component runs a call, by level, ranks and size.
+"""Write the rules file of Open MPI's ``coll_han``, which says which component runs a call.
 
-At the level of the whole communicator, a rule makes another component run the calls of one collective from
-some number of ranks and bytes on, such as ``coll_tuned`` with its own rules; ``coll_han`` runs all other
-calls. The job-wide parameter ``coll_han_priority`` cannot do that: with 0, ``coll_han`` runs no call at all.
+The component depends on the collective, the level (inside a node, between nodes, whole communicator), the
+number of ranks and the message size. At the level of the whole communicator, a rule lets another component,
+such as ``coll_tuned`` with its own rules, run the calls of one collective from some number of ranks and bytes
+on; ``coll_han`` runs all other calls. The job-wide parameter ``coll_han_priority`` cannot choose by call:
+with 0, ``coll_han`` runs no call at all.
 
 References:
     Open MPI 5.0, ``ompi/mca/coll/han/coll_han_dynamic.c`` and ``coll_han_dynamic_file.h``.
@@ -24,7 +26,7 @@ COMPONENT = "component"  # Per-size parameter whose value is the component for a
 LEVELS: Mapping[str, int] = {"han_intra": 0, "han_inter": 1, COMPONENT: 2}
 """Maps a per-size parameter to its topological level: inside a node, between nodes, whole communicator."""
 
-PRIORITY = "OMPI_MCA_coll_han_priority"  # Variable with the priority of ``coll_han``; with 0 it runs no call.
+PRIORITY = "OMPI_MCA_coll_han_priority"  # Variable with ``coll_han``'s priority; 0: ``coll_han`` is off.
 
 
 def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:
@@ -57,18 +59,22 @@ def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:
 
 
 def handed_over(rule: Rule) -> Rule:
-    """Return the rule with ``coll_tuned`` as its component; unchanged if ``coll_han`` has no such rules."""
+    """Return the rule with ``coll_tuned`` as its component, where ``coll_han`` has rules for the collective.
+
+    A rule for any other collective is returned unchanged.
+    """
     if rule.collective not in coll_tuned.HAN:
         return rule
     return replace(rule, choice=Point.of({**rule.choice, COMPONENT: "tuned"}))
 
 
 def _level(level: str, by_size: Mapping[int, list[Rule]]) -> list[str]:
-    """Return the lines of one level; its first table must be for 1 rank, a table's first row for 0 bytes.
+    """Return the lines of one level of a collective, with a table for each communicator size.
 
-    For the levels inside and between nodes, ``coll_han`` counts the ranks of that level only, and a campaign
-    does not know their number. So the table of the largest communicator is used for all. Message sizes are
-    per rank or block.
+    ``coll_han`` requires that the first table is for 1 rank, and the first row of a table for 0 bytes. For
+    the levels inside and between nodes, ``coll_han`` counts only the ranks of the level, and a campaign does
+    not know their number. So the table of the largest communicator is used for any number of ranks. Message
+    sizes are per rank or block.
     """
     starts = {1: max(by_size)}
     if level == COMPONENT:

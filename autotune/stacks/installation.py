@@ -1,4 +1,4 @@
-"""Finds the MPI to use: the one that the scenario names, else the site's own, else that of a PyPI wheel."""
+"""Find the MPI to use: the one that the scenario names, else the site's own, else the MPI of a PyPI wheel."""
 
 import os
 import shutil
@@ -25,10 +25,10 @@ class Installation:
     """Describes one MPI on this machine."""
 
     flavour: str  # ``openmpi``, ``mpich`` or ``intelmpi``.
-    version: str  # Version that its launcher prints.
-    mpirun: Path  # Path of its launcher.
-    library: Path  # Path of its MPI library, links resolved.
-    origin: str  # Who chose it: ``scenario``, ``site`` or ``wheel``.
+    version: str  # Version that the launcher prints.
+    mpirun: Path  # Path of the launcher.
+    library: Path  # Path of the MPI library, with links resolved.
+    origin: str  # Where the MPI comes from: ``scenario`` (the user named it), ``site`` or ``wheel``.
 
     @property
     def named(self) -> str:
@@ -37,14 +37,14 @@ class Installation:
 
 
 def find(mpirun: str | None = None, origin: str = "auto", stack: str = "any") -> Installation:
-    """Return the MPI that the scenario names, else the site's own, else that of the wheel.
+    """Return the MPI that the scenario names, else the site's own, else the MPI of the wheel.
 
     Args:
         mpirun: Path or name of a launcher; None: a launcher is searched for.
         origin: Where a launcher is searched for: ``site``, ``wheel``, or ``auto`` for both in this order.
-        stack: A flavour, with or without its major version (``openmpi4``), for which the whole search path is
-            searched, then this interpreter's virtual environment and those next to it. ``any``: the first MPI
-            that is found is used.
+        stack: The flavour that the MPI must have, with or without a major version (``openmpi4``); then the
+            whole search path is searched, and after it this interpreter's virtual environment and the
+            environments next to it. ``any``: the first MPI that is found is used.
 
     Raises:
         StackError: no MPI is found, its launcher does not answer, or this project does not know it.
@@ -71,7 +71,7 @@ def find(mpirun: str | None = None, origin: str = "auto", stack: str = "any") ->
         except StackError:
             if stack == "any":
                 raise
-            continue  # an unknown launcher in front does not hide the MPI that was asked for
+            continue  # an unknown launcher does not hide the MPI that was asked for, which may come later
         if _fits(candidate, stack):
             return candidate
         unsuitable.append(f"{candidate.flavour} {candidate.version}")
@@ -86,7 +86,7 @@ def find(mpirun: str | None = None, origin: str = "auto", stack: str = "any") ->
 
 
 def unreached(mpirun: Path) -> str:
-    """Return a note on the MPI that was measured if PATH finds another one, or none; else an empty text."""
+    """Return a note that names the measured ``mpirun``, or an empty text if PATH has the same ``mpirun``."""
     on_path = shutil.which("mpirun")
     if on_path and mpirun.samefile(on_path):
         return ""
@@ -102,10 +102,10 @@ def _fits(installation: Installation, stack: str) -> bool:
 
 
 def _launchers(origin: str, all_of_them: bool) -> Iterator[tuple[Path, str]]:
-    """Yield (launcher, origin), preferred ones first.
+    """Yield (launcher, origin), the preferred launchers first.
 
     With ``all_of_them`` these are all launchers of the search path and of other virtual environments;
-    otherwise only the first launcher on the search path and that of the wheel.
+    otherwise only the first launcher on the search path and the launcher of the wheel.
     """
     wheel = _wheel()
     if origin != "wheel":
@@ -115,7 +115,7 @@ def _launchers(origin: str, all_of_them: bool) -> Iterator[tuple[Path, str]]:
                 if path := _on_path(name, folders):
                     yield path, "site"
                     break
-            for name in ("mpirun.openmpi", "mpirun.mpich") if all_of_them else ():  # Debian has both at once
+            for name in ("mpirun.openmpi", "mpirun.mpich") if all_of_them else ():  # names in Debian
                 if path := _on_path(name, folders):
                     yield path, "site"
     if origin != "site":
@@ -137,9 +137,10 @@ def _other_environments() -> list[Path]:
 def run(
     command: Sequence[str], env: Mapping[str, str], errors: int = subprocess.PIPE
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a command to its end with this whole environment, and return it with what it printed.
+    """Run a command to its end, and return its exit code with everything that it printed.
 
-    Its standard error goes to ``errors``, as for ``subprocess.run``.
+    ``env`` is the command's whole environment. ``errors`` says where standard error goes, as the argument
+    ``stderr`` of ``subprocess.run`` does.
 
     Raises:
         StackError: the command cannot be started or does not end in time.
@@ -180,12 +181,15 @@ def _inspect(mpirun: Path, origin: str) -> Installation:
 
 
 def _library(mpirun: Path, first: Sequence[Path], flavour: str) -> Path:
-    """Return ``libmpi`` of the installation that ``mpirun`` belongs to; folders of ``first`` come first."""
+    """Return the path of ``libmpi`` of the installation that ``mpirun`` belongs to.
+
+    The folders ``first`` are searched before the installation's own folders.
+    """
     prefixes = dict.fromkeys((mpirun.parent.parent, mpirun.resolve().parent.parent))
     multiarch = sysconfig.get_config_var("MULTIARCH") or ""
     lib = ("lib", "lib64", f"lib/{multiarch}") if multiarch else ("lib", "lib64")
     folders = [*first, *(prefix / name for prefix in prefixes for name in lib)]
-    debian = ("libmpich.so.[0-9]*",) if flavour == "mpich" else ()  # Debian's libmpi.so is that of Open MPI
+    debian = ("libmpich.so.[0-9]*",) if flavour == "mpich" else ()  # Debian's libmpi.so belongs to Open MPI
     for folder in folders:
         for pattern in (*debian, "libmpi.so.[0-9]*", "libmpi.so"):
             for candidate in sorted(folder.glob(pattern), key=lambda p: len(p.name)):
@@ -202,7 +206,7 @@ def _begins_as_library(file: Path) -> bool:
 
 
 def _wheel() -> Path | None:
-    """Return the launcher of an MPI that pip installed into this virtual environment; None if none."""
+    """Return the launcher of an MPI that pip installed into this environment; None if pip installed none."""
     for name in (words.distribution for words in implementations().values()):
         try:
             files = distribution(name).files or []

@@ -19,10 +19,10 @@ def adjustments(rules: Iterable[Rule]) -> dict[int, dict[str, str]]:
     Intel MPI 2021.18 reads the value of such a variable otherwise than its documentation says
     (``tests/integration/test_exported_intel.py``):
 
-    - only upper bounds count, in the order in which they are written; the last part has no bound;
+    - only upper bounds count: the first part whose upper bound is not exceeded applies, else the last part;
     - if a value contains ``@``, its message sizes are ignored, so a value has conditions either on message
       sizes or on communicator sizes;
-    - no id selects the tuned choice that Intel MPI makes without the variable: 0 is another, simpler choice;
+    - no id stands for the tuned choice that Intel MPI makes without the variable: 0 is a simpler choice;
     - a bound beyond 2³¹ − 1 leads to a segmentation fault.
 
     Raises:
@@ -42,7 +42,7 @@ def adjusted(collective: str) -> str:
 
 
 def _ranges(collective: str, comm_size: int, table: Sequence[Rule]) -> list[str]:
-    """Return ``id:low-high`` for each rule, with inclusive bounds in bytes; empty without any algorithm."""
+    """Return ``id:low-high`` for each rule, with inclusive bounds in bytes; empty if no rule names an id."""
     names = [algorithm_of(rule) for rule in table]
     if not any(names):
         return []

@@ -1,4 +1,4 @@
-"""Maps the path of each key and element of a JSON text to its line number."""
+"""Find the line number of each key and element of a JSON text."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Names of parameters of Open MPI and UCX, and options of ``mpirun``, known without an installation."""
+"""List names of parameters of Open MPI and UCX, and options of ``mpirun``; no installation is needed."""
 
 import re
 
@@ -6,7 +6,8 @@ from autotune.resources import facts
 
 KNOWN = facts("stacks/known")  # The tables of ``known.toml``; comments in that file describe each table.
 
-# Parameters of the launcher of Open MPI 4, of that of Open MPI 5 (PRRTE), and those that either may have.
+# Patterns of the parameters of Open MPI 4's launcher (OLD), of Open MPI 5's launcher PRRTE (NEW), and of
+# parameters that both launchers can have (_EITHER).
 OLD = re.compile(r"orte_\w+|plm_rsh_\w+|rmaps_base_(?!verbose)\w+|hwloc_base_(?!verbose|mem_bind)\w+")
 NEW = re.compile(r"prte_\w+|plm_ssh_\w+|(rmaps|hwloc)_default_\w+")
 _EITHER = re.compile(r"(oob|plm|ras|odls|rmaps|ess|errmgr|state|iof|grpcomm|routed|filem|schizo)(_\w+)?")

@@ -1,4 +1,4 @@
-"""MPICH's names for its algorithms, and the tree by which it selects an algorithm for a call.
+"""MPICH's names for its algorithms, and the tree by which MPICH selects an algorithm for a call.
 
 The tree decides like nested ``if``s: an object's keys are conditions, tried in order, down to
 ``algorithm=NAME``. A file that the user names replaces the whole tree of the library, and MPICH aborts at the
@@ -41,8 +41,8 @@ _GUARDS = {
     "parent": ("comm_hierarchy=parent", "comm_hierarchy=any", True),
     "consecutive": ("is_node_consecutive=yes", "is_node_consecutive=no", True),
 }
-"""Maps a condition that an algorithm requires to two branches of a tree, in their order, and whether it is
-the first branch in which the requirement is met."""
+"""Maps a requirement of an algorithm to the two branches of a tree that test the requirement, in their order,
+and to whether the requirement is met in the first branch (else in the second)."""
 
 
 _CHOOSERS = {
@@ -53,22 +53,24 @@ _CHOOSERS = {
     "composition": "MPIR_CVAR_{}_COMPOSITION",
     "device": "MPIR_CVAR_{}_DEVICE_COLLECTIVE",
 }
-"""Maps a choice that MPICH makes for a collective to its control variable. The choices are the algorithm,
-that of the layer for shared memory (``posix``) or for the network (``ofi``), that of an intercommunicator
-(``inter``), the composition inside and between nodes, and whether the network device runs the collective."""
+"""Maps a choice that MPICH makes for a collective to the control variable that sets it. The choices are the
+algorithm (an empty text), the algorithms of the layer for shared memory (``posix``) and of the layer for the
+network (``ofi``), the algorithm for an intercommunicator (``inter``), the composition of parts inside and
+between nodes, and whether the network device runs the collective."""
 
 OWN: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(_CHOOSERS, ("", DEFAULT)),
     "composition": ("", "0"),
     "device": ("", "1"),
 }
-"""Maps a choice to the values with which the library decides."""
+"""Maps a choice to the values that leave it to the library."""
 
 
 def chosen_by(variable: str) -> tuple[str, str]:
-    """Return the collective and the choice (a key of ``OWN``) that a control variable sets; empty if none.
+    """Return the collective and the choice (a key of ``OWN``) that a control variable sets.
 
-    The collective is in lower case, as in ``bcast`` or ``ineighbor_allgather``.
+    The collective is in lower case, as in ``bcast`` or ``ineighbor_allgather``. Both texts are empty if the
+    variable sets no choice.
     """
     for choice, template in reversed(_CHOOSERS.items()):
         if match := re.fullmatch(template.format(r"((?:(?!_POSIX|_OFI)[A-Z_])+)"), variable):
@@ -89,9 +91,9 @@ def algorithms(collective: str) -> tuple[str, ...]:
 
 
 def size_condition(collective: str, comm_size: int) -> tuple[str, int]:
-    """Return the quantity on which a tree puts conditions by size, and how many message sizes it sums up.
+    """Return the quantity in a tree's conditions on size, and how many messages the quantity adds up.
 
-    The quantity is empty if the collective has no such conditions.
+    The quantity is empty if trees have no conditions on size for the collective.
     """
     condition = _MPICH[collective].size
     return condition, comm_size if condition.startswith("total") else 1
@@ -101,7 +103,7 @@ def check(collective: str, algorithm: str) -> str:
     """Return the name of an algorithm, or ``auto`` for an empty name or ``default``.
 
     Raises:
-        UserError: MPICH has no such algorithm; it would abort in MPI_Init.
+        UserError: MPICH has no such algorithm, and would abort in MPI_Init.
     """
     names = algorithms(collective)
     if algorithm in ("", "default"):
@@ -181,7 +183,7 @@ class MpichDialect(Dialect):
     distribution = "mpich"
     campaigns = "MPICH 4 or 5"
     slurm_plugins = ("pmi2", "pmix", "cray_shasta")
-    # Otherwise the device composes collectives from parts inside and between nodes, also forced algorithms.
+    # Without this setting the device composes even forced algorithms from parts inside and between nodes.
     reproducible: ClassVar[Mapping[str, str]] = {"MPIR_CVAR_DEVICE_COLLECTIVES": "none"}
     by_place = ("smp",)
 
@@ -228,9 +230,9 @@ class IntelMpiDialect(MpichDialect):
     by_place = ("",)  # every algorithm: with I_MPI_CBWR the library always uses its own algorithm for sums
 
     def surroundings(self, mpirun: Path) -> dict[str, str]:
-        """Return variables that make Intel MPI print its settings, and those with paths of a PyPI wheel.
+        """Return variables that make Intel MPI print its settings, and for a PyPI wheel also its paths.
 
-        In other installations, a site's own scripts set these paths.
+        In other installations, a site's own scripts set the paths.
         """
         report = {} if "I_MPI_DEBUG" in os.environ else {"I_MPI_DEBUG": "5"}
         prefix = mpirun.parent.parent

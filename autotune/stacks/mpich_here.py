@@ -127,7 +127,10 @@ class MpichStack(Stack):
         }
 
     def _with(self, rendering: Rendering) -> Rendering:
-        """Return the rendering with proofs of it: values for the probe, lines for the launch to print."""
+        """Return the rendering with proofs that it was applied.
+
+        The proofs are values that the probe compares, and lines that the launch must print.
+        """
         env = {k: v for k, v in self._compared(rendering.env).items() if "{directory}" not in v}
         cvars = {k: v for k, v in env.items() if k.startswith("MPIR_CVAR_")}
         cvars = {k: v for k, v in cvars.items() if k not in mpich_tree.UNREADABLE}
@@ -146,7 +149,8 @@ class MpichStack(Stack):
 def detect(words: Dialect, installation: Installation, env: Mapping[str, str], ranks: int) -> MpichStack:
     """Return the description of an installation, after a launch with one rank in this environment.
 
-    ``ranks`` is their number on this machine; 0: launches are on several nodes, or it is not known yet.
+    ``ranks`` is the number of ranks of a launch on this machine; 0: launches use several nodes, or the number
+    is not known yet.
 
     Raises:
         StackError: the launch fails.
@@ -161,7 +165,7 @@ def detect(words: Dialect, installation: Installation, env: Mapping[str, str], r
         names = re.split(r"[ ,]+", built[1].strip()) if built else [""]
         device, networked = env.get(_NETMOD) or names[0], env.get("MPIR_CVAR_NOLOCAL") == "1"
         if ranks > cores:
-            # Ranks that share a core and poll wait for the scheduler, which takes milliseconds in each call.
+            # Ranks that poll on a shared core must wait for the scheduler, milliseconds in each call.
             env = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1", **env}
     networked = networked or not ranks
     used = _FABRIC.search(text)

@@ -1,7 +1,8 @@
 """Rules by message size as MPICH's selection tree, for launches and exported files.
 
-A tree decides like nested ``if``s. Subtrees of tuned collectives replace those of the library's own tree (see
-``stacks.mpich``). They have conditions on the communicator size, and below these on the message size.
+A tree decides like nested ``if``s. In a copy of the library's own tree (see ``stacks.mpich``), the subtree of
+each tuned collective is replaced. The new subtree has conditions on the communicator size, and below these
+conditions on the message size.
 """
 
 import json
@@ -17,7 +18,7 @@ from autotune.stacks.mpich import Tree, algorithms, leaf, size_condition
 from autotune.stacks.tables import algorithm_of
 
 FILE_VARIABLE = "MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"
-"""Variable that names the file which replaces the library's tree."""
+"""Variable with the path of the file whose tree replaces the library's tree."""
 
 UNREADABLE = frozenset({FILE_VARIABLE, "MPIR_CVAR_CH4_NETMOD"})
 """Variables with texts as values that MPICH 5.0 uses, although reading them back gives an empty text."""
@@ -26,7 +27,7 @@ UNREADABLE = frozenset({FILE_VARIABLE, "MPIR_CVAR_CH4_NETMOD"})
 def tuned(generic: Tree, tables: Mapping[str, Mapping[int, list[Rule]]]) -> Tree:
     """Return the library's tree ``generic`` with the subtrees of some collectives replaced.
 
-    ``tables`` is collective → communicator size → rules; each table begins at 0 bytes.
+    ``tables`` maps a collective and a communicator size to rules, of which the first is for 0 bytes.
 
     Raises:
         UserError: a tree cannot name an algorithm, or the library's tree lacks a collective.
@@ -74,10 +75,10 @@ _LIMIT = re.compile(r"(\w+)(<=|<)(\d+|pow2)")  # A condition with an upper bound
 
 
 def reached(name: str, text: str, call: Asked) -> Answer:
-    """Return the algorithm that a tree selects for a call: at each level, the first condition that is met.
+    """Return the algorithm that a tree selects for a call, by the first condition that is met at each level.
 
     The operation is assumed to be built in and commutative, the ranks consecutive, and the buffers distinct.
-    ``name`` is the tree's file in the reasons.
+    ``name`` is the name of the tree's file in the reasons.
 
     Raises:
         ValueError: the text is not JSON; the message says why.
@@ -109,7 +110,7 @@ def reached(name: str, text: str, call: Asked) -> Answer:
 
 
 def _holds(key: str, facts: Mapping[str, str], call: Asked) -> bool:
-    """Whether a call meets a condition; an unknown condition is never met, and a leaf always is."""
+    """Whether a call meets a condition; an unknown condition is never met, and a leaf is always met."""
     if key.startswith(("algorithm=", "composition=")):
         return True
     numbers = {

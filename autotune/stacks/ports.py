@@ -13,19 +13,19 @@ from autotune.history.trial import Status
 from autotune.probe.protocol import Expectation, ProbeResult, SweptChoice
 
 START_S = 1.5
-"""Assumed time in seconds to start and end a launch, as long as no launch was made (``mpirun`` on two cores
+"""Assumed time in seconds to start and end a launch, used before the first launch (``mpirun`` on two cores
 took 1.3 s)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Says where the ranks of a launch go."""
+    """Says on which nodes and cores the ranks of a launch run."""
 
     ranks: int  # Number of ranks of the whole launch.
     nodes: int = 1  # Number of nodes over which the ranks are spread.
     ppn: int = 0  # Ranks on each node; 0: as many as fit.
-    map_by: str = ""  # As in Open MPI's option (``core``, ``ppr:2:node`` …); empty: the launcher's default.
-    bind_to: str = ""  # As in Open MPI's option (``core``, ``none`` …); empty: the launcher's default.
+    map_by: str = ""  # As Open MPI's ``--map-by`` (``core``, ``ppr:2:node``); empty: the launcher's default.
+    bind_to: str = ""  # As Open MPI's ``--bind-to`` (``core``, ``none``); empty: the launcher's default.
     hosts: tuple[str, ...] = ()  # Names of the nodes; empty: this machine, or the present allocation.
     oversubscribe: bool = False  # Whether there are more ranks than cores.
 
@@ -93,20 +93,20 @@ class LaunchRequest:
 class LaunchOutcome:
     """Says how one MPI run ended."""
 
-    status: Status  # How the run ended.
-    reason: str = ""  # Why the status is not ``ok``, in words; empty if it is.
+    status: Status
+    reason: str = ""  # Why the status is not ``ok``, in words; empty if the status is ``ok``.
     result: ProbeResult | None = None  # Result that the probe wrote; present whenever the status is ``ok``.
     duration_s: float = 0.0  # Seconds from start to end, without the time in a queue.
     queue_s: float = 0.0  # Seconds that the run waited in the queue of a batch system.
     hosts: tuple[str, ...] = ()  # Names of the nodes on which the run was made.
     given_up: bool = False  # Whether the job was cancelled because it waited too long for its start.
-    lost_before: tuple[str, ...] = ()  # For each earlier attempt at this run, why it was lost, in words.
+    lost_before: tuple[str, ...] = ()  # Why each earlier attempt at this run was lost, in words.
 
 
 class Launcher(Protocol):
     """Starts MPI runs and waits for them.
 
-    A launcher has an attribute ``away`` that is true if its runs are made on other machines than this one.
+    A launcher has an attribute ``away`` that is true if its runs are not made on this machine.
     """
 
     @property
@@ -130,8 +130,8 @@ class Launcher(Protocol):
         A run that fails does not end the others.
 
         Args:
-            runs: (launcher, request) of each run; the launcher returns the command of the run, and has the
-                same class as this one.
+            runs: (launcher, request) of each run. The launcher's ``command`` starts the run; the launcher has
+                the same class as this one.
 
         Raises:
             StackError: as ``run``.
@@ -144,7 +144,7 @@ class Hearing(Protocol):
     """A launcher that can also run any other program on the nodes of its runs, and return its output."""
 
     def heard(self, program: Sequence[str], placement: Placement, env: Mapping[str, str]) -> str:
-        """Return the standard output and error of a program on the campaign's nodes; ranks see ``env``.
+        """Return the standard output and error of a program on the campaign's nodes, run with ``env`` set.
 
         Raises:
             StackError: the program cannot be started, or does not end in time.

@@ -1,6 +1,6 @@
 """Options of ``srun`` that place ranks, for launches and exported files.
 
-The tables translate the values of ``Placement``, which are those of Open MPI's options.
+The tables translate values of ``Placement``, which are written as in Open MPI's options.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,8 @@ DISTRIBUTIONS: Mapping[str, str] = {
     "numa": "block:cyclic",
     "node": "cyclic",
 }
-"""Maps ``map_by`` to ``--distribution``: first over nodes, then over the sockets of each node."""
+"""Maps a value of ``map_by`` to a value of ``--distribution``. The latter says how ranks are distributed over
+nodes and, after a colon, over the sockets of each node."""
 
 CPU_BINDS: Mapping[str, str] = {
     "core": "cores",
@@ -21,4 +22,4 @@ CPU_BINDS: Mapping[str, str] = {
     "package": "sockets",
     "hwthread": "threads",
 }
-"""Maps ``bind_to`` to ``--cpu-bind``."""
+"""Maps a value of ``bind_to`` to a value of ``--cpu-bind``."""

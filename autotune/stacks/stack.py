@@ -1,6 +1,7 @@
-"""An MPI implementation that was detected on this machine: it translates trials into launches.
+"""Describe an MPI implementation that was detected on this machine, and translate trials into its launches.
 
-The settings of a trial become variables, files and control variables of the implementation.
+A trial is the settings of one launch. They become environment variables, files and control variables of the
+implementation.
 """
 
 import re
@@ -19,7 +20,7 @@ from autotune.stacks.installation import Installation
 from autotune.stacks.ports import Rendering
 from autotune.stacks.words import targets
 
-WORKS = "MPI works"  # Text that each rank of a first launch prints, followed by the number of ranks.
+WORKS = "MPI works"  # Text that a program which tests an MPI prints, followed by the number of ranks.
 
 
 @dataclass(frozen=True)
@@ -31,15 +32,16 @@ class Stack(ABC):
 
     installation: Installation  # The MPI that is used.
     _: KW_ONLY
-    fixed: Mapping[str, str] = field(default_factory=dict)  # Environment of every launch, also with defaults.
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables of every launch, also of launches that measure the defaults."""
     cores: int = 1  # Number of cores that this process may use.
     nodes: int = 1  # Number of nodes of a job.
-    commutative: bool = False  # Whether all operations of users' programs commute.
+    commutative: bool = False  # Whether all reduction operations of users' programs commute.
 
     @property
     @abstractmethod
     def description(self) -> str:
-        """The versions of the implementation in one line, for reports and exported files."""
+        """The implementation and its libraries with their versions in one line, for reports and exports."""
 
     @abstractmethod
     def available(self, space: Space) -> Space:
@@ -56,7 +58,7 @@ class Stack(ABC):
 
     @property
     def coll(self) -> tuple[str, ...]:
-        """The collective components, for ``Dialect.environment``; empty if the MPI has no such components."""
+        """The names of the MPI's collective components, for ``Dialect.environment``; empty if it has none."""
         return ()
 
     @cached_property
@@ -83,11 +85,11 @@ class Stack(ABC):
 
     @abstractmethod
     def _facts(self) -> set[str]:
-        """Return the facts about this machine other than flavour, version, cores and nodes."""
+        """Return the implementation's own facts about this machine; ``facts`` adds the common facts."""
 
     @abstractmethod
     def _own_findings(self) -> list[tuple[str, str]]:
-        """Return the rows of ``doctor`` other than launcher, version and library."""
+        """Return the rows of ``doctor`` that follow the rows about the launcher, version and library."""
 
     def _compared(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the variables that each rank compares with its own environment.
@@ -99,9 +101,9 @@ class Stack(ABC):
     def _choices(self, space: Space, point: Point, collective: str, always: bool) -> tuple[SweptChoice, ...]:
         """Return the per-size choices, such as algorithms, that one launch measures for a collective.
 
-        A choice with only default values writes no variable: then the site's own file or environment is in
-        effect, in the launch as with the exported files. With ``always``, any other choice writes every
-        variable, also those with default values, so that none remains set from another choice.
+        A choice with only default values writes no variable, so that the site's own file or environment stays
+        in effect, both in the launch and with the exported files. With ``always``, any other choice also
+        writes the variables that have default values, so that no variable keeps another choice's value.
         """
         swept = space.choices(collective, point)
         used = [p for p in space.call if any(p.name in choice for choice in swept)]
@@ -123,9 +125,10 @@ class Stack(ABC):
     def _settings(
         self, collective: str, algorithm: bool, applied: Mapping[str, Any]
     ) -> tuple[Mapping[str, int | str], Mapping[str, str]]:
-        """Return the control variables and the environment variables that set one value of a collective.
+        """Return the control variables and environment variables that apply a per-size value of a collective.
 
-        ``algorithm``: the value is the name of one; ``applied``: by kind, as ``targets`` returns it.
+        ``algorithm`` says whether the value is the name of an algorithm. ``applied`` maps the kind of a
+        setting to the setting, as ``targets`` returns it.
         """
 
 
@@ -139,10 +142,10 @@ def beginning(installation: Installation) -> list[tuple[str, str]]:
 
 
 def check_works(installation: Installation, text: str) -> None:
-    """Refuse an MPI whose first launch, with one rank, did not print ``WORKS`` and the number 1.
+    """Refuse an MPI if ``text``, the output of a launch with one rank, lacks ``WORKS`` and the number 1.
 
     Raises:
-        StackError: it did not.
+        StackError: the output lacks them; the message says why the launch failed.
     """
     if f"{WORKS} 1" not in text:
         raise StackError(
@@ -154,8 +157,9 @@ def check_works(installation: Installation, text: str) -> None:
 def reason(text: str) -> str:
     """Return the part of a failed launch's output that says why it failed.
 
-    Open MPI puts each message between lines of dashes, and messages after the first one are about
-    consequences. So the first such message is returned, or the last six lines if there is none.
+    Open MPI puts each message between lines of dashes, and all messages after the first one are about
+    consequences of the first error. So the first such message is returned, or the last six lines if there is
+    no message.
     """
     plain = text.replace("\0", "").strip()
     message = framed_message(plain)

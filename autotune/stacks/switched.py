@@ -1,10 +1,10 @@
-"""The plan by which a preloaded library, the switcher, tries algorithms in a running job.
+"""Write the plan by which the switcher, a preloaded library, tries algorithms in a running job.
 
 The switcher is ``probe/switcher/switcher.c``. Rows of the plan are
 ``candidate COLLECTIVE NUMBER VARIABLE=VALUE …``, ``learned COLLECTIVE BIN RANKS NUMBER``, ``budget SHARE``,
-``dry 1`` and ``exact 1`` (only those reductions are switched whose result cannot change by a bit). A *bin* b
-contains messages of 2^b up to 2^(b+1) bytes, as the recorder counts them. The *number* of a setting is its
-index among the settings of its collective; 0 is the default.
+``dry 1`` (no algorithm is really switched) and ``exact 1`` (a reduction is switched only if no bit of its
+result can change). A *bin* b contains messages of 2^b up to 2^(b+1) bytes, as the recorder counts them. The
+*number* of a setting is its index among the settings of its collective; 0 is the default.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ SWITCHED = (
     *("allreduce", "reduce", "reduce_scatter_block", "bcast", "allgather", "alltoall"),
     *("gather", "scatter", "barrier"),
 )
-"""Collectives whose counts must be the same on all ranks by the MPI standard; others are not switched."""
+"""Collectives for which the MPI standard requires equal counts on all ranks; only these are switched."""
 
 _PAIRS = "it fails on more than two ranks"
 _BY_COUNT = "it splits the message by its count, which ranks may give with other datatypes"
@@ -33,7 +33,7 @@ LEFT_OUT: Mapping[tuple[str, str], str] = {
     ("reduce_scatter_block", "pairwise"): _BEHIND,
     **dict.fromkeys(((name, "two_proc") for name in ("allgather", "alltoall", "barrier")), _PAIRS),
 }
-"""Maps (collective, algorithm) pairs that are never tried to the reason. Algorithms that the module
+"""Maps each (collective, algorithm) pair that is never tried to the reason. Algorithms that the module
 ``cleared`` refuses are not tried either.
 
 Algorithms that are wrong only for operations that do not commute are tried: the switcher only switches
@@ -49,7 +49,7 @@ class Offer:
 
 
 def offers(installation: Installation) -> Mapping[str, Offer]:
-    """Return by collective the settings that an MPI can switch in a running job; empty if it cannot."""
+    """Return collective → settings that an MPI can switch in a running job; empty if it can switch none."""
     by_collective = {}
     permission = clearance(installation.flavour, installation.version, commutative=True)
     for name in SWITCHED:
@@ -76,16 +76,19 @@ def offers(installation: Installation) -> Mapping[str, Offer]:
 
 
 def remark(installation: Installation) -> str:
-    """Return a line for users if checks of another version decide which algorithms are tried; else empty."""
+    """Return a line for users which says that checks of another version of the MPI decide what is tried.
+
+    The line is empty if the algorithms of this very version were checked.
+    """
     clearance_here = clearance(installation.flavour, installation.version)
     return f"run: {clearance_here.note}\n" if clearance_here and clearance_here.note else ""
 
 
 def unlocked(installation: Installation) -> Mapping[str, str]:
-    """Return variables that a job needs from its start so that its algorithms can be switched; often none.
+    """Return the variables that must be set when a job starts so that its algorithms can be switched.
 
-    Open MPI 4.1.4 does not let a running program write the variable returned for it. The variable alone
-    changes nothing: without a forced algorithm, Open MPI's fixed rules decide.
+    Only Open MPI 4 needs one, since 4.1.4 does not let a running program write this variable. The variable
+    alone changes nothing: without a forced algorithm, Open MPI's fixed rules decide.
     """
     old = installation.flavour == "openmpi" and installation.version.startswith("4.")
     return {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1"} if old else {}

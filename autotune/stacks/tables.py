@@ -1,4 +1,4 @@
-"""Groups rules into tables, for MPI implementations whose rules can only name an algorithm."""
+"""Group rules into tables, for MPI implementations whose rules can only name an algorithm."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -25,7 +25,10 @@ def algorithm_of(rule: Rule) -> str:
 
 
 def tables(rules: Iterable[Rule]) -> dict[str, dict[int, list[Rule]]]:
-    """Return the rules by collective and communicator size, in ascending order of message sizes from 0 on."""
+    """Return the rules by collective and communicator size, each table in ascending order of message sizes.
+
+    A table whose first rule is for more than 0 bytes gets a rule without a choice in front of it.
+    """
     by_collective: dict[str, dict[int, list[Rule]]] = {}
     for rule in sorted(rules, key=lambda r: (r.collective, r.comm_size, r.min_bytes)):
         table = by_collective.setdefault(rule.collective, {}).setdefault(rule.comm_size, [])

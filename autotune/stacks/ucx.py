@@ -1,7 +1,8 @@
-"""Finds a UCX library and the transports that it offers on this machine.
+"""Find a UCX library and the transports that it offers on this machine.
 
-Run as a program (``python -m autotune.stacks.ucx LIBUCP``) this module creates a UCP context and lets the
-library print it. That is a separate process, so that a crash of the library does not end the tuner.
+Run as a program (``python -m autotune.stacks.ucx LIBUCP``), this module creates a UCP context and lets the
+library print the context. The program is a process of its own, so that a crash of the library does not end
+the tuner.
 """
 
 import ctypes
@@ -16,7 +17,7 @@ from autotune.stacks.installation import output
 _VERSION = re.compile(r"^version (\S+)$", re.MULTILINE)
 
 _ALL = dict.fromkeys((f"UCX_{kind}" for kind in ("TLS", "NET_DEVICES", "SHM_DEVICES", "ACC_DEVICES")), "all")
-"""Variables that select transports, with UCX's own defaults; the environment overrides UCX's files."""
+"""Variables that select transports, with UCX's defaults; in the environment they override UCX's files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +31,10 @@ class Ucx:
 
 
 def site_file(libmpi: Path) -> Path | None:
-    """Return the path of all users' settings of the UCX next to an MPI library; None if there is no UCX.
+    """Return the path of the file with UCX's settings for all users; None if no UCX is next to ``libmpi``.
 
-    UCX 1.20 reads ``../etc/ucx/ucx.conf`` relative to the folder of its libraries; 1.13 does not. Both read
-    the configuration directory that was set when they were built. This was tried out.
+    UCX 1.20 reads ``../etc/ucx/ucx.conf`` relative to the folder of its libraries; 1.13 does not. Both also
+    read the configuration directory that was set when they were built. This was tried out.
     """
     library = beside(libmpi)
     return None if library is None else library.parent.parent / "etc" / "ucx" / "ucx.conf"
@@ -50,7 +51,7 @@ def beside(libmpi: Path) -> Path | None:
 def detect(libmpi: Path, all_transports: bool = False) -> Ucx | None:
     """Return the UCX that an MPI library uses; None if no UCX can be loaded.
 
-    ``all_transports`` lists also those that the environment or the site's file exclude.
+    With ``all_transports``, transports that the environment or the site's file excludes are listed too.
 
     Raises:
         StackError: UCX finds no transport at all.

@@ -1,7 +1,7 @@
 """Names and options of an MPI implementation, whether or not it is installed.
 
-The directory of a campaign is also read, and its files are also written, on machines without any MPI. So the
-names and options of an implementation (``Dialect``) are separate from an installed one (``Stack``).
+The directory of a campaign is also read, and its files are also written, on machines without any MPI. So what
+is known of any implementation (``Dialect``) is separate from an installed implementation (``Stack``).
 """
 
 import re
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from autotune.stacks.stack import Stack
 
 _BY_PLACE = "require=reproducible: sums depend on where ranks are"
-ALGORITHM_OF = "algorithm of "  # A dropped algorithm is listed under this text followed by the collective.
+ALGORITHM_OF = "algorithm of "  # Name under which a dropped algorithm is listed; the collective follows it.
 
 
 class Dialect:
-    """Knows the names and options of an MPI implementation; this base class is for an unknown one."""
+    """Knows the names and options of an MPI; this base class stands for an implementation that is unknown."""
 
     formats: ClassVar[tuple[str, ...]] = ("env_sh",)  # Formats to export if the scenario names none.
     one_row: ClassVar[Mapping[str, int]] = {}
     """Maps a collective whose rules must cover all message sizes, or be absent, to the largest number of
     rows; 1 if the implementation's files have no conditions on the message sizes of the collective."""
-    by_ranks: ClassVar[bool] = False  # Whether its files can choose by communicator size.
+    by_ranks: ClassVar[bool] = False  # Whether the files can choose an algorithm by communicator size.
     banner: ClassVar[re.Pattern[str] | None] = None
-    """Pattern of its launcher's answer to ``--version``, with one group for the version; None: there is no
+    """Pattern of the launcher's answer to ``--version``, with one group for the version; None: there is no
     launcher."""
     distribution: ClassVar[str] = ""  # The PyPI package that contains the implementation; empty: none.
     campaigns: ClassVar[str] = ""  # The versions that can be tuned, in words; empty: none.
-    slurm_plugins: ClassVar[tuple[str, ...]] = ()  # Slurm's plugins that start its ranks, the best one first.
+    slurm_plugins: ClassVar[tuple[str, ...]] = ()  # Slurm's plugins that start ranks, the best one first.
 
     reproducible: ClassVar[Mapping[str, str]] = {}
     """Variables with which sums do not depend on where ranks are; with ``require=reproducible`` every launch
@@ -46,9 +46,9 @@ class Dialect:
     switches: ClassVar[tuple[str, ...]] = ()  # Parameters of shipped spaces that would undo ``reproducible``.
 
     def sums_alike(self, space: Space) -> Space:
-        """Return the space without settings with which sums still depend on where ranks are.
+        """Return the space without settings that make sums depend on where ranks are.
 
-        That is, in spite of the variables in ``reproducible``.
+        Settings are removed that have this effect in spite of the variables in ``reproducible``.
         """
         parameters, dropped = [], list(space.dropped)
         for parameter in space.parameters:
@@ -70,8 +70,8 @@ class Dialect:
     ) -> tuple[dict[str, str], dict[str, str]]:
         """Return the variables that apply the job-wide values, and the placement (``map_by``, ``bind_to``).
 
-        The variables are added to ``fixed``, which every launch has; ``components`` are the collective
-        components that are built, or empty if not known.
+        The variables are added to ``fixed``, which every launch has. ``components`` are the collective
+        components that are built; empty if they are not known.
 
         Raises:
             SpaceError: a template names a parameter that is not in the point.
@@ -87,16 +87,17 @@ class Dialect:
         return env, placement
 
     def needed(self, fixed: Mapping[str, str], env: Mapping[str, str], rules: bool) -> dict[str, str]:
-        """Return those fixed variables of the campaign that a recommendation needs to have its effect.
+        """Return the campaign's fixed variables without which a recommendation would not have its effect.
 
-        ``env`` are the recommendation's own variables; ``rules``: it has rules by size.
+        ``env`` are the recommendation's own variables; ``rules`` says whether it has rules by message size.
         """
         return {name: value for name, value in fixed.items() if self.reproducible.get(name) == value}
 
     def variables(self, kind: str, target: Mapping[str, str], components: Collection[str]) -> dict[str, str]:
-        """Return the variables for one entry of a parameter's ``apply``, of a kind such as ``env``.
+        """Return the environment variables that one entry of a parameter's ``apply`` sets.
 
-        ``components`` are the collective components that are built; empty: not known.
+        ``kind`` is the key of the entry, such as ``env``. ``components`` are the collective components that
+        are built; empty if they are not known.
         """
         return dict(target) if kind == "env" else {}
 
@@ -109,7 +110,7 @@ class Dialect:
         raise StackError("no command line for this MPI", allowed("", implementations()))
 
     def mpirun_env(self, agent: Sequence[str] = ()) -> dict[str, str]:
-        """Return variables for ``mpirun`` itself; ``agent`` starts a command on another host."""
+        """Return variables for ``mpirun`` itself; ``agent`` is the command that reaches another host."""
         return {}
 
     def surroundings(self, mpirun: Path) -> dict[str, str]:
@@ -146,7 +147,7 @@ class Dialect:
 
 
 class CommandDialect(Dialect):
-    """Represents a program of the user's, whose parameters have no meaning for this project."""
+    """Represents a user's program, whose parameters have no meaning for this project."""
 
     formats = ("json", "summary")
 
@@ -160,7 +161,10 @@ class RecordedDialect(Dialect):
 def without_algorithms(
     parameter: Parameter, why_not: Callable[[str, Value], str]
 ) -> tuple[Parameter, list[Dropped]]:
-    """Return the parameter ``algorithm`` without the values of a collective for which there is a reason."""
+    """Return the parameter ``algorithm`` without some values, and the removed values with their reasons.
+
+    ``why_not`` returns the reason to remove a value of a collective, or an empty text to keep the value.
+    """
     lists, dropped = {}, []
     for collective, values in parameter.collectives.items():
         reasons = {value: reason for value in values if (reason := why_not(collective, value))}
@@ -173,8 +177,8 @@ def without_algorithms(
 def forwarded(env: Mapping[str, str]) -> list[str]:
     """Return the names of the variables that ``mpirun`` forwards only on request, sorted.
 
-    Parameters of Open MPI and its runtime are not among them: Open MPI's launcher forwards these by itself,
-    and other implementations ignore them.
+    Parameters of Open MPI and its runtime are not among them: Open MPI's launcher forwards such parameters
+    without a request, and other implementations ignore them.
     """
     return sorted(name for name in env if not name.startswith(("OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_")))
 
@@ -182,16 +186,16 @@ def forwarded(env: Mapping[str, str]) -> list[str]:
 def targets(
     space: Space, parameter: Parameter, point: Mapping[str, Any], collective: str = "", always: bool = False
 ) -> dict[str, Any]:
-    """Return how a value of a parameter is applied, by kind.
+    """Return the settings that apply a value of a parameter, by the kind of setting.
 
-    The values of the kinds ``env``, ``mca`` and ``cvar`` are dictionaries; those of ``map_by`` and
-    ``bind_to`` are texts. A default value sets nothing, except with ``always``, or if its template names
-    another parameter that does not have its default value.
+    For the kinds ``env``, ``mca`` and ``cvar`` a setting is a dictionary of variables; for ``map_by`` and
+    ``bind_to`` it is a text. A default value sets nothing, except with ``always``, or if its template names
+    another parameter that does not have its own default value.
 
     Args:
         space: The space of the parameter.
         parameter: The parameter.
-        point: Values of all active parameters, among them this one.
+        point: Values of all active parameters, including ``parameter``.
         collective: Collective of a per-size value; empty for a job-wide value.
         always: Whether default values are applied too.
 

@@ -18,7 +18,7 @@ static int *world_ranks(MPI_Group group, int n) {
     return ranks;
 }
 
-/* Return the distance of a rank of the world. */
+/* Return the distance (an enum distance) of a world rank from this rank. */
 static int distance_of(int rank) {
     if (rank < 0 || rank >= file->head.size) return NOWHERE; /* a rank of another world */
     int us = where[file->head.rank], it = where[rank];
@@ -79,7 +79,7 @@ static inline struct comm *known(MPI_Comm handle) {
     return last && seen == epoch && last->handle == handle ? last : looked_up(handle);
 }
 
-/* Reserve disk space for a part of the file: on a full disk, a page without it would end the program. */
+/* Reserve disk space for a part of the file: on a full disk, a write to a page without space would end the program. */
 static int room(const void *part, size_t size) {
     int descriptor = open(path, O_RDWR | O_CLOEXEC); /* if kept open, the program might close it and reuse its number */
     int error = descriptor < 0 ? errno : reserved(descriptor, (const char *)part - (const char *)file, size);
@@ -167,9 +167,9 @@ static int64_t block(int64_t number) {
     return number < 256 ? 1 : number < 2048 ? 8 : number < 16384 ? 64 : number < 65536 ? 256 : 1024;
 }
 
-/* Begin a block. All of its calls are timed where calls take a microsecond, or while timing has taken less than 1/1024
- * of the run plus 1/128 of the timed long calls, as these may come again. In other blocks one call is timed, and the
- * duration of the block shows whether there may be a long call among the others. */
+/* Begin a block. All of its calls are timed if calls take more than a microsecond, or if timing has taken less than
+ * 1/1024 of the run plus 1/128 of the timed long calls, as long calls may come again. In any other block one call is
+ * timed, and the duration of the block shows whether there may be a long call among the others. */
 static void begin_block(struct place *p, int64_t number, int64_t length) {
     int64_t first = number & -length, t = length > 1 ? ticks() : 0;
     if (p->begun) {
@@ -222,7 +222,7 @@ static AWAY struct call noticed(enum other other, int distance, double bytes) {
     return v;
 }
 
-/* Start a run once a call is repeated: until this block's drawn call, or its end, such calls are only counted. */
+/* Start a run when a call is repeated: until the drawn call or the end of this block, equal calls are only counted. */
 static inline void repeat(struct repeated *q, struct place *p, double bytes, int64_t handle, int64_t count,
                           int64_t type) {
     if (threaded || !named || !p || !p->cell || count < 0) return;
@@ -313,8 +313,8 @@ static void add(struct cell *c, int64_t took, double weight, int all) {
     for (int i = 0; i < 3; i++, extra *= took) c->spread[i] += extra;
 }
 
-/* Return how long a rank that enters a collective was outside of MPI since its last one, which shows whether the
- * program or MPI made it late. Calls in between that are too short to be timed count as outside. */
+/* Return how long a rank that enters a collective was outside of MPI since its last collective. This shows whether the
+ * program or MPI made the rank late. Calls in between that are too short to be timed count as time outside of MPI. */
 static int64_t outside(const struct call *v) {
     if (file->head.callers > 1 || last_collective.end < 0) return -1;
     for (int op = 0; op < OPS; op++)
@@ -360,8 +360,9 @@ static AWAY int64_t after(struct call *v, int64_t end) {
     return took;
 }
 
-/* Add what a wrapper added to a timed call, as its caller observes it, at the very end of the wrapper. The remainder
- * between the caller's clock and our first and last stamps is similar, with the same caches, and shorter. */
+/* Record, at the very end of a wrapper, the time that the wrapper added to a timed call as the caller observes it. The
+ * remaining time between the caller's clock and our first and last stamps is similar, with the same caches, and
+ * shorter. */
 static AWAY void left(const struct call *v, int64_t entered) {
     int64_t *sum = &v->place->cell->added, added = v->begin - entered + ticks() - v->end;
     if (threaded) __atomic_fetch_add(sum, added, __ATOMIC_RELAXED);
@@ -375,7 +376,7 @@ static int usable(void) {
     return 1;
 }
 
-/* First statement of a wrapper, except for calls that repeat the last one. */
+/* First statement of a wrapper, except for calls that repeat the last call. */
 #define ENTERED                                                                                               \
     if (!entered_) entered_ = ticks();
 #define TIMED(code, call, v)                                                                                  \

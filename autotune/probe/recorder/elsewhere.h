@@ -1,5 +1,5 @@
-/* Communication beside MPI calls, which is not recorded: it is noted, so that the recording is not taken for complete.
- */
+/* Communication by other means than MPI calls. It is not recorded but noted, so that nobody takes the recording for
+ * complete. */
 
 struct nccl_id {
     char internal[128];
@@ -14,7 +14,8 @@ NOTED(ncclCommInitRank, "NCCL", (void **c, int n, struct nccl_id id, int rank), 
 NOTED(ncclCommInitRankConfig, "NCCL", (void **c, int n, struct nccl_id id, int rank, void *g), (c, n, id, rank, g))
 NOTED(ncclCommInitAll, "NCCL", (void **c, int n, const int *devices), (c, n, devices))
 
-/* Libraries that are linked statically are detected by their threads' names: pt_gloo_runloop of PyTorch, NCCL's own. */
+/* Libraries that are linked statically are detected by the names of their threads: pt_gloo_runloop of PyTorch, and
+ * NCCL's names. */
 int pthread_setname_np(pthread_t thread, const char *name) {
     static int (*real)(pthread_t, const char *), gloo, nccl;
     if (!real) real = needed("pthread_setname_np");

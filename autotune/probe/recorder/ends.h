@@ -8,7 +8,7 @@ static int copied_not(MPI_Comm handle, int key, void *extra, void *value, void *
     return MPI_SUCCESS;
 }
 
-/* Forget a communicator that is freed in any language, as its handle may be reused for another one. */
+/* Forget a communicator that is freed, in C or Fortran, as its handle may be reused for another communicator. */
 static int forget(MPI_Comm handle, int key, void *value, void *extra) {
     (void)key, (void)value, (void)extra;
     lock();
@@ -21,7 +21,7 @@ static int forget(MPI_Comm handle, int key, void *value, void *extra) {
     return MPI_SUCCESS;
 }
 
-/* Return the offset of this node's clock from that of rank 0, by the shortest round trip; first: first rank of this
+/* Return the offset of this node's clock from rank 0's clock, by the shortest round trip; first: first rank of this
  * node. */
 static double ahead(double *unsure, int32_t *nodes, int32_t *first) {
     MPI_Comm node;
@@ -79,8 +79,8 @@ static void check_mpi(void) {
     _exit(127);
 }
 
-/* Handle a page of the file that cannot be written after all, because of a failing disk or a truncated file. Its counts
- * go to memory that nobody reads, and recording ends; the program continues. */
+/* Handle a page of the file that cannot be written after all, because of a failing disk or a truncated file. Counts in
+ * this page then go to memory that nobody reads, and recording ends; the program continues. */
 static struct sigaction others;
 static void unwritten(int number, siginfo_t *info, void *context) {
     uintptr_t at = (uintptr_t)info->si_addr, begin = (uintptr_t)file, page = sysconf(_SC_PAGESIZE);
@@ -114,7 +114,7 @@ static int reserved(int descriptor, off_t from, size_t size) {
     return error;
 }
 
-/* Return whether all ranks can record: a recording of some ranks alone is of no use. */
+/* Return whether all ranks can record, since a recording of only some ranks is of no use. */
 static int all_can(int mine, int size) {
     char can = mine, *every = calloc(size, 1);
     if (!every) return 0;
@@ -159,7 +159,7 @@ static void keep_environment(struct file *mapped) {
     mapped->head.environment = n;
 }
 
-/* Note a means of communication that is not recorded, as an empty file with its name. */
+/* Note a means of communication that is not recorded, by an empty file with the name of the means. */
 static void note(const char *word) {
     const char *folder = getenv("AUTOTUNE_RECORD");
     char name[4096], host[64] = "";
@@ -242,7 +242,7 @@ static void begun(void) {
     file = mapped;
 }
 
-/* Replace the file with holes by one with nothing but the used parts; the old one remains if this fails. */
+/* Replace the file, which has holes, by a file of only the used parts; if this fails, the old file remains. */
 static void compact(void) {
     char name[sizeof path + 8];
     snprintf(name, sizeof name, "%s.part", path);
@@ -282,7 +282,7 @@ static void ended(int how) {
     if (!off) compact();
 }
 
-/* Record a process that exits without MPI_Finalize, or note one that opens MPI itself, which is not intercepted. */
+/* Record a process that exits without MPI_Finalize; note a process that opens MPI itself, so that no call is seen. */
 __attribute__((destructor)) static void exits(void) {
     int (*initialized)(int *), flag = 0;
     if (file && owner == getpid()) ended(3);

@@ -1,7 +1,7 @@
 /* Content of each rank's file, in this order; application/rank_file.py reads it by the same names.
  *
- * While the rank runs the file has this size, but disk space only for the used parts. MPI_Finalize leaves a file with
- * these alone: head, environment, runs, cells, streams, each stream's samples and its longest calls. */
+ * While the rank runs the file has this size, but disk space only for the used parts. MPI_Finalize leaves a file of
+ * only the used parts: head, environment, runs, cells, streams, each stream's samples and its longest calls. */
 
 #define CELLS 1024
 #define STREAMS 256

@@ -1,4 +1,4 @@
-/* The MPI that the program has loaded: its functions are looked up, nothing is linked. */
+/* Access to the MPI that the program has loaded: its functions are looked up, and nothing is linked to it. */
 
 static int in_library(struct dl_phdr_info *info, size_t size, void *found) {
     const char *slash = strrchr(info->dlpi_name, '/'), *name = slash ? slash + 1 : info->dlpi_name;
@@ -9,7 +9,8 @@ static int in_library(struct dl_phdr_info *info, size_t size, void *found) {
     return ask[1] != NULL;
 }
 
-/* Return a symbol of the MPI in this process, also of one loaded for a Python module alone; NULL: there is none. */
+/* Return a symbol of the MPI in this process, even if only a Python module has loaded this MPI; NULL: no such symbol.
+ */
 static void *symbol(const char *name) {
     void *found = dlsym(RTLD_NEXT, name);
     if (found) return found;
@@ -25,7 +26,7 @@ static void *needed(const char *name) {
     _exit(127);
 }
 
-/* Return what the program would call without this library: another preloaded tool's function, or MPI's. */
+/* Return the function that the program would call without this library: another preloaded tool's function, or MPI's. */
 static void *following(const char *name, const char *profiled) {
     void *found = dlsym(RTLD_NEXT, name);
     return found ? found : needed(profiled);

@@ -4,17 +4,20 @@
  * MPI_Finalize, MPI_Abort or a signal, and ranks exchange nothing for them. Disk space is reserved at the start, and
  * where any rank finds none, no rank is recorded: a recording never harms the program.
  *
- * - A cell is (collective, blocking or not, log2 of the message size, communicator size); its number of calls is exact.
+ * - A cell is (collective, blocking or not, log2 of the message size, communicator size); its number of calls is
+ *   exact.
  * - Calls that are identical to the last one of their collective only add one to a run of such calls, which is in the
  *   file and is added to its cell when another call comes, or one that is timed.
- * - The first calls of a stream are all timed. Of later ones one of each block of up to 1024 is timed, drawn by a hash
- *   and weighted by the block's length (Horvitz, Thompson 1952); where calls are long on average all are timed. Which
- *   of the two applies to a block is decided when it begins, so that the sums are unbiased.
- * - Draws and blocks are the same on all ranks, so they keep the same calls' entry times, which show how long each rank
- *   waited for the last one. A full list is thinned to a half.
+ * - The first calls of a stream are all timed. Later calls form blocks of up to 1024. In a block one call is timed,
+ *   drawn by a hash and weighted by the block's length (Horvitz, Thompson 1952); if calls are long on average, all
+ *   calls of the block are timed. Which of the two applies is decided when the block begins, so that the sums are
+ *   unbiased.
+ * - Draws and blocks are the same on all ranks. So all ranks keep the entry times of the same calls, which show how
+ *   long each rank waited for the last rank. A full list of times is thinned to a half.
  *
- * The library is linked to no MPI: functions are looked up in the one that the process has loaded, also where a Python
- * module has loaded it for itself alone. It needs the header of an MPI with the same binary interface. */
+ * The library is linked to no MPI: functions are looked up in the MPI that the process has loaded, even if only a
+ * Python module has loaded it. To compile the library, the header of an MPI with the same binary interface is needed.
+ */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -95,7 +98,7 @@ static int neighbours(struct comm *k) {
         many ? sum / many : 0;                                                                                \
     })
 
-/* Common part of all wrappers of collectives: whether, as what and where a call is counted. */
+/* Common part of all wrappers of collectives: it decides whether a call is counted, as what, and in which place. */
 #define COUNTED(op, how, bytes_, root_, ...)                                                                  \
     struct comm *k = known(COMM_OF(VAL(c)));                                                                  \
     struct call v_ = {0};                                                                                     \
@@ -345,7 +348,7 @@ EACH_FORTRAN
 /* Functions that complete and start requests, and begin and end MPI, have the same names in both bindings. */
 #define F_NAMED(name, P, ...) F_FUNCTION(mpi_##name##_, P, __VA_ARGS__) F_FUNCTION(mpi_##name##_f08_, P, __VA_ARGS__)
 #define F MPI_Fint *
-/* A wait on Fortran's list of requests, with their handles before and after it; nothing is returned. */
+/* A wait for Fortran's list of requests, with the handles before and after the wait; nothing is returned. */
 #define F_WAITING(name, n, list, P, A)                                                                        \
     static int name##_waited_(void(*real) P, OPEN P) {                                                        \
         WAITING(name, n, REQUEST(list[i]), REQUEST(list[i]), (real A, 0));                                        \

@@ -1,14 +1,14 @@
 /* Requests, from their beginning until they are waited for. */
 
-/* Find the entry of a handle. One handle may stand for several operations: for a message that was sent at once MPI
- * returns a completed request, of which it has a single one (ompi_request_empty, MPICH's lightweight requests). */
+/* Find the entry of a handle. One handle may stand for several operations: for every message that was sent at once MPI
+ * returns the same completed request (ompi_request_empty, MPICH's lightweight requests). */
 static struct pending **at(MPI_Request request) {
     struct pending **at = &requests[BUCKET(request)];
     while (*at && (*at)->request != request) at = &(*at)->next;
     return at;
 }
 
-/* Take the last operation that was begun under a handle and is not taken yet; NULL: there is none. */
+/* Take the last operation that was begun under a handle and is not taken yet; NULL: there is no such operation. */
 static struct pending *take(MPI_Request request) {
     struct pending *one = *at(request);
     while (one && (one->request != request || one->taken == one->times)) one = one->next;
@@ -62,7 +62,7 @@ static void drop(MPI_Request request) {
     unlock();
 }
 
-/* A request of a wait or test: its handle before and after, and its operation. */
+/* A request that a wait or test is for: its handle before and after the call, and its operation. */
 struct awaited {
     MPI_Request was, is;
     struct pending *whose;
@@ -94,8 +94,8 @@ static void waited(int n, struct awaited *all, struct call *v, int64_t took) {
     unlock();
 }
 
-/* Begin a wait, which has the size of its largest request: similar waits are timed alike, or many short ones would hide
- * a few long ones. */
+/* Begin a wait. It counts as having the size of its largest request, so that similar waits are timed together:
+ * otherwise many short waits would hide a few long ones. */
 static AWAY struct call begins_to_wait(enum other other, int n, const struct awaited *all) {
     struct call v;
     double bytes = 0;
@@ -110,7 +110,7 @@ static AWAY struct call begins_to_wait(enum other other, int n, const struct awa
     return v;
 }
 
-/* A call that completes n requests, given their handles of C before and after it. */
+/* A call that completes n requests; was_i and is_i are the C handles of request i before and after the call. */
 #define WAITING(other, n, was_i, is_i, made)                                                                  \
     int64_t entered_ = ticks();                                                                               \
     if (!usable()) return made;                                                                               \

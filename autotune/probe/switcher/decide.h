@@ -1,19 +1,21 @@
-/* Next trial in a cell, and its decision: functions of the measurements; no MPI, no clock, no random numbers.
+/* Choose the next trial in a cell, and decide: functions of measurements alone, without MPI, clock or random numbers.
  *
  * A cell is (communicator, collective, power of two of the message size). Its calls use the default until the root has
  * decided otherwise. The root gives orders: a number of untimed calls with one setting; a trial of a few timed calls;
- * or a block of SIDE pieces of a candidate and as many of the default in random order. After each order it learns the
- * cost of every timed call, and the further cost of the order.
+ * or a block of SIDE pieces of a candidate and as many of the default in random order. After each order the root
+ * learns the cost of every timed call, and the further cost of the order.
  *
- * - Every candidate has one trial. One that is SLOW times as slow as the default is dropped there.
+ * - Every candidate has one trial. A candidate that is SLOW times as slow as the default is dropped after the trial.
  * - The fastest candidates of the trials are tested one after the other against the default. A test is exactly that of
- *   verification/evidence.py on its blocks: however often one looks, a candidate that gains no more than GAIN is accepted with
- *   a probability of at most the alpha of the test. Test t of a process has alpha / (t (t + 1)), which add up to alpha
- *   however many tests there are. So the probability of any wrong decision in the run is at most alpha.
- * - Nothing is tried while its possible cost exceeds what remains of the budget: a share of the time since the process
- *   began, less what trials have cost. A decided winner costs nothing of it.
- * - Nothing is tried either while it would cost more than the calls of its cell did so far: that is as long as they may
- *   be expected to go on, and no setting saves more than all of it. So cells with the largest possible gain come first.
+ *   verification/evidence.py on its blocks: however often one looks, a candidate that gains no more than GAIN is
+ *   accepted with a probability of at most the alpha of the test. Test t of a process has alpha / (t (t + 1)), which
+ *   add up to alpha however many tests there are. So the probability of any wrong decision in the run is at most
+ *   alpha.
+ * - A setting is not tried while the possible cost of the trial exceeds the rest of the budget. The budget is a share
+ *   of the time since the process began, less the cost of earlier trials. A winner that was decided costs no budget.
+ * - A setting is not tried either while the trial would cost more than the calls of its cell have cost so far: the
+ *   calls may be expected to go on for as long again, and no setting saves more than their whole time. So cells with
+ *   the largest possible gain come first.
  */
 #include <math.h>
 #include <stdint.h>
@@ -124,8 +126,8 @@ API int32_t drawn(uint64_t random) {
     return pattern;
 }
 
-/* Begin a cell with so many settings. Only those in `of` (bits) are tried: the one that a former run decided, or all.
- */
+/* Begin a cell with so many settings. Only settings whose bit is set in `of` are tried: the one that a former run
+ * decided on, or all. */
 API void begin(struct cell *c, int settings, uint32_t of) {
     memset(c, 0, sizeof *c);
     c->settings = settings < SETTINGS ? settings : SETTINGS;
@@ -133,7 +135,8 @@ API void begin(struct cell *c, int settings, uint32_t of) {
     c->rest = REST;
 }
 
-/* Select the fastest candidate of the trials that may be tested; without one the cell is settled as it is. */
+/* Select the fastest candidate of the trials that may still be tested; if there is none, the cell is settled as it is.
+ */
 static void test_next(struct cell *c, struct process *p) {
     int next = 0;
     for (int i = 1; i < c->settings; i++)
@@ -186,7 +189,8 @@ API struct order next_order(struct cell *c, struct process *p, uint32_t made, ui
 
 static void paid(struct cell *c, struct process *p, double cost_s) { p->spent_s += cost_s, c->spent_s += cost_s; }
 
-/* Record the cost of each of an order's timed calls, and its further cost; return 1 where this settles the cell. */
+/* Record the cost of each timed call of an order, and the further cost of the order; return 1 if this settles the
+ * cell. */
 API int told(struct cell *c, struct process *p, struct order order, const double *costs_s, double beside_s) {
     double usual_s = c->seconds[0], took[PIECES];
     paid(c, p, beside_s);
@@ -227,7 +231,8 @@ API int told(struct cell *c, struct process *p, struct order order, const double
     return c->state == SETTLED;
 }
 
-/* Return whether a communicator is in another phase, by its calls in each cell until one was settled and since. */
+/* Return whether a communicator is in another phase of the program, by its number of calls in each cell before a cell
+ * was settled (`then`) and since. */
 API int other_mix(const double *then, const double *since, int cells) {
     double before = 0, after = 0, apart = 0;
     for (int i = 0; i < cells; i++) before += then[i], after += since[i];

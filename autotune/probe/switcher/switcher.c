@@ -1,26 +1,27 @@
 /* Switches algorithms inside a running application: preloaded between it and its MPI (application/verbs/run.py).
  *
- * Calls of a cell, that is of a communicator, a collective and a power of two of the message size, go to the
+ * A cell is a communicator, a collective and a power of two of the message size. The calls of a cell go to the
  * application's communicator or to a hidden duplicate of it. The duplicate was made while MPI's control variables
- * forced other algorithms (Open MPI reads them there); with MPICH the variables are written around the call, where it
- * reads them.
+ * forced other algorithms, since Open MPI reads the variables when a communicator is made. MPICH reads the variables
+ * in each call, so they are written before the call and set back after it.
  *
- * - What decides whether a call is switched is by the standard the same on all ranks: the communicator, the collective,
- *   its bytes (type signatures must match; counts and datatypes need not), and for reductions their operation and
- *   datatype. So are the counters; no rank decides anything by itself.
- * - Rank 0 of a communicator gives the orders of decide.h. At the end of one, right after a call, the costs of the
- *   calls are reduced to it over a hidden communicator, and it broadcasts the next order.
- * - The cost of a call is the last exit less the last entry where all ranks are on one node, whose clock they share.
- *   Over several nodes it is the shortest duration over the ranks: that of the last rank to enter, which waits for no
- *   other. Where a rank may leave before others have entered (to or from a root) this is meaningless, and such calls
- *   are not switched.
- * - Another tool that is preloaded after this one gets the calls that are forwarded, on hidden communicators too:
- *   otherwise it would call MPI past this library. Its own calls inside of one are none of the application's.
- * - Hidden communicators have no attributes or names of the application's; they are made from its group alone. Their
- *   own error handler raises an error on the application's communicator.
+ * - Whether a call is switched depends only on facts that by the standard are the same on all ranks: the communicator,
+ *   the collective, its bytes (type signatures must match; counts and datatypes need not), and for reductions their
+ *   operation and datatype. The counters of calls are also the same on all ranks; no rank decides anything by itself.
+ * - Rank 0 of a communicator gives the orders of decide.h. At the end of an order, right after a call, the costs of
+ *   the calls are reduced to rank 0 over a hidden communicator, and rank 0 broadcasts the next order.
+ * - If all ranks are on one node, whose clock they share, the cost of a call is the last exit less the last entry.
+ *   Over several nodes it is the shortest of the ranks' durations: the duration on the last rank to enter, which waits
+ *   for no other rank. If a rank may leave before others have entered (to or from a root), this duration has no
+ *   meaning, and such calls are not switched.
+ * - Another tool that is preloaded after this library gets the calls that are forwarded, also on hidden communicators:
+ *   otherwise the tool would call MPI past this library. Calls that the tool makes inside of a forwarded call are not
+ *   taken for the application's.
+ * - Hidden communicators have no attributes or names of the application's communicator; they are made only from its
+ *   group. Their own error handler raises an error on the application's communicator.
  * - Nothing is switched with MPI_THREAD_MULTIPLE, with fault tolerance, without MPI_Init, in spawned processes, on
- *   intercommunicators and communicators with processes of other worlds, nor after a call of MPI_Finalize or MPI_Abort.
- *   No rank waits for another one in these cases. */
+ *   intercommunicators and communicators with processes of other worlds, nor after a call of MPI_Finalize or
+ *   MPI_Abort. In these cases no rank waits for another rank. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -124,8 +125,8 @@ static uint64_t stirred(uint64_t x) { /* splitmix64 of Steele, Lea, Flood 2014 *
     return x ^ (x >> 31);
 }
 
-/* Append a line to the file of this process, in one write. If kept open, the program might close the file and reuse its
- * number. */
+/* Append a line to the file of this process, in one write. The file is not kept open, since the program might close it
+ * and reuse its descriptor. */
 static char path[4096];
 static pid_t owner; /* owner of the file */
 __attribute__((format(printf, 2, 3))) static void event(const struct place *q, const char *format, ...) {
@@ -146,8 +147,8 @@ __attribute__((format(printf, 2, 3))) static void event(const struct place *q, c
         LOOKED_UP(real, "MPI_T_" #Name);                                                                      \
     })
 
-/* Find the number of a word: in the enumerator, or in MPICH's description with a line "name  - meaning" for each from 0
- * on. */
+/* Find the number of a word: in the enumerator, or in MPICH's description, which has a line "name  - meaning" for each
+ * number from 0 on. */
 static int number_of(const char *word, const char *described, int64_t *number) {
     char *end;
     size_t length = strlen(word);
@@ -185,8 +186,8 @@ static int bound(const char *name, const char *word, struct variable **list) {
     return 0;
 }
 
-/* Set variables, or set them back to what the program made of them in the meantime; the latter in reverse order, as
- * some are in several lists. */
+/* Set variables, or (`usual`) set them back to the values that the program gave them in the meantime. They are set back
+ * in reverse order, as some variables are in several lists. */
 static void force(struct variable *v, int usual) {
     for (; v; v = v->next) {
         if (!usual) TOOL(cvar_read)(v->handle, &v->usual);
@@ -261,12 +262,12 @@ static struct comm *known(MPI_Comm handle) {
 
 static int rooted(enum op op) { return op == OP_bcast || op == OP_gather || op == OP_scatter || op == OP_reduce; }
 
-/* Predict a duration as the last one, but limited, so that a process that was stopped once does not block it for long.
- */
+/* Predict a duration as equal to the last one, but with a limit, so that a process that was stopped once does not
+ * prevent trials for long. */
 static double likely(double before_s, double last_s) { return fmin(last_s, 2 * before_s); }
 
-/* Check whether all ranks have room for hidden communicators and time within their budgets; then make the first one,
- * for our own messages. Return 0 if there is no time yet. */
+/* Check whether all ranks have room for hidden communicators and time within their budgets; then make the first hidden
+ * communicator, for our own messages. Return 0 if there is no time yet. */
 static int ask(struct comm *k, int at_once) {
     double begin_s = now();
     int late = !at_once && process.spent_s + ask_s > process.share * (begin_s - began_s);
@@ -349,8 +350,8 @@ static struct place *place_of(struct comm *k, enum op op, double bytes) {
     return *at = q;
 }
 
-/* Write the counts of a place. Among few calls one of a stopped process makes the mean wait long, so it is limited by
- * the time from call to call. */
+/* Write the counts of a place. Among few calls, a call of a process that was stopped makes the mean wait long, so the
+ * mean is limited by the time from call to call. */
 static void count(const struct place *q) {
     double calls = calls_of(q), most_s = fmax(0, (now() - began_s) / calls - q->cell.seconds[0]);
     event(q, "calls %d %.0f %.9g %.9g %.9g\n", q->number, calls, q->cell.seconds[0],
@@ -374,7 +375,7 @@ static void log_order(const struct place *q, int settled) {
     if (settled) event(q, "settled %d %d %lld\n", q->number, c->best, (long long)calls_of(q));
 }
 
-/* Decide the next order on rank 0, after one was carried out. */
+/* Decide the next order on rank 0, after an order was carried out. */
 static void decide(struct place *q, const double *most, struct order *next, uint32_t *unused) {
     struct comm *k = q->comm;
     struct cell *c = &q->cell;
@@ -632,7 +633,7 @@ static double width(MPI_Datatype type) {
 }
 
 #ifdef OPEN_MPI
-/* Return a handle of the library; NULL: it has none of that name. */
+/* Return a handle of the library; NULL: the library has no handle of that name. */
 static void *handle_of(const char *prefix, const char *name) {
     char whole[64];
     snprintf(whole, sizeof whole, "%s%s", prefix, name);
@@ -711,8 +712,8 @@ static struct comm *switchable(enum op op, MPI_Comm handle) {
 #define LAST(...) LAST_(__VA_ARGS__)
 #define LAST_(first, second) second
 
-/* Calls that are switched: their counts are the same on all ranks by the standard. For reductions the operation counts,
- * too. */
+/* Calls that are switched: by the standard their counts are the same on all ranks. For reductions the operation also
+ * matters. */
 #define SWITCH(X, name, may, key, ...) APPLY_(X, name, may, key, __VA_ARGS__)
 #define APPLY_(X, ...) X(__VA_ARGS__)
 #define PLAIN 1, 0
@@ -740,8 +741,8 @@ static struct comm *switchable(enum op op, MPI_Comm handle) {
 #define FOR_neighbor_alltoallv(...)
 #define FOR_neighbor_alltoallw(...)
 
-/* A call that repeats a recent one of its collective, during an untimed order, is counted and goes where that one went.
- */
+/* A call that repeats a recent call of its collective, during an untimed order, is counted and goes to the same
+ * communicator as that call. */
 static inline int repeats(const struct recent *r, int64_t handle, int64_t by, int64_t count_, int64_t type) {
     return r->handle == handle && r->count == count_ && r->type == type && r->op == by && r->place->left > 1;
 }
@@ -846,8 +847,8 @@ int MPI_Comm_disconnect(MPI_Comm *c) {
     if (!inside) freed(*c);
     return NEXT(Comm_disconnect)(c);
 }
-/* Open MPI 5.0.11 makes one communicator after the other: while one is begun on some ranks only, ours would never end.
- */
+/* Open MPI 5.0.11 makes one communicator after the other: while the program has begun one on only some ranks, making a
+ * hidden communicator would never end. */
 int MPI_Comm_idup(MPI_Comm c, MPI_Comm *made, MPI_Request *request) {
     nonblocking = 1;
     return NEXT(Comm_idup)(c, made, request);
@@ -859,7 +860,7 @@ int MPI_Comm_idup_with_info(MPI_Comm c, MPI_Info info, MPI_Comm *made, MPI_Reque
 }
 #endif
 #ifndef AUTOTUNE_NO_REVOKE /* programs check whether it exists */
-/* Ranks that wait in a hidden communicator leave it, too. Open MPI 5 has this function even without fault tolerance. */
+/* Ranks that wait in a hidden communicator also leave it. Open MPI 5 has this function even without fault tolerance. */
 int MPIX_Comm_revoke(MPI_Comm c);
 int MPIX_Comm_revoke(MPI_Comm c) {
     static int (*real)(MPI_Comm);
@@ -872,7 +873,7 @@ int MPIX_Comm_revoke(MPI_Comm c) {
     return revoke(c);
 }
 #endif
-/* A communicator can get processes of another world only by one of these. */
+/* Only by one of these functions can a communicator get processes of another world. */
 int MPI_Intercomm_merge(MPI_Comm c, int high, MPI_Comm *made) {
     merged = 1;
     return NEXT(Intercomm_merge)(c, high, made);

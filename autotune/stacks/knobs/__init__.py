@@ -1,4 +1,4 @@
-"""The variables that libraries declare, which of them may be tuned, and the search space made of these."""
+"""List the variables (*knobs*) that libraries declare, and make a search space of those that may be tuned."""
 
 from autotune.stacks.knobs.discover import Decision, discovered_space
 from autotune.stacks.knobs.in_use import openmpi_in_use

@@ -1,4 +1,4 @@
-"""Asks a library for its variables in a separate process, so that a crash or a hang does no harm."""
+"""Ask a library for its variables in a separate process, so that a crash or a hang does no harm."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from autotune.errors import StackError
 from autotune.stacks.installation import run
 
 _TUNING = ("UCX_", "UCC_", "FI_", "OMPI_MCA_", "MPIR_CVAR_", "MPICH_", "MPIR_PARAM_", "I_MPI_ADJUST_")
-"""Prefixes of variables in the user's shell that a library would report as its defaults."""
+"""Prefixes of variables whose values in the user's shell a library would report as its defaults."""
 
 
 def ask(command: Sequence[str], env: Mapping[str, str] | None = None) -> str:
@@ -28,7 +28,7 @@ def ask(command: Sequence[str], env: Mapping[str, str] | None = None) -> str:
 
 
 def ask_module(module: str, *arguments: str, folder: Path) -> str:
-    """Return the output of a module of this package that runs as a program and loads libraries of a folder.
+    """Run a module of this package as a program that loads libraries from ``folder``, and return its output.
 
     Raises:
         StackError: as ``ask``.

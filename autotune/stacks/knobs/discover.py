@@ -1,9 +1,10 @@
-"""Makes a search space of those variables of the libraries that can change speed on this machine.
+"""Make a search space of those variables of the libraries that can change speed on this machine.
 
-A variable that has no effect is left out with the reason: a variable that sets it is tried instead, no launch
-uses its component or transport, or its library is used only by a point-to-point component that is not in use.
-All parameters of the space are fixed for a job. Parameters that can be chosen per message size are left to
-the named search spaces, with which one launch measures all of their values.
+A variable (*knob*) that would have no effect of its own is left out with the reason: for example, another
+variable that sets it is tried instead, no launch uses its component or transport, or only a point-to-point
+component that is not in use would use its library. All parameters of the space are fixed for a job.
+Parameters that can be chosen per message size are left to the named search spaces, with which one launch
+measures all of their values.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,10 +25,11 @@ _OVER: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
     ("openmpi", "ucx"): {PML: ("ucx",)},
     ("openmpi", "libfabric"): {PML: ("cm",)},
 }
-"""Maps (stack, layer) to the condition under which the stack uses the layer, a library below MPI."""
+"""Maps (stack, layer) to the condition under which the stack uses the layer: parameter → accepted values. A
+layer is a library below MPI."""
 
 _BELOW = {"ucx": "netmod_in_use:ucx", "libfabric": "netmod_in_use:ofi"}
-"""Maps a layer (a library below MPI) to the fact that MPICH, or an MPI derived from it, uses the layer."""
+"""Maps a layer (a library below MPI) to the fact that MPICH, or an MPI derived from MPICH, uses the layer."""
 
 CHOSEN_PML: Mapping[str, Mapping[str, str]] = {
     "ucx": {"pml": "ucx", "opal_common_ucx_tls": "any", "opal_common_ucx_devices": "any"},
@@ -44,11 +46,11 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "ud": ("ud_mlx5", "ud_verbs"),
     "ib": ("rc_mlx5", "rc_verbs", "dc_mlx5", "ud_mlx5", "ud_verbs"),
 }
-"""Maps each name in UCX's variables for a family of transports to the transports of the family."""
+"""Maps a family of transports, by its name in UCX's variables, to the transports of the family."""
 
 
 def families_of(lanes: Collection[str]) -> set[str]:
-    """Return the families that any of these transports belongs to."""
+    """Return the families of ``FAMILIES`` to which at least one of these transports belongs."""
     return {family for family, members in FAMILIES.items() if not set(members).isdisjoint(lanes)}
 
 
@@ -59,8 +61,8 @@ def discovered_space(
 
     Args:
         knobs: The variables that the libraries declare, each with its class.
-        facts: Facts about this machine: those of the stack (``Stack.facts``), those of a launch (``in_use``),
-            and ``nodes:N`` and ``collective:NAME`` for the job that is to be tuned.
+        facts: Facts about this machine: the facts of the stack (``Stack.facts``) and of a launch
+            (``in_use``), and ``nodes:N`` and ``collective:NAME`` for the job that is to be tuned.
         sizes: Message sizes in bytes that are tuned.
         include: Names of variables of class ``unknown`` that become parameters too.
 
@@ -94,10 +96,10 @@ def discovered_space(
 class Decision:
     """Says whether a variable, or one of its levels, is in a discovered space, and why."""
 
-    knob: Classed  # The variable.
+    knob: Classed
     value: Value | None  # The level, or None for the variable as a whole.
     kept: bool  # Whether the variable or level is in the space.
-    reason: str  # Why it is in the space, or why it is not.
+    reason: str  # Why the variable or level is in the space, or why it is not.
 
 
 def decisions(knobs: Sequence[Classed], space: Space) -> tuple[Decision, ...]:
@@ -110,7 +112,7 @@ def decisions(knobs: Sequence[Classed], space: Space) -> tuple[Decision, ...]:
     def of(knob: Classed) -> Iterator[Decision]:
         name = knob.knob.name
         if name in descriptions:
-            # The choice among components is a parameter that this module adds, whatever the variable's class.
+            # The choice among components is in the space whatever its class, since this module adds it.
             why = knob.reason if knob.klass is Class.PERFORMANCE else descriptions[name]
             yield Decision(knob, None, True, why)
         elif name not in dropped:
@@ -142,7 +144,10 @@ def _declared(classed: Classed, stack: str) -> dict[str, tuple[str, ...]]:
 
 
 def _lanes(classed: Classed) -> tuple[str, ...]:
-    """Return facts about transports, of which a knob needs one, under all names that ``UCX_TLS`` accepts."""
+    """Return facts about transports, of which a knob needs at least one.
+
+    A transport is listed under all names that ``UCX_TLS`` accepts for it.
+    """
     needed = {need.removeprefix(LANE) for need in classed.needs if need.startswith(LANE)}
     lanes = {lane for name in needed for lane in FAMILIES.get(name, (name,))}
     return tuple(LANE + word for word in sorted({"all", *lanes, *families_of(lanes)})) if lanes else ()
@@ -157,7 +162,7 @@ def _parents_first(conditions: Mapping[str, Collection[str]]) -> tuple[str, ...]
 
 
 def _without_effect(classed: Classed, facts: Collection[str], stack: str, listed: Collection[str]) -> str:
-    """Return the reason why a knob changes nothing here; empty if it may change something."""
+    """Return the reason why a knob has no effect of its own here; empty if it may have an effect."""
     knob = classed.knob
     if knob.deprecated:
         return "deprecated"
@@ -171,7 +176,7 @@ def _without_effect(classed: Classed, facts: Collection[str], stack: str, listed
 
 
 def _pml(facts: Collection[str]) -> Parameter | None:
-    """Return the choice of the point-to-point component; None if there is only Open MPI's own."""
+    """Return the parameter that chooses the point-to-point component; None if there is no alternative."""
     built = [name for name in CHOSEN_PML if f"pml_built:{name}" in facts]
     alternatives = tuple(name for name in built if f"pml_in_use:{name}" not in facts)
     if not alternatives:
@@ -211,7 +216,10 @@ def _parameter(
     sizes: Sequence[int],
     dropped: list[Dropped],
 ) -> Parameter | None:
-    """Return the knob as a parameter, or None if it has no level but its default; note what is dropped."""
+    """Return the knob as a parameter; None if its default is its only level.
+
+    Levels and knobs that are left out are added to ``dropped`` with the reason.
+    """
     knob, declared = classed.knob, classed.rule.levels if classed.rule else {}
     default = default_level(knob)
     values: list[Value] = [default]

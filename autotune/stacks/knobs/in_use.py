@@ -1,7 +1,8 @@
-"""Finds which components and transports a launch really uses, to leave out knobs that have no effect.
+"""Find which components and transports a launch really uses, to leave out knobs that have no effect.
 
-The result depends on where the launch runs: hierarchical collectives and transports between nodes are used on
-several nodes only. So the campaign's own launcher makes the launch, with the campaign's ranks and nodes.
+A *knob* is a variable that a library declares. The result depends on where the launch runs: hierarchical
+collectives and transports between nodes are used only on several nodes. So the campaign's own launcher makes
+the launch, with the campaign's ranks and nodes.
 """
 
 import re
@@ -30,11 +31,11 @@ _PROGRAM = (
     f"[own.pop(name, '') for name in {tuple(_TALK)} if rank != '0']; "
     "from mpi4py import MPI; comm = MPI.COMM_WORLD; comm.allreduce(comm.rank); comm.alltoall([0] * comm.size)"
 )
-"""Program in which every rank sends to every other one. Only the first rank prints what it selects: that
-suffices, since it has peers on its own node and on other nodes."""
+"""Program in which every rank sends to every other rank. Only the first rank prints what it selects. That
+suffices, since the first rank has peers on its own node and on other nodes."""
 
 _UCX = {f"OMPI_MCA_{name}": value for name, value in CHOSEN_PML["ucx"].items()}
-"""Variables that make Open MPI use UCX, also where it would not do so by itself."""
+"""Variables that make Open MPI use UCX even where it would not use UCX by itself."""
 
 _WITHOUT_RDMA = {"self", "sm", "vader", "tcp", "sysv", "posix", "cma", "knem", "xpmem"}
 """Transport components of Open MPI (``btl``) and of UCX that register no memory with a network card."""
@@ -54,9 +55,10 @@ def openmpi_in_use(
 ) -> frozenset[str]:
     """Return facts about the components that Open MPI selects by itself, and about transports of UCX.
 
-    Facts are ``pml_in_use:…``, ``btl_in_use:…``, ``coll_in_use:…``, ``ucx_lane:…`` and ``rdma``. If Open MPI
-    does not select UCX by itself, a second launch with UCX finds its transports. A launcher that can return
-    what programs print (``Hearing``) makes the launches; otherwise two ranks are launched on this machine.
+    The facts are ``pml_in_use:…``, ``btl_in_use:…``, ``coll_in_use:…``, ``ucx_lane:…`` and ``rdma``. If Open
+    MPI does not select UCX by itself, a second launch with UCX finds UCX's transports. If ``launcher`` can
+    return what programs print (``Hearing``), it makes the launches; otherwise two ranks are launched on this
+    machine.
 
     Raises:
         StackError: a launch does not end, or does not print what it selects.
@@ -86,7 +88,8 @@ def openmpi_in_use(
 def between_nodes(built: Collection[str]) -> frozenset[str]:
     """Return the facts about communication between nodes, which no launch on one machine can show.
 
-    Every built component (``coll:…``, ``btl:…``, ``ucx_tl:…``) that can be used there is assumed to be.
+    Every built component (``coll:…``, ``btl:…``, ``ucx_tl:…``) that can be used between nodes is assumed to
+    be in use.
     """
     names = {kind: {fact[len(kind) :] for fact in built if fact.startswith(kind)} for kind in _BUILT}
     lanes = names["ucx_tl:"] - _ONE_NODE
@@ -99,7 +102,7 @@ def between_nodes(built: Collection[str]) -> frozenset[str]:
 
 
 def facts_in_log(log: str) -> frozenset[str]:
-    """Return the facts that the output of a launch with the variables of ``_TALK`` shows."""
+    """Return the facts that are shown by the output of a launch with the variables of ``_TALK``."""
     facts = {f"pml_in_use:{name}" for name in re.findall(r"select: component (\w+) selected", log)}
     # The component ``self`` is left out: a process uses it only for messages to itself.
     layers = set(re.findall(r"bml: Using (?!self )(\w+) btl for send to", log))

@@ -1,4 +1,4 @@
-"""Reads Intel MPI's variables from its ``impi_info``: names, types and descriptions, and most defaults."""
+"""Read Intel MPI's variables from its ``impi_info``: names, types and descriptions, and most defaults."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _UNSET = ("not defined", '""')  # Words in the table of defaults that mean "no v
 def read(mpirun: Path, version: str, surroundings: Mapping[str, str]) -> tuple[Knob, ...]:
     """Return the variables of the installation that ``mpirun`` belongs to.
 
-    Its tools need the environment variables ``surroundings`` to run.
+    The installation's tools need the environment variables ``surroundings`` to run.
 
     Raises:
         StackError: ``impi_info`` does not answer.

@@ -36,18 +36,21 @@ class Knob:
     layer: str  # The library: one of ``LAYERS``.
     version: str  # Version of the library.
     name: str  # Name of the MCA parameter or environment variable.
-    kind: KnobKind  # Type of its value.
+    kind: KnobKind  # Type of the value.
     default: str  # Default value as the library prints it; empty if it prints none.
     documentation: str = ""  # The library's own description, on one line.
     allowed: tuple[str, ...] = ()
     """Words of an enumerator or list, or words allowed in place of a number (``auto``, ``inf``)."""
     keys: tuple[str, ...] = ()
     """Keys of a value that is a list of ``key:value`` pairs; ``kind`` is then the type of a pair's value."""
-    component: str = ""  # Part of the library that reads it: ``btl:sm``, ``tcp``; a category of MPICH.
-    inherits: tuple[str, ...] = ()  # Variables that also set this one, the most specific first, or aliases.
-    children: tuple[str, ...] = ()  # Variables that this one sets.
+    component: str = ""
+    """Part of the library that reads the variable (``btl:sm``, ``tcp``); for MPICH its category."""
+    inherits: tuple[str, ...] = ()
+    """Other variables that also set this variable, the most specific first; for an alias, the variable that
+    it stands for."""
+    children: tuple[str, ...] = ()  # Other variables that this variable sets.
     way: Way = Way.ENV  # How the value is set.
-    deprecated: bool = False  # Whether the library advises against its use.
+    deprecated: bool = False  # Whether the library advises against using the variable.
 
     @property
     def variable(self) -> str:

@@ -1,8 +1,9 @@
-"""Which values (*levels*) of a knob are worth trying, by the type of its value.
+"""Choose the values (*levels*) of a knob that are worth trying, by the type of its value.
 
-Numbers are spaced on a log scale around the default. Thresholds are also set to the measured sizes, since a
-change of a threshold between two of these sizes has no effect. Words that the syntax allows in place of a
-number (``auto``, ``inf``) come last.
+A *knob* is a variable that a library declares. Numbers are spaced on a log scale around the default.
+Thresholds are also tried at the message sizes that are measured, since all thresholds between two
+neighbouring measured sizes have the same effect. Words that the syntax allows in place of a number (``auto``,
+``inf``) come last.
 """
 
 import math
@@ -14,21 +15,23 @@ from autotune.stacks.knobs.knob import Knob, KnobKind
 
 UNSAID = "default"  # Word for a default whose value the library does not print.
 
-_NEAR = (0.25, 0.5, 1, 2, 4)  # Factors on a default count or ratio.
-_SIZES = (1 / 16, 1 / 4, 1, 4, 16)  # Factors on a default size.
-_COSTS = (0.125, 0.5, 1, 2, 8)  # Factors on an estimated cost, which is seldom right to a factor of two.
+_NEAR = (0.25, 0.5, 1, 2, 4)  # Factors by which a default count or ratio is multiplied.
+_SIZES = (1 / 16, 1 / 4, 1, 4, 16)  # Factors by which a default size is multiplied.
+_COSTS = (0.125, 0.5, 1, 2, 8)
+"""Factors by which the library's estimate of a cost is multiplied: estimates are often wrong by a factor of
+two."""
 _COUNTS = (1, 4, 16)  # Levels of a count whose default is no positive number.
 _RATIOS = (0.25, 1, 4)  # Levels of a ratio whose default is no positive number.
-_APART = 4  # Measured sizes closer than this factor share a level.
-_FAR = 64  # Measured sizes further than this factor from the default are not levels.
+_APART = 4  # A measured size that is closer than this factor to another level does not become a level.
+_FAR = 64  # A measured size that is further than this factor from the default does not become a level.
 _UNBOUNDED = 1 << 30  # Sizes in bytes from here on mean "no limit".
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(\D.*)?")
 
 
 def levels(knob: Knob, sizes: Sequence[int]) -> tuple[Value, ...]:
-    """Return the values to try, with the default; for a text it is the only one.
+    """Return the values of a knob to try, including its default; a text has no other value than its default.
 
-    The message sizes in bytes that are tuned are levels of thresholds.
+    ``sizes`` are the message sizes in bytes that are tuned; thresholds are tried at these too.
     """
     if knob.keys:
         return _of_pairs(knob, sizes)
@@ -53,7 +56,10 @@ def levels(knob: Knob, sizes: Sequence[int]) -> tuple[Value, ...]:
 
 
 def default_level(knob: Knob) -> Value:
-    """Return the default as a level: as a number if it is one, ``UNSAID`` if the library prints none."""
+    """Return the default as a level, where possible as a number.
+
+    If the library prints no default, the level is an empty text for words, lists and texts, else ``UNSAID``.
+    """
     if not knob.default and knob.kind in (KnobKind.LIST, KnobKind.TEXT, KnobKind.ENUMERATOR):
         return knob.default
     if not knob.default:
@@ -80,7 +86,7 @@ def _number(text: str) -> int | float | None:
 
 
 def _bytes(default: Value, sizes: Sequence[int]) -> list[Value]:
-    """Return multiples of the default, and the measured sizes that are not close to one of them, in bytes."""
+    """Return levels in bytes: multiples of the default, and the measured sizes that are not close to them."""
     multiples: list[int] = []
     low, high = 1, _UNBOUNDED
     if isinstance(default, int) and 0 < default < _UNBOUNDED:
@@ -118,7 +124,7 @@ def _scaled(quantity: str, factors: Iterable[float]) -> list[str]:
 
 
 def _neighbours(default: str, allowed: Sequence[str]) -> list[str]:
-    """Return the variants of a list that lack one of its members or have one further allowed word."""
+    """Return the variants of a list that lack one of its members, or have one further allowed word."""
     members = [word for word in default.split(",") if word]
     without = (
         [",".join(m for m in members if m != removed) for removed in members] if len(members) > 1 else []
@@ -128,7 +134,10 @@ def _neighbours(default: str, allowed: Sequence[str]) -> list[str]:
 
 
 def _of_pairs(knob: Knob, sizes: Sequence[int]) -> tuple[Value, ...]:
-    """Return levels of ``key:value`` pairs: all values changed together, and costs also one by one."""
+    """Return the levels of a list of ``key:value`` pairs.
+
+    All values are changed together; costs are also changed one by one.
+    """
     pairs = dict(item.partition(":")[::2] for item in knob.default.split(","))
     if knob.kind is KnobKind.BYTES:
         first = Knob(knob.layer, knob.version, knob.name, knob.kind, next(iter(pairs.values()), ""))

@@ -1,6 +1,7 @@
-"""Reads libfabric's variables by its function ``fi_getparams``.
+"""Read libfabric's variables by its function ``fi_getparams``.
 
-Run as a program (``python -m autotune.stacks.knobs.libfabric LIBRARY``) this module prints them as JSON.
+Run as a program (``python -m autotune.stacks.knobs.libfabric LIBRARY``), this module prints the variables as
+JSON.
 """
 
 import ctypes
@@ -29,7 +30,7 @@ def read(folders: Iterable[Path]) -> tuple[Knob, ...]:
     """Return the variables of the first libfabric in these folders; empty if there is none.
 
     Raises:
-        StackError: a libfabric is there, but its variables cannot be read.
+        StackError: the folders have a libfabric, but its variables cannot be read.
     """
     for folder in folders:
         for library in sorted(folder.glob("libfabric.so*"), key=lambda path: len(path.name)):

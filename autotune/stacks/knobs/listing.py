@@ -1,4 +1,8 @@
-"""Lists all variables that the libraries of an MPI declare, and which of them a discovery would change."""
+"""List all variables that the libraries of an MPI declare, and say which of them a discovery would try.
+
+A *layer* is one of these libraries: the MPI itself, or a library below it, such as UCX. A *discovery* finds
+the variables that matter among all that are declared.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,16 +20,16 @@ from autotune.stacks.knobs.rules import Class, Classed
 from autotune.stacks.ports import Hearing, Placement
 from autotune.stacks.stack import Stack
 
-_OWN = ("openmpi", "mpich", "intelmpi")  # Layers that are an MPI implementation, not a library below one.
+_OWN = ("openmpi", "mpich", "intelmpi")  # Layers that are MPI implementations, not libraries below an MPI.
 
 
 _SIZES = (8, 64, 512, 4096, 32768, 262144, 1048576)
-"""Message sizes in bytes that become levels of thresholds if the user names no sizes."""
+"""Message sizes in bytes that are tried as values of thresholds if the user names no sizes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Holds the variables of one library (*layer*)."""
+    """Holds the variables of one layer."""
 
     layer: str  # The library: one of ``LAYERS``.
     version: str  # Version of the library.
@@ -39,14 +43,14 @@ class Listing:
 
     @property
     def without_rule(self) -> tuple[str, ...]:
-        """The names of variables that no rule matches."""
+        """The names of the variables to which no rule of ``search_spaces/knobs`` applies."""
         return tuple(classed.knob.name for classed in self.knobs if classed.rule is None)
 
 
 def listings(installation: Installation, layers: Sequence[str] = ()) -> tuple[Listing, ...]:
     """Return the variables of an MPI and of the libraries below it, as one listing for each library.
 
-    All ``layers`` must be installed; if they are empty, those of ``LAYERS`` that are installed are listed.
+    All of ``layers`` must be installed. If ``layers`` is empty, every installed layer is listed.
 
     Raises:
         StackError: a library in ``layers`` is unknown or not installed, or the variables of an installed one
@@ -83,7 +87,7 @@ def read(layer: str, installation: Installation) -> tuple[Knob, ...]:
             surroundings = dialect(layer).surroundings(installation.mpirun)
             return intelmpi.read(installation.mpirun, installation.version, surroundings)
         return openmpi.read(installation.mpirun) if layer == "openmpi" else mpich.read(installation.library)
-    folder = installation.library.parent  # UCX and the like are next to libmpi, or in a folder for this MPI
+    folder = installation.library.parent  # UCX and others are next to libmpi, or in a folder for this MPI
     folders = (folder / "openmpi", folder / "mpich", folder)
     return libfabric.read(folders) if layer == "libfabric" else ucx.read(layer, folders)
 
@@ -91,11 +95,11 @@ def read(layer: str, installation: Installation) -> tuple[Knob, ...]:
 def facts_here(
     installation: Installation, stack: Stack, placement: Placement = TWO_RANKS, launcher: object = None
 ) -> frozenset[str]:
-    """Return the facts about a stack, and for Open MPI also those about the components that a launch selects.
+    """Return the facts about a stack, and for Open MPI also facts about the components that a launch selects.
 
-    A launcher that returns what programs print (``Hearing``) makes this launch at the placement. Otherwise
-    two ranks are launched on this machine; if the placement has several nodes, components that work only
-    between nodes are then assumed to be in use.
+    If ``launcher`` can return what programs print (``Hearing``), it makes this launch at the placement.
+    Otherwise two ranks are launched on this machine, and if the placement has several nodes, components that
+    work only between nodes are assumed to be in use.
 
     Raises:
         StackError: the launch does not end, or does not print what it selects.
@@ -108,10 +112,10 @@ def facts_here(
 
 
 def job_facts(nodes: int, collectives: Iterable[str]) -> frozenset[str]:
-    """Return the facts about a job: ``nodes:n`` for all n up to its nodes, collectives, patterns."""
+    """Return the facts about a job: its collectives, their patterns, and ``nodes:n`` for n = 1 … nodes."""
     facts = {f"nodes:{n}" for n in range(1, nodes + 1)}
     for name in collectives:
-        # Components for collectives run blocking collectives only, so all of these have the same pattern.
+        # Collective components run only blocking collectives, and all blocking ones have the same pattern.
         collective = COLLECTIVES[name]
         pattern = "collective" if collective.collective else collective.pattern
         facts |= {f"collective:{name}", f"pattern:{pattern}"}
@@ -120,7 +124,7 @@ def job_facts(nodes: int, collectives: Iterable[str]) -> frozenset[str]:
 
 
 def decided(installation: Installation, stack: Stack, placement: Placement) -> tuple[Decision, ...]:
-    """Return for each variable whether a discovery for all collectives at a placement would try it, and why.
+    """Return for each variable whether a discovery for all collectives would try it, and why.
 
     Raises:
         StackError: the variables of a library cannot be read, or a launch fails.

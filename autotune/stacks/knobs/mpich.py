@@ -1,7 +1,7 @@
-"""Reads MPICH's control variables and their categories by MPI's tool interface (MPI_T).
+"""Read MPICH's control variables and their categories by MPI's tool interface (MPI_T).
 
-Run as a program (``python -m autotune.stacks.knobs.mpich LIBMPI``) this module prints them as JSON. MPI
-itself need not be initialised: MPICH registers its variables when MPI_T starts.
+Run as a program (``python -m autotune.stacks.knobs.mpich LIBMPI``), this module prints the variables as JSON.
+MPI itself need not be initialised: MPICH registers its variables when MPI_T starts.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ from autotune.stacks.knobs.child import ask_module
 from autotune.stacks.knobs.knob import Knob, KnobKind, on_one_line
 
 _SWITCH = re.compile(r"\b(if|set to|when) (set to )?(true|1|on)\b|\benables?\b|\bdisables?\b|^force\b", re.I)
-"""Words in MPICH's documentation of an integer variable which mean that it is a boolean."""
+"""Words in MPICH's documentation of an integer variable which show that the variable is a truth value."""
 
 
 def read(library: Path) -> tuple[Knob, ...]:
@@ -113,7 +113,10 @@ class _Library:
             yield name, kind, value, categories.get(index, ""), text
 
     def _value(self, index: int, datatype: int) -> tuple[str, str]:
-        """Return datatype and value in words; the second byte of MPICH's handle of a datatype is its size."""
+        """Return the datatype and the value of a variable as texts.
+
+        In MPICH's handle of a datatype, the second byte is the size of the datatype in bytes.
+        """
         handle, count = ctypes.c_void_p(), ctypes.c_int()
         self("cvar_handle_alloc", index, None, ctypes.byref(handle), ctypes.byref(count))
         buffer = ctypes.create_string_buffer(TEXT_BYTES)

@@ -1,4 +1,4 @@
-"""Reads Open MPI's MCA parameters from the output of ``ompi_info --all --parsable``."""
+"""Read Open MPI's MCA parameters from the output of ``ompi_info --all --parsable``."""
 
 import re
 from collections.abc import Iterator
@@ -12,8 +12,9 @@ _KINDS |= {"size_t": KnobKind.BYTES, "double": KnobKind.REAL}
 """Maps a C type to a kind; variables of any other type are integers."""
 
 NEVER_SET = frozenset({"mpi_ft_verbose", "pml_ucx_multi_send_nb"})
-"""Parameters whose values are arbitrary, and differ between launches with the same settings: Open MPI 5.0
-never sets the first one, and 4.1 and 5.0 read the second one from the stack of a function that has ended."""
+"""Parameters whose values are arbitrary and differ between launches with the same settings. Open MPI 5.0
+never sets the first parameter; 4.1 and 5.0 read the second parameter from the stack frame of a function that
+has ended."""
 
 _LINE = re.compile(r"^mca:([^:]*):([^:]*):param:([^:]+):([a-z_]+)(?::(.*))?$")
 
@@ -25,7 +26,7 @@ def read(mpirun: Path) -> tuple[Knob, ...]:
         StackError: ``ompi_info`` does not answer.
     """
     info = mpirun.resolve().with_name("ompi_info")
-    # No parameter file is read: ompi_info would report its values as defaults.
+    # The variable keeps ompi_info from reading a parameter file, whose values it would report as defaults.
     text = ask([str(info), "--all", "--parsable"], {"OMPI_MCA_mca_base_param_files": "/dev/null"})
     return parse(text)
 

@@ -1,7 +1,7 @@
-"""Variables of libraries that need not be installed here, as recorded on other machines.
+"""Read variables of libraries that need not be installed here, as recorded on other machines.
 
-``stacks/recorded.toml`` has the names of the variables by type, and for enumerations by the allowed words. If
-the library is installed, its own listing takes precedence over this file.
+``stacks/recorded.toml`` lists the names of the variables by the type of their values, and enumerations by
+their allowed words. If the library is installed, its own listing takes precedence over this file.
 """
 
 from collections.abc import Iterator, Mapping

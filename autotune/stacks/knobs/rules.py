@@ -1,8 +1,8 @@
-"""Reads ``search_spaces/knobs/*.yaml``: which variables may be changed, and why the others may not.
+"""Read ``search_spaces/knobs/*.yaml``: which variables may be changed, and why the others may not.
 
-A file is a mapping of rules, each with patterns. A variable belongs to the rule that names it in full, else
-to the rule with a pattern that it matches. It is an error if two rules match, unless one of them declares by
-``over`` that it is the more specific one: the order of the rules has no meaning.
+A file is a mapping of rules, each with patterns. A variable belongs to the rule that has its full name, else
+to the rule with a pattern that matches its name. It is an error if two rules match, unless one of them
+declares by ``over`` that it is more specific than the other: the order of the rules has no meaning.
 """
 
 import re
@@ -22,7 +22,7 @@ from autotune.stacks.knobs.knob import Knob, KnobKind
 from autotune.structure import Document
 
 _COLLECTIVE = "(?i:(?P<collective>" + "|".join(sorted(MEASURED, key=len, reverse=True)) + "))"
-"""Replacement for ``{collective}`` in a pattern."""
+"""Regular expression that replaces ``{collective}`` in a pattern."""
 
 _PLACE = "0collective0"  # Replaces ``{collective}`` while a glob is translated into a regular expression.
 
@@ -30,10 +30,10 @@ _PLACE = "0collective0"  # Replaces ``{collective}`` while a glob is translated 
 class Class(StrEnum):
     """Says whether a variable may be changed."""
 
-    PERFORMANCE = "performance"  # It can change the speed of messages and collectives, and may be changed.
-    PROTECTED = "protected"  # Correctness, resources, addresses, paths, security: never changed.
-    DIAGNOSTICS = "diagnostics"  # Logs, checks, counters: never changed.
-    UNKNOWN = "unknown"  # No rule matches it: changed only if the user names it.
+    PERFORMANCE = "performance"  # May be changed: it can affect the speed of messages and collectives.
+    PROTECTED = "protected"  # Never changed: it affects correctness, resources, addresses, paths or security.
+    DIAGNOSTICS = "diagnostics"  # Never changed: it controls logs, checks or counters.
+    UNKNOWN = "unknown"  # Changed only if the user names it: no rule matches it.
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,14 @@ class KnobRule:
     """Names, globs with ``{collective}``, or regular expressions between slashes."""
     over: tuple[str, ...] = ()  # Names of less specific rules, over which this one takes precedence.
     when: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Maps other parameters to values: the variables have an effect only if each of these parameters has one
-    of its values."""
+    """Maps other parameters to tuples of values. The variables have an effect only if each of these
+    parameters has one of the values in its tuple."""
     needs: tuple[str, ...] = ()
     """Facts without which a variable has no effect; ``{component}`` and ``{collective}`` are placeholders."""
     left_to: str = ""  # What sets the variables instead of a job-wide parameter, in words; empty: nothing.
-    kind: KnobKind | None = None  # Type of the values, if the library declares a less exact one.
+    kind: KnobKind | None = None  # Type of the values; None: the type that the library declares is exact.
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Maps each value to try to the facts that it needs; replaces the values that follow from the type."""
+    """Maps each value to try to the facts that it needs; empty: the values follow from the type."""
     without: tuple[str, ...] = ()  # Words that the syntax allows, but the library refuses.
     strong: Mapping[str, str] = field(default_factory=dict)
     """Maps a pattern of variables that mattered most on other machines to the source of this claim; a
@@ -66,7 +66,7 @@ class KnobRule:
         return tuple(re.compile(_expression(p)) for p in globs)
 
     def is_strong(self, name: str) -> bool:
-        """Whether a variable is one of those that mattered most on other machines, by ``strong``."""
+        """Whether a pattern in ``strong`` matches a name: the variable mattered most on other machines."""
         return any(name == p or re.fullmatch(_expression(p), name) for p in self.strong)
 
     def names(self, name: str) -> bool:
@@ -84,8 +84,8 @@ class Classed:
 
     knob: Knob  # The knob; a rule can replace its type and its allowed words.
     klass: Class  # Whether the knob may be changed.
-    reason: str  # Why the knob is of this class.
-    rule: KnobRule | None = None  # The rule that the knob belongs to; None: no rule matches it.
+    reason: str  # Why the knob is of this class, in words.
+    rule: KnobRule | None = None  # The rule that the knob belongs to; None: no rule matches its name.
     collective: str = ""  # The collective in the knob's name, if the rule's pattern has ``{collective}``.
 
     @property
@@ -105,7 +105,7 @@ def load(layer: str) -> tuple[KnobRule, ...]:
 
 
 def parse(text: str, name: str) -> tuple[KnobRule, ...]:
-    """Return the rules that a YAML text declares; messages refer to the text by ``name``.
+    """Return the rules that a YAML text declares; error messages refer to the text by ``name``.
 
     Raises:
         SpaceError: a key or a value is unknown, or ``over`` names no rule; the message says where.

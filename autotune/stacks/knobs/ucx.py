@@ -1,6 +1,6 @@
-"""Reads the variables of UCX and UCC, as the configuration parser of the libraries prints them.
+"""Read the variables of UCX and UCC, as the configuration parser of the libraries prints them.
 
-Run as a program (``python -m autotune.stacks.knobs.ucx LAYER FOLDER``) this module loads a library with its
+Run as a program (``python -m autotune.stacks.knobs.ucx LAYER FOLDER``), this module loads a library with its
 transports and calls the parser.
 """
 
@@ -40,11 +40,11 @@ _SYNTAXES: tuple[tuple[str, KnobKind], ...] = (
 
 
 def read(layer: str, folders: Iterable[Path]) -> tuple[Knob, ...]:
-    """Return the variables of UCX or UCC, with those that set several others; empty if it is not installed.
+    """Return the variables of a layer, with parents that set several of them; empty if it is not installed.
 
     Args:
         layer: ``ucx`` or ``ucc``.
-        folders: Folders in which its libraries may be; for UCX, an ``ucx_info`` on PATH is tried last.
+        folders: Folders in which the layer's libraries may be; for UCX, ``ucx_info`` on PATH is tried last.
 
     Raises:
         StackError: the library is installed, but its variables cannot be read.
@@ -60,9 +60,9 @@ def read(layer: str, folders: Iterable[Path]) -> tuple[Knob, ...]:
 
 
 def parse(text: str, layer: str = "ucx") -> tuple[Knob, ...]:
-    """Return the variables in a listing, followed by parents that occur in it only after ``inherits``.
+    """Return the variables in a listing, followed by parents that the listing names only after ``inherits``.
 
-    A parent is a variable that sets several others, such as one for all transports.
+    A parent is a variable that sets several others, such as a variable for all transports.
     """
     version = re.search(r"^version (\S+)$", text, re.MULTILINE)
     knobs = tuple(_read(text, layer, version[1] if version else ""))
@@ -70,7 +70,7 @@ def parse(text: str, layer: str = "ucx") -> tuple[Knob, ...]:
 
 
 def kind_of(syntax: str) -> tuple[KnobKind, tuple[str, ...], tuple[str, ...]]:
-    """Return type, allowed words and keys of a variable, from the text after ``# syntax:`` in a listing."""
+    """Return the type, allowed words and keys of a variable, from the text after ``# syntax:``."""
     if keyed := re.match(
         r"comma-separated list of value or key:value pairs, .* \[(.*?)\] and value is: ", syntax
     ):
@@ -118,7 +118,7 @@ def _read(text: str, layer: str, version: str) -> Iterator[Knob]:
 
 
 def _parents(knobs: tuple[Knob, ...]) -> Iterator[Knob]:
-    """Yield a knob for each variable that others name first after ``inherits``, if it is not listed."""
+    """Yield a knob for each variable that is not listed but comes first after another's ``inherits``."""
     listed = {knob.name for knob in knobs}
     families: dict[str, list[Knob]] = {}
     for knob in knobs:
@@ -138,7 +138,7 @@ def _print(layer: str, folder: str) -> None:
     """Load UCX or UCC with its transports, and let its parser print all variables.
 
     References:
-        UCX 1.20, ``ucs/config/parser.h``; UCC 1.3, ``utils/ucc_parser.h``, which uses UCX's.
+        UCX 1.20, ``ucs/config/parser.h``; UCC 1.3, ``utils/ucc_parser.h``, which uses UCX's parser.
     """
     loaded = {}
     for name in _LIBRARIES[layer]:
