@@ -21,7 +21,7 @@ class CollTunedJson:
     summary = f"{JSON_FILE}: per-size rules of coll_tuned in JSON (Open MPI 6.0); format checked, never run"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """Return the rules file as a mapping from its name to its text; Open MPI decides calls without a rule.
+        """Return a mapping from the rules file's name to its text; Open MPI decides for calls without a rule.
 
         Raises:
             UserError: a rules file of ``coll_tuned`` cannot express the rules.
