@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from autotune.history.objectives import Slot
     from autotune.recommend.recommendation import Recommendation
 
-_LISTED = 25  # Number of a recording's kinds of calls of which the page shows whether they are covered.
+_LISTED = 25  # For so many of a recording's kinds of calls the page shows whether they are covered.
 
 verbs = typer.Typer()
 

@@ -15,7 +15,8 @@ not in effect when the floor was measured, tuning would save T − n t_b in n ca
 beyond the end of the interval is *unexplained*: it is included in the bound but not in the expected saving.
 The bound includes the waiting for late ranks as well, because MPI's own calls make ranks late, too (after a
 slow reduction its root is late for the next broadcast); it excludes waiting that is known to be caused
-outside of MPI. A second that a rank spends in MPI delays each of the p - 1 other ranks by a second at most.
+outside of MPI. A second that a rank spends in MPI delays each of the p - 1 other ranks by a second at most;
+therefore the included waiting is at most p - 1 times the remaining part of the bound.
 """
 
 import math
@@ -52,7 +53,7 @@ class Late:
 
     pattern: str  # Which ranks come late, one of ``recorded_time.PATTERNS``.
     period_s: float | None  # Period of the late arrivals in seconds; None where they are not periodic.
-    outside: float | None  # Share of the waiting that is known to be caused outside of MPI.
+    outside: float | None  # Share of the waiting that is caused outside of MPI; None: not known.
     ranks: tuple[LateRank, ...]  # The ranks that caused most of the waiting, at most ``_MOST_LATE``.
 
 

@@ -1,7 +1,7 @@
 """Put a diagnosis of a run's time in MPI into words: a sentence for the user, and its evidence in a table.
 
-A *loss* is the time in calls of one kind, or the waiting for late ranks in such calls; the *floor* is the
-best times that this machine was measured to need for the calls.
+A *loss* is the time in calls of one kind, or the waiting for late ranks in such calls. The *floor* is the
+best times that were measured for the calls on this machine.
 """
 
 import math
@@ -14,7 +14,7 @@ from autotune.application.floor import Floor
 from autotune.application.reach import BOTHER
 from autotune.views.text import duration_text, size_text
 
-_NAMED = 5  # Largest number of losses (kinds of calls), or of fastest settings, that a text names.
+_NAMED = 5  # Largest number of losses, or of fastest settings, that a text names.
 _FAMILIES = {
     "point-to-point": "point-to-point",
     "one-sided": "one-sided",

@@ -8,7 +8,8 @@ for as many comparisons as settings were launched.
 
 The launches of a *heat* run at the same time and take turns on the same cores, so that they meet the same
 conditions. A time in a heat counts as its ratio to the time of the default in the same heat, multiplied by
-the geometric mean of the default's times over all heats.
+the geometric mean of the default's times over all heats. A *slot* is a collective, communicator size and
+message size.
 """
 
 import math
@@ -58,8 +59,7 @@ class FloorLaunch:
 def gains_of(launches: Sequence[FloorLaunch]) -> tuple[tuple[Gain, ...], tuple[str, ...]]:
     """Return the times by default and with the best setting, and the best setting in words, for each slot.
 
-    A slot is a collective, communicator size and message size; slots in which the default was not measured
-    are left out.
+    Slots in which the default was not measured are left out.
     """
     defaults: dict[Slot, list[Estimate]] = defaultdict(list)
     rivals: dict[Slot, dict[str, list[tuple[Estimate, bool]]]] = defaultdict(lambda: defaultdict(list))

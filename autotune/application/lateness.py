@@ -1,10 +1,10 @@
 """Find the ranks that others waited for in a collective, from the times at which ranks entered and left it.
 
-This is no part of a campaign. A rank enters a call at time b and leaves it at time e, both on the clock of
-rank 0. If the ranks that it needs have arrived at time a, it waited min(max(a − b, 0), e − b). A rank needs
-all others; in a call with a root, the root needs all others, these need the root, and the root of a broadcast
-or scatter needs nobody. For a call with a root this is an approximation: inner ranks of a tree wait for some
-others too.
+The module is no part of a campaign. A rank enters a call at time b and leaves it at time e, both on the clock
+of rank 0. If the ranks that it needs have arrived at time a, it waited min(max(a − b, 0), e − b). A rank
+needs all others; in a call with a root, the root needs all others, these need the root, and the root of a
+broadcast or scatter needs nobody. For a call with a root this is an approximation: inner ranks of a tree wait
+for some others too.
 
 A rank comes late because of the program, which kept it outside of MPI since its last collective, or because
 of MPI: that collective released it later than others, or calls in between took it longer. If the late rank
@@ -111,8 +111,7 @@ def waited(name: str, comm_size: int, per_rank: Sequence[KeptCalls], size: int) 
         if total > 0:
             share = all_waits / total
             drawn_of = weight * max(rank_calls.thinned for rank_calls in per_rank)
-            # A call that represents itself alone has no sampling error, so none remains if all calls are
-            # stored.
+            # A call that represents only itself has no sampling error; with all calls stored there is none.
             errors = (weight * (per_call - share * took.sum(axis=0))) ** 2
             share_se = math.sqrt(float(errors @ (1.0 - 1.0 / np.maximum(drawn_of, 1.0)))) / total
             usual_s = max(total - all_waits, 0.0) / float(weight.sum()) / n

@@ -63,7 +63,8 @@ class _RecordedJob:
     added_s: float = 0.0  # Seconds that the recorder's wrappers of timed calls took.
     squares: float = 0.0  # Sum of the squared times of single wrappers, in s².
     timeline: Any = None
-    """Length in seconds of a slice, the longest that a rank has, and the seconds by family and slice."""
+    """Tuple of the length of a slice in seconds, which is the longest of all ranks, and the seconds by family
+    and slice."""
     environment: str = ""
     """Environment variables of the first rank that recorded them: texts NAME=VALUE, separated by null
     characters."""
@@ -164,7 +165,7 @@ def _sums(cells: Any, tick_s: float, clock_s: float, wtime_s: float = 0.0, wtick
     zeroth, first, second = cells["spread"].T
     se = np.sqrt(np.maximum(second - 2 * mean * first + mean**2 * zeroth, 0.0)) * untimed / weight
     seconds = (cells["ticks"] + mean * untimed) * tick_s
-    # The timed ticks, at least as many as were assigned to requests.
+    # The ticks of all timed calls, of which a part was assigned to requests.
     timed = np.maximum(cells["ticks"] + cells["weighted"], 1e-9)
     of_requests = seconds * np.minimum(cells["wait"] / timed, 1.0)
     in_waits = np.where(cells["family"] == _COMPLETION, of_requests, cells["wait"] * tick_s)

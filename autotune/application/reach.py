@@ -7,7 +7,8 @@ the campaign's measurements give the share of T that is saved. If T is far more 
 another cause than the campaign measured (ranks that were preempted, other load, waiting that was not
 recorded); then only the share of n t_d is saved. In point-to-point messages waiting cannot be separated from
 the transfer: the saving is the same share of n t_d, or of T if T is less. The interval of this saving begins
-at 0 and ends at the share of T.
+at 0 and ends at the share of T. A *gain* has the measured times of one call by default and tuned, for one
+collective, communicator size and message size.
 
 Runs differ, some by much where other jobs use the machine. Therefore the saving of one run is predicted by
 the 20 % trimmed mean over N recorded runs, with an interval by Student's t [2]. The error of this mean and
@@ -52,7 +53,7 @@ differs by less than 0.03 % of the run, and the advice stays the same."""
 
 
 def reachable_s(recorded: Recording, gains: Sequence[Gain]) -> tuple[float, float]:
-    """Return the seconds that tuning can save a mean rank at best, and the share of its time that is covered.
+    """Return the seconds that tuning saves a mean rank at best, and the covered share of its collectives.
 
     The share is the time in calls for which the gains are evidence (see ``history.lookup``), divided by the
     time in all collectives. All other calls are assumed to save nothing: calls of collectives that were not

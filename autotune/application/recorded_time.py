@@ -20,7 +20,7 @@ DISTANCES = ("", "self", "socket", "node", "network")
 They are in the order of ``enum distance`` in ``probe/recorder/file.h``; empty where there is no peer, or the
 distance is not known."""
 PATTERNS = ("none", "same", "wandering", "periodic")
-"""Which ranks come late: none, always the same (imbalance), changing ones (noise), some at an interval."""
+"""Which ranks come late: none, always the same (imbalance), changing ones (noise), or some periodically."""
 _TWO_SIDED = ("send", "bsend", "ssend", "rsend", "recv")
 PROBED: Mapping[str, str] = {
     **dict.fromkeys((*_TWO_SIDED, "sendrecv", "sendrecv_replace"), "pingpong"),

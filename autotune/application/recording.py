@@ -329,7 +329,7 @@ class TunableCalls:
     """Calls of one kind that MPI settings can make faster, by the name that the benchmark probe uses."""
 
     name: str  # The collective or pattern of messages, one of ``collectives.MEASURED``.
-    comm_size: int | None  # Ranks of the communicator; None for messages, where they do not matter.
+    comm_size: int | None  # Ranks of the communicator; None for messages, for which it does not matter.
     message_bytes: float  # Mean message size in bytes.
     count: float  # Number of calls of one rank; of a halo, the number of halo exchanges.
     busy_s: float

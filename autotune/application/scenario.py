@@ -37,8 +37,8 @@ _PLACED = {
     "bind-to": ("OMPI_MCA_hwloc_base_binding_policy", "PRTE_MCA_hwloc_default_binding_policy"),
     "map-by": ("OMPI_MCA_rmaps_base_mapping_policy", "PRTE_MCA_rmaps_default_mapping_policy"),
 }
-"""Maps options of Open MPI's launcher to the environment variables with the same effect before Open MPI 5 and
-from then on (prterun(1))."""
+"""Maps an option of Open MPI's launcher to two environment variables with the same effect: one for versions
+before Open MPI 5, one for version 5 and later (prterun(1))."""
 _RULES = ("OMPI_MCA_coll_tuned_use_dynamic_rules", "OMPI_MCA_coll_tuned_dynamic_rules_filename")
 """Environment variables that make Open MPI read a file of rules."""
 _ELEMENT = 4  # Bytes of one element of a reduction: message sizes are rounded to multiples of it.
@@ -241,7 +241,7 @@ def _beside_collectives(recorded: Recording, recommendation: Recommendation) -> 
 
 
 def _largest(times: Iterable[tuple[K, float]], limit: int) -> list[K]:
-    """Return the keys with the most time: at most ``limit``, and no more than contain ``_ENOUGH`` of it."""
+    """Return the keys with the most time: enough for the share ``_ENOUGH`` of it, but at most ``limit``."""
     sums: dict[K, float] = defaultdict(float)
     for key, seconds in times:
         sums[key] += seconds

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpread:
-    """Standard deviations of ln t, where t is a time in launches at different moments; 0.03 means 3 %.
+    """Standard deviations of ln t, where t is the time of one call in several launches; 0.03 means 3 %.
 
     Source: launches of one setting differ by 2 to 5 % in recorded campaigns, within one state of the machine.
     """

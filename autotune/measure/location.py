@@ -58,7 +58,8 @@ class Location:
     low_s: float
     """Lower end of the 95 % interval, in seconds.
 
-    The interval of a median from fewer than six samples is narrower: from the smallest to the largest one."""
+    With fewer than six samples, the interval of the median extends from the smallest to the largest sample
+    and has a lower coverage."""
     high_s: float  # Upper end of the 95 % interval, in seconds.
     n: int  # Number of samples used; none is left out as an outlier.
     n_outliers: int  # Number of samples that are far from most others (see `outliers`).
@@ -221,7 +222,7 @@ def _minimum(x: FloatArray) -> _Figures:
 
 
 def weighted_median(values: FloatArray, weights: NDArray[np.float64 | np.int_]) -> float:
-    """Return the smallest value for which it and all smaller values have at least half of the total weight.
+    """Return the smallest value that, together with all smaller values, has at least half of all weight.
 
     Args:
         values: The values, shape ``(n,)`` with n at least 1.

@@ -13,9 +13,9 @@ class CoreLimits:
     """Thresholds above which a machine counts as disturbed by other work."""
 
     quiet_cores: float = 0.1  # Cores that may be busy with other work: daemons and the timer.
-    quiet_share: float = 0.05  # Limit of other work as a share of all cores; the larger of both counts.
+    quiet_share: float = 0.05  # The same limit as a share of all cores; the larger of the two limits counts.
     stolen_cores: float = 0.05  # Cores that the host of a virtual machine may take on average.
-    clock_share: float = 0.75  # A measuring core below this share of its highest frequency is slow.
+    clock_share: float = 0.75  # A measuring core below this share of its highest frequency counts as slow.
 
 
 LIMITS = CoreLimits()

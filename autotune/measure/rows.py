@@ -100,7 +100,7 @@ class Row:
         return self._ordered[k - 1], self._ordered[-k]
 
     def _design_effect(self) -> float:
-        """Return the design effect of the indicators which samples are above the median (see `location`)."""
+        """Return the design effect (see `location`) of the indicators of samples above the median."""
         n = len(self)
         if n < BATCHES * LEAST_BATCH:
             return 1.0

@@ -8,7 +8,7 @@ generations, rank 0 should decide and broadcast the decision all the same.
 
 A *cell* is one call to time: (collective, communicator size, message size, algorithm, segment size …). Cells
 compete inside a *group*: the same collective, communicator size and message size. Sampling of a cell ends
-when it is
+when the cell is
 
 - precise: the distribution-free interval of the median is within ± `half_width` of the median (with the
   effective number of samples, see `location`, since neighbours are correlated on a busy machine); the cell
@@ -64,14 +64,14 @@ class StoppingRule:
     budget_s: float  # Time for all sampling of the launch, in seconds.
     half_width: float = 0.02  # Target: both ends of the median's interval within this fraction of the median.
     confidence: float = 0.95  # Coverage of the median's interval.
-    margin: float = MARGIN  # Cells slower than this multiple of the best median are left; at least 1.
+    margin: float = MARGIN  # Cells slower than this multiple of the best median are eliminated; at least 1.
     error_rate: float = 0.05  # Accepted probability, per launch, that the best of a group is eliminated.
     min_samples: int = 10  # n₀: samples that every cell gets before its interval is used.
     max_samples: int = 4000  # Number of samples after which a cell gets no more, whether precise or not.
     unknown_need: float = 4
     """Samples that a cell without an interval is assumed to need, in multiples of `min_samples`."""
     least_weight: float = 1e-3
-    """Square root of the smallest weight, which a cell gets if a coarse clock shows 0 s for the best cell."""
+    """Square root of the smallest weight of a cell, used if the best cell takes 0 s by a coarse clock."""
     last_part: float = 0.02  # When only this share of the budget is left, a single round may use all of it.
     company: int = 1
     """Number of samples that a precise cell gets in each round of the other cells.
@@ -101,7 +101,7 @@ class StoppingRule:
 
 @dataclass(frozen=True, slots=True)
 class SamplingRound:
-    """A decision which cells are sampled how often in the next round; tuples have one value for each cell."""
+    """A decision how often each cell is sampled in the next round; tuples have one value for each cell."""
 
     status: tuple[CellStatus, ...]  # Status of each cell.
     next_samples: tuple[int, ...]  # Samples to take of each cell before the next decision; 0 at the end.

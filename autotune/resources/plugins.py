@@ -21,7 +21,7 @@ _OURS = "mpi-autotune"  # This project's distribution; other ones cannot replace
 class Offers:
     """The entry points of one group that the installed distributions declare."""
 
-    found: Mapping[str, EntryPoint]  # Name of an entry point → the entry point, which is not loaded yet.
+    found: Mapping[str, EntryPoint]  # Maps a name to the entry point of this name, which is not loaded yet.
     refused: Mapping[str, str]
     """Maps the name of a refused entry point to the reason, which names the distribution.
 

@@ -225,7 +225,7 @@ class UccTraps(Traps):
                 yield a.finding(effect, "leave the range out")
 
     def explained(self, path: PurePath, text: str, call: Asked) -> Answer | None:
-        """Return the algorithm that a file selects for a call: the one in the matching entry of best score.
+        """Return the algorithm that a file selects for a call: that of the matching entry with the top score.
 
         Raises:
             UserError: UCC would refuse a line or a score map.

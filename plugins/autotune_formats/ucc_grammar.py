@@ -116,7 +116,7 @@ class Section:
 
     conditions: Mapping[str, tuple[float, float] | str]
     """Maps each condition (one of ``KEYS``) to a range of numbers, bounds included, or to a word."""
-    values: dict[str, str]  # Maps each variable that is set to its value.
+    values: dict[str, str]  # Maps the name of each variable in the section to the variable's value.
     line: int = 0  # Line number of the section's head, counted from 1; 0: the section has no head.
 
     def holds(self, teams: Mapping[str, int]) -> bool:

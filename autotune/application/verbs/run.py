@@ -89,7 +89,7 @@ class Cell:
     def update(self, kind: str, words: Sequence[str]) -> None:
         """Update the cell from a line of a process's file.
 
-        ``kind`` is the first word of the line, ``words`` are the words after the name of the cell.
+        ``kind`` is the first word of the line; ``words`` are those after the second word, the cell's id.
 
         Raises:
             ValueError, IndexError: the line was cut off.
@@ -358,7 +358,7 @@ def _rules(
 def summary(
     switching: Switching, offered: Mapping[str, Offer], seconds: float, dry: bool, files: Sequence[Path]
 ) -> str:
-    """Return the summary of a run of ``seconds`` for the terminal; ``files`` are the files it has written."""
+    """Return a run's summary for the terminal; the run took ``seconds`` and has written ``files``."""
     kept_text = f"kept in {', '.join(map(str, files))}" if files else "nothing is kept"
     if switching.state != "on":
         reason = {

@@ -49,7 +49,7 @@ than the given number of seconds, with ``LAUNCH`` it runs a launch as the parent
 _FORCED_S, _ROUND_S = 30.0, 0.05
 """Time limit in seconds for ending processes by force, and the pause between rounds. On a busy machine a
 killed process takes seconds to end, and a process that waits for a dead file system never ends."""
-_BECOMING_S = 1.0  # Seconds to wait for the environment of a process that just executes a new program.
+_BECOMING_S = 1.0  # Seconds to wait for the environment of a process that begins to execute a program.
 _DEATH_SIGNAL, _SUBREAPER, _DUMPABLE = 1, 36, 4
 """``PR_SET_PDEATHSIG``, ``PR_SET_CHILD_SUBREAPER`` and ``PR_SET_DUMPABLE`` of ``linux/prctl.h``."""
 _EXITING, _KERNEL = 0x4, 0x200000
@@ -164,13 +164,13 @@ def sweep(since_s: float, ended_pids: Iterable[int] = ()) -> None:
 
     Nothing else removes these files, and they do harm. Open MPI tries 128 names for shared memory; if all
     exist, it uses another kind of memory, for all users of the machine and without a trace in any result. If
-    a killed ``mpirun`` has left its directory, a later one that gets the same pid fails (openpmix issue
-    4022).
+    a killed ``mpirun`` has left its directory, a later ``mpirun`` that gets the same pid fails (openpmix
+    issue 4022).
 
     Only files that this user made since the start of the launch are removed. Directories are removed only if
     they belong to the launch's own processes, since other processes cannot be seen from a container or from
-    another node. Files are removed only if they are not open in a process that keeps running: when a process
-    ends, the kernel first releases its memory, which can take seconds, and closes its files afterwards.
+    another node. Files are removed only if no running process has them open. Processes that are ending do not
+    count: the kernel first releases their memory, which can take seconds, and closes their files afterwards.
     """
     session_names = {f"{SESSION}{pid}" for pid in ended_pids if not _runs(pid)}
     for folder in _paths_since(since_s, Path(os.environ.get("TMPDIR") or "/tmp"), SESSION):  # noqa: S108 - as in mpirun
@@ -196,7 +196,7 @@ def _paths_since(since_s: float, folder: Path, prefix: str) -> Iterator[Path]:
 
 
 def _open_files() -> Iterator[str]:
-    """Yield the files that are open or mapped in processes that are not ending, as far as they are visible."""
+    """Yield the files that are open or mapped in visible processes, except in processes that are ending."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal() and not _flags(folder) & _EXITING:
             with contextlib.suppress(OSError):

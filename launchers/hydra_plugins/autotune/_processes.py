@@ -8,7 +8,7 @@ parent process of its own, between this process and the launch. The parent becom
 of the launch whose own parents have ended, and ends them with the launch. If that parent is killed, the
 remaining processes are found by a mark in their environment, and ended. If this process is killed, the parent
 and a guard (a further process) end the launch. Before a launch, processes that an earlier run of the same
-campaign has left are ended, so that two launches never run at once.
+campaign has left are ended, so that they never disturb the launch.
 """
 
 import atexit
@@ -36,7 +36,7 @@ from autotune.resources import user_bytes
 from hydra_plugins.autotune import _guard
 
 KEPT_BYTES = 4 << 20
-"""Number of bytes that are stored of a launch's output from its beginning; as many are from its end."""
+"""A launch's output is stored up to this number of bytes from its beginning, and as many from its end."""
 
 _GRACE_S = 3.0  # Time in seconds in which a command can end when asked, before it is killed.
 _CHUNK, _LAST_CHUNKS = 1 << 16, 1 << 6
@@ -269,7 +269,10 @@ def _follow(running: list[_Running], guard: subprocess.Popen[bytes]) -> None:
 
 
 def _watch(each: _Running, selector: selectors.BaseSelector, opened: contextlib.ExitStack) -> float:
-    """Register a command's pipes and its end with a selector; return how often to check for the end, in s."""
+    """Register a command's pipes and its end with a selector.
+
+    Return the seconds between checks whether the command has ended; infinity if the kernel reports the end.
+    """
     for pipe, output in each.pipes:
         os.set_blocking(pipe.fileno(), False)
         selector.register(pipe, selectors.EVENT_READ, output)

@@ -2,8 +2,8 @@
 
 A launch of a point returns one of the recorded runs of the point, and a repeated launch another one. The
 order of the runs is random, but determined by (seed, point). The directories of earlier launches show which
-run is next, so a campaign that was interrupted goes on as if it had not been. If only one run was recorded,
-it is returned each time.
+run is next, so a campaign that was interrupted continues as if nothing had happened. If only one run was
+recorded, each launch returns this run.
 """
 
 from __future__ import annotations
@@ -129,6 +129,8 @@ class Replay:
 
 def replay_bench(scenario: Scenario) -> Bench:
     """Return the bench that takes results from the table or campaign that the scenario's ``replay`` names.
+
+    A bench has the observer, the search space and the description for a campaign.
 
     Raises:
         ScenarioError: a key is unknown, no table is named, or a campaign has several collectives and none is

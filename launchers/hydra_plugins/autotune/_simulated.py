@@ -60,7 +60,7 @@ class Simulated:
     seed: int = 0  # Random seed of noise and faults; it is combined with the seed of each trial.
     truth: Truth = NOTHING_PLANTED  # Effects of knobs that the simulation invents, to test discoveries.
     bench: Mapping[str, Any] = field(default_factory=dict)
-    """Values that the modelled cluster's configuration files give to parameters with default values."""
+    """Values from the modelled cluster's configuration files, for parameters that a trial does not change."""
     at_once: bool = False  # Whether launches can run at the same time and take turns.
 
     def observe(self, trial: Trial) -> Observation:
@@ -68,7 +68,7 @@ class Simulated:
         return observation(trial, self.run(trial), self.measurement.estimator)
 
     def observe_at(self, trial: Trial, moment: int, jobs: int) -> Observation:
-        """Return the observation of a launch in a heat; see ``campaign.heats.Modelled``."""
+        """Return the observation of a launch in a heat (launches that take turns); see ``heats.Modelled``."""
         outcome = self.run(trial, moment, self.measurement.heat_s)
         # The launches of a heat share the time of their start, but not the time of their measurements.
         started_s = START_S * (1 - 1 / jobs) if outcome.duration_s >= START_S else 0.0

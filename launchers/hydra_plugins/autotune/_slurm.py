@@ -44,7 +44,7 @@ JOB_ID = "SLURM_JOB_ID"  # Variable that Slurm sets in every allocation.
 def prepare(scenario: Scenario, settings: BatchSettings) -> None:
     """Submit a job that runs the campaign, if this is a login node and the settings ask for such a job.
 
-    This is called before the first launch.
+    The function is called before the first launch.
 
     Raises:
         HandedOver: a job runs the campaign, or will run it; this process has nothing left to do.
@@ -183,7 +183,7 @@ def _command(tool: str, installation: Installation, extra: tuple[str, ...], slur
 def why_slurm() -> str:
     """Return why this machine is assumed to belong to a Slurm cluster; empty if it is not.
 
-    That Slurm's commands are installed is no proof alone.
+    Installed commands of Slurm are no proof by themselves.
     """
     if os.environ.get(JOB_ID):
         return f"in allocation {os.environ[JOB_ID]}"

@@ -1,7 +1,7 @@
 """Make launches in the present allocation; before it ends, submit a job that continues the campaign.
 
 Slurm is asked for the remaining time of the job before each launch, since an administrator can change this
-time. If the time is changed during a launch, a signal of Slurm shortly before the end is the warning. No
+time. If the time is changed during a launch, a signal of Slurm gives a warning shortly before the end. No
 results are lost if the campaign stops between launches: the next job makes the trial that the journal
 announces.
 """

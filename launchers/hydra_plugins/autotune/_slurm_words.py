@@ -113,7 +113,7 @@ def _value_or_empty(value: str | None) -> str:
 
 
 def _epoch_s(value: str | None) -> float | None:
-    """Return a local time as Slurm prints it in seconds since the epoch; None if the text is no time."""
+    """Convert a local time that Slurm prints to seconds since the epoch; None if the text is no time."""
     try:
         return datetime.fromisoformat(value or "").timestamp()
     except ValueError:  # "Unknown", "N/A"

@@ -27,7 +27,7 @@ class SlurmConf:
     account: str = ""  # Account that pays for the jobs.
     qos: str = ""  # Quality of service.
     time: str = ""  # Time limit of one job: ``30`` (minutes), ``2:00:00``, ``1-12``.
-    constraint: str = ""  # Node features.
+    constraint: str = ""  # Features that the nodes must have.
     exclusive: bool = True  # Whether no other jobs may run on the nodes.
     sbatch: list[str] = field(default_factory=list)  # Further options: ``[--mem=0, --reservation=tuning]``.
     prelude: list[str] = field(default_factory=list)  # Shell lines of each job: ``[module load openmpi]``.
